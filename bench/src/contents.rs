@@ -42,8 +42,8 @@ pub struct Blobs {
 }
 
 impl Blobs {
-    /// Compresses `pages` as a store does: a same-filled page gives an empty blob, any other the
-    /// output of lz4, or the page itself if lz4 does not shorten it.
+    /// Compresses `pages` as a store does: the blob of a same-filled page is empty; that of any
+    /// other page contains the output of lz4, or the page itself if lz4 does not shorten it.
     pub fn of_pages(pages: &[u8]) -> Result<Blobs, Error> {
         let mut codec = RawCodec::lz4()?;
         let mut blobs = Blobs::default();

@@ -17,10 +17,10 @@ const LOSETUP: Tool = Tool { name: "losetup", package: "mount", remedy: RIGHTS }
 const FSTRIM: Tool = Tool { name: "fstrim", package: "util-linux", remedy: RIGHTS };
 
 const REMOVE_TRIES: usize = 100;
-/// The number of waits of 10 ms for a loop device to be detached.
+/// The maximum number of waits, of 10 ms each, until a loop device is detached.
 const GONE_TRIES: usize = 1000;
 
-/// Makes an ext4 file system on a device.
+/// Creates an ext4 file system on a device.
 pub(crate) fn make_ext4(device: &Path) -> Result<(), Error> {
     // Initializes the file system at once, so that the kernel writes nothing in the background
     // later.
@@ -35,7 +35,7 @@ pub(crate) struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts `device`, which has a file system, with `options`.
+    /// Mounts `device`, which contains a file system, with `options`.
     pub(crate) fn new(device: &Path, options: &[&str]) -> Result<Mounted, Error> {
         let (dir, undo) = Undo::of(|| {
             let dir = TempDir::new();
@@ -96,7 +96,8 @@ impl Looped {
 
 fn detach(node: &Path) -> Result<(), Error> {
     LOSETUP.run_whole(LOSETUP.command().arg("-d").arg(node))?;
-    // The kernel detaches the device when its last user closes it, which may take a moment.
+    // The kernel detaches the device when the last descriptor of the device is closed, which may
+    // take a moment.
     for _ in 0..GONE_TRIES {
         let backing = Path::new("/sys/block").join(node.file_name().unwrap_or_default());
         if !fs::exists(backing.join("loop/backing_file")).unwrap_or(false) {

@@ -57,7 +57,7 @@ pub enum Name {
     Classes,
     /// Store the object files of a compilation with chains of 4 and of 8 pages
     Artifacts,
-    /// Evict memory and fill it again a hundred times, in blocks of 4, 16 and 64 KiB
+    /// Compute the tables of size classes for chains of 4 to 16 pages
     Swap,
     /// Compile with parallel jobs under a memory limit, in blocks of 4 and 16 KiB
     Build,
@@ -97,8 +97,8 @@ struct Experiment {
     /// The question that the experiment answers, and the work that it runs.
     about: &'static str,
     needs: fn(bool) -> Vec<Need>,
-    /// Makes the experiment's input in the cache, if it is one that experiments share and it is not
-    /// in the cache yet.
+    /// Creates the experiment's input in the cache if experiments share that input and the cache
+    /// does not contain it yet.
     input: fn(&Cache) -> Result<(), Error>,
     run: fn(&Scene<'_>) -> Result<Found, Error>,
 }
@@ -122,7 +122,7 @@ impl Name {
 }
 
 /// Runs the chosen experiments one after the other and writes the report. The report gives a reason
-/// for each experiment that can't run here.
+/// for each experiment that can't run on this machine.
 ///
 /// # Errors
 /// The report can't be written.

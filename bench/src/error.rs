@@ -1,4 +1,5 @@
-//! The errors of a measurement: each names the thing, the reason and the remedy.
+//! The errors of a measurement. Each message contains the affected object, the reason and the
+//! remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,15 +20,15 @@ pub enum Error {
         /// The error of the system.
         source: io::Error,
     },
-    /// A program that an input is made with is not installed.
+    /// A program that is needed to create an input is not installed.
     #[error("the program {tool} is not installed; install the package {package}")]
     ToolMissing {
         /// The program's name.
         tool: &'static str,
-        /// The Debian package that contains it.
+        /// The Debian package that contains the program.
         package: &'static str,
     },
-    /// A program that an input is made with failed.
+    /// A program that creates an input failed.
     #[error("{tool} failed: {reason}; {remedy}")]
     ToolFailed {
         /// The program's name.
@@ -65,7 +66,8 @@ pub enum Error {
         /// The number of the slot.
         slot: u32,
     },
-    /// A timed side returned another answer than before, or than its counterpart.
+    /// A timed side returned an answer that differs from its earlier answer or from the other
+    /// side's answer.
     #[error(
         "side {side} answered {found:#x} where {expected:#x} was expected; its timing means nothing until that is mended"
     )]
@@ -77,7 +79,7 @@ pub enum Error {
         /// The answer returned.
         found: u64,
     },
-    /// A measurement is set up in a way that can't give a figure.
+    /// The setup of a measurement does not permit a valid figure.
     #[error("wrong measurement: {reason}; {remedy}")]
     Setup {
         /// The error in the setup.
@@ -97,7 +99,7 @@ pub enum Error {
     /// A device of uzram returned an error.
     #[error(transparent)]
     Ours(#[from] zram::Error),
-    /// A region of zmem could not be made or returned an error.
+    /// A region of zmem could not be created or returned an error.
     #[error(transparent)]
     Region(#[from] zmem::Error),
     /// An object cache of uzram returned an error.

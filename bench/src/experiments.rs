@@ -35,8 +35,8 @@ pub enum Experiment {
     /// The kernel's zram on every input: overhead over the raw codec, and throughput of writes and
     /// reads
     Rivals,
-    /// A uzram device and the kernel's zram with every input: overhead, and counted against used
-    /// memory
+    /// A uzram device and the kernel's zram with every input: overhead, and counted memory relative
+    /// to used memory
     Fill,
     /// The kernel's geometry in uzram's allocator, compared with the kernel's own allocator
     Parity,
@@ -71,7 +71,7 @@ pub enum Experiment {
     /// Blocks of 4, 16 and 64 KiB: memory relative to the output of the raw codec
     BlocksRatio,
     /// Blocks of 16 KiB written and read whole: time relative to blocks of 4 KiB, compared with the
-    /// raw codec's
+    /// same ratio of the raw codec
     BlocksCpu,
     /// Single pages of 16 KiB blocks read and written: time and memory relative to blocks of 4 KiB
     BlocksPartial,
@@ -100,7 +100,7 @@ pub enum Experiment {
     /// Other programs under `uzram run` with a third to two thirds of their memory, compared with
     /// the kernel's swap
     RunJobs,
-    /// Programs under `uzram run` with enough memory, compared with the same without it
+    /// Programs under `uzram run` with enough memory, compared with the same programs run alone
     RunOverhead,
     /// A table of programs under `uzram run` at half of their memory: equal output, limit kept
     RunPrograms,
@@ -128,15 +128,16 @@ pub struct Request {
     pub cache: Cache,
     /// The seed of all random choices.
     pub seed: u64,
-    /// The largest number of bytes used of each input; `None` stands for the input's own default.
+    /// The maximum number of bytes of each input that are used; `None` stands for the input's
+    /// default.
     pub limit: Option<u64>,
-    /// The number of operations of an experiment that repeats one; `None` stands for the
-    /// experiment's own default.
+    /// The number of repetitions in an experiment that repeats an operation; `None` stands for the
+    /// experiment's default.
     pub operations: Option<u64>,
-    /// The inputs to use. If there are none, the experiment uses its own.
+    /// The inputs to use. If the list is empty, the experiment uses its default inputs.
     pub inputs: Vec<Input>,
-    /// The programs to run, by their names in figures. If there are none, the experiment uses its
-    /// own.
+    /// The programs to run, by their names in figures. If the list is empty, the experiment runs
+    /// its default programs.
     pub programs: Vec<String>,
 }
 

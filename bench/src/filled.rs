@@ -44,8 +44,8 @@ impl Filled {
         })
     }
 
-    /// Measures `fills` fresh devices. Returns the one with the median loss of machine memory,
-    /// because other processes allocate and free memory at the same time.
+    /// Measures `fills` fresh devices. Returns the figures of the device with the median loss of
+    /// machine memory, because other processes allocate and free memory at the same time.
     pub fn median(pages: &AlignedBuf, fills: usize) -> Result<Filled, Error> {
         let mut measured =
             (0..fills.max(1)).map(|_| Filled::measure(pages)).collect::<Result<Vec<_>, _>>()?;

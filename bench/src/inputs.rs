@@ -30,7 +30,8 @@ pub enum Input {
     System,
 }
 
-/// Returns the directory of the Linux source tree, which is made if the cache does not hold it.
+/// Returns the directory of the Linux source tree, which is created if the cache does not contain
+/// it.
 pub fn source_tree(cache: &Cache) -> Result<std::path::PathBuf, Error> {
     source::ensure(cache)
 }
@@ -48,7 +49,7 @@ impl Input {
         }
     }
 
-    /// Returns the largest number of bytes used by default.
+    /// Returns the maximum number of bytes that are used by default.
     pub fn limit_default(self) -> u64 {
         match self {
             Input::Heap => u64::MAX,
@@ -56,7 +57,7 @@ impl Input {
         }
     }
 
-    /// Returns all pages of the input, which is made if the cache does not hold it.
+    /// Returns all pages of the input, which is created if the cache does not contain it.
     /// [`PageSet::capped`] limits them.
     pub fn open(self, cache: &Cache) -> Result<PageSet, Error> {
         match self {

@@ -1,5 +1,5 @@
-//! The rival: zram devices of the kernel, made for one measurement and removed after it in any
-//! case.
+//! The rival: zram devices of the kernel, created for one measurement and always removed
+//! afterwards.
 
 mod device;
 mod made;

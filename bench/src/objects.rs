@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //! The caches and the allocators return `size` bytes that nothing else uses until they are freed.
-//! An [`Object`] is read and freed only by the [`Objects`] value that made it, which still exists
-//! then. Any other value panics.
+//! An [`Object`] is read and freed only by the [`Objects`] value that created it, which must still
+//! exist. Any other value panics.
 #![allow(unsafe_code)]
 
 mod object;
@@ -25,7 +25,7 @@ pub use object::Object;
 
 /// An allocator of objects of one size.
 pub trait Objects: Send + Sync {
-    /// Returns the bytes of an object.
+    /// Returns the size of an object in bytes.
     fn size(&self) -> usize;
 
     /// Returns a new object, whose first `len` bytes are `stamp`.
@@ -63,8 +63,8 @@ pub struct OurObjects {
 }
 
 impl OurObjects {
-    /// Makes a cache with the slabs of `layout`. Objects are aligned as by a C allocator, or with
-    /// `tunables` as by the kernel.
+    /// Creates a cache with the slabs of `layout`. Objects have the alignment of a C allocator, or
+    /// that of the kernel if there are `tunables`.
     pub fn new(size: usize, layout: Layout, tunables: Option<Tunables>) -> Result<Self, Error> {
         let arena = Arena::new(page_config())?;
         let align = if tunables.is_some() { slab::line_align(size) } else { 16 };
@@ -87,22 +87,23 @@ impl Objects for OurObjects {
     fn alloc(&self, len: usize, stamp: u8) -> Result<Object, Error> {
         let len = checked(len, self.size);
         let start = self.cache.alloc()?;
-        // SAFETY: the cache's objects have `size` bytes, and `len` is between 1 and `size`.
+        // SAFETY: the cache's new object has `size` bytes, which no other code uses, and `len` is
+        // between 1 and `size`.
         Ok(unsafe { Object::new(start, len, stamp, self.owner) })
     }
 
     #[inline(always)]
     fn look(&self, object: &Object) -> u64 {
         self.owner.check(object);
-        // SAFETY: the unique owner number shows that the object is of this cache.
+        // SAFETY: `check` compared the unique owner numbers, so this cache allocated the object.
         unsafe { object.sum() }
     }
 
     #[inline(always)]
     fn free(&self, object: Object) -> Result<(), Error> {
         self.owner.check(&object);
-        // SAFETY: the unique owner number shows that the object is of this cache, and the call
-        // consumes it.
+        // SAFETY: `check` compared the unique owner numbers, so this cache allocated the object;
+        // the call consumes the object.
         Ok(unsafe { self.cache.free(object.into_start()) }?)
     }
 
@@ -143,21 +144,24 @@ impl<A: Allocator> Objects for HeapObjects<A> {
             reason: format!("{} has no memory left", A::NAME),
             remedy: "give fewer --operations",
         })?;
-        // SAFETY: A's malloc returned `size` bytes, and `len` is between 1 and `size`.
+        // SAFETY: A's malloc returned `size` bytes, which no other code uses, and `len` is between
+        // 1 and `size`.
         Ok(unsafe { Object::new(start, len, stamp, self.owner) })
     }
 
     #[inline(always)]
     fn look(&self, object: &Object) -> u64 {
         self.owner.check(object);
-        // SAFETY: this is a block of A's that was not freed, because `free` consumes the object.
+        // SAFETY: `check` showed that A's malloc returned the block; `free` would have consumed the
+        // object.
         unsafe { object.sum() }
     }
 
     #[inline(always)]
     fn free(&self, object: Object) -> Result<(), Error> {
         self.owner.check(&object);
-        // SAFETY: the block came from A's malloc, and the call consumes the object.
+        // SAFETY: `check` showed that A's malloc returned the block, and the call consumes the
+        // object.
         unsafe { A::free(object.into_start().as_ptr()) };
         Ok(())
     }

@@ -74,8 +74,8 @@ pub fn pair_parts(
     verify('B', expected_b.unwrap_or(answer_b), answer_b)?;
     let (mut seconds_a, mut seconds_b) = (Vec::new(), Vec::new());
     for round in 0..plan.pairs {
-        // The second side finds the caches as the first left them, so the sides also take turns at
-        // being first.
+        // The first side changes the contents of the caches for the second, so the sides also take
+        // turns at being first.
         let (first, second) = if round % 2 == 0 { ('A', 'B') } else { ('B', 'A') };
         for side in [first, second] {
             let (seconds, answer, expected, row) = if side == 'A' {

@@ -1,16 +1,16 @@
-//! The name of the processor on which figures were measured, without which a time means little.
+//! The name of the processor on which figures were measured, which every time depends on.
 
 use std::fs;
 
 /// Returns the processor's name, its model and the number of processors of this machine: `AMD EPYC
-/// 9B14, family 25 model 17, 2 of them`. If the system does not provide these, the architecture is
-/// returned.
+/// 9B14, family 25 model 17, 2 of them`. If the system does not report these, returns the
+/// architecture.
 pub fn name() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     described(&text).unwrap_or_else(|| format!("unknown, {}", std::env::consts::ARCH))
 }
 
-/// Reads the format of x86 and that of ARM, which has numbers instead of a name.
+/// Parses the format of x86, or that of ARM, which contains numbers instead of a name.
 fn described(cpuinfo: &str) -> Option<String> {
     let field = |name: &str| {
         let named = |line: &str| {

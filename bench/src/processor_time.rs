@@ -15,8 +15,8 @@ pub fn of_process(pid: u32) -> Result<f64, Error> {
     seconds(Path::new(&format!("/proc/{pid}/stat")), OWN)
 }
 
-/// Returns the seconds of processor time of the children of this process that have been waited for,
-/// and of theirs.
+/// Returns the seconds of processor time used by those descendants of this process that were waited
+/// for.
 pub fn of_children() -> Result<f64, Error> {
     seconds(Path::new("/proc/self/stat"), CHILDREN)
 }
@@ -31,7 +31,7 @@ fn seconds(path: &Path, fields: [usize; 2]) -> Result<f64, Error> {
     Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// Returns the sum of two fields. The command's name, in parentheses, may hold spaces.
+/// Returns the sum of two fields. The command's name, in parentheses, may contain spaces.
 fn sum(stat: &str, fields: [usize; 2]) -> Option<u64> {
     let values: Vec<&str> = stat.rsplit(") ").next()?.split(' ').collect();
     fields.iter().map(|&field| values.get(field)?.parse::<u64>().ok()).sum()

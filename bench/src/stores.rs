@@ -1,5 +1,5 @@
-//! Stores of byte strings by slot, ours and the rivals, behind one trait, so that all of them do
-//! the same work.
+//! Stores of byte strings by slot, by uzram and the rivals, behind one trait, so that all of them
+//! do the same work.
 
 mod device;
 mod glibc;
@@ -68,7 +68,7 @@ pub trait Compacted: Store {
     /// Returns the bytes of pages in use.
     fn used(&self) -> u64;
 
-    /// Returns the statistics of compaction so far.
+    /// Returns the statistics of compaction since the store was created.
     fn compaction(&self) -> CompactionStat;
 
     /// Returns the number of reads that had to wait so far.
@@ -80,7 +80,7 @@ pub trait Compacted: Store {
 pub enum StoreKind {
     /// A uzram pool with numbered slots and background compaction.
     Slots,
-    /// The same with handles and a table of them.
+    /// A uzram pool with handles, a table of the handles, and background compaction.
     Pool,
     /// The C library's malloc.
     Glibc,
@@ -121,7 +121,7 @@ impl StoreKind {
         !matches!(self, StoreKind::Jemalloc | StoreKind::Mimalloc) || cfg!(feature = "rivals")
     }
 
-    /// Makes an empty store of `slots` slots.
+    /// Creates an empty store of `slots` slots.
     pub fn make(self, slots: u32) -> Result<Box<dyn Store>, Error> {
         match self {
             StoreKind::Slots => Ok(Box::new(SlotStore::new(slots, Compaction::Auto)?)),

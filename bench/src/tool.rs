@@ -1,4 +1,4 @@
-//! Programs that make inputs and rivals.
+//! Programs that create inputs and rivals.
 
 use std::io;
 use std::process::{Command, Output, Stdio};
@@ -42,7 +42,7 @@ impl Tool {
         self.succeeded(ended(command)?)
     }
 
-    /// Runs `command` of this program until it exits, while something is made or undone.
+    /// Runs `command` of this program until it exits, while something is created or undone.
     pub(crate) fn run_whole(&self, command: &mut Command) -> Result<Output, Error> {
         self.succeeded(whole(command))
     }
@@ -53,7 +53,7 @@ impl Tool {
             return Ok(output);
         }
         let messages = String::from_utf8_lossy(&output.stderr);
-        // The last messages name the reason.
+        // The last messages contain the reason.
         let skipped = messages.trim().chars().count().saturating_sub(MESSAGE_MAX);
         let end: String = messages.trim().chars().skip(skipped).collect();
         Err(self.failed(format!("{}, {end}", output.status)))

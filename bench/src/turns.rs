@@ -10,7 +10,8 @@ use crate::threads::together;
 
 /// One way to do the work.
 pub trait Side {
-    /// Executes `operations` operations. The answer is the same for all sides that were made alike.
+    /// Executes `operations` operations. The answer is the same for all sides that were created in
+    /// the same way.
     fn turn(&mut self, operations: u64) -> Result<u64, Error>;
 
     /// Verifies the side's contents after all turns.
@@ -57,7 +58,7 @@ pub fn rounds_by(
     Ok(seconds)
 }
 
-/// Returns the throughput of two threads relative to one, for every side and round. `make` makes
+/// Returns the throughput of two threads relative to one, for every side and round. `make` creates
 /// the `count` sides of a thread. Both threads exist during all rounds, so that the per-thread
 /// caches of an allocator remain.
 pub fn scaling<'a>(

@@ -1,8 +1,9 @@
-//! Devices, mounts and other objects that a run has made on this machine and must not leave behind.
-//! They are undone by their owners or by a signal that ends the run, in reverse order.
+//! Devices, mounts and other objects that a run has created on this machine and must not leave
+//! behind. They are undone by their owners or by a signal that ends the run, in reverse order.
 //!
-//! Lock order: the list, then a device's file. The list is locked while something is made, so that
-//! nothing is missed. A signal locks it and never unlocks it, so that nothing is made afterwards.
+//! Lock order: the list, then a device's file. The list is locked while something is created, so
+//! that the list misses nothing. A signal locks the list and never unlocks it, so that nothing is
+//! created afterwards.
 
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -37,7 +38,7 @@ struct List {
 pub struct Undo(u64);
 
 impl Undo {
-    /// Makes something together with the action that undoes it.
+    /// Creates something together with the action that undoes it.
     ///
     /// # Errors
     /// The error of `make`, or signals can't be caught.
@@ -53,7 +54,7 @@ impl Undo {
         Ok((made, Undo(number)))
     }
 
-    /// Undoes it now and returns any error.
+    /// Runs the undo action now and returns its error.
     pub fn now(self) -> Result<(), Error> {
         self.undo()
     }
@@ -82,8 +83,8 @@ pub fn apart(program: &str) -> Command {
     command
 }
 
-/// Runs a command made by [`apart`] until it exits, while something is made or undone. A signal for
-/// this process's group can kill the child before it has its own group; the command is then run
+/// Runs a command made by [`apart`] until it exits, while something is created or undone. A signal
+/// for this process's group can kill the child before it has its own group; the command is then run
 /// again.
 ///
 /// # Errors
@@ -98,7 +99,7 @@ pub fn whole(command: &mut Command) -> io::Result<Output> {
 }
 
 /// Runs a command until it exits. A signal that ends this process first kills the command and its
-/// group. Must not be used while something is made or undone.
+/// group. Must not be used while something is created or undone.
 ///
 /// # Errors
 /// Signals can't be caught. The inner result is an error if the command can't be started.
@@ -123,7 +124,7 @@ pub fn ended(command: &mut Command) -> Result<io::Result<Output>, Error> {
         let stderr = scope.spawn(|| all(stderr));
         (all(stdout), stderr.join().unwrap_or_default())
     });
-    // NOWAIT leaves the process unreaped until it is undone, so its number is not reused.
+    // NOWAIT leaves the process unreaped until its undo action runs, so its number is not reused.
     let process = Pid::from_child(&child);
     let _status = waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
     undo.now()?;
@@ -153,10 +154,10 @@ fn list() -> MutexGuard<'static, List> {
     LIST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes a directory, which is removed on drop with all its contents.
+/// Creates a directory, which is removed on drop with all its contents.
 ///
 /// # Errors
-/// The directory can't be made; the error includes `remedy`.
+/// The directory can't be created; the error includes `remedy`.
 pub fn folder(prefix: &str, within: &Path, remedy: &'static str) -> Result<(PathBuf, Undo), Error> {
     Undo::of(|| {
         let dir = TempDir::with_prefix_in(prefix, within);
@@ -170,7 +171,7 @@ pub fn folder(prefix: &str, within: &Path, remedy: &'static str) -> Result<(Path
     })
 }
 
-/// Starts a thread that waits for the signals that end a run and undoes what the run has made.
+/// Starts a thread that waits for the signals that end a run and undoes what the run has created.
 ///
 /// # Errors
 /// The thread can't be started.

@@ -57,8 +57,7 @@ fn an_input_without_a_page_is_an_error_with_a_remedy() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("--limit"));
 }
 
-/// The kernel's geometry in uzram's allocator gives the kernel's own figures, within half a
-/// percent.
+/// The kernel's geometry in uzram's allocator has the kernel's own figures, within half a percent.
 #[test]
 fn parity_with_the_kernel() {
     let output = Command::new(env!("CARGO_BIN_EXE_bench"))

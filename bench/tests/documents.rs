@@ -27,7 +27,7 @@ fn experiments(arguments: &[&str], out: &Path) -> Output {
     command(arguments, out).output().unwrap()
 }
 
-/// Returns the mounts, loop devices and processes of this machine that name the directory.
+/// Returns the mounts, loop devices and processes of this machine that refer to the directory.
 fn traces(dir: &Path) -> Vec<String> {
     let dir = dir.to_str().unwrap();
     let below =
@@ -152,7 +152,7 @@ fn what_is_asked_for_runs_and_is_written_down() {
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let written = fs::read_to_string(out.join("results.json")).unwrap();
     assert_eq!(told, serde_json::from_str::<serde_json::Value>(&written).unwrap());
-    // The results have a fixed order, independent of that of the arguments.
+    // The results have a fixed order, independent of the order of the arguments.
     let figures = |nth: usize| told["experiments"][nth]["found"]["figures"].as_array().unwrap();
     assert!(figures(0).iter().all(|line| line["experiment"] == "classes" && line["pass"] == true));
     assert_eq!((figures(0).len(), figures(1).len()), (39, 16));

@@ -1,4 +1,4 @@
-//! Each experiment on a small part of the system must give figures, whatever else the machine is
+//! Each experiment on a small part of the system must report figures, whatever else the machine is
 //! doing.
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ fn figures(experiment: &str, limit: &str, operations: &str) -> Vec<Value> {
     figures_with(&[], experiment, limit, operations)
 }
 
-/// Does the same with more arguments.
+/// Like `figures`, with the further arguments `more`.
 fn figures_with(more: &[&str], experiment: &str, limit: &str, operations: &str) -> Vec<Value> {
     let dir = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_bench"))

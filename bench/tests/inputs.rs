@@ -1,4 +1,4 @@
-//! Inputs made from directories of the tests.
+//! Inputs created from directories of the tests.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! The kernel's device is removed in any case. If no device can be made, each test prints the
+//! The kernel's device is removed in any case. If no device can be created, each test prints the
 //! reason and passes.
 #![allow(clippy::unwrap_used)]
 
@@ -96,7 +96,7 @@ fn an_unknown_algorithm_is_absence_with_a_reason() {
     }
 }
 
-// Not a test: the next one starts it as a process and ends it with a signal.
+// Not a test: the next test runs this function in a process that it ends with a signal.
 #[test]
 fn holder() {
     if env::var_os(HOLDER).is_none() {

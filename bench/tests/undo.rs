@@ -26,7 +26,7 @@ fn noted(file: &Path, name: &'static str) -> Undo {
     Undo::of(|| Ok::<_, Error>(((), note))).unwrap().1
 }
 
-// Not a test: the next one starts it as a process and ends it with a signal.
+// Not a test: the next test runs this function in a process that it ends by a signal.
 #[test]
 fn holder() {
     let Some(file) = env::var_os(HOLDER) else { return };

@@ -29,7 +29,7 @@ fn answers(bytes: &[u8], step: usize) -> Vec<u8> {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    // Making devices takes most of the time, so each input is sent in one of the two ways only.
+    // Creating devices takes most of the time, so each input is sent in one of the two ways only.
     let sent = match bytes.len() % 2 {
         0 => bytes.to_vec(),
         _ => [&handshake()[..], bytes].concat(),

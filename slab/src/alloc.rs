@@ -1,8 +1,8 @@
 //! Allocates and frees objects, in slabs of any owner.
 //!
 //! # Safety
-//! The caller that frees an object no longer uses it. In a slab that may belong to another thread
-//! only the bits are accessed, which stay as long as the object is live.
+//! A caller that frees an object does not use the object any more. In a slab that may belong to
+//! another thread, this code accesses only the bits, which exist while the object is live.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -14,7 +14,8 @@ use crate::{grow, own};
 use page::ExtentId;
 use std::ptr::NonNull;
 
-/// Allocates an object, in a slab that becomes the thread's own if the thread may have slabs.
+/// Allocates an object from a slab of the calling thread, or from a shared slab if the thread can't
+/// own slabs.
 pub(crate) fn alloc(depot: &Depot) -> Result<NonNull<u8>, Error> {
     let Some(own) = depot.threads.make(number(), &depot.shape) else {
         return alloc_shared(depot);
@@ -27,7 +28,7 @@ pub(crate) fn alloc(depot: &Depot) -> Result<NonNull<u8>, Error> {
     }
 }
 
-/// Allocates an object under the lock. Its slab remains without an owner.
+/// Allocates an object under the lock. The slab of the object still has no owner afterwards.
 fn alloc_shared(depot: &Depot) -> Result<NonNull<u8>, Error> {
     loop {
         let mut locked = depot.lock();
@@ -48,7 +49,7 @@ fn alloc_shared(depot: &Depot) -> Result<NonNull<u8>, Error> {
     }
 }
 
-/// Allocates an object of the reserve.
+/// Allocates an object from the reserve.
 pub(crate) fn alloc_reserved(depot: &Depot) -> Option<NonNull<u8>> {
     let locked = depot.lock();
     let mut slabs = locked.reserve.iter().map(|&id| locked.slab(id));
@@ -58,8 +59,8 @@ pub(crate) fn alloc_reserved(depot: &Depot) -> Option<NonNull<u8>> {
 /// Frees an object in a slab of any owner.
 ///
 /// # Safety
-/// `location` is the object's. No thread uses the object, unless it is free; if it may be free, no
-/// other thread frees or shrinks in the cache.
+/// `location` is the location of the object. No thread uses the object, unless the object is free.
+/// If the object may be free, no other thread frees objects of the cache or shrinks the cache.
 pub(crate) unsafe fn free(
     depot: &Depot,
     object: NonNull<u8>,
@@ -75,22 +76,22 @@ pub(crate) unsafe fn free(
                 if !matches!(slab.owner(), NO_ONE | RESERVE) {
                     continue;
                 }
-                // If this is a second free, the slab may have been given back and belong to another
-                // cache. A check under the lock detects that (sl-H2).
+                // If this is a second free, the slab may have been reclaimed and may belong to
+                // another cache now. The check under the lock detects this (sl-H2).
                 let is_it = depot.index_in(extent, object) == Some(index);
-                // SAFETY: as the caller guarantees.
+                // SAFETY: the caller of `free` guarantees that no thread uses a live object.
                 is_it && unsafe { free_locked(locked, id, index) }
             }
             owner if number.is(owner) => {
                 let Some(own) = depot.threads.of(number) else {
                     unreachable!("sl-M1: {id:?} is owned by this thread, which has no slabs")
                 };
-                // SAFETY: as the caller guarantees.
+                // SAFETY: the caller of `free` guarantees that no thread uses the object.
                 unsafe { own::free(depot, own, id, index) }
             }
             _ => {
-                // SAFETY: the slab stays because the object is live; otherwise the caller
-                // guarantees that no thread gives the slab back.
+                // SAFETY: the slab is not reclaimed while the object is live. If the object may be
+                // free, the caller guarantees that no thread reclaims the slab.
                 let bits = unsafe { slab.bits(depot.shape.bits_words) };
                 let freed = bits.free_remotely(index);
                 if freed == Freed::Orphan {
@@ -106,12 +107,13 @@ pub(crate) unsafe fn free(
 /// Frees an object of a slab that no thread owns. Returns false if the object is already free.
 ///
 /// # Safety
-/// No thread uses the object, unless it is free.
+/// No thread uses the object, unless the object is free.
 unsafe fn free_locked(mut locked: Locked<'_>, id: ExtentId, index: usize) -> bool {
     let depot = locked.depot;
     let slab_ref = locked.slab(id);
     let list = List::of_slab(slab_ref.slab);
-    // SAFETY: as the caller guarantees.
+    // SAFETY: the caller guarantees that no thread uses a live object; the lock is held and the
+    // slab has no owner (sl-K3).
     if !unsafe { slab_ref.free(index) } {
         return false;
     }
@@ -120,7 +122,7 @@ unsafe fn free_locked(mut locked: Locked<'_>, id: ExtentId, index: usize) -> boo
         return true;
     }
     locked.lists.active -= 1;
-    // More objects of a slab that was full are likely to be freed.
+    // If a slab was full, more of its objects are likely to be freed.
     match depot.threads.make(number(), &depot.shape).filter(|_| list == List::Full) {
         Some(own) => {
             own::own_listed(&mut locked, own, id);
@@ -137,13 +139,14 @@ unsafe fn free_locked(mut locked: Locked<'_>, id: ExtentId, index: usize) -> boo
     true
 }
 
-/// Frees the objects that were freed remotely in a slab that its thread has since given up.
+/// Marks the remotely freed objects of a slab as free if the thread that owned the slab has given
+/// it up since.
 fn drain_remote(depot: &Depot, id: ExtentId) {
     let mut locked = depot.lock();
-    // The slab may have been given back with its bits, and belong to another cache or be under
-    // construction. So first check that it is attached here (sl-H2). If it is in no list, it
-    // belongs to a thread or to the reserve, and the bit is found when the slab enters a list
-    // (sl-B1).
+    // The slab may have been reclaimed together with its bits, and its extent may belong to another
+    // cache or to a slab under construction. Therefore, first check that the slab is attached to
+    // this cache (sl-H2). A slab in no list belongs to a thread or to the reserve; the bit is then
+    // found when the slab enters a list (sl-B1).
     if depot.is_attached(id) && List::of_slab(depot.slab(id)) != List::Unlisted {
         let found = locked.slab(id).drain_remote();
         locked.lists.active -= found;

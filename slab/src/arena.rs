@@ -13,25 +13,26 @@ use std::sync::{Arc, Weak};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// The maximum number of attempts of a check, a millisecond apart.
+/// The maximum number of times that `check` compares the counts, a millisecond apart.
 const LOOKS: usize = 10_000;
 
-/// Pages for caches, and the memory of the structures that manage them.
+/// The pages for caches, and the memory of the structures that manage these pages.
 #[derive(Debug)]
 pub struct Arena {
     pub(crate) space: Space<Slab>,
-    /// The bytes of heap memory in blocks off the slabs.
+    /// The heap memory of descriptors and bitmaps outside the slabs (blocks), in bytes.
     pub(crate) block_bytes: AtomicUsize,
     caches: AtomicU32,
 }
 
 impl Arena {
-    /// Returns an arena without pages, which are committed with the first objects. Blocks are heap
-    /// memory, which the limit does not cover. The child of a fork always inherits the pages,
-    /// whatever `config` holds: objects are given out as plain memory, so an access in the child
-    /// can't be refused.
+    /// Returns an arena without pages; pages are committed when objects are allocated. Blocks are
+    /// heap memory, which the limit does not cover. The child of a fork always inherits the pages,
+    /// whatever `config` requests: callers access objects as plain memory, so the arena can't
+    /// refuse an access in the child.
     pub fn new(config: page::Config) -> Result<Arc<Self>, Error> {
-        // A slab then takes a little more address space, and the map of pages shrinks to a quarter.
+        // With this granule a slab takes a little more address space, but the map of pages is a
+        // quarter as large.
         let granule = config.granule.max(GRANULE);
         let config = page::Config { by_address: true, granule, in_children: true, ..config };
         let space = Space::new(config)?;
@@ -42,18 +43,18 @@ impl Arena {
         Ok(arena)
     }
 
-    /// Returns an id that no other cache of this arena has.
+    /// Returns an id that is unique among the caches of this arena.
     pub(crate) fn next_cache(&self) -> CacheId {
         CacheId::new(self.caches.fetch_add(1, Relaxed))
     }
 
-    /// Returns the slab that contains an address, of any cache.
+    /// Returns the slab of any cache that contains the address of `object`.
     #[inline]
     pub(crate) fn slab_at(&self, object: NonNull<u8>) -> Option<(ExtentId, &Extent<Slab>)> {
         self.space.extent_at(object.addr().get())
     }
 
-    /// Returns all memory of the arena in bytes: committed pages, page maps, descriptors and
+    /// Returns the total memory of the arena in bytes: committed pages, page maps, descriptors and
     /// blocks.
     pub fn bytes(&self) -> usize {
         let pages = self.space.budget().used() * page::page_size();
@@ -73,8 +74,8 @@ impl Arena {
         pages.sum()
     }
 
-    /// Asserts that the extents and the page budget agree. No cache may be in use. An exiting
-    /// thread of the process may still be cleaning up caches, so this waits for it.
+    /// Asserts that the extents and the page budget agree. No cache may be in use. Waits while an
+    /// exiting thread of the process still cleans up caches.
     pub fn check(&self) {
         self.space.check();
         for _ in 0..LOOKS {

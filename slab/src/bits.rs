@@ -1,5 +1,5 @@
-//! Two bits per object: *live* while a user has it, and *remote* after a thread that does not own
-//! the slab has freed it.
+//! Two bits per object: *live* is set while a user has the object, *remote* after the object was
+//! freed by a thread that does not own the slab.
 //!
 //! ```text
 //!   live:   | 1 1 0 1 ... |     changed by the slab's thread, or under the lock if it has none
@@ -7,17 +7,18 @@
 //!   owner:  thread's number; 0 means none
 //! ```
 //! A thread that frees an object in another thread's slab sets the object's remote bit. The slab's
-//! thread drains the remote bits when it has no other object left, or gives the slab up.
+//! thread drains the remote bits when no other object is free, or when the thread gives up the
+//! slab.
 //!
 //! - sl-B1: a thread that gives up a slab removes the owner first and then drains. A thread that
-//!   frees sets the bit first and then looks for the owner. So one of the two sees the other, and
-//!   no bit is lost.
-//! - sl-B2: an object with its remote bit set is still live, and a second free, by any thread,
-//!   finds the bit.
+//!   frees an object sets the remote bit first and then reads the owner. So at least one of the two
+//!   threads sees the other's write, and no remote bit is lost.
+//! - sl-B2: an object with its remote bit set is still live, and a second free by any thread
+//!   detects the bit.
 //! - sl-B3: a draining thread first marks the object free and then clears the bit. So a second free
-//!   finds one or the other, unless it reads before both and sets the bit after. Then it gets no
-//!   error, but the bit is *late*: an object with a late bit is not given out before the bit is
-//!   cleared.
+//!   detects one of the two, unless it reads the bits before both changes and sets the remote bit
+//!   after both. In that case the second free reports no error. Its bit is *late*: the object is
+//!   not allocated before its late bit is cleared.
 
 use crate::sync::{Relaxed, fence_in_models};
 use std::sync::atomic::Ordering::SeqCst;
@@ -29,7 +30,7 @@ pub(crate) use std::sync::atomic::{AtomicU32 as Owner, AtomicU64 as Word};
 
 /// The owner of a slab that no thread owns.
 pub(crate) const NO_ONE: u32 = 0;
-/// The owner of a slab of the reserve, which no thread will own.
+/// The owner of a slab of the reserve; such a slab never belongs to a thread.
 pub(crate) const RESERVE: u32 = u32::MAX;
 
 /// The bits of a slab's objects, and the slab's owner.
@@ -43,9 +44,9 @@ pub(crate) struct Bits<'s> {
 /// The result of a free by a thread that does not own the slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freed {
-    /// The slab's thread will find the object.
+    /// The slab's thread will find the object when it drains the bits.
     Deferred,
-    /// No thread owns the slab: the holder of the lock must drain it.
+    /// No thread owns the slab; the caller must take the lock and drain the slab.
     Orphan,
     /// The object was already free.
     DoubleFree,
@@ -56,8 +57,8 @@ fn bit(index: usize) -> u64 {
     1 << (index % 64)
 }
 
-/// Marks the first free object of these 64 as live, and returns its number among them. Skips
-/// objects with a late bit (sl-B3). Only for the slab's thread.
+/// Marks the first free object of these 64 as live, and returns its index among the 64. Skips
+/// objects with a late bit (sl-B3). Only the slab's thread may call it.
 #[inline]
 pub(crate) fn alloc(live: &Word, remote: &Word) -> Option<usize> {
     let before = live.load(Relaxed);
@@ -70,8 +71,8 @@ pub(crate) fn alloc(live: &Word, remote: &Word) -> Option<usize> {
     Some(index)
 }
 
-/// Marks one of 64 objects as free. Returns false if it was free (sl-B2). Only for the slab's
-/// thread.
+/// Marks one of 64 objects as free. Returns false if the object was free already (sl-B2). Only the
+/// slab's thread may call it.
 #[inline]
 pub(crate) fn free(live: &Word, remote: &Word, index: usize) -> bool {
     let before = live.load(Relaxed);
@@ -83,7 +84,7 @@ pub(crate) fn free(live: &Word, remote: &Word, index: usize) -> bool {
 }
 
 impl Bits<'_> {
-    /// Marks the bits beyond the last object as never free.
+    /// Marks the bits beyond the last object as live for ever.
     pub(crate) fn end_at(&self, objects: usize) {
         if let Some(last) = self.live.last()
             && !objects.is_multiple_of(64)
@@ -97,13 +98,14 @@ impl Bits<'_> {
         self.live[index / 64].load(Relaxed) & bit(index) != 0
     }
 
-    /// Returns true if the object is live, and no thread has freed it remotely.
+    /// Returns true if the object is live and was not freed remotely.
     pub(crate) fn is_out(&self, index: usize) -> bool {
         self.is_live(index) && self.remote[index / 64].load(Relaxed) & bit(index) == 0
     }
 
-    /// Returns the next word that has a free object, searching from `start` on and then from the
-    /// beginning. Clears the late bits of that word. Only for the slab's thread.
+    /// Returns the next word that contains a free object. Searches from word `start` to the end and
+    /// then from the beginning. Clears the late bits of the returned word. Only the slab's thread
+    /// may call it.
     pub(crate) fn next_word(&self, start: usize) -> Option<usize> {
         let mut words = (start..self.live.len()).chain(0..start);
         let word = words.find(|&word| self.live[word].load(Relaxed) != u64::MAX)?;
@@ -112,24 +114,25 @@ impl Bits<'_> {
         Some(word)
     }
 
-    /// Marks the first free object from word `start` on, or else of the other words, as live, and
-    /// returns its number. Only for the slab's thread.
+    /// Marks a free object as live, and returns its number. Searches the words from `start` to the
+    /// end, and then the other words. Only the slab's thread may call it.
     pub(crate) fn alloc_from(&self, start: usize) -> Option<usize> {
         loop {
             let word = self.next_word(start)?;
-            // This fails only if another late bit was set in between, each of which takes a second
-            // free.
+            // This fails only if another late bit was set after the search; each late bit requires
+            // a second free.
             if let Some(index) = alloc(&self.live[word], &self.remote[word]) {
                 return Some(word * 64 + index);
             }
         }
     }
 
-    /// Marks an object as live. Only for the slab's thread.
+    /// Marks an object as live. Only the slab's thread may call it.
     pub(crate) fn set_live(&self, index: usize) {
         let word = &self.live[index / 64];
         word.store(word.load(Relaxed) | bit(index), Relaxed);
-        // No thread has received the object yet, so a set bit comes from an earlier free (sl-B3).
+        // No thread has received the object yet, so a set bit is the late bit of an earlier free
+        // (sl-B3).
         self.clear_remote(index / 64, bit(index));
     }
 
@@ -140,42 +143,43 @@ impl Bits<'_> {
         }
     }
 
-    /// Marks an object as free. Returns false if it was free (sl-B2). Only for the slab's thread.
+    /// Marks an object as free. Returns false if the object was free already (sl-B2). Only the
+    /// slab's thread may call it.
     pub(crate) fn free(&self, index: usize) -> bool {
         free(&self.live[index / 64], &self.remote[index / 64], index)
     }
 
-    /// Returns the number of live bits, including those beyond the last object. Only for the slab's
-    /// thread.
+    /// Returns the number of live bits, including those beyond the last object. Only the slab's
+    /// thread may call it.
     pub(crate) fn live(&self) -> usize {
         self.live.iter().map(|word| word.load(Relaxed).count_ones() as usize).sum()
     }
 
-    /// Marks an object as freed remotely. For any thread except the slab's.
+    /// Marks an object as freed remotely. The slab's thread must not call it.
     #[inline]
     pub(crate) fn free_remotely(&self, index: usize) -> Freed {
         if !self.is_live(index) {
             return Freed::DoubleFree;
         }
-        // Release orders the user's accesses to the object before the free; SeqCst: sl-B1.
+        // Release orders the user's accesses to the object before the free; SeqCst is for sl-B1.
         let remote = &self.remote[index / 64];
         if remote.fetch_or(bit(index), SeqCst) & bit(index) != 0 {
             return Freed::DoubleFree;
         }
-        // From here on the slab may be given back; its descriptor stays.
+        // From here on the slab may be reclaimed; its descriptor remains valid.
         fence_in_models();
         if self.owner.load(SeqCst) == NO_ONE { Freed::Orphan } else { Freed::Deferred }
     }
 
-    /// Removes the owner of the slab. `drain_remote` must follow (sl-B1). Only for the slab's
-    /// thread.
+    /// Removes the owner of the slab. The caller must then call `drain_remote` (sl-B1). Only the
+    /// slab's thread may call it.
     pub(crate) fn orphan(&self) {
         self.owner.store(NO_ONE, SeqCst);
         fence_in_models();
     }
 
-    /// Marks the objects that other threads have freed as free, and calls `freed` for each. Only
-    /// for the slab's thread.
+    /// Marks the objects that other threads freed as free, and calls `freed` for each of these
+    /// objects. Only the slab's thread may call it.
     pub(crate) fn drain_remote(&self, mut freed: impl FnMut(usize)) {
         for (nth, (live, remote)) in self.live.iter().zip(self.remote).enumerate() {
             let found = remote.load(SeqCst);

@@ -1,8 +1,9 @@
 //! Typed caches, and boxes that free their object on drop.
 //!
 //! # Safety
-//! - sl-T1: a `CacheBox` exclusively owns its object, from `alloc` to its drop, and holds the
-//!   cache, so the object's memory outlives it. The object contains a T.
+//! - sl-T1: a `CacheBox` exclusively owns its object, from `alloc` to the drop of the box. The box
+//!   holds a reference to the cache, so the object's memory outlives the box. The object contains a
+//!   T.
 //! - sl-T2: in a constructed cache every object contains a T as long as its slab exists, because no
 //!   other code can access the cache.
 #![allow(unsafe_code)]
@@ -15,20 +16,20 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A cache of `T`s, which are created on allocation and dropped when they are freed.
+/// A cache of `T`s. A `T` is created when it is allocated, and dropped when it is freed.
 pub struct Cache<T> {
     raw: Arc<RawCache>,
     objects: PhantomData<fn() -> T>,
 }
 
 impl<T> Cache<T> {
-    /// Returns a cache in `arena`.
+    /// Returns an empty cache of `arena` with the default options.
     pub fn new(arena: &Arc<Arena>, name: &str) -> Result<Self, Error> {
         Self::with_options(arena, Options::named(name))
     }
 
-    /// Returns a cache with these options. The constructor and the destructor are for
-    /// [`ConstructedCache`], and are ignored here.
+    /// Returns a cache with these options. The constructor and the destructor among `options` are
+    /// ignored; only a [`ConstructedCache`] uses them.
     pub fn with_options(arena: &Arc<Arena>, options: Options) -> Result<Self, Error> {
         let options = Options { constructor: None, destructor: None, ..options };
         let raw = RawCache::with_options(arena, size_of::<T>(), align_of::<T>(), options)?;
@@ -41,19 +42,20 @@ impl<T> Cache<T> {
         Ok(self.place(self.raw.alloc()?, value))
     }
 
-    /// Allocates as [`alloc`](Self::alloc) does, but from the reserve if there is no memory.
+    /// Allocates as [`alloc`](Self::alloc) does, but takes an object of the reserve if no memory is
+    /// available.
     pub fn alloc_reserved(&self, value: T) -> Result<CacheBox<T>, Error> {
         Ok(self.place(self.raw.alloc_reserved()?, value))
     }
 
     fn place(&self, object: NonNull<u8>, value: T) -> CacheBox<T> {
         let object = object.cast::<T>();
-        // SAFETY: the cache gave memory of T's size and alignment that no other code has.
+        // SAFETY: the cache returned memory of T's size and alignment that no other code uses.
         unsafe { object.write(value) };
         CacheBox { object, cache: self.raw.clone() }
     }
 
-    /// Returns the untyped cache below.
+    /// Returns the untyped cache that this cache uses.
     pub fn raw(&self) -> &RawCache {
         &self.raw
     }
@@ -68,42 +70,43 @@ impl<T> Cache<T> {
         self.raw.slabinfo()
     }
 
-    /// Gives empty slabs back; see [`RawCache::shrink`].
+    /// Returns the pages of empty slabs to the arena; see [`RawCache::shrink`].
     pub fn shrink(&self) -> usize {
         self.raw.shrink()
     }
 
-    /// Destroys the cache. If boxes are left, they keep the memory that they need, and the error
+    /// Destroys the cache. If boxes still exist, their memory remains allocated, and the error
     /// lists their objects.
     pub fn destroy(self) -> Result<(), Leak> {
         destroy(self.raw)
     }
 }
 
-/// A cache whose `T`s are created with their slab and dropped with it, for types that are expensive
-/// to create. A `T` is given out in the state in which its last user left it.
+/// A cache whose `T`s are created together with their slab and dropped together with it, for types
+/// that are expensive to create. A newly allocated `T` is in the state in which its previous user
+/// left it.
 pub struct ConstructedCache<T> {
     raw: Arc<RawCache>,
     objects: PhantomData<fn() -> T>,
 }
 
-/// The construction of a `T`.
+/// A type whose values the cache can create itself.
 pub trait Construct {
     /// Returns a new `T`.
     fn construct() -> Self;
 }
 
 impl<T: Construct + Send + 'static> ConstructedCache<T> {
-    /// Returns a cache in `arena`.
+    /// Returns an empty cache of `arena` with these options.
     pub fn new(arena: &Arc<Arena>, options: Options) -> Result<Self, Error> {
         let constructor = |object: NonNull<u8>| {
-            // SAFETY: the cache calls this with memory of T's size and alignment that no other code
-            // has.
+            // SAFETY: the cache calls this closure with memory of T's size and alignment that no
+            // other code uses.
             unsafe { object.cast::<T>().write(T::construct()) }
         };
         let destructor = |object: NonNull<u8>| {
-            // SAFETY: the object contains a T, which no user has, and is not used after this
-            // (sl-T2).
+            // SAFETY: the object contains a T that no user has, and that no code uses after this
+            // call (sl-T2).
             unsafe { object.cast::<T>().drop_in_place() }
         };
         let (constructor, destructor) = (Some(constructor as _), Some(destructor as _));
@@ -112,7 +115,7 @@ impl<T: Construct + Send + 'static> ConstructedCache<T> {
         Ok(ConstructedCache { raw: Arc::new(raw), objects: PhantomData })
     }
 
-    /// Allocates a `T` that was created earlier, or creates it now.
+    /// Allocates a `T` that was created earlier, or creates a slab of new `T`s.
     pub fn alloc(&self) -> Result<CacheBox<T>, Error> {
         Ok(CacheBox { object: self.raw.alloc()?.cast(), cache: self.raw.clone() })
     }
@@ -122,12 +125,12 @@ impl<T: Construct + Send + 'static> ConstructedCache<T> {
         self.raw.stat()
     }
 
-    /// Gives empty slabs back; see [`RawCache::shrink`].
+    /// Returns the pages of empty slabs to the arena; see [`RawCache::shrink`].
     pub fn shrink(&self) -> usize {
         self.raw.shrink()
     }
 
-    /// Destroys the cache. If boxes are left, they keep the memory that they need, and the error
+    /// Destroys the cache. If boxes still exist, their memory remains allocated, and the error
     /// lists their objects.
     pub fn destroy(self) -> Result<(), Leak> {
         destroy(self.raw)
@@ -153,19 +156,20 @@ impl<T> fmt::Debug for ConstructedCache<T> {
 /// An object of a cache, freed on drop.
 ///
 /// # Panics
-/// On drop, if the cache can't take the object back, because it was written to beyond its end
-/// ([`Debug::On`](crate::Debug::On)), or because the cache is faulty. The object's memory is then
-/// lost and not given out again, and [`CacheStat::refused`] counts it. (A thread that is already
-/// panicking only counts it.)
+/// The drop panics if the cache rejects the object, because memory beyond the object's end was
+/// written to ([`Debug::On`](crate::Debug::On)), or because the cache is faulty. The object's
+/// memory is then never reused, and [`CacheStat::refused`] counts the object. (A thread that is
+/// already panicking only counts the object.)
 pub struct CacheBox<T> {
     object: NonNull<T>,
-    /// Also determines whether the T is dropped with the box: a constructed T is not.
+    /// The cache of the object. The cache also determines whether the box drops the T: a
+    /// constructed T is not dropped.
     cache: Arc<RawCache>,
 }
 
-// SAFETY: a box owns its T, as Box does; the cache behind it is Sync.
+// SAFETY: a box owns its T, as `Box` does, and the cache that the box refers to is Sync.
 unsafe impl<T: Send> Send for CacheBox<T> {}
-// SAFETY: `&CacheBox` gives access to `&T` and nothing else.
+// SAFETY: a `&CacheBox` gives access only to a `&T`.
 unsafe impl<T: Sync> Sync for CacheBox<T> {}
 
 impl<T> Deref for CacheBox<T> {
@@ -173,7 +177,8 @@ impl<T> Deref for CacheBox<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: sl-T1; the borrow of the box covers the result.
+        // SAFETY: sl-T1; the returned reference borrows the box, so the object is live while the
+        // reference exists.
         unsafe { self.object.as_ref() }
     }
 }
@@ -181,7 +186,7 @@ impl<T> Deref for CacheBox<T> {
 impl<T> DerefMut for CacheBox<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: sl-T1; `&mut self` excludes every other borrow.
+        // SAFETY: sl-T1; the `&mut self` excludes every other borrow of the T.
         unsafe { self.object.as_mut() }
     }
 }
@@ -194,7 +199,7 @@ impl<T: fmt::Debug> fmt::Debug for CacheBox<T> {
 
 impl<T> Drop for CacheBox<T> {
     fn drop(&mut self) {
-        // SAFETY: sl-T1, and the box ends here; no code uses the object again.
+        // SAFETY: sl-T1, and this is the drop of the box: no code uses the object afterwards.
         let freed = unsafe {
             if needs_drop::<T>() && !self.cache.is_constructed() {
                 self.object.drop_in_place();

@@ -1,16 +1,17 @@
-//! The tag of an extent: the cache that its slab belongs to, and whether it is *attached* there.
+//! The tag of an extent: the cache that its slab belongs to, and whether the slab is *attached* to
+//! that cache.
 //!
 //! ```text
 //!   tag:  | number of the cache: 31 bits | attached: 1 |
 //!   made: detached --a thread's, listed, or the reserve's--> attached --unlinked--> detached
 //! ```
-//! A slab is created and given back without a lock of the cache held, and its extent may then
-//! belong to another cache. sl-H2: a slab becomes attached to a cache, and detached again, only
-//! under that cache's lock. So a thread that holds the lock and reads that a slab is attached to
-//! the cache knows that the whole slab belongs to the cache while the lock is held. (No later
-//! change of the tag can be missed, because it would have been made earlier under the same lock.)
-//! Without the lock, the same holds for a slab with a live object that the thread has received: the
-//! slab was attached before the object was allocated, and stays so until it is freed.
+//! A slab is created and reclaimed while no lock of the cache is held. After the slab is reclaimed,
+//! its extent may belong to another cache. sl-H2: a slab becomes attached to a cache, and detached
+//! again, only under that cache's lock. So if a thread holds the lock and reads that a slab is
+//! attached to the cache, the whole slab belongs to the cache while the thread holds the lock. (The
+//! thread can't read an outdated tag, because tags change only under the same lock.) Without the
+//! lock, the same holds for the slab of a live object that the thread has received. The slab was
+//! attached before the object was allocated, and remains attached until the object is freed.
 
 use crate::slab::Slab;
 use page::Extent;
@@ -22,12 +23,12 @@ const ATTACHED: u32 = 1;
 pub(crate) struct CacheId(u32);
 
 impl CacheId {
-    /// Returns the n-th cache.
+    /// Returns the id of the cache with number `nth`.
     pub(crate) fn new(nth: u32) -> Self {
         CacheId(nth << 1)
     }
 
-    /// Returns the tag of an extent of the cache while its slab is created.
+    /// Returns the tag of an extent of this cache while its slab is being created.
     pub(crate) fn tag(self) -> u32 {
         self.0
     }
@@ -38,7 +39,7 @@ impl CacheId {
         self.0 | ATTACHED
     }
 
-    /// Returns true if the slab belongs to the cache, attached or not.
+    /// Returns true if the slab belongs to this cache, whether attached or not.
     pub(crate) fn has(self, extent: &Extent<Slab>) -> bool {
         extent.tag() & !ATTACHED == self.0
     }

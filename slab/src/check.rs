@@ -1,7 +1,7 @@
 //! Checks of a whole cache.
 //!
 //! # Safety
-//! In slabs that may belong to another thread only addresses and bits are read.
+//! If a slab may belong to another thread, the checks read only its addresses and bits.
 #![allow(unsafe_code)]
 
 use crate::bits::{NO_ONE, RESERVE};
@@ -12,8 +12,9 @@ use crate::thread_slabs::ThreadSlabs;
 use page::ExtentId;
 use std::ptr::NonNull;
 
-/// Returns the slabs that are attached here. Slabs that are being created or given back, as exiting
-/// threads may still do, are not. The attached ones stay as long as the lock is held (sl-H2).
+/// Returns the slabs that are attached to the cache, without those that are being created or
+/// reclaimed (exiting threads may still reclaim slabs). The attached slabs are not reclaimed while
+/// the lock is held (sl-H2).
 fn slabs<'l>(locked: &'l Locked<'_>) -> impl Iterator<Item = ExtentId> + use<'l> {
     let depot = locked.depot;
     depot.space().live().filter(|&id| depot.is_attached(id))
@@ -32,7 +33,8 @@ pub(crate) fn live_count(depot: &Depot) -> usize {
 fn live_in<'l>(locked: &'l Locked<'_>) -> impl Iterator<Item = NonNull<u8>> + use<'l> {
     let depot = locked.depot;
     let live = slabs(locked).flat_map(|id| {
-        // SAFETY: the slab stays, because it is attached; only its bits and addresses are read.
+        // SAFETY: the slab is attached and the lock is held, so no thread reclaims it; only its
+        // bits and addresses are read.
         let (slab_ref, bits) = unsafe { (depot.detached(id), depot.detached(id).bits()) };
         let live = (0..depot.shape.objects).filter(move |&index| bits.is_out(index));
         live.map(move |index| slab_ref.object(index))
@@ -40,8 +42,8 @@ fn live_in<'l>(locked: &'l Locked<'_>) -> impl Iterator<Item = NonNull<u8>> + us
     live.filter(|object| !locked.quarantined.contains(&object.addr().get()))
 }
 
-/// Asserts the state of the cache (sl-C1, sl-C2, sl-C3). No thread may be using it. Only the number
-/// of other threads' slabs is checked.
+/// Asserts the invariants sl-C1, sl-C2 and sl-C3 of the cache. No thread may be using the cache.
+/// Slabs that other threads own are only counted.
 pub(crate) fn check(depot: &Depot) {
     let locked = depot.lock();
     locked.lists.check(depot.space());
@@ -75,7 +77,8 @@ pub(crate) fn check(depot: &Depot) {
     assert_eq!(linked, mine, "slabs of this thread, as linked");
 }
 
-/// Asserts that a thread's records agree with its slabs. Returns the number of its slabs.
+/// Asserts that a thread's records agree with the slabs that the thread owns. Returns the number of
+/// these slabs.
 fn check_own(depot: &Depot, own: &ThreadSlabs) -> usize {
     own.slabs().check(links(depot.space()));
     let (mut noted, mut kept, mut last) = (Vec::new(), 0, None);
@@ -83,13 +86,13 @@ fn check_own(depot: &Depot, own: &ThreadSlabs) -> usize {
         last = Some(id);
         let slab_ref = depot.of_thread(own, id);
         kept += depot.shape.objects - slab_ref.active();
-        // SAFETY: the bits are only read.
+        // SAFETY: the thread owns the slab, and the bits are only read.
         noted.push((slab_ref.slab.first().addr(), unsafe { slab_ref.bits() }.live.as_ptr()));
     }
     assert_eq!(own.oldest(), last, "the oldest of a thread's slabs");
     assert_eq!(kept, own.kept() as usize, "free objects of a thread's slabs");
     let current = own.current.get().map(|id| depot.of_thread(own, id));
-    // SAFETY: the bits are only read.
+    // SAFETY: the thread owns the slab, and the bits are only read.
     let bits = current.map(|current| (unsafe { current.bits() }, current.slab.first().addr()));
     own.check(&noted, bits.as_ref().map(|(bits, first)| (bits, *first)));
     noted.len()

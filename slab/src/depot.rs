@@ -6,23 +6,24 @@
 //!                  free --more than 4 threads may keep, and 1/32--> unlisted --> reclaimed
 //! ```
 //! Locks: the registry of threads, `state`, then the lock of the space. Slabs are created and
-//! reclaimed, and constructors called, without a lock held.
+//! reclaimed, and constructors called, while no lock is held.
 //!
 //! Invariants:
 //! - sl-C1: a slab without an owner is in the list that its count determines.
-//! - sl-C2: a slab's count is the number of its live objects. Each of those belongs to a user, or
+//! - sl-C2: a slab's count is the number of its live objects. Each live object belongs to a user or
 //!   is in quarantine.
-//! - sl-C3: slabs of the reserve belong only to it, and objects that are freed there stay there.
+//! - sl-C3: slabs of the reserve belong only to the reserve, and an object freed in such a slab
+//!   remains there.
 //!
 //! # Safety
-//! - sl-K1: the pages of a slab are committed from before it can be found until it is reclaimed,
-//!   and it is reclaimed only when no object is live. With `Memory::Stable`, every guard that was
-//!   pinned before has also been dropped.
-//! - sl-K2: two objects never overlap: object n covers bytes n * stride to (n + 1) * stride from
-//!   the first.
-//! - sl-K3: only the owning thread works in a slab that is attached to the cache (sl-H2 in
-//!   `cache_id`). If no thread owns the slab, only the holder of the lock works in it. `owner`
-//!   becomes a thread only under the lock; only that thread resets it, under the lock.
+//! - sl-K1: the pages of a slab are committed before any thread can find the slab, and until the
+//!   slab is reclaimed. A slab is reclaimed only when none of its objects is live. With
+//!   `Memory::Stable`, the threads also have dropped every guard that they pinned before that.
+//! - sl-K2: two objects never overlap: object n covers the bytes from n * stride to (n + 1) *
+//!   stride after the start of object 0.
+//! - sl-K3: only the owning thread accesses the memory of a slab that is attached to the cache
+//!   (sl-H2 in `cache_id`). If no thread owns the slab, only the holder of the lock accesses it.
+//!   `owner` is set to the number of a thread, and reset by that thread, only under the lock.
 #![allow(unsafe_code)]
 
 use crate::bits::{NO_ONE, RESERVE};
@@ -42,18 +43,18 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
-/// The maximum number of empty slabs, as a multiple of the slabs that hold what one thread may
-/// keep.
+/// The maximum number of empty slabs, as a multiple of the number of slabs that hold the objects
+/// that one thread may keep.
 const EMPTY_LIMITS: usize = 4;
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) lists: Lists,
-    /// The number of slabs that threads own.
+    /// The number of slabs that are owned by threads.
     pub(crate) owned: usize,
     /// The slabs of the reserve.
     pub(crate) reserve: Vec<ExtentId>,
-    /// Objects that were overwritten while they were free, or beyond their bounds; they stay live.
+    /// Objects that were overwritten while free or beyond their bounds; they remain live for ever.
     pub(crate) quarantined: Vec<usize>,
 }
 
@@ -68,29 +69,29 @@ impl State {
 pub(crate) struct Depot {
     pub(crate) arena: Arc<Arena>,
     pub(crate) options: Options,
-    /// The bytes of an object, as requested.
+    /// The size of an object in bytes, as requested.
     pub(crate) size: usize,
     pub(crate) shape: Shape,
     pub(crate) red_zones: Option<RedZones>,
     pub(crate) threads: AllThreadSlabs,
     pub(crate) state: Mutex<State>,
-    /// The number of refused frees.
+    /// The number of frees that the cache rejected.
     pub(crate) refused: AtomicUsize,
     /// The number of chains of slabs that wait for a grace period.
     pub(crate) waiting: AtomicUsize,
     pub(crate) cache_id: CacheId,
-    /// The number of slabs that may always be empty.
+    /// The number of empty slabs that the cache keeps in any case.
     pub(crate) empty_min: usize,
     divider: Divider,
     pub(crate) colour: AtomicU32,
     pub(crate) me: Weak<Depot>,
 }
 
-/// An object's slab, and the object's number in it.
+/// An object's slab, and the number of the object in the slab.
 pub(crate) type Location<'d> = (ExtentId, &'d Extent<Slab>, usize);
 
 impl Depot {
-    /// Returns a cache without slabs.
+    /// Returns a cache that has no slabs yet.
     pub(crate) fn new(
         arena: &Arc<Arena>,
         size: usize,
@@ -140,35 +141,35 @@ impl Depot {
         &self.space().extent(id).data
     }
 
-    /// Returns true if the slab is attached to the cache. The caller holds the lock (sl-H2), or
-    /// knows that the slab stays.
+    /// Returns true if the slab is attached to the cache. The caller holds the lock (sl-H2), or has
+    /// an object that keeps the slab attached.
     pub(crate) fn is_attached(&self, id: ExtentId) -> bool {
         self.cache_id.is_attached(self.space().extent(id))
     }
 
-    /// Returns a slab of the calling thread to work in.
+    /// Returns access to a slab that the calling thread owns.
     ///
     /// # Panics
     /// If the thread does not own the slab.
     pub(crate) fn of_thread<'t>(&'t self, own: &'t ThreadSlabs, id: ExtentId) -> SlabRef<'t> {
         let owner = self.slab(id).owner();
         assert!(owner == own.number() && self.is_attached(id), "sl-K3: {id:?} is of {owner}");
-        // SAFETY: the caller has the thread's slabs, so it is that thread (sl-M1), which works in
-        // its own (sl-K3).
+        // SAFETY: the caller has the records of the thread's slabs, so this is that thread (sl-M1).
+        // The thread owns the slab, so it may access the slab (sl-K3).
         unsafe { self.detached(id) }
     }
 
-    /// Returns a slab to work in.
+    /// Returns access to a slab.
     ///
     /// # Safety
-    /// The slab was laid out for this cache, and the caller has exclusive use of it while this is
-    /// used: it is new, or unlinked to be freed, or the caller's by sl-K3.
+    /// The slab was laid out for this cache, and the caller has exclusive access to it while the
+    /// result exists: the slab is new, or unlinked to be freed, or accessible by sl-K3.
     pub(crate) unsafe fn detached(&self, id: ExtentId) -> SlabRef<'_> {
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the caller guarantees the slab's shape and exclusive access.
         unsafe { SlabRef::new(self.slab(id), &self.shape) }
     }
 
-    /// Returns the slab of an object's address, and the object's number.
+    /// Returns the slab that contains an object's address, and the object's number in the slab.
     pub(crate) fn locate(&self, object: NonNull<u8>) -> Result<Location<'_>, Error> {
         let address = object.addr().get();
         let foreign = Error::Foreign { address };
@@ -177,19 +178,19 @@ impl Depot {
         Ok((id, extent, index))
     }
 
-    /// Returns the number of the object at an address, if it is one of that slab and the slab is
-    /// attached here. Without the lock, the result is reliable only for live objects.
+    /// Returns the number of the object at an address, if the slab contains such an object and is
+    /// attached to this cache. Without the lock, the result is reliable only for live objects.
     pub(crate) fn index_in(&self, extent: &Extent<Slab>, object: NonNull<u8>) -> Option<usize> {
-        // If there is no slab, `first` is 0, and no address is that low.
+        // If the extent contains no slab, `first` is 0, and all objects have higher addresses.
         let at = object.addr().get().wrapping_sub(extent.data.first().addr());
         if self.cache_id.is_attached(extent) { self.divider.index(at) } else { None }
     }
 
-    /// Records an object that must not be given out again.
+    /// Records an object that must never be allocated again.
     pub(crate) fn quarantine(&self, object: NonNull<u8>) {
         let quarantined = &mut self.lock().state.quarantined;
         let address = object.addr().get();
-        // If there is no memory for the record, the object counts as a user's.
+        // If no memory is available for the record, the object counts as an object that a user has.
         if !quarantined.contains(&address) && quarantined.try_reserve(1).is_ok() {
             quarantined.push(address);
         }
@@ -217,34 +218,34 @@ impl DerefMut for Locked<'_> {
 }
 
 impl Locked<'_> {
-    /// Returns a slab without an owner to work in, as long as the lock is held.
+    /// Returns access to a slab without an owner, for as long as the lock is held.
     ///
     /// # Panics
-    /// If a thread owns the slab, or it does not belong to the cache.
+    /// If a thread owns the slab, or the slab does not belong to the cache.
     pub(crate) fn slab(&self, id: ExtentId) -> SlabRef<'_> {
         let (depot, owner) = (self.depot, self.depot.slab(id).owner());
         let is_shared = matches!(owner, NO_ONE | RESERVE) && depot.is_attached(id);
         assert!(is_shared, "sl-K3: {id:?} is of {owner}");
-        // SAFETY: the slab is the cache's (sl-H2) and no thread's, so the holder of the lock may
-        // use it (sl-K3).
+        // SAFETY: the slab belongs to the cache (sl-H2) and no thread owns it, so the holder of the
+        // lock may access it (sl-K3).
         unsafe { depot.detached(id) }
     }
 
     /// Attaches a slab to the cache, with the given `owner`.
     ///
     /// # Safety
-    /// The slab is new and known to the caller alone, or it is attached and is owned by no thread
-    /// or by the caller. From now on only the owner, or the holder of the lock, works in it
-    /// (sl-K3).
+    /// The slab is new and only the caller can reach it; or the slab is attached, and no thread or
+    /// the caller owns it. After the call only the owner, or else the holder of the lock, accesses
+    /// the slab (sl-K3).
     pub(crate) unsafe fn attach(&mut self, id: ExtentId, owner: u32) {
         let extent = self.depot.space().extent(id);
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the caller guarantees its access to the slab, and passes it to the new owner.
         unsafe { extent.data.set_owner(owner) };
         extent.set_tag(self.depot.cache_id.attached_tag());
     }
 
-    /// Removes a slab without an owner from its list and from the cache. After that only the caller
-    /// knows of it.
+    /// Removes a slab without an owner from its list and from the cache. After the call only the
+    /// caller can reach the slab.
     pub(crate) fn detach(&mut self, id: ExtentId) {
         self.unlink(id);
         self.depot.space().extent(id).set_tag(self.depot.cache_id.tag());
@@ -263,7 +264,7 @@ impl Locked<'_> {
         self.state.lists.unlink(self.depot.space(), id, active);
     }
 
-    /// Moves a slab without an owner, whose count has changed, to the right list.
+    /// Moves a slab without an owner to the list that its changed count determines (sl-C1).
     pub(crate) fn relist(&mut self, id: ExtentId) {
         let slab_ref = self.slab(id);
         if List::of(slab_ref.active(), self.depot.shape.objects) != List::of_slab(slab_ref.slab) {
@@ -272,7 +273,7 @@ impl Locked<'_> {
         }
     }
 
-    /// Charges again the pages of a slab without an owner that were given back.
+    /// Charges the pages of a slab without an owner again, after they were released.
     pub(crate) fn recommit(&self, id: ExtentId) -> Result<(), Error> {
         let slab = self.slab(id).slab;
         self.depot.space().charge(slab.released().count_ones())?;
@@ -280,7 +281,7 @@ impl Locked<'_> {
         Ok(())
     }
 
-    /// Returns the number of free objects of the reserve.
+    /// Returns the number of free objects in the reserve.
     pub(crate) fn reserved(&self) -> usize {
         let free = |&id: &ExtentId| self.depot.shape.objects - self.slab(id).active();
         self.reserve.iter().map(free).sum()

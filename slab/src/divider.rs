@@ -5,10 +5,10 @@ use crate::shape::Shape;
 /// The number of fractional bits of the reciprocal. Offsets in a slab are below 2^20.
 const PLACE_SHIFT: u32 = 40;
 
-/// The objects of a slab, one after the other.
+/// The stride and span of a slab's objects, which lie one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divider {
-    /// The bytes from the first object to the end of the last.
+    /// The distance from the start of the first object to the end of the last, in bytes.
     pub(crate) span: usize,
     pub(crate) stride: usize,
     /// 2^40 / stride, rounded up.

@@ -1,4 +1,4 @@
-//! The errors of object caches, and the errno of each.
+//! The errors of object caches, and the errno of each error.
 
 use rustix::io::Errno;
 
@@ -14,7 +14,7 @@ pub enum Error {
         /// The largest possible size.
         max: usize,
     },
-    /// The alignment is impossible: alignments are powers of two up to a page.
+    /// The alignment is not a power of two, or is larger than a page.
     #[error("alignment {align} is no power of two, or above a page ({page} bytes)")]
     Align {
         /// The alignment requested.
@@ -22,11 +22,11 @@ pub enum Error {
         /// The page size.
         page: usize,
     },
-    /// There is no layout of that name.
+    /// No layout has the requested name.
     #[error("no such layout; there are native, stack, stack-u32 and linked-bufctl")]
     UnknownLayout,
-    /// The tunables are out of range: a thread keeps at most 2^20 free objects, and gives back at
-    /// least one of them and at most all at a time.
+    /// The tunables are out of range. The number of free objects that a thread keeps is at most
+    /// 2^20. The number that the thread returns at a time is at least 1 and at most that limit.
     #[error(
         "limit {limit} with batchcount {batchcount}: 1 <= batchcount <= limit <= 2^20 is possible, \
          or 0 and 0"
@@ -34,40 +34,40 @@ pub enum Error {
     Tunables {
         /// The maximum number of free objects that a thread keeps.
         limit: u32,
-        /// The number of objects moved at a time.
+        /// The number of objects that a thread moves at a time.
         batchcount: u32,
     },
-    /// There are no pages for another slab.
+    /// No pages are available for another slab.
     #[error(transparent)]
     Pages(#[from] page::Error),
     /// No object of this cache begins at the address.
     #[error("{address:#x} is not the start of an object of this cache")]
     Foreign {
-        /// The address given.
+        /// The address that the caller passed.
         address: usize,
     },
     /// The object is already free.
     #[error("the object at {address:#x} is free already")]
     DoubleFree {
-        /// The address given.
+        /// The address that the caller passed.
         address: usize,
     },
-    /// A byte outside the object was written to. The object is not given out again.
+    /// A byte outside the object was written to. The object is never allocated again.
     #[error(
         "the object at {address:#x} was written to beyond its end or before its start, at {at:#x}"
     )]
     RedZone {
-        /// The object.
+        /// The address of the object.
         address: usize,
-        /// The first byte that was written to.
+        /// The address of the first byte that was written to.
         at: usize,
     },
-    /// A free object was written to. The object is not given out again.
+    /// A free object was written to. The object is never allocated again.
     #[error("the object at {address:#x} was written to at {at:#x} after it was freed")]
     UsedAfterFree {
-        /// The object.
+        /// The address of the object.
         address: usize,
-        /// The first byte that was written to.
+        /// The address of the first byte that was written to.
         at: usize,
     },
 }

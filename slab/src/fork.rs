@@ -1,17 +1,20 @@
-//! Fork handling: all locks of caches are held across a fork, and the child repairs the caches.
+//! Fork handling: the forking thread holds all locks of caches during the fork, and the child
+//! repairs the caches.
 //!
-//! With all locks held, a fork can interrupt another thread only in these states:
-//! - An object was taken or freed in a slab of the thread's own. The slab's bits are right, while
+//! Because all locks are held, the fork can interrupt another thread only in these states:
+//! - The thread was allocating or freeing an object in its own slab. The slab's bits are correct;
 //!   other records may not be.
-//! - A remote bit was set, but the thread has not looked for the owner yet.
-//! - A slab is new or being given back, and in no list.
-//! - A block has no slab yet, or no longer. It stays lost, though counted.
+//! - The thread has set a remote bit, but has not read the owner of the slab yet.
+//! - A slab is being created or reclaimed, and is in no list.
+//! - A block has no slab yet, or its slab was just reclaimed. The child never frees such a block,
+//!   and still counts its bytes.
 //!
-//! The child has none of those threads, so it gives their slabs up at once. That visits every slab,
-//! but the fork itself has already copied the page table entries of all of them.
+//! Those threads do not exist in the child, so the child removes them as owners of their slabs at
+//! once. This visits every slab, but the fork itself has already copied the page table entries of
+//! all slabs.
 //!
-//! Lock order: the locks of the packages above that register themselves, then the registry of
-//! threads, the caches, the arenas, the threads' numbers.
+//! Lock order: the registered locks of higher crates, then the registry of threads, the caches, the
+//! arenas, the threads' numbers.
 //!
 //! # Safety
 //! Only `page::fork` calls `in_child`.
@@ -24,7 +27,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
 static ARENAS: Mutex<Vec<Weak<dyn Member>>> = Mutex::new(Vec::new());
-/// The structures that are locked for the current fork; one thread forks at a time.
+/// The caches and arenas whose locks are held for the current fork. Only one thread forks at a
+/// time.
 static LOCKED: Mutex<Locked> = Mutex::new(Locked { caches: Vec::new(), arenas: Vec::new() });
 
 struct Locked {
@@ -34,7 +38,7 @@ struct Locked {
 
 struct All;
 
-/// An arena, whose locks are held during every fork after those of all caches.
+/// An arena. The forking thread takes the locks of an arena after the locks of all caches.
 pub(crate) trait Member: Send + Sync {
     /// Takes the arena's locks.
     fn lock_for_fork(&self);
@@ -46,7 +50,8 @@ pub(crate) trait Member: Send + Sync {
     fn recount(&self);
 }
 
-/// Registers an arena, so that its locks and those of all caches are held during every fork.
+/// Registers an arena, so that during every fork its locks and the locks of all its caches are
+/// held.
 pub(crate) fn register(arena: Weak<dyn Member>) {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     page::fork::register_once(&IS_REGISTERED, All, page::fork::Turn::First);
@@ -75,7 +80,7 @@ impl AtFork for All {
         ARENAS.unlock_after_fork();
         locked.caches.iter().for_each(|cache| cache.unlock_after_fork());
         thread::unlock_after_fork();
-        // The last reference to a cache may be dropped here, without a lock held.
+        // The last references to caches may be dropped here, while no lock is held.
     }
 
     fn in_child(&self) {
@@ -85,9 +90,9 @@ impl AtFork for All {
         };
         self.in_parent();
         let number = thread::forget_lost();
-        // Recounted first, because the repair gives pages back.
+        // The pages are recounted first, because the repair releases pages.
         arenas.iter().for_each(|arena| arena.recount());
-        // SAFETY: this is called in a child that has no other thread yet.
+        // SAFETY: this function is called in a child that has no other thread yet.
         caches.iter().for_each(|cache| unsafe { cache.repair(number) });
     }
 }

@@ -1,9 +1,9 @@
-//! Creates slabs and gives them back, without a lock of the cache held.
+//! Creates and reclaims slabs, while no lock of the cache is held.
 //!
 //! # Safety
-//! - sl-A1: a slab that is not attached (sl-H2 in `cache_id`) is known only to the thread that
-//!   creates it, which has a [`NewSlab`], or to the one that unlinked it, which has a [`Chain`].
-//!   That thread may work in the slab, and do anything with its memory, because no object of it is
+//! - sl-A1: a slab that is not attached (sl-H2 in `cache_id`) can be reached only by the thread
+//!   that creates it, through a [`NewSlab`], or by the thread that unlinked it, through a
+//!   [`Chain`]. That thread may write to all memory of the slab, because no object of the slab is
 //!   live (sl-K1).
 #![allow(unsafe_code)]
 
@@ -21,10 +21,10 @@ use page::{ExtentId, ListHead, PageSet, Request, page_size};
 use std::alloc;
 use std::ptr::NonNull;
 
-/// The share of all slabs that may be empty, as a divisor.
+/// The divisor for the maximum number of empty slabs: at most 1/32 of all slabs are empty.
 const EMPTY_SHARE: usize = 32;
 
-/// A slab without objects in use that no other thread knows of.
+/// A slab without objects in use that no other thread can reach.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct NewSlab<'d> {
@@ -33,16 +33,16 @@ pub(crate) struct NewSlab<'d> {
 }
 
 impl NewSlab<'_> {
-    /// Attaches the slab to its cache, with the given `owner`, and leaves it in no list.
+    /// Attaches the slab to its cache with the given `owner`, and inserts it into no list.
     pub(crate) fn attach(self, locked: &mut Locked<'_>, owner: u32) -> ExtentId {
         assert!(std::ptr::eq(self.depot, locked.depot), "the new slab is another cache's");
-        // SAFETY: this thread created the slab (sl-A1), and continues only as the owner or the
-        // holder of the lock.
+        // SAFETY: this thread created the slab (sl-A1), and afterwards accesses it only as the
+        // owner or the holder of the lock.
         unsafe { locked.attach(self.id, owner) };
         self.id
     }
 
-    /// Attaches the slab without an owner.
+    /// Attaches the slab without an owner, and inserts it into the list that its count determines.
     pub(crate) fn link(self, locked: &mut Locked<'_>) {
         let id = self.attach(locked, NO_ONE);
         locked.link(id);
@@ -62,26 +62,26 @@ pub(crate) fn make(depot: &Depot) -> Result<NewSlab<'_>, Error> {
     let (space, pages) = (depot.space(), depot.shape.pages as u32);
     let block = alloc_block(depot)?;
     let made = space.alloc(pages, depot.cache_id.tag()).and_then(|id| {
-        // SAFETY: the extent was allocated just now, and no other code knows of it.
+        // SAFETY: the extent was allocated above, and no other code can reach it.
         space.charge(pages).inspect_err(|_| unsafe { space.free(id) })?;
         Ok(id)
     });
     match made {
         Ok(id) => {
-            // SAFETY: the extent is new and its pages are charged, and the block is new; no other
-            // code knows of either.
+            // SAFETY: the extent was allocated and its pages charged above, and the block is new;
+            // no other code can reach either.
             unsafe { lay_out(depot, id, block) };
             Ok(NewSlab { depot, id })
         }
         Err(error) => {
-            // SAFETY: no slab has the block.
+            // SAFETY: the block was allocated above, and no slab uses it.
             unsafe { free_block(depot, block) };
             Err(error.into())
         }
     }
 }
 
-/// Returns the heap layout of a block, and the bytes that are counted for it.
+/// Returns the heap layout of a block, and the number of bytes to count for the block.
 fn block_layout(depot: &Depot) -> (alloc::Layout, usize) {
     let bytes = depot.shape.block_bytes();
     match alloc::Layout::from_size_align(bytes, align_of::<u64>()) {
@@ -107,22 +107,22 @@ fn alloc_block(depot: &Depot) -> Result<NonNull<u8>, Error> {
 /// Frees a block.
 ///
 /// # Safety
-/// `alloc_block` of this cache returned the block, and no slab has it any more.
+/// `alloc_block` of this cache returned the block, and no slab uses the block any more.
 unsafe fn free_block(depot: &Depot, block: NonNull<u8>) {
     let (layout, bytes) = block_layout(depot);
     depot.arena.block_bytes.fetch_sub(bytes, Relaxed);
-    // SAFETY: the block has this layout, and no slab has it, as the caller guarantees.
+    // SAFETY: the block has this layout, and the caller guarantees that no slab uses it.
     unsafe { alloc::dealloc(block.as_ptr(), layout) }
 }
 
-/// Frees the blocks of the slabs that outlive the cache because users still have objects in them.
+/// Frees the blocks of those slabs that outlive the cache because users still have objects in them.
 ///
 /// # Safety
 /// No thread uses the cache now or later.
 pub(crate) unsafe fn free_blocks(depot: &Depot) {
     let space = depot.space();
     for id in space.live().filter(|&id| depot.cache_id.has(space.extent(id))) {
-        // SAFETY: no thread reads the slab's bits any more, and the slab has forgotten the block.
+        // SAFETY: no thread reads the slab's bits any more, and no slab refers to the block now.
         unsafe {
             if let Some(block) = depot.slab(id).take_block() {
                 free_block(depot, block);
@@ -134,18 +134,17 @@ pub(crate) unsafe fn free_blocks(depot: &Depot) {
 /// Lays out a slab and its objects.
 ///
 /// # Safety
-/// The extent belongs to the cache, with all its pages charged, and the block is from
-/// `alloc_block`; no other code knows of either.
+/// The extent belongs to the cache, all its pages are charged, and `alloc_block` returned the
+/// block. No other code can reach either.
 unsafe fn lay_out(depot: &Depot, id: ExtentId, block: NonNull<u8>) {
     let Shape { colours, colour_step, first, objects, .. } = depot.shape;
     let colour = depot.colour.fetch_add(1, Relaxed) as usize % colours * colour_step;
     let (slab, start) = (depot.slab(id), depot.space().address(depot.space().extent(id).start()));
     let pad = depot.red_zones.as_ref().map_or(0, RedZones::pad);
-    // Stored first, so that a child forked during the layout finds the slab in no list.
+    // This is stored first, so that a child forked during the layout finds the slab in no list.
     slab.list.store(List::Unlisted as u8, Relaxed);
-    // If a constructor forks, the slab stays with the thread that creates it, which exists in the
-    // child.
-    // SAFETY: the caller guarantees, here and below, that no other code knows of the slab.
+    // If a constructor forks, the child leaves the slab to this thread, which creates it.
+    // SAFETY: the caller guarantees, here and below, that no other code can reach the slab.
     let slab_ref = unsafe {
         slab.set_owner(thread::mark());
         SlabRef::begin(slab, &depot.shape, (start, block), first + colour + pad)
@@ -162,7 +161,7 @@ unsafe fn lay_out(depot: &Depot, id: ExtentId, block: NonNull<u8>) {
     }
 }
 
-/// Releases the lock, and gives back the empty slabs above the limit.
+/// Releases the lock, and reclaims the empty slabs above the limit.
 pub(crate) fn end(mut locked: Locked<'_>) {
     let most = locked.depot.empty_min.max(locked.slabs() / EMPTY_SHARE);
     let chain = unlink_empty(&mut locked, most);
@@ -170,7 +169,7 @@ pub(crate) fn end(mut locked: Locked<'_>) {
     retire(chain);
 }
 
-/// Unlinks the empty slabs above `most`.
+/// Unlinks empty slabs until at most `most` of them are left.
 pub(crate) fn unlink_empty<'d>(locked: &mut Locked<'d>, most: usize) -> Chain<'d> {
     let mut slabs = ListHead::default();
     while locked.lists.len(List::Free) > most
@@ -182,21 +181,21 @@ pub(crate) fn unlink_empty<'d>(locked: &mut Locked<'d>, most: usize) -> Chain<'d
     Chain { depot: locked.depot, slabs }
 }
 
-/// Gives slabs back, now or after a grace period. No lock may be held.
+/// Reclaims the slabs of a chain, now or after a grace period. The caller holds no lock.
 pub(crate) fn retire(chain: Chain<'_>) {
     let Chain { depot, slabs } = chain;
     if slabs.is_empty() {
         return;
     }
     if depot.options.memory == Memory::AnyTime {
-        // SAFETY: this function has the chain.
+        // SAFETY: only this function has the chain (sl-A1), and no guard must be waited for.
         unsafe { reclaim(depot, slabs) };
     } else if let Some(depot) = depot.me.upgrade() {
         depot.waiting.fetch_add(1, Relaxed);
         let guard = crossbeam_epoch::pin();
         guard.defer(move || {
-            // SAFETY: this closure had the chain, and every guard that was pinned before is
-            // dropped.
+            // SAFETY: this closure received the chain's slabs, and every guard that was pinned
+            // before has been dropped.
             unsafe { reclaim(&depot, slabs) };
             depot.waiting.fetch_sub(1, Relaxed);
         });
@@ -204,20 +203,20 @@ pub(crate) fn retire(chain: Chain<'_>) {
     }
 }
 
-/// Gives back the pages of slabs that no other thread knows of.
+/// Reclaims slabs that no other thread can reach.
 ///
 /// # Safety
-/// The caller has or had the chain of the slabs, and every guard that was pinned before is dropped.
+/// The caller has or had the slabs' chain. If memory is stable, earlier guards have been dropped.
 unsafe fn reclaim(depot: &Depot, mut slabs: ListHead) {
-    // If a destructor forks, the slabs stay with the thread that unlinked them.
+    // If a destructor forks, the child leaves slabs with this mark to the calling thread.
     let mine = thread::mark();
     for id in slabs.iter(links(depot.space())) {
-        // SAFETY: only the caller knows of the slabs (sl-A1).
+        // SAFETY: only the caller can reach the slabs (sl-A1).
         unsafe { depot.slab(id).set_owner(mine) };
     }
     while let Some(id) = slabs.first() {
         slabs.remove(id, links(depot.space()));
-        // SAFETY: as above; none of the objects is in use.
+        // SAFETY: only the caller can reach the slabs (sl-A1), whose objects are not in use.
         unsafe {
             if let Some(destructor) = depot.options.destructor {
                 let slab_ref = depot.detached(id);
@@ -228,26 +227,26 @@ unsafe fn reclaim(depot: &Depot, mut slabs: ListHead) {
     }
 }
 
-/// Gives back the pages of a slab, and its block if it has one.
+/// Frees the extent of a slab with its pages, and its block if it has one.
 ///
 /// # Safety
-/// The slab belongs to the cache, but is not attached, and no other thread knows of it or will
-/// access it (sl-A1). No object of it is in use (sl-K1).
+/// The slab belongs to the cache, but is not attached, and no other thread can reach it (sl-A1).
+/// None of its objects is in use (sl-K1).
 pub(crate) unsafe fn give_back(depot: &Depot, id: ExtentId) {
     let (space, slab) = (depot.space(), depot.slab(id));
     let block = slab.block();
     let all = u16::MAX >> (u16::BITS as usize - depot.shape.pages);
     let pages = PageSet::from_low_bits((all & !slab.released()).into());
     // SAFETY: the caller guarantees that no object is in use and that no thread accesses the slab;
-    // so after the slab is freed, nothing refers to the block.
+    // so no reference to the block exists after the slab is freed.
     unsafe {
         if space.release(id, &pages).len() == pages.len() {
             slab.clear();
             space.free(id);
             block.into_iter().for_each(|block| free_block(depot, block));
         } else if let Some(block) = block {
-            // Its pages are locked memory, so none was given back before: the slab stays, as a new
-            // one.
+            // The pages are locked memory, so none was released before: lay the slab out again, as
+            // a new one.
             lay_out(depot, id, block);
             NewSlab { depot, id }.link(&mut depot.lock());
         }

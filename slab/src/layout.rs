@@ -11,11 +11,11 @@ use crate::Error;
 use std::fmt;
 use std::str::FromStr;
 
-/// The bytes of a cache line of the processor.
+/// The length of a cache line of the processor, in bytes.
 pub(crate) const LINE: usize = 64;
 /// The maximum number of pages of a slab.
 pub(crate) const PAGES_MAX: usize = 16;
-/// The number of pages of an entry of the map from pages to slabs.
+/// The number of pages that one entry of the map from pages to slabs covers.
 pub(crate) const GRANULE: u32 = 4;
 
 /// Where and how a slab's free objects are recorded.
@@ -25,8 +25,8 @@ pub enum Layout {
     /// No index: the live bits determine the free objects.
     #[default]
     Native,
-    /// A stack of indexes of the smallest sufficient width, on the slab or off it, whichever packs
-    /// more objects.
+    /// A stack of indexes of the smallest sufficient width, on the slab or off it: the place that
+    /// lets a slab hold more objects.
     Stack,
     /// A stack of 4-byte indexes, as in SLAB from 2013 on.
     StackU32,
@@ -65,7 +65,8 @@ impl FromStr for Layout {
 }
 
 /// Returns the alignment that keeps small objects within a cache line of the processor: 64, halved
-/// while two objects fit, and at least 8. SLAB uses it for its own caches.
+/// as long as two objects fit in the result, and at least 8. SLAB uses this alignment for its own
+/// caches.
 pub fn line_align(size: usize) -> usize {
     let mut align = LINE;
     while align > 8 && size <= align / 2 {

@@ -1,13 +1,13 @@
-//! The layouts that SLAB had until 2013 and from then on, and `stack`, which is similar: an array
-//! of indexes determines the free objects.
+//! The layout of SLAB until 2013, its layout since then, and the similar `stack`. An array of
+//! indexes determines the free objects.
 //!
 //! ```text
 //!   linked-bufctl  | active, free, ..: 40 | next free: u32 each |  a list from `free` on
 //!   stack, stack-u32                 | index: u8, u16 or u32 each |  free from place `active` on
 //! ```
 //! # Safety
-//! The creator of an [`Index`] vouches for its memory; places are compared with the number of
-//! objects.
+//! The creator of an [`Index`] guarantees that its memory is valid. Each access checks that the
+//! place is less than the number of objects.
 #![allow(unsafe_code)]
 
 use crate::layout::{LINE, PAGES_MAX};
@@ -15,28 +15,28 @@ use crate::slab::{Counts, Slab};
 use crate::sync::Relaxed;
 use page::page_size;
 
-/// The bytes of SLAB's header before 2013: two links, the colour and address of the first object,
-/// and two counts.
+/// The length of SLAB's header before 2013, in bytes: two links, the colour and address of the
+/// first object, and two counts.
 pub(crate) const HEADER: usize = 40;
-/// The bytes of one of SLAB's indexes.
+/// The width of one of SLAB's indexes, in bytes.
 pub(crate) const WIDTH: usize = 4;
-/// The highest order that SLAB tried if an object fits in it.
+/// The highest order of a slab that SLAB tries if an object fits in a slab of that order.
 const ORDER_MAX: u32 = 1;
 /// The end of a linked list of indexes.
 const END: u32 = u32::MAX;
 
 const _: () = assert!(size_of::<Counts>() <= HEADER);
 
-/// The result of SLAB's arithmetic.
+/// The numbers that SLAB's arithmetic computes for a slab.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packing {
     pub(crate) stride: usize,
     pub(crate) objects: usize,
     pub(crate) pages: usize,
     pub(crate) on_slab: bool,
-    /// The bytes that are left for colours.
+    /// The number of bytes that remain for colours.
     pub(crate) left: usize,
-    /// The offset of the first object.
+    /// The offset of the first object from the start of the slab, in bytes.
     pub(crate) first: usize,
 }
 
@@ -63,7 +63,7 @@ impl Packing {
             if order < ORDER_MAX && left * 8 > bytes {
                 continue;
             }
-            // Management that was moved off the slab is moved back if there is room for it.
+            // SLAB moves the management back to the slab if the remaining space suffices.
             let on_slab = !is_large || left >= front(objects);
             let left = left - if on_slab && is_large { front(objects) } else { 0 };
             let first = if on_slab { front(objects) } else { 0 };
@@ -72,18 +72,18 @@ impl Packing {
         None
     }
 
-    /// Returns the distance in bytes from one colour to the next.
+    /// Returns the distance between the offsets of two consecutive colours, in bytes.
     pub(crate) fn colour_step(align: usize) -> usize {
         align.max(LINE)
     }
 }
 
-/// A slab's index, of which the caller has exclusive use.
+/// A slab's index, to which the caller has exclusive access.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Index<'s> {
     counts: &'s Counts,
     first: *mut u8,
-    /// The bytes of an element.
+    /// The width of an element, in bytes.
     width: usize,
     objects: usize,
     is_linked: bool,
@@ -93,16 +93,17 @@ impl<'s> Index<'s> {
     /// Returns the index of a slab.
     ///
     /// # Safety
-    /// The slab has an index of `objects` elements of `width` bytes, after a header if it is
-    /// linked. The caller has exclusive use of it while the result is used (sl-D1 in `slab`).
+    /// The slab has an index of `objects` elements of `width` bytes, after a header if the index is
+    /// linked. The caller has exclusive access to the index while the result exists (sl-D1 in
+    /// `slab`).
     pub(crate) unsafe fn new(slab: &'s Slab, objects: usize, width: usize, linked: bool) -> Self {
         let start = slab.index();
         if !linked {
             let counts = &slab.counts;
             return Index { counts, first: start, width, objects, is_linked: false };
         }
-        // SAFETY: this is a place in a slab or block that is a multiple of 8, with room for the
-        // header. Its bytes are integers: written here, zeros, or those of earlier objects.
+        // SAFETY: `start` is a multiple of 8 in a slab or block, followed by the bytes of a header.
+        // These bytes are valid integers: written here, zeros, or the contents of earlier objects.
         let counts = unsafe { &*start.cast::<Counts>() };
         Index { counts, first: start.wrapping_add(HEADER), width, objects, is_linked: true }
     }
@@ -120,7 +121,8 @@ impl<'s> Index<'s> {
     fn get(self, nth: usize) -> u32 {
         assert!(nth < self.objects, "{self:?} has no place {nth}");
         let at = self.first.wrapping_add(nth * self.width);
-        // SAFETY: the place is one of the index's, and `rebuild` wrote it.
+        // SAFETY: the assertion establishes that the element is in the index, and `rebuild` wrote
+        // it.
         unsafe {
             match self.width {
                 1 => u32::from(at.read()),
@@ -133,7 +135,7 @@ impl<'s> Index<'s> {
     fn set(self, nth: usize, index: u32) {
         assert!(nth < self.objects, "{self:?} has no place {nth}");
         let at = self.first.wrapping_add(nth * self.width);
-        // SAFETY: the place is one of the index's, and the caller has exclusive use of it.
+        // SAFETY: the element is in the index, to which the caller of `new` has exclusive access.
         unsafe {
             match self.width {
                 1 => at.write(index as u8),
@@ -143,8 +145,8 @@ impl<'s> Index<'s> {
         }
     }
 
-    /// Rebuilds the index for a slab whose `free` objects are free: they are given out in that
-    /// order.
+    /// Rebuilds the index of a slab. `free` contains the free objects in the order in which they
+    /// will be allocated.
     pub(crate) fn rebuild(self, free: impl DoubleEndedIterator<Item = usize>) {
         let (mut head, mut active) = (END, self.objects);
         for index in free.rev() {
@@ -161,7 +163,7 @@ impl<'s> Index<'s> {
         self.set_active(active);
     }
 
-    /// Takes the next free object, if there is one.
+    /// Removes the next free object from the index and returns it, or `None` if no object is free.
     pub(crate) fn take(self) -> Option<usize> {
         let active = self.active();
         if active >= self.objects {
@@ -188,7 +190,7 @@ impl<'s> Index<'s> {
         }
     }
 
-    /// Returns the free objects in the order in which they would be taken.
+    /// Returns the free objects in the order in which `take` would return them.
     pub(crate) fn free_objects(self) -> Vec<usize> {
         if !self.is_linked {
             return (self.active()..self.objects).map(|nth| self.get(nth) as usize).collect();

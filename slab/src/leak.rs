@@ -3,15 +3,15 @@
 use std::fmt;
 use std::ptr::NonNull;
 
-/// The maximum number of addresses in a report.
+/// The maximum number of addresses that a report lists.
 const LISTED: usize = 8;
 
-/// The objects that were not freed.
+/// The objects that were still allocated when the cache was destroyed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leak {
     /// The cache's name.
     pub name: String,
-    /// The objects; their memory stays as long as the arena.
+    /// The objects; their memory remains readable as long as the arena exists.
     pub objects: Vec<NonNull<u8>>,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! The data that manages a slab lies in the descriptor of its pages, which is found from any
 //! object's address in constant time. So a slab contains only objects (SLAB's change of 2013). Each
-//! thread has slabs of its own, in which it allocates and frees without a lock. Objects that it
-//! frees in another thread's slabs are collected by that thread.
+//! thread owns slabs in which it allocates and frees objects without a lock. If a thread frees an
+//! object of a slab that another thread owns, the owner collects the object later.
 //!
 //! ```text
 //!   Cache<T>, CacheBox<T> --> RawCache --> slabs of the thread's own

@@ -1,9 +1,9 @@
-//! The creation and end of a cache, and the treatment of slabs of threads that exit, or that a
-//! child lacks.
+//! The creation and end of a cache. Also disowns the slabs of threads that exit, or that do not
+//! exist in the child of a fork.
 //!
 //! # Safety
-//! Another thread touches a thread's slabs only when no thread uses the cache any more, or when
-//! that thread does not exist.
+//! A thread accesses another thread's slabs only if no thread uses the cache any more, or if the
+//! other thread does not exist.
 #![allow(unsafe_code)]
 
 use crate::bits::{NO_ONE, RESERVE};
@@ -15,7 +15,7 @@ use crate::{Arena, Error, grow, own, shrink};
 use page::ExtentId;
 use std::sync::{Arc, Weak};
 
-/// Creates a cache, with its reserve, that is notified when threads exit.
+/// Creates a cache with its reserve. The cache is notified when a thread exits.
 pub(crate) fn open(
     arena: &Arc<Arena>,
     size: usize,
@@ -29,13 +29,14 @@ pub(crate) fn open(
     Ok(depot)
 }
 
-/// Gives back everything that no user has, for a cache that ends.
+/// Reclaims all slabs without live objects when a cache ends.
 ///
 /// # Safety
 /// No thread uses the cache any more.
 pub(crate) unsafe fn close(depot: &Depot) {
     let Some(cache) = depot.me.upgrade() else { return };
-    // From here on no exiting thread visits the cache; so this caller has the slabs of all threads.
+    // From here on no exiting thread visits the cache; so only this caller accesses the slabs of
+    // all threads.
     let cache: Arc<dyn ThreadHooks> = cache;
     thread::forget(&cache);
     // SAFETY: the caller guarantees that no thread uses the cache.
@@ -62,7 +63,7 @@ fn make_reserve(depot: &Depot) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes the owner of the reserve's slabs, for a cache that ends.
+/// Removes the owner of the reserve's slabs when a cache ends.
 fn end_reserve(depot: &Depot) {
     let mut locked = depot.lock();
     for id in std::mem::take(&mut locked.reserve) {
@@ -105,17 +106,17 @@ impl ThreadHooks for Depot {
 
 impl Drop for Depot {
     fn drop(&mut self) {
-        // SAFETY: every user of the cache, and every thread that gives back slabs of it, holds the
-        // depot.
+        // SAFETY: every user of the cache and every thread that reclaims its slabs holds a
+        // reference to the depot, and the last reference was dropped.
         unsafe { grow::free_blocks(self) }
     }
 }
 
-/// Gives up the slabs of all threads except this one, which do not exist in the child, and repairs
-/// their unfinished work.
+/// Removes all threads except the caller as owners of slabs, because these threads do not exist in
+/// the child, and repairs their unfinished work.
 ///
 /// # Safety
-/// There are no other threads.
+/// The process has no other threads.
 unsafe fn repair_slabs(depot: &Depot, number: Number) {
     let space = depot.space();
     let mut locked = depot.lock();
@@ -130,8 +131,8 @@ unsafe fn repair_slabs(depot: &Depot, number: Number) {
             if owner == thread::mark() {
                 continue;
             }
-            // New or being given back. If the memory is stable, it may be waiting for its grace
-            // period.
+            // A slab that is being created or reclaimed. If the memory is stable, the slab may be
+            // waiting for its grace period.
             let is_whole = !slab.first().is_null() && slab.block().is_some();
             if !is_whole || depot.options.memory == Memory::AnyTime {
                 lost.push(id);
@@ -141,28 +142,31 @@ unsafe fn repair_slabs(depot: &Depot, number: Number) {
         if List::of_slab(slab) != List::Unlisted {
             locked.unlink(id);
         } else {
-            // A thread's, or the reserve's while its idle pages were given back.
+            // The slab belonged to a thread, or to the reserve while its idle pages were being
+            // released.
             locked.owned -= usize::from(owner != RESERVE);
-            // SAFETY: the thread does not exist any more.
+            // SAFETY: the thread that owned the slab does not exist any more.
             unsafe { depot.detached(id) }.rebuild();
         }
-        // SAFETY: as above; no thread of this process has recorded the slab.
+        // SAFETY: the thread that owned the slab does not exist, and no thread of this process has
+        // recorded the slab.
         unsafe { link_orphan(&mut locked, id) };
     }
     drop(locked);
     for id in lost {
-        // Without destructors, because some may already have been called.
+        // Free the slab without calling destructors, because some objects may have been destroyed
+        // already.
         // SAFETY: the thread that created or unlinked the slab does not exist any more.
         unsafe { grow::give_back(depot, id) };
     }
 }
 
-/// Removes the owner of a slab, and frees in it the objects that other threads have freed.
+/// Removes the owner of a slab, and marks its remotely freed objects as free.
 ///
 /// # Safety
-/// No thread works in the slab, or has recorded it.
+/// No thread accesses the slab or has recorded it.
 unsafe fn link_orphan(locked: &mut Locked<'_>, id: ExtentId) {
-    // SAFETY: as the caller guarantees, and the lock is held.
+    // SAFETY: the caller guarantees that no thread accesses the slab, and the lock is held.
     unsafe { locked.depot.detached(id).orphan() };
     locked.link(id);
 }

@@ -1,4 +1,4 @@
-//! The slabs that no thread owns, in lists by how many of their objects are in use.
+//! The slabs that no thread owns, in one list for each of the states partial, full and free.
 //!
 //! ```text
 //!   partial | full | free: head --> slab <--> slab <--> ...     linked in the descriptors
@@ -13,14 +13,13 @@ pub(crate) fn links<'s>(space: &'s Space<Slab>) -> impl Fn(ExtentId) -> &'s Link
     move |id| &space.extent(id).data.links
 }
 
-/// The list a slab is in.
+/// The list that contains a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum List {
     Partial,
     Full,
     Free,
-    /// None of the lists: the slab belongs to a thread or to the reserve, is new, or is being given
-    /// back.
+    /// No list: the slab belongs to a thread or to the reserve, is new, or is being reclaimed.
     Unlisted,
 }
 
@@ -34,7 +33,7 @@ impl List {
         }
     }
 
-    /// Returns the list that a slab is in.
+    /// Returns the list that contains a slab.
     pub(crate) fn of_slab(slab: &Slab) -> Self {
         let all = [List::Partial, List::Full, List::Free, List::Unlisted];
         all[slab.list.load(Relaxed) as usize]

@@ -1,9 +1,9 @@
-//! Models of concurrent operations on one slab's bits: its thread takes, frees, orphans and drains
-//! while others free remotely. Also models of a slab that passes from one cache to another while a
-//! thread that freed in it drains it late.
+//! Models of concurrent operations on one slab's bits: the slab's thread allocates, frees, orphans
+//! and drains while other threads free remotely. Also models of an extent that passes from one
+//! cache to another while a thread that freed an object remotely drains the slab late.
 //!
-//! The models imitate the depot's lock, its count and the owner's rights (sl-K3); the bits and the
-//! tags are the real ones.
+//! The models imitate the depot's lock, its count, and the rule on access to a slab (sl-K3). The
+//! code of the bits and the tags is the code under test.
 #![allow(unsafe_code)]
 
 use crate::bits::{self, Bits, Freed, NO_ONE, Owner, Word};
@@ -15,8 +15,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 const MINE: u32 = 1;
 
-/// A slab of a few objects, all live, with the lock of its cache, which guards the number of
-/// objects that were freed and found.
+/// A slab of a few objects, all live, and the lock of its cache. The lock guards the number of
+/// freed objects that were drained.
 struct Slab {
     live: Vec<Word>,
     remote: Vec<Word>,
@@ -39,8 +39,8 @@ impl Slab {
         Bits { live: &self.live, remote: &self.remote, owner: &self.owner }
     }
 
-    /// Does what the slab's thread does when no object is left: drains, and gives the slab up if
-    /// nothing was found.
+    /// Acts as the slab's thread when no object is free: drains the slab, and gives the slab up if
+    /// no object was drained.
     fn drain_or_orphan(&self) -> usize {
         let mut found = 0;
         self.bits().drain_remote(|_| found += 1);
@@ -52,7 +52,7 @@ impl Slab {
         found
     }
 
-    /// Frees as any other thread does. Returns whether the object was live.
+    /// Frees an object as any other thread does. Returns whether the object was live.
     fn free(&self, index: usize) -> bool {
         loop {
             if self.owner.load(Relaxed) == NO_ONE {
@@ -89,7 +89,8 @@ fn model(work: impl Fn() + Sync + Send + 'static) {
     builder.check(work);
 }
 
-/// sl-B1: an object that is freed while the slab is orphaned is found by exactly one side.
+/// sl-B1: if an object is freed while the slab loses its owner, exactly one of the two threads
+/// finds the object.
 #[test]
 fn loom_no_remote_free_is_forgotten() {
     model(|| {
@@ -110,8 +111,8 @@ fn loom_no_remote_free_is_forgotten() {
     });
 }
 
-/// sl-B2, sl-B3: two threads free one object while its thread drains and frees others. It is freed
-/// exactly once, and at least one free succeeds.
+/// sl-B2, sl-B3: two threads free one object while the slab's thread drains and frees others. The
+/// object is freed exactly once, and at least one of the two frees succeeds.
 #[test]
 fn loom_two_frees_free_once() {
     model(|| {
@@ -136,7 +137,7 @@ fn loom_two_frees_free_once() {
 }
 
 /// sl-B3: a second free does not affect the next user of the object, and the first free is never
-/// refused.
+/// rejected.
 #[test]
 fn loom_a_second_free_changes_nothing() {
     model(|| {
@@ -154,8 +155,8 @@ fn loom_a_second_free_changes_nothing() {
     });
 }
 
-/// sl-B3: a second free that completes before the object is given out does not affect it, whatever
-/// the interleaving.
+/// sl-B3: a second free that completes before the object is allocated again does not affect the
+/// allocation, in any interleaving.
 #[test]
 fn loom_a_late_bit_is_never_given_out() {
     model(|| {
@@ -173,7 +174,7 @@ fn loom_a_late_bit_is_never_given_out() {
         slab.bits().drain_remote(|_| found += 1);
         if over.load(Acquire) {
             slab.bits().drain_remote(|_| found += 1);
-            // As with a current word: at once, or after a search of the slab.
+            // As for a current word: allocate from the word at once, or after a search of the slab.
             let [live, remote] = [&slab.live[0], &slab.remote[0]];
             let taken = bits::alloc(live, remote).or_else(|| slab.bits().alloc_from(0));
             assert_eq!((found, taken), (1, Some(0)));
@@ -185,7 +186,7 @@ fn loom_a_late_bit_is_never_given_out() {
     });
 }
 
-/// The next user of an object sees what its previous user wrote.
+/// The next user of an object sees the bytes that the previous user wrote.
 #[test]
 fn loom_what_was_written_comes_before() {
     model(|| {
@@ -194,7 +195,7 @@ fn loom_what_was_written_comes_before() {
         let other = {
             let (slab, bytes) = (slab.clone(), bytes.clone());
             thread::spawn(move || {
-                // SAFETY: the object belongs to this thread until it is freed.
+                // SAFETY: the object belongs to this thread until this thread frees it.
                 bytes.with_mut(|bytes| unsafe { *bytes = 7 });
                 assert!(slab.free(0));
             })
@@ -203,15 +204,15 @@ fn loom_what_was_written_comes_before() {
         slab.bits().drain_remote(|_| found += 1);
         if found == 1 {
             assert_eq!(slab.bits().alloc_from(0), Some(0));
-            // SAFETY: the object was freed and belongs to this thread now.
+            // SAFETY: the other thread freed the object, which belongs to this thread now.
             assert_eq!(bytes.with(|bytes| unsafe { *bytes }), 7);
         }
         other.join().unwrap();
     });
 }
 
-/// An extent that is a slab of one cache or the other, with the locks of both. Every thread that
-/// works in it does so through the cell, in which loom detects two at once.
+/// An extent that is a slab of one of two caches, with the locks of both caches. A thread accesses
+/// the slab's memory only through the cell, so loom detects simultaneous accesses by two threads.
 struct Place {
     tag: Owner,
     is_listed: Owner,
@@ -224,7 +225,7 @@ fn id(cache: usize) -> CacheId {
 }
 
 impl Place {
-    /// Returns a place in a list of the first cache.
+    /// Returns a slab in a list of the first cache.
     fn new() -> Arc<Self> {
         let tag = Owner::new(id(0).attached_tag());
         let cell = loom::cell::UnsafeCell::new(id(0));
@@ -233,11 +234,11 @@ impl Place {
     }
 
     fn work(&self, cache: usize) {
-        // SAFETY: the model tests that the caller has exclusive use of the cell.
+        // SAFETY: the model checks that the caller has exclusive access to the cell.
         self.cell.with_mut(|id_of| unsafe { assert_eq!(*id_of, id(cache)) });
     }
 
-    /// Does what a thread does that gives the slab back.
+    /// Unlinks the slab from its cache, as a thread does that reclaims a slab.
     fn unlink(&self, cache: usize) {
         let _lock = self.locks[cache].lock().unwrap();
         self.work(cache);
@@ -245,10 +246,10 @@ impl Place {
         self.tag.store(id(cache).tag(), Relaxed);
     }
 
-    /// Does what a thread does that creates a slab in the extent.
+    /// Creates a slab in the extent, as a thread of that cache does.
     fn make(&self, cache: usize) {
         self.tag.store(id(cache).tag(), Relaxed);
-        // SAFETY: as in `work`.
+        // SAFETY: the model checks that the caller has exclusive access to the cell.
         self.cell.with_mut(|id_of| unsafe { *id_of = id(cache) });
         let _lock = self.locks[cache].lock().unwrap();
         self.work(cache);
@@ -256,8 +257,8 @@ impl Place {
         self.is_listed.store(1, Relaxed);
     }
 
-    /// Does what a thread does that has freed remotely in a slab of the first cache that had lost
-    /// its owner.
+    /// Drains the slab, as a thread does that freed an object remotely in a slab of the first cache
+    /// after the slab had lost its owner.
     fn drain(&self) {
         let _lock = self.locks[0].lock().unwrap();
         if self.tag.load(Relaxed) == id(0).attached_tag() && self.is_listed.load(Relaxed) != 0 {
@@ -266,7 +267,7 @@ impl Place {
     }
 }
 
-/// sl-H2: a thread that drains late, after the slab was given back, does not work in a slab that
+/// sl-H2: a thread that drains late, after the slab was reclaimed, does not access a slab that
 /// belongs to another cache or is under construction.
 #[test]
 fn loom_a_late_drain_keeps_to_its_own_slabs() {

@@ -4,41 +4,40 @@ use crate::Error;
 use crate::layout::Layout;
 use std::ptr::NonNull;
 
-/// Whether misuse of objects' memory is detected.
+/// The kinds of misuse of objects' memory that a cache detects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Debug {
-    /// Detects only what is cheap to detect: foreign frees and double frees.
+    /// Detects only frees of foreign addresses and double frees, which costs little.
     #[default]
     Off,
-    /// Also detects writes outside an object and writes to a free object. Threads have no slabs of
-    /// their own.
+    /// Also detects writes outside an object and writes to a free object. Threads own no slabs.
     On,
 }
 
-/// When the memory of free objects may be used for something else.
+/// When the memory of free objects may be reused for other purposes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Memory {
     /// At any time.
     #[default]
     AnyTime,
-    /// Only after every guard that [`pin`](crate::pin) returned before is dropped: until then the
-    /// memory holds an object of the cache, the same one or a later one.
+    /// Only after every guard that [`pin`](crate::pin) returned before the free is dropped. Until
+    /// then the memory contains an object of the cache: the freed one or a later one.
     Stable,
 }
 
-/// How many free objects a thread keeps in slabs of its own.
+/// How many free objects a thread keeps in the slabs that it owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunables {
-    /// The maximum number of free objects; above it, slabs are returned to the cache. 0 means that
-    /// threads have no slabs.
+    /// The maximum number of free objects that a thread keeps; above it, the thread gives slabs up.
+    /// 0 means that threads own no slabs.
     pub limit: u32,
-    /// The minimum number of free objects that are returned at a time.
+    /// The minimum number of free objects that a thread gives up at a time.
     pub batchcount: u32,
 }
 
 impl Tunables {
-    /// Returns tunables for slabs of `objects` objects of `stride` bytes: a mebibyte of objects, at
-    /// most 4096, and at least two slabs.
+    /// Returns tunables for slabs of `objects` objects of `stride` bytes. The limit is a mebibyte
+    /// of objects, but at most 4096 objects, and at least the objects of two slabs.
     pub(crate) fn suiting(stride: usize, objects: usize) -> Self {
         let limit = ((1 << 20) / stride).clamp(16, 4096).max(2 * objects) as u32;
         Tunables { limit, batchcount: limit / 2 }
@@ -57,17 +56,18 @@ impl Tunables {
 pub struct Options {
     /// The name of the cache in `slabinfo`.
     pub name: String,
-    /// The layout of its slabs.
+    /// The layout of the slabs.
     pub layout: Layout,
-    /// Whether misuse is detected.
+    /// The kinds of misuse that are detected.
     pub debug: Debug,
-    /// When memory may be used for something else.
+    /// When the memory of free objects may be reused for other purposes.
     pub memory: Memory,
-    /// The number of objects kept for `alloc_reserved`, rounded up to whole slabs.
+    /// The number of objects reserved for `alloc_reserved`, rounded up to whole slabs.
     pub reserve: usize,
-    /// How much threads may keep; `None` selects values that suit the size.
+    /// The number of free objects that threads keep; `None` selects values that suit the size.
     pub tunables: Option<Tunables>,
-    /// Constructs each object of a new slab; a user restores that state before the object is freed.
+    /// Constructs each object of a new slab; a user must restore the constructed state before
+    /// freeing the object.
     pub constructor: Option<fn(NonNull<u8>)>,
     /// Destroys each object before its slab is freed.
     pub destructor: Option<fn(NonNull<u8>)>,
@@ -89,12 +89,12 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns true if a free object's bytes may be lost.
+    /// Returns true if the bytes of a free object need not be preserved.
     pub(crate) fn may_forget(&self) -> bool {
         self.constructor.is_none() && self.memory == Memory::AnyTime
     }
 
-    /// Returns the default options with a name.
+    /// Returns the default options with the name `name`.
     pub fn named(name: impl Into<String>) -> Self {
         Options { name: name.into(), ..Options::default() }
     }

@@ -1,13 +1,13 @@
-//! The slabs that a thread owns: how it allocates and frees in them, acquires them and gives them
-//! up.
+//! The slabs that a thread owns: the thread allocates and frees their objects, acquires slabs and
+//! gives them up.
 //!
-//! A slab without an owner becomes the thread's in `own_listed` and `own_new`, and loses its owner
-//! in `disown`, always under the lock. The `depot` and the `own` that functions here receive belong
-//! to the same cache.
+//! A slab without an owner is acquired by the thread in `own_listed` and `own_new`, and loses its
+//! owner in `disown`, always under the lock. The `depot` and the `own` that each function receives
+//! belong to the same cache.
 //!
 //! # Safety
-//! A slab is recorded in the thread's slabs after it became the thread's, and removed from them
-//! before it loses its owner (sl-M2).
+//! The thread records a slab after becoming its owner, and removes the record before the slab loses
+//! its owner (sl-M2).
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -22,20 +22,21 @@ use crate::thread_slabs::{FastFree, ThreadSlabs};
 use page::ExtentId;
 use std::ptr::NonNull;
 
-/// Allocates an object of the thread's current word, if there is one.
+/// Allocates a free object of the thread's current word. Returns `None` if that word has no free
+/// object.
 #[inline]
 pub(crate) fn alloc_fast(depot: &Depot, number: Number) -> Option<NonNull<u8>> {
     depot.threads.of(number)?.alloc()
 }
 
-/// Frees an object of the thread's own slabs. Returns false if no hint covers the object.
+/// Frees an object in a slab that the thread owns. Returns false if no hint covers the object.
 ///
 /// # Safety
-/// No thread uses the object, unless it is free.
+/// No thread uses the object, unless the object is free.
 #[inline]
 pub(crate) unsafe fn free_fast(depot: &Depot, number: Number, object: NonNull<u8>) -> bool {
     let Some(own) = depot.threads.of(number) else { return false };
-    // SAFETY: as the caller guarantees.
+    // SAFETY: the caller guarantees that no thread uses a live object.
     match unsafe { own.free(object) } {
         FastFree::Done => {}
         FastFree::OverLimit => trim(depot, own),
@@ -44,13 +45,14 @@ pub(crate) unsafe fn free_fast(depot: &Depot, number: Number, object: NonNull<u8
     true
 }
 
-/// Frees an object of a slab that the calling thread owns. Returns false if it is already free.
+/// Frees an object of a slab that the calling thread owns. Returns false if the object is already
+/// free.
 ///
 /// # Safety
-/// No thread uses the object, unless it is free.
+/// No thread uses the object, unless the object is free.
 pub(crate) unsafe fn free(depot: &Depot, own: &ThreadSlabs, id: ExtentId, index: usize) -> bool {
     let slab_ref = depot.of_thread(own, id);
-    // SAFETY: as the caller guarantees.
+    // SAFETY: the caller guarantees that no thread uses a live object.
     if !unsafe { slab_ref.free(index) } {
         return false;
     }
@@ -62,10 +64,10 @@ pub(crate) unsafe fn free(depot: &Depot, own: &ThreadSlabs, id: ExtentId, index:
     true
 }
 
-/// Records one of the thread's slabs, to be found by address.
+/// Records a hint for a slab of the thread, so that the slab is found by address.
 fn set_hint(depot: &Depot, own: &ThreadSlabs, slab_ref: SlabRef<'_>) {
     if depot.shape.layout == Layout::Native {
-        // SAFETY: the thread owns the slab, and `disown` removes the record.
+        // SAFETY: the thread owns the slab, and `disown` removes the hint.
         unsafe { own.set_hint(slab_ref.object(0).addr().get(), slab_ref.bits().live) };
     }
 }
@@ -74,8 +76,8 @@ fn set_hint(depot: &Depot, own: &ThreadSlabs, slab_ref: SlabRef<'_>) {
 pub(crate) fn alloc(depot: &Depot, own: &ThreadSlabs) -> Option<NonNull<u8>> {
     let slab_ref = depot.of_thread(own, own.current.get()?);
     if depot.shape.layout == Layout::Native {
-        // SAFETY: free objects are taken, in a slab that the thread owns, and `disown` removes the
-        // record.
+        // SAFETY: only free objects are allocated, in a slab that the thread owns, and `disown`
+        // removes the record.
         unsafe {
             let bits = slab_ref.bits();
             let word = bits.next_word(own.word_of(&bits))?;
@@ -88,7 +90,8 @@ pub(crate) fn alloc(depot: &Depot, own: &ThreadSlabs) -> Option<NonNull<u8>> {
     Some(object)
 }
 
-/// Selects or acquires a slab with free objects as the thread's current one.
+/// Selects one of the thread's slabs with free objects as the current slab, or acquires such a
+/// slab.
 pub(crate) fn refill(depot: &Depot, own: &ThreadSlabs) -> Result<(), Error> {
     if let Some(id) = own.current.get() {
         let found = depot.of_thread(own, id).drain_remote();
@@ -123,8 +126,8 @@ pub(crate) fn refill(depot: &Depot, own: &ThreadSlabs) -> Result<(), Error> {
 /// Makes the thread the owner of a listed slab.
 pub(crate) fn own_listed(locked: &mut Locked<'_>, own: &ThreadSlabs, id: ExtentId) {
     locked.unlink(id);
-    // SAFETY: the slab is attached and has no owner, because it was in a list; the caller is the
-    // thread.
+    // SAFETY: the slab was in a list, so it is attached and has no owner; the caller is the new
+    // owner.
     unsafe { locked.attach(id, own.number()) };
     note(locked, own, id);
 }
@@ -136,7 +139,7 @@ fn own_new(locked: &mut Locked<'_>, own: &ThreadSlabs, new: NewSlab<'_>) -> Exte
     id
 }
 
-/// Records a slab that became the thread's, as the first of them.
+/// Records a slab that the thread has acquired, as the first in the list.
 fn note(locked: &mut Locked<'_>, own: &ThreadSlabs, id: ExtentId) {
     let depot = locked.depot;
     let slab_ref = depot.of_thread(own, id);
@@ -156,7 +159,7 @@ fn disown(locked: &mut Locked<'_>, own: &ThreadSlabs, id: ExtentId) {
     slab_ref.recount();
     let free = depot.shape.objects - slab_ref.active();
     own.set_kept(own.kept() - free as u32);
-    // SAFETY: the lock is held, and the thread has no record of the slab.
+    // SAFETY: the lock is held, and the thread has removed its record of the slab.
     unsafe { slab_ref.orphan() };
     locked.owned -= 1;
     locked.link(id);
@@ -177,7 +180,7 @@ pub(crate) fn trim(depot: &Depot, own: &ThreadSlabs) {
     grow::end(locked);
 }
 
-/// Gives up all slabs of a thread, which may no longer exist.
+/// Gives up all slabs of a thread that may no longer exist.
 pub(crate) fn disown_all(locked: &mut Locked<'_>, own: &ThreadSlabs) {
     while let Some(id) = own.slabs().first() {
         disown(locked, own, id);

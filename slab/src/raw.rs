@@ -1,8 +1,8 @@
 //! The untyped cache.
 //!
 //! # Safety
-//! Memory that is given out belongs to an object that no other user has: it was free, and is marked
-//! as live by the only thread that may work in its slab (sl-K3).
+//! An allocated object has no other user: the object was free, and only a thread that may access
+//! its slab marks the object as live (sl-K3).
 #![allow(unsafe_code)]
 
 use crate::depot::Depot;
@@ -17,15 +17,16 @@ use std::sync::Arc;
 
 /// A cache of objects of one size and alignment.
 ///
-/// Each thread has slabs of its own, in which it allocates and frees without a lock. Objects that
-/// users still have when the cache is dropped stay readable as long as the arena lives.
+/// Each thread owns slabs in which it allocates and frees objects without a lock. Objects that
+/// users still have when the cache is dropped remain readable as long as the arena exists.
 #[derive(Debug)]
 pub struct RawCache {
     depot: Arc<Depot>,
 }
 
 impl RawCache {
-    /// Returns a cache of objects of `size` bytes, aligned to `align`, a power of two up to a page.
+    /// Returns a cache of objects of `size` bytes, aligned to `align`, which is a power of two of
+    /// at most the page size.
     #[doc(alias = "kmem_cache_create")]
     pub fn new(arena: &Arc<Arena>, size: usize, align: usize) -> Result<Self, Error> {
         Self::with_options(arena, size, align, Options::default())
@@ -41,8 +42,8 @@ impl RawCache {
         Ok(RawCache { depot: life::open(arena, size, align, options)? })
     }
 
-    /// Allocates an object. Its bytes are those it had when it was last freed, the constructor's,
-    /// or zero.
+    /// Allocates an object. The object contains the bytes from before its last free, the bytes that
+    /// the constructor wrote, or zeros.
     #[doc(alias = "kmem_cache_alloc")]
     #[inline]
     pub fn alloc(&self) -> Result<NonNull<u8>, Error> {
@@ -59,29 +60,31 @@ impl RawCache {
 
     fn give(&self, object: NonNull<u8>) -> Result<NonNull<u8>, Error> {
         if let Some(red_zones) = &self.depot.red_zones {
-            // SAFETY: this is an object of the cache that no user has.
+            // SAFETY: this is an object of the cache, and no user has it yet.
             unsafe { red_zones.on_alloc(object) }.inspect_err(|_| self.depot.quarantine(object))?;
         }
         Ok(object)
     }
 
-    /// Allocates as [`alloc`](Self::alloc) does, and if there is no memory returns an object of the
-    /// reserve. This is for callers that must make progress so that other objects can be freed.
+    /// Allocates as [`alloc`](Self::alloc) does, but takes an object of the reserve if no memory is
+    /// available. Only callers that must make progress so that other objects can be freed should
+    /// call this function.
     pub fn alloc_reserved(&self) -> Result<NonNull<u8>, Error> {
         self.alloc().or_else(|error| self.give(alloc::alloc_reserved(&self.depot).ok_or(error)?))
     }
 
-    /// Frees an object. A foreign address and a double free are errors that change nothing, but are
-    /// counted. (A double free is detected only until the object is allocated again: then the free
-    /// applies to the new user's object.)
+    /// Frees an object. A free of a foreign address and a double free change nothing, return an
+    /// error and are counted. (A double free is detected only until the object is allocated again.
+    /// After that, the second free frees the object of the new user.)
     ///
     /// # Safety
-    /// No code uses the object again. If it may already be free, no other thread frees or shrinks
-    /// in the cache during the call, because the slab could be given back while it is read.
+    /// No code uses the object again. If the object may already be free, no other thread frees
+    /// objects of the cache or shrinks the cache during the call, because the slab could be
+    /// reclaimed during the call.
     #[doc(alias = "kmem_cache_free")]
     #[inline]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), Error> {
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the caller of `free` guarantees that no code uses the object.
         unsafe {
             if own::free_fast(&self.depot, number_if_known(), object) {
                 Ok(())
@@ -92,55 +95,56 @@ impl RawCache {
     }
 
     /// # Safety
-    /// As for [`free`](Self::free).
+    /// The same requirements as for [`free`](Self::free).
     #[cold]
     unsafe fn free_slowly(&self, object: NonNull<u8>) -> Result<(), Error> {
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the requirements are the same, and the caller fulfills them.
         let freed = unsafe { self.free_found(object) };
         freed.inspect_err(|_| _ = self.depot.refused.fetch_add(1, Relaxed))
     }
 
     /// # Safety
-    /// As for [`free`](Self::free).
+    /// The same requirements as for [`free`](Self::free).
     unsafe fn free_found(&self, object: NonNull<u8>) -> Result<(), Error> {
         let location = self.depot.locate(object)?;
         let (_, extent, index) = location;
         if let Some(red_zones) = &self.depot.red_zones {
-            // SAFETY: the object is live, so its slab stays; otherwise the caller guarantees that
-            // no thread gives it back.
+            // SAFETY: if the object is live, its slab is not reclaimed; otherwise the caller
+            // guarantees that no thread reclaims the slab.
             let bits = unsafe { extent.data.bits(self.depot.shape.bits_words) };
             if bits.is_live(index) {
-                // SAFETY: it is an object of the cache that its user frees.
+                // SAFETY: the address is that of an object of the cache, and its user no longer
+                // uses the object.
                 let looked_at = unsafe { red_zones.on_free(object) };
                 looked_at.inspect_err(|_| self.depot.quarantine(object))?;
             }
         }
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the requirements of `alloc::free` are those that the caller fulfills.
         unsafe { alloc::free(&self.depot, object, location) }
     }
 
-    /// Gives back all empty slabs; other threads give up theirs when they next free. Returns the
-    /// number of slabs that were given back, or wait for a grace period.
+    /// Reclaims all empty slabs; other threads give up their slabs at their next free. Returns the
+    /// number of slabs that were reclaimed or wait for a grace period.
     #[doc(alias = "kmem_cache_shrink")]
     pub fn shrink(&self) -> usize {
         shrink::shrink(&self.depot)
     }
 
-    /// Destroys the cache. If users still have objects, returns an error that lists them; they stay
-    /// readable.
+    /// Destroys the cache. If users still have objects, returns an error that lists the objects,
+    /// whose memory remains readable.
     #[doc(alias = "kmem_cache_destroy")]
     pub fn destroy(self) -> Result<(), Leak> {
         self.leak()
     }
 
-    /// Returns the number of objects that users have, by reading every object's bits. Unlike
-    /// [`stat`](Self::stat) it excludes objects that other threads have freed remotely. The result
-    /// is exact while no thread uses the cache.
+    /// Returns the number of objects that users have, by reading every object's bits. Unlike the
+    /// count of [`stat`](Self::stat), this number excludes remotely freed objects. The result is
+    /// exact while no thread uses the cache.
     pub fn in_use(&self) -> usize {
         check::live_count(&self.depot)
     }
 
-    /// Returns an error that lists the objects that users have, if there are any.
+    /// Returns an error that lists the objects that users have, if users have any.
     pub(crate) fn leak(&self) -> Result<(), Leak> {
         let objects = check::live(&self.depot);
         let name = self.depot.options.name.clone();
@@ -152,18 +156,18 @@ impl RawCache {
         &self.depot.options.name
     }
 
-    /// Returns true if objects are constructed with their slab, and keep the state in which users
-    /// leave them.
+    /// Returns true if objects are constructed together with their slab, and keep their state when
+    /// they are freed.
     pub(crate) fn is_constructed(&self) -> bool {
         self.depot.options.constructor.is_some()
     }
 
-    /// Returns the arena that the cache's slabs lie in.
+    /// Returns the arena that contains the cache's slabs.
     pub fn arena(&self) -> &Arc<Arena> {
         &self.depot.arena
     }
 
-    /// Returns the bytes of an object, as requested.
+    /// Returns the size of an object in bytes, as requested.
     #[doc(alias = "kmem_cache_size")]
     pub fn size(&self) -> usize {
         self.depot.size
@@ -184,8 +188,8 @@ impl RawCache {
         SlabInfo::of(&self.depot)
     }
 
-    /// Asserts the state of the cache, which no thread may be using. Only the number of other
-    /// threads' slabs is checked.
+    /// Asserts the invariants of the cache. No thread may be using the cache. Slabs that other
+    /// threads own are only counted.
     pub fn check(&self) {
         check::check(&self.depot);
     }
@@ -193,8 +197,8 @@ impl RawCache {
 
 impl Drop for RawCache {
     fn drop(&mut self) {
-        // SAFETY: `&mut self` excludes users; besides it only threads that reclaim slabs hold the
-        // depot.
+        // SAFETY: `&mut self` excludes users of the cache; the only other holders of the depot are
+        // threads that reclaim slabs.
         unsafe { life::close(&self.depot) }
     }
 }

@@ -1,4 +1,5 @@
-//! Debug mode: zones around objects that must not be written to, and a pattern in free objects.
+//! Debug mode: zones around objects, and a pattern in free objects. Allocations and frees detect
+//! whether a zone or the pattern has changed.
 //!
 //! ```text
 //!   | left zone (align, 16 or more) | object: size | right zone, 8 or more, up to the next |
@@ -22,7 +23,7 @@ pub(crate) struct RedZones {
     size: usize,
     left: usize,
     right: usize,
-    /// Whether free objects can be filled, because their bytes have no meaning.
+    /// Whether free objects are filled with a pattern: true if their bytes need not be preserved.
     fills: bool,
 }
 
@@ -34,12 +35,12 @@ impl RedZones {
         (options.debug == Debug::On).then_some(RedZones { size, left, right, fills })
     }
 
-    /// Returns the bytes of an object with its zones.
+    /// Returns the size of an object with its zones, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.left + self.size + self.right
     }
 
-    /// Returns the bytes before the object.
+    /// Returns the length of the zone before the object, in bytes.
     pub(crate) fn pad(&self) -> usize {
         self.left
     }
@@ -47,10 +48,11 @@ impl RedZones {
     /// Writes the zones of a new object, and fills it.
     ///
     /// # Safety
-    /// It is an object of a slab whose shape was computed from [`bytes`](Self::bytes), and no
-    /// thread uses it.
+    /// The object is in a slab whose shape was computed from [`bytes`](Self::bytes), and no thread
+    /// uses the object.
     pub(crate) unsafe fn write_zones(&self, object: NonNull<u8>) {
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the zones lie within the object's stride, and the caller guarantees that no
+        // thread uses the object.
         unsafe {
             object.sub(self.left).write_bytes(ZONE, self.left);
             object.add(self.size).write_bytes(ZONE, self.right);
@@ -59,10 +61,10 @@ impl RedZones {
     }
 
     /// # Safety
-    /// As for `write_zones`.
+    /// The same requirements as for `write_zones`.
     unsafe fn fill(&self, object: NonNull<u8>, byte: u8) {
         if self.fills {
-            // SAFETY: as the caller guarantees.
+            // SAFETY: the caller guarantees that no thread uses the object, which has `size` bytes.
             unsafe { object.write_bytes(byte, self.size) };
         }
     }
@@ -70,27 +72,27 @@ impl RedZones {
     /// Returns the address of the first of the `len` bytes at `start` that is not `byte`.
     ///
     /// # Safety
-    /// They are bytes of an object that no thread uses, or of its zones.
+    /// The bytes belong to an object that no thread uses, or to its zones.
     unsafe fn first_other(start: NonNull<u8>, len: usize, byte: u8) -> Option<usize> {
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the caller guarantees that no thread writes to these bytes.
         let bytes = unsafe { std::slice::from_raw_parts(start.as_ptr(), len) };
         let at = bytes.iter().position(|&other| other != byte)?;
         Some(start.addr().get() + at)
     }
 
-    /// Checks an object that is about to be given out, and fills it.
-    ///
+    /// Checks and fills an object that is about to be allocated.
     /// # Safety
-    /// As for `write_zones`, which was called.
+    /// The requirements of `write_zones`, which has been called for this object.
     pub(crate) unsafe fn on_alloc(&self, object: NonNull<u8>) -> Result<(), Error> {
         let address = object.addr().get();
         if self.fills {
-            // SAFETY: as the caller guarantees.
+            // SAFETY: the object has `size` bytes, and the caller guarantees that no thread uses
+            // it.
             if let Some(at) = unsafe { Self::first_other(object, self.size, FREED) } {
                 return Err(Error::UsedAfterFree { address, at });
             }
         }
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the caller guarantees the requirements of `write_zones`.
         unsafe {
             self.check_zones(object)?;
             self.fill(object, FRESH);
@@ -98,12 +100,11 @@ impl RedZones {
         Ok(())
     }
 
-    /// Checks an object that was freed, and fills it.
-    ///
+    /// Checks and fills an object that was freed.
     /// # Safety
-    /// As for `write_zones`, which was called.
+    /// The requirements of `write_zones`, which has been called for this object.
     pub(crate) unsafe fn on_free(&self, object: NonNull<u8>) -> Result<(), Error> {
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the caller guarantees the requirements of `write_zones`.
         unsafe {
             self.check_zones(object)?;
             self.fill(object, FREED);
@@ -112,9 +113,10 @@ impl RedZones {
     }
 
     /// # Safety
-    /// As for `write_zones`, which was called.
+    /// The requirements of `write_zones`, which has been called for this object.
     unsafe fn check_zones(&self, object: NonNull<u8>) -> Result<(), Error> {
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the zones lie within the object's stride, and the caller guarantees that no
+        // thread uses the object.
         let found = unsafe {
             let left = Self::first_other(object.sub(self.left), self.left, ZONE);
             left.or_else(|| Self::first_other(object.add(self.size), self.right, ZONE))

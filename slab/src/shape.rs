@@ -1,32 +1,34 @@
-//! The shape of a slab: how many objects and pages it has, and where its management lies.
+//! The shape of a slab: how many objects and pages a slab has, and where the metadata of its
+//! objects lie.
 //!
 //! The data off the slab is its *block*, which begins with two bits per object: whether it is live,
 //! and whether a thread that does not own the slab has freed it. `linked-bufctl` and `stack-u32`
-//! are the layouts of SLAB before and after 2013, and use its arithmetic. Their management lies off
-//! the slab for objects of an eighth of a page or more, unless it fits in the remaining space.
-//! Their order is the smallest, of two, that leaves at most an eighth unused. The other two layouts
-//! choose the pages, and the place of the index, that pack most objects.
+//! are the layouts of SLAB before and after 2013, and use its arithmetic. Their metadata lie off
+//! the slab for objects of an eighth of a page or more, unless the remaining space suffices. The
+//! order is the smallest possible one that leaves at most an eighth of the slab unused. The other
+//! two layouts choose the number of pages and the place of the index with the least overhead.
 
 use crate::layout::{GRANULE, PAGES_MAX};
 use crate::layouts_2013::{HEADER, Packing, WIDTH};
 use crate::{Error, Layout};
 use page::page_size;
 
-/// The bytes of a slab outside its pages and its block: the descriptor; map entries are added.
+/// The bytes of a slab's descriptor. (`overhead` adds the map entries.)
 const DESCRIPTOR: usize = size_of::<page::Extent<crate::slab::Slab>>();
-/// The bytes that the heap uses for a block, or wastes after it.
+/// The number of bytes that the heap uses as the header of a block or wastes after it.
 pub(crate) const BLOCK_HEADER: usize = 16;
-/// A slab does not grow further once at most this share (as a divisor) is used for anything except
-/// objects.
+/// The divisor of a share of a slab: a slab does not get more pages once everything except objects
+/// takes at most this share.
 const SMALL_SHARE: usize = 128;
-/// The minimum number of objects, or else of pages, that make it worthwhile for a thread to change
-/// to another slab.
+/// The minimum number of objects, or else of pages, that a slab needs so that a thread's change to
+/// another slab pays.
 const WORTH: (usize, usize) = (128, 8);
 
-/// The shape of a cache's slabs. Offsets are from the slab's first byte, or from the block's.
+/// The shape of a cache's slabs. Offsets are relative to the first byte of the slab or of the
+/// block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// The layout.
+    /// The layout of the slabs.
     pub layout: Layout,
     /// The distance in bytes from one object to the next.
     pub stride: usize,
@@ -34,20 +36,20 @@ pub struct Shape {
     pub objects: usize,
     /// The number of pages in a slab.
     pub pages: usize,
-    /// Whether the index (and the header) lie on the slab.
+    /// Whether the index (and the header) lies on the slab.
     pub on_slab: bool,
-    /// The bytes of an index; 0 without an index.
+    /// The width of an element of the index in bytes; 0 without an index.
     pub width: usize,
-    /// The number of possible places of the first object: slabs use them in turn, to spread over
-    /// the processor's cache.
+    /// The number of possible offsets of the first object. Slabs use these offsets in turn, to
+    /// spread objects over the processor's cache.
     pub colours: usize,
-    /// The distance in bytes from one place to the next.
+    /// The distance between two such offsets, in bytes.
     pub colour_step: usize,
-    /// The number of words with a bit per object.
+    /// The number of words that contain one bit per object.
     pub(crate) bits_words: usize,
     /// The offset of the header or index, on the slab or in the block.
     pub(crate) index_at: usize,
-    /// The offset of the first object, before colouring.
+    /// The offset of the first object if the colour is 0.
     pub(crate) first: usize,
 }
 
@@ -83,18 +85,18 @@ impl Shape {
         if self.layout == Layout::LinkedBufctl { HEADER } else { 0 }
     }
 
-    /// Returns the bytes of the block that lies off the slab.
+    /// Returns the size of the block that lies off the slab, in bytes.
     pub fn block_bytes(&self) -> usize {
         let index = if self.on_slab { 0 } else { self.header() + self.objects * self.width };
         2 * 8 * self.bits_words + index.next_multiple_of(8)
     }
 
-    /// Returns the bytes of a slab.
+    /// Returns the size of a slab, in bytes.
     pub fn bytes(&self) -> usize {
         self.pages * page_size()
     }
 
-    /// Returns all bytes of a slab that are not objects.
+    /// Returns the number of bytes of a slab, its descriptor and its block that are not objects.
     pub fn overhead(&self) -> usize {
         let map = self.pages.div_ceil(GRANULE as usize) * size_of::<u32>();
         let management = self.block_bytes() + BLOCK_HEADER + DESCRIPTOR + map;
@@ -102,13 +104,13 @@ impl Shape {
     }
 }
 
-/// Returns true if `width` is the smallest width in which `objects` objects can be numbered.
+/// Returns true if `width` is the smallest width that can encode the numbers of `objects` objects.
 fn is_width_of(width: usize, objects: usize) -> bool {
     width == 0 || width == [1, 2, 4][usize::from(objects > 1 << 8) + usize::from(objects > 1 << 16)]
 }
 
-/// Returns the shape with only objects on the slab. The index, if there is one, is in the block
-/// after the bits.
+/// Returns the shape of a slab that contains only objects. If it has an index, the index is in the
+/// block after the bits.
 fn bare(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape> {
     let stride = size.next_multiple_of(align);
     let objects = pages * page_size() / stride;
@@ -130,8 +132,8 @@ fn bare(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape> 
     (objects > 0 && is_width_of(width, objects)).then_some(shape)
 }
 
-/// Returns the shape with the index after the objects, without rounding it up to their
-/// alignment.
+/// Returns the shape with the index after the objects. The start of the index is not rounded up to
+/// the objects' alignment.
 fn tailed(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape> {
     let stride = size.next_multiple_of(align);
     let bytes = pages * page_size();
@@ -155,19 +157,19 @@ fn tailed(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape
     })
 }
 
-/// Returns the shape with the fewest pages that is worthwhile and has little overhead, or else the
-/// shape with the least overhead per byte of objects.
+/// Returns the shape with the fewest pages that is large enough and has a small overhead. If no
+/// shape has both, returns the shape with the least overhead per byte of objects.
 fn least(shapes: impl Iterator<Item = Shape> + Clone) -> Option<Shape> {
     let is_worth = |shape: &Shape| shape.objects >= WORTH.0 || shape.pages >= WORTH.1;
     let is_small = |shape: &Shape| shape.overhead() * SMALL_SHARE <= shape.bytes();
     let small = shapes.clone().find(|shape| is_worth(shape) && is_small(shape));
-    // Shares are compared as fractions, without division.
+    // The shares are compared by multiplication, without a division.
     small.or_else(|| {
         shapes.min_by(|a, b| (a.overhead() * b.objects).cmp(&(b.overhead() * a.objects)))
     })
 }
 
-/// Returns the shape by SLAB's arithmetic, with a header of `header` bytes.
+/// Returns the shape that SLAB's arithmetic yields, with a header of `header` bytes.
 fn historical(layout: Layout, size: usize, align: usize, header: usize) -> Option<Shape> {
     let Packing { stride, objects, pages, on_slab, left, first } =
         Packing::new(size, align, header)?;
@@ -217,8 +219,8 @@ mod tests {
         for size in [32, 64, 192, 512, 1000, 4096] {
             let shape = Shape::new(Layout::Native, size, 8).unwrap();
             assert!(shape.overhead() * 100 <= shape.bytes(), "{size}: {shape:?}");
-            // For objects below 100 bytes, an index of one byte per object alone takes more than
-            // that.
+            // For objects of less than 100 bytes, an index of one byte per object alone is more
+            // overhead than the bound.
             let stack = Shape::new(Layout::Stack, size, 8).unwrap();
             assert!(stack.overhead() * 100 <= stack.bytes() * 10, "{size}: {stack:?}");
         }

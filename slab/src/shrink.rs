@@ -1,11 +1,12 @@
-//! Gives back a thread's slabs, empty slabs, and pages of other slabs on which no object is live.
+//! Releases memory: gives up a thread's slabs, reclaims empty slabs, and releases those pages of
+//! other slabs on which no object is live.
 //!
 //! ```text
 //!   partial --unlisted, as the reserve's: nothing is taken--> idle pages released --> partial
 //! ```
 //! # Safety
-//! - sl-H1: while a slab belongs to the reserve, no object of it is given out; so pages without a
-//!   live object stay so.
+//! - sl-H1: while a slab belongs to the reserve, none of its objects is allocated; so pages without
+//!   a live object still have none.
 #![allow(unsafe_code)]
 
 use crate::bits::RESERVE;
@@ -15,9 +16,8 @@ use crate::thread::number;
 use crate::{grow, own};
 use page::{ExtentId, ListHead, PageSet};
 
-/// Gives back everything possible: the slabs of this thread, and empty slabs. Other threads give up
-/// theirs when they next free. Returns the number of slabs that were given back, or wait for a
-/// grace period.
+/// Gives up this thread's slabs and reclaims all empty slabs. Other threads give up their slabs at
+/// their next free. Returns the number of slabs that were reclaimed or wait for a grace period.
 pub(crate) fn shrink(depot: &Depot) -> usize {
     let before = depot.lock().slabs();
     depot.threads.ask();
@@ -38,8 +38,8 @@ pub(crate) fn shrink(depot: &Depot) -> usize {
     before.saturating_sub(after)
 }
 
-/// Gives back the pages of partial slabs on which no object is live. They are charged again at the
-/// next allocation from the slab.
+/// Releases the pages of partial slabs on which no object is live. These pages are charged again at
+/// the next allocation from the slab.
 fn release_idle_pages(depot: &Depot) {
     let mut slabs = ListHead::default();
     while let Some(id) = unlist_partial(depot) {
@@ -49,8 +49,8 @@ fn release_idle_pages(depot: &Depot) {
     let mut locked = depot.lock();
     while let Some(id) = slabs.first() {
         slabs.remove(id, links(depot.space()));
-        // A thread that freed remotely just before the slab lost its owner, and looked for the
-        // owner afterwards, left the bit to be found here (sl-B1).
+        // A thread may have freed an object remotely just before the slab lost its owner, and read
+        // the owner only afterwards. The bit of this object is found here (sl-B1).
         // SAFETY: the lock is held, and no thread owns the slab.
         unsafe { locked.slab(id).orphan() };
         locked.link(id);
@@ -60,7 +60,7 @@ fn release_idle_pages(depot: &Depot) {
     grow::retire(empty);
 }
 
-/// Removes the next partial slab from its list.
+/// Removes the next partial slab from its list, and marks the slab as owned by the reserve.
 fn unlist_partial(depot: &Depot) -> Option<ExtentId> {
     let mut locked = depot.lock();
     let id = locked.lists.first(List::Partial)?;
@@ -71,14 +71,14 @@ fn unlist_partial(depot: &Depot) -> Option<ExtentId> {
 }
 
 fn release_idle_pages_of(depot: &Depot, id: ExtentId) {
-    // SAFETY: the slab is only read; concurrent frees make more pages idle, not fewer (sl-H1).
+    // SAFETY: the slab is only read; concurrent frees make more pages idle, never fewer (sl-H1).
     let idle = unsafe { depot.detached(id) }.idle_pages();
     let slab = depot.slab(id);
     let before = slab.released();
     let pages = PageSet::from_low_bits((idle & !before).into());
     if !pages.is_empty() {
-        // SAFETY: no object is live on these pages, nor will be until the slab loses its owner
-        // again (sl-H1).
+        // SAFETY: no object is live on these pages, and none is allocated on them until the slab
+        // loses its owner again (sl-H1).
         let released = unsafe { depot.space().release(id, &pages) };
         slab.set_released(before | released.low_bits() as u16);
     }

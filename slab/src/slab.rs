@@ -8,15 +8,16 @@
 //!   | 32  index: address (block, or slab)       |
 //!   | 40  list  42  released  44  owner         |  pages given back; the thread that works in it
 //! ```
-//! `linked-bufctl` keeps the two counts in a header before its index instead. Everything except the
-//! bits and the owner belongs to the slab's thread, or, if it has none, to the holder of the
-//! cache's lock.
+//! The layout `linked-bufctl` stores the two counts in a header before its index instead. Only the
+//! slab's thread accesses the fields other than the bits and the owner; if no thread owns the slab,
+//! only the holder of the cache's lock does.
 //!
 //! # Safety
 //! - sl-D1: `begin` sets `live`, `first` and `index` before any other thread can find the slab.
-//!   They refer to memory of the lengths in its shape, which stays until the slab is destroyed.
-//!   Only the slab's thread uses `index`, or the holder of the cache's lock.
-//! - sl-D2: a descriptor is valid as zeros: integers and null pointers.
+//!   They refer to memory of the lengths in the slab's shape, and this memory exists until the slab
+//!   is destroyed. Only the slab's thread, or else the holder of the cache's lock, uses `index`.
+//! - sl-D2: a descriptor of zero bytes is valid: it consists of integers and pointers that may be
+//!   null.
 #![allow(unsafe_code)]
 
 use crate::bits::{Bits, NO_ONE, Owner, Word};
@@ -30,8 +31,8 @@ use std::ptr::{NonNull, null_mut};
 #[repr(C)]
 pub(crate) struct Counts {
     pub(crate) active: AtomicU32,
-    /// The head of the linked list; in `native`, the word of the bits below which no object is
-    /// free.
+    /// The first free object in the linked list. In `native`, the index of the word below which no
+    /// object is free.
     pub(crate) free: AtomicU32,
 }
 
@@ -39,32 +40,33 @@ pub(crate) struct Counts {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Slab {
-    /// The neighbours in the list, or the chain, that the slab is in.
+    /// The neighbours of the slab in its list or chain.
     pub(crate) links: Links,
     pub(crate) counts: Counts,
     live: AtomicPtr<Word>,
     first: AtomicPtr<u8>,
     index: AtomicPtr<u8>,
     pub(crate) list: AtomicU8,
-    /// Bit n: page n was given back though the slab stays. No object is given out in that state.
+    /// Bit n is set if page n was released although the slab still exists. No object is allocated
+    /// from such a slab.
     released: AtomicU16,
     owner: Owner,
 }
 
 const _: () = assert!(PAGES_MAX <= u16::BITS as usize);
 
-// As drawn above, and one cache line together with the extent's own fields.
+// The size of the drawing above; together with the extent's own fields it is one cache line.
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Slab>() == 48 && size_of::<page::Extent<Slab>>() == 64);
 
-// SAFETY: sl-D2. (In a model there are no slabs.)
+// SAFETY: sl-D2. (A loom model contains no slabs.)
 unsafe impl page::Zeroed for Slab {}
 
 impl Slab {
     /// Records where the slab's bits, objects and index lie.
     ///
     /// # Safety
-    /// No other thread knows of the slab yet, and sl-D1 holds for the three addresses.
+    /// No other thread can reach the slab yet, and sl-D1 holds for the three addresses.
     pub(crate) unsafe fn begin(&self, block: NonNull<u8>, first: NonNull<u8>, index: NonNull<u8>) {
         self.index.store(index.as_ptr(), Relaxed);
         self.first.store(first.as_ptr(), Relaxed);
@@ -73,10 +75,10 @@ impl Slab {
         self.links.clear();
     }
 
-    /// Clears the descriptor: its objects do not belong to a cache any more.
+    /// Clears the descriptor, so that the addresses in the extent are no longer objects of a cache.
     ///
     /// # Safety
-    /// No object is in use, and no thread works in the slab now or later.
+    /// No object is in use, and no thread accesses the slab now or later.
     pub(crate) unsafe fn clear(&self) {
         self.owner.store(NO_ONE, Relaxed);
         self.first.store(null_mut(), Relaxed);
@@ -91,7 +93,7 @@ impl Slab {
         NonNull::new(self.live.swap(null_mut(), Relaxed).cast())
     }
 
-    /// Returns the address of the first object, or null if there is no slab.
+    /// Returns the address of the first object, or null if the extent contains no slab.
     #[inline]
     pub(crate) fn first(&self) -> *mut u8 {
         self.first.load(Relaxed)
@@ -107,7 +109,7 @@ impl Slab {
         NonNull::new(self.live.load(Relaxed).cast())
     }
 
-    /// Returns the pages that were given back.
+    /// Returns the pages that were released, one bit for each page.
     pub(crate) fn released(&self) -> u16 {
         self.released.load(Relaxed)
     }
@@ -116,7 +118,7 @@ impl Slab {
         self.released.store(pages, Relaxed);
     }
 
-    /// Returns the number of the thread that owns the slab, or the value for a slab without one.
+    /// Returns the number of the thread that owns the slab, or `NO_ONE` or `RESERVE`.
     #[inline]
     pub(crate) fn owner(&self) -> u32 {
         self.owner.load(Relaxed)
@@ -125,7 +127,8 @@ impl Slab {
     /// Sets the owner of the slab.
     ///
     /// # Safety
-    /// The caller may work in the slab (sl-K3), and continues to do so only if the new owner may.
+    /// The caller may access the slab (sl-K3), and afterwards accesses it only if the new owner
+    /// allows that.
     pub(crate) unsafe fn set_owner(&self, owner: u32) {
         self.owner.store(owner, Relaxed);
     }
@@ -134,13 +137,13 @@ impl Slab {
     ///
     /// # Safety
     /// `words` is the number in the slab's shape, and the slab is not destroyed while the bits are
-    /// used. A caller that changes live bits may work in the slab (sl-K3), and allocates or frees
-    /// the objects.
+    /// used. A caller that changes live bits may access the slab (sl-K3), and thereby allocates or
+    /// frees the objects.
     #[inline]
     pub(crate) unsafe fn bits(&self, words: usize) -> Bits<'_> {
         let live = self.live.load(Relaxed);
         // SAFETY: the block begins with the words of both kinds (sl-D1), and the caller guarantees
-        // that it stays.
+        // that the slab with its block exists while the bits are used.
         unsafe {
             Bits {
                 live: std::slice::from_raw_parts(live, words),

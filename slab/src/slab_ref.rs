@@ -1,10 +1,10 @@
-//! A slab that the holder may work in: allocates and frees its objects, and records them as its
-//! layout requires.
+//! Access to a slab: allocates and frees its objects, and records free objects in the slab's
+//! layout.
 //!
 //! # Safety
 //! The descriptor's addresses refer to memory of the slab's shape, and no other thread uses the
-//! index at the same time (sl-D1 in `slab`). The creator of a [`SlabRef`] states why it may work
-//! there.
+//! index at the same time (sl-D1 in `slab`). Code that creates a [`SlabRef`] justifies, in a SAFETY
+//! comment, its access to the slab's memory.
 #![allow(unsafe_code)]
 
 use crate::bits::Bits;
@@ -16,22 +16,22 @@ use crate::sync::Relaxed;
 use page::page_size;
 use std::ptr::NonNull;
 
-/// A slab that the calling thread may work in: the thread owns it, or no thread owns it and the
-/// cache's lock is held, or no other thread knows of it.
+/// A slab that the calling thread may access: the thread owns the slab, or no thread owns it and
+/// the cache's lock is held, or no other thread can reach the slab.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlabRef<'s> {
     pub(crate) slab: &'s Slab,
     shape: &'s Shape,
-    /// `None` if the bits determine the free objects.
+    /// The index, or `None` if the bits determine the free objects.
     index: Option<Index<'s>>,
 }
 
 impl<'s> SlabRef<'s> {
-    /// Returns a slab to work in.
+    /// Returns access to a slab.
     ///
     /// # Safety
-    /// The slab has begun, with that shape, and is held as described above while the result is
-    /// used.
+    /// `begin` was called for the slab with this shape, and the calling thread may access the slab,
+    /// as described above, while the result exists.
     #[inline]
     pub(crate) unsafe fn new(slab: &'s Slab, shape: &'s Shape) -> Self {
         let Shape { layout, objects, width, .. } = *shape;
@@ -45,9 +45,9 @@ impl<'s> SlabRef<'s> {
     /// Initialises the descriptor of a slab without any object in use.
     ///
     /// # Safety
-    /// `start` and `block` are memory of a slab and of a block of this shape, exclusively for this
-    /// slab until it is destroyed; `first` is the offset of the first object from `start`. No other
-    /// thread knows of the slab while the result is used.
+    /// `start` and `block` are memory for a slab and a block of this shape. Only this slab uses
+    /// this memory until the slab is destroyed. `first` is the offset of the first object from
+    /// `start`. No other thread can reach the slab while the result exists.
     pub(crate) unsafe fn begin(
         slab: &'s Slab,
         shape: &'s Shape,
@@ -56,8 +56,8 @@ impl<'s> SlabRef<'s> {
     ) -> Self {
         let Shape { objects, index_at, on_slab, bits_words, .. } = *shape;
         let index_in = if on_slab { start } else { block };
-        // SAFETY: the bits lie at the start of the block, the index and the first object where the
-        // shape places them; so the result is a slab of the shape.
+        // SAFETY: the bits lie at the start of the block, and the index and the first object lie
+        // where the shape places them. So the slab has this shape.
         let slab_ref = unsafe {
             block.write_bytes(0, 2 * 8 * bits_words);
             slab.begin(block, start.add(first), index_in.add(index_at));
@@ -71,14 +71,16 @@ impl<'s> SlabRef<'s> {
     /// Returns the bits of the slab's objects.
     ///
     /// # Safety
-    /// A caller that changes live bits allocates free objects, or frees its own.
+    /// A caller that changes live bits thereby allocates free objects, or frees objects that it
+    /// has.
     pub(crate) unsafe fn bits(self) -> Bits<'s> {
         self.own_bits()
     }
 
     fn own_bits(self) -> Bits<'s> {
-        // SAFETY: the slab has this shape, and its user may work in it, as the caller of `new`
-        // guaranteed. Live bits are changed here only for a caller that allocates or frees objects.
+        // SAFETY: the caller of `new` guaranteed that the slab has this shape and that the holder
+        // of this `SlabRef` may access its memory. Only a caller that allocates or frees objects
+        // changes live bits.
         unsafe { self.slab.bits(self.shape.bits_words) }
     }
 
@@ -92,8 +94,8 @@ impl<'s> SlabRef<'s> {
         }
     }
 
-    /// Recomputes the count and the hint of a `native` slab that a thread owned, because a thread
-    /// maintains neither.
+    /// Recomputes the count and the hint of a `native` slab when a thread gives the slab up,
+    /// because an owning thread maintains neither.
     pub(crate) fn recount(self) {
         if self.index.is_none() {
             let Shape { objects, bits_words, .. } = *self.shape;
@@ -116,11 +118,12 @@ impl<'s> SlabRef<'s> {
     /// Returns the address of an object.
     pub(crate) fn object(self, index: usize) -> NonNull<u8> {
         assert!(index < self.shape.objects, "a slab has no object {index}");
-        // SAFETY: the object lies in the slab (sl-D1), so its address is not null.
+        // SAFETY: the object lies in the slab (sl-D1), so its address is within the slab and not
+        // null.
         unsafe { NonNull::new_unchecked(self.slab.first().add(index * self.shape.stride)) }
     }
 
-    /// Takes a free object, if there is one.
+    /// Allocates a free object and returns its number, or returns `None` if no object is free.
     pub(crate) fn alloc(self) -> Option<usize> {
         if let Some(index) = self.index {
             let index = index.take()?;
@@ -134,10 +137,10 @@ impl<'s> SlabRef<'s> {
         Some(index)
     }
 
-    /// Frees an object. Returns false if it is already free.
+    /// Frees an object. Returns false if the object is already free.
     ///
     /// # Safety
-    /// No thread uses the object, unless it is free.
+    /// No thread uses the object, unless the object is free.
     pub(crate) unsafe fn free(self, index: usize) -> bool {
         let was_live = self.own_bits().free(index);
         if was_live {
@@ -146,13 +149,13 @@ impl<'s> SlabRef<'s> {
         was_live
     }
 
-    /// Records an object that became free.
+    /// Records an object as free.
     fn note_free(self, index: usize) {
         if let Some(indexes) = self.index {
             return indexes.put(index);
         }
         let counts = &self.slab.counts;
-        // Wrong while a thread owns the slab, until `recount`.
+        // While a thread owns the slab, the count is not exact, until `recount`.
         counts.active.store(counts.active.load(Relaxed).wrapping_sub(1), Relaxed);
         let word = (index / 64) as u32;
         if word < counts.free.load(Relaxed) {
@@ -160,7 +163,7 @@ impl<'s> SlabRef<'s> {
         }
     }
 
-    /// Frees the objects that other threads have freed remotely. Returns their number.
+    /// Marks the remotely freed objects as free. Returns the number of these objects.
     pub(crate) fn drain_remote(self) -> usize {
         let mut count = 0;
         self.own_bits().drain_remote(|index| {
@@ -170,18 +173,18 @@ impl<'s> SlabRef<'s> {
         count
     }
 
-    /// Removes the slab's owner, and then frees the objects that other threads have freed remotely
-    /// (sl-B1). Returns their number.
+    /// Removes the slab's owner, and then marks the remotely freed objects as free (sl-B1). Returns
+    /// the number of these objects.
     ///
     /// # Safety
-    /// The cache's lock is held, and no thread works in the slab any more or has its bits recorded.
+    /// The cache's lock is held, and no thread accesses the slab any more or has recorded its bits.
     pub(crate) unsafe fn orphan(self) -> usize {
         self.own_bits().orphan();
         self.drain_remote()
     }
 
-    /// Returns the pages on which no live object lies. The slab's objects must begin with its first
-    /// page.
+    /// Returns the pages on which no live object lies. The first object must begin on the first
+    /// page of the slab.
     pub(crate) fn idle_pages(self) -> u16 {
         let Shape { stride, objects, pages, .. } = *self.shape;
         let is_idle = |&page: &usize| {
@@ -191,7 +194,7 @@ impl<'s> SlabRef<'s> {
         (0..pages).filter(is_idle).fold(0, |idle, page| idle | 1 << page)
     }
 
-    /// Returns the free objects, in the order in which they would be taken.
+    /// Returns the free objects, in the order in which they would be allocated.
     fn free_objects(self) -> Vec<usize> {
         match self.index {
             Some(index) => index.free_objects(),
@@ -204,7 +207,8 @@ impl<'s> SlabRef<'s> {
         self.own_bits().is_live(index)
     }
 
-    /// Asserts that each free object is recorded once and is not live, and that the counts agree.
+    /// Asserts that the index contains each free object exactly once, that these objects are not
+    /// live, and that the counts agree.
     pub(crate) fn check(self) {
         let mut free = self.free_objects();
         assert_eq!(free.len() + self.active(), self.shape.objects, "free and active objects");
@@ -233,7 +237,7 @@ mod tests {
     }
 
     fn zeroed<T: Zeroed>() -> Box<T> {
-        // SAFETY: zeros are a valid T, as Zeroed guarantees.
+        // SAFETY: zeros are a valid T, because T implements Zeroed.
         unsafe { Box::<T>::new_zeroed().assume_init() }
     }
 
@@ -243,7 +247,7 @@ mod tests {
             let memory = vec![0x5555_5555_5555_5555; (shape.bytes() + shape.block_bytes()) / 8];
             let mut bed = Bed { slab: zeroed(), memory, shape };
             let start = NonNull::new(bed.memory.as_mut_ptr().cast::<u8>()).unwrap();
-            // SAFETY: this test has exclusive use of the memory, and the block lies after the slab.
+            // SAFETY: only this test uses the memory, and the block lies after the slab.
             unsafe {
                 let block = start.add(bed.shape.bytes());
                 SlabRef::begin(&bed.slab, &bed.shape, (start, block), bed.shape.first);
@@ -252,13 +256,13 @@ mod tests {
         }
 
         fn slab_ref(&self) -> SlabRef<'_> {
-            // SAFETY: no other thread knows of the slab.
+            // SAFETY: no other thread can reach the slab.
             unsafe { SlabRef::new(&self.slab, &self.shape) }
         }
     }
 
     fn free(slab_ref: SlabRef<'_>, index: usize) -> bool {
-        // SAFETY: no test uses an object's memory.
+        // SAFETY: no test uses the memory of an object.
         unsafe { slab_ref.free(index) }
     }
 
@@ -291,7 +295,7 @@ mod tests {
         }
     }
 
-    /// The walk in the document of 2013: free = 6, array 1 END 5 7 0 4 3 2.
+    /// The example in the document of 2013: free = 6, array 1 END 5 7 0 4 3 2.
     #[test]
     fn the_linked_list_is_walked_as_it_was() {
         let bed = Bed::new(Layout::LinkedBufctl, 512);

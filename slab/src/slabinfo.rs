@@ -22,20 +22,20 @@ pub struct SlabInfo {
     pub pagesperslab: usize,
     /// The maximum number of free objects that a thread keeps in slabs of its own.
     pub limit: u32,
-    /// The minimum number of those that are returned at a time.
+    /// The minimum number of free objects that a thread gives up at a time.
     pub batchcount: u32,
-    /// Always 0: threads share whole slabs.
+    /// Always 0, because threads own whole slabs and share no objects.
     pub sharedfactor: u32,
-    /// The number of slabs with an object in use.
+    /// The number of slabs that contain an object in use.
     pub active_slabs: usize,
     /// The number of slabs.
     pub num_slabs: usize,
-    /// Always 0, for the same reason.
+    /// Always 0, as `sharedfactor`.
     pub sharedavail: usize,
 }
 
 impl SlabInfo {
-    /// The lines above the table.
+    /// The heading lines above the table.
     pub const HEAD: &str = "slabinfo - version: 2.1\n\
         # name            <active_objs> <num_objs> <objsize> <objperslab> <pagesperslab> \
         : tunables <limit> <batchcount> <sharedfactor> \

@@ -4,22 +4,22 @@ use crate::depot::Depot;
 use crate::lists::List;
 use crate::sync::Relaxed;
 
-/// Counters of a cache. While threads use the cache, the object counts may be off by their current
-/// operations.
+/// Counters of a cache. While threads use the cache, the numbers of objects may omit the threads'
+/// current operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStat {
-    /// The number of objects that users have, including those that another thread has freed
-    /// remotely and the slab's thread has not collected yet.
+    /// The number of objects that users have. Includes objects that another thread has freed
+    /// remotely and that the slab's thread has not collected yet.
     pub active_objects: usize,
     /// The number of free objects in slabs that threads own.
     pub in_magazines: usize,
     /// The number of free objects in the reserve.
     pub reserved: usize,
-    /// The number of objects in quarantine, because they were overwritten while free or beyond
-    /// their bounds; they are not given out again.
+    /// The number of objects in quarantine, because bytes of them were overwritten while free, or
+    /// beyond their bounds; they are never reused.
     pub lost: usize,
-    /// The number of refused frees: of an address that is no object of the cache, of a free object,
-    /// or of an object with overwritten bounds.
+    /// The number of rejected frees: of an address that is not an object of the cache, of a free
+    /// object, or of an object with overwritten bounds.
     pub refused: usize,
     /// The number of objects that fit in the current slabs.
     pub objects: usize,
@@ -30,7 +30,7 @@ pub struct CacheStat {
     /// The number of chains of slabs that wait for a grace period; these are not counted in
     /// `slabs`.
     pub waiting: usize,
-    /// The bytes of the records of threads' slabs.
+    /// The size of the records of threads' slabs, in bytes.
     pub magazine_bytes: usize,
 }
 

@@ -1,10 +1,10 @@
 //! Small numbers of threads, which are reused after a thread has exited.
 //!
-//! Locks: `CACHES` is taken before any cache's lock, `TAKEN` last. No user code is called under
-//! either: a destructor may end a cache, which takes `CACHES`.
+//! Locks: `CACHES` is taken before any cache's lock, `TAKEN` last. No user code is called while
+//! either lock is held, because a destructor may end a cache, and that takes `CACHES`.
 //!
 //! # Safety
-//! One function is declared unsafe, and none is called.
+//! This file declares one unsafe function, and calls none.
 #![allow(unsafe_code)]
 
 use crate::bits::RESERVE;
@@ -14,29 +14,31 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-/// The number of possible values, including 0, which no thread has. Further threads have no number
-/// and no slabs.
+/// The number of possible values, including 0, which no thread has. Threads above this number have
+/// no number and own no slabs.
 pub(crate) const NUMBERS: usize = 1 << u8::BITS;
 
-/// The calling thread's number. It is not `Send`, so its holder is the thread that it names.
+/// The calling thread's number. A `Number` is not `Send`, so only the thread with this number can
+/// hold it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Number {
-    /// At least 1; 0 means none.
+    /// The number, at least 1; 0 means no thread.
     number: u8,
     here: PhantomData<*const ()>,
 }
 
 impl Number {
-    /// The number of no thread.
+    /// The number that no thread has.
     pub(crate) const NONE: Number = Number { number: 0, here: PhantomData };
 
-    /// Returns the index of the thread's data among that of all threads; 0 belongs to no thread.
+    /// Returns the index of this thread's data in an array of the data of all threads; 0 belongs to
+    /// no thread.
     #[inline]
     pub(crate) fn index(self) -> u8 {
         self.number
     }
 
-    /// Returns true if `owner` is this thread; 0 means no thread.
+    /// Returns true if `owner` is the number of this thread; 0 means no thread.
     #[inline]
     pub(crate) fn is(self, owner: u32) -> bool {
         self.raw() == owner && owner != 0
@@ -55,11 +57,11 @@ impl Number {
 
 /// A structure that keeps data for each thread.
 pub(crate) trait ThreadHooks: Send + Sync {
-    /// Gives up the data that was kept for the exiting thread. The registry is locked, so no
-    /// foreign code may be called, such as a destructor.
+    /// Gives up the data of the exiting thread. The registry is locked, so an implementation must
+    /// not call foreign code, such as a destructor.
     fn on_exit(&self, number: Number);
 
-    /// Gives back what exceeds the limits after [`on_exit`](Self::on_exit).
+    /// Reclaims the slabs above the limits after [`on_exit`](Self::on_exit).
     fn after_exit(&self);
 
     /// Takes the structure's locks for a fork.
@@ -68,33 +70,34 @@ pub(crate) trait ThreadHooks: Send + Sync {
     /// Releases the locks that `lock_for_fork` took.
     fn unlock_after_fork(&self);
 
-    /// Gives up, in a child, the data that was kept for all threads except this one.
-    ///
+    /// Gives up, in a child, the data of all threads except the calling one.
     /// # Safety
-    /// There are no other threads.
+    /// The process has no other threads.
     unsafe fn repair(&self, number: Number);
 }
 
-/// The caches, and whether each was removed by [`forget`].
+/// The caches. The flag is true if [`forget`] removed the cache.
 static CACHES: Mutex<Vec<(Weak<dyn ThreadHooks>, bool)>> = Mutex::new(Vec::new());
 /// Bit n is set while a thread has number n.
 static TAKEN: Mutex<[u64; NUMBERS / 64]> = Mutex::new([1, 0, 0, 0]);
 
-/// The next mark to give out.
+/// The next mark to assign.
 static MARKS: AtomicU32 = AtomicU32::new(NUMBERS as u32);
 
 thread_local! {
-    /// 0 before the first use, and again while the thread is exiting.
+    /// The number of this thread: 0 before the first use, and again while the thread is exiting.
     static NUMBER: Cell<u8> = const { Cell::new(0) };
-    /// 0 before the first use. It has no destructor, so it stays valid to the thread's end.
+    /// The mark of this thread: 0 before the first use. The variable has no destructor, so it
+    /// remains valid until the thread ends.
     static MARK: Cell<u32> = const { Cell::new(0) };
     static LEAVES: Leaves = const { Leaves };
 }
 
-/// Returns the mark of the calling thread, which its slabs have in place of an owner while they are
-/// created or given back. Every thread has one, even without a number. It is no thread's number and
-/// no other thread's mark. If a mark were reused, after four billion threads, a child forked at
-/// that moment would only leave a lost thread's slab in place.
+/// Returns the mark of the calling thread. While a slab is created or reclaimed, its owner is the
+/// mark of the thread that does so. Every thread has a mark, even a thread without a number. A mark
+/// differs from all numbers of threads and from the marks of other threads. If a mark were reused,
+/// after four billion threads, a child forked at that moment would only keep the slab of a thread
+/// that no longer exists.
 pub(crate) fn mark() -> u32 {
     if MARK.get() == 0 {
         let next = |mark| if mark + 1 < RESERVE { mark + 1 } else { NUMBERS as u32 };
@@ -108,8 +111,9 @@ pub(crate) fn register(cache: Weak<dyn ThreadHooks>) {
     CACHES.lock().push((cache, false));
 }
 
-/// Unregisters a cache: no thread is in its [`ThreadHooks::on_exit`] when this returns, nor will
-/// be. Forks still lock the cache, because other threads may be giving back slabs of it.
+/// Unregisters a cache: when this function returns, no thread is in its [`ThreadHooks::on_exit`],
+/// and no thread will call it. Forks still lock the cache, because other threads may be reclaiming
+/// its slabs.
 pub(crate) fn forget(cache: &Arc<dyn ThreadHooks>) {
     let gone = Arc::downgrade(cache);
     let mut caches = CACHES.lock();
@@ -129,7 +133,7 @@ pub(crate) fn unlock_after_fork() {
     CACHES.unlock_after_fork();
 }
 
-/// Locks the numbers for a fork, as the last of all locks.
+/// Locks the numbers for a fork. This is the last of all locks to be taken.
 pub(crate) fn lock_numbers_for_fork() {
     TAKEN.lock_for_fork();
 }
@@ -149,13 +153,14 @@ pub(crate) fn forget_lost() -> Number {
     number
 }
 
-/// Returns the calling thread's number, if [`number`] has given it one.
+/// Returns the calling thread's number, or none if the thread has not called [`number`] yet.
 #[inline]
 pub(crate) fn number_if_known() -> Number {
     Number::new(NUMBER.get())
 }
 
-/// Returns the calling thread's number, or none if all numbers are taken or the thread is exiting.
+/// Returns the calling thread's number, or [`Number::NONE`] if all numbers are taken or the thread
+/// is exiting.
 pub(crate) fn number() -> Number {
     if NUMBER.get() == 0 && LEAVES.try_with(|_| ()).is_ok() {
         NUMBER.set(take());
@@ -171,7 +176,7 @@ fn take() -> u8 {
     (word as u32 * 64 + bit) as u8
 }
 
-/// A value that is dropped when its thread exits.
+/// A value in thread-local storage, which is dropped when its thread exits.
 struct Leaves;
 
 impl Drop for Leaves {
@@ -186,7 +191,7 @@ impl Drop for Leaves {
         let kept = caches.iter().filter(|(_, is_forgotten)| !is_forgotten);
         for cache in kept.filter_map(|(cache, _)| cache.upgrade()) {
             cache.on_exit(number);
-            // Without memory, the cache is tidied at a later occasion. (This is not the last
+            // If no memory is available, the cache is cleaned up later. (This is not the last
             // reference to the cache: a thread that ends a cache first removes it from the
             // registry.)
             if left.try_reserve(1).is_ok() {
@@ -196,8 +201,8 @@ impl Drop for Leaves {
         drop(caches);
         NUMBER.set(0);
         TAKEN.lock()[place / 64] &= !(1 << (place % 64));
-        // Without a lock held, and without a number, because destructors may use, create and end
-        // caches.
+        // The caches are called while this thread holds no lock and has no number, because
+        // destructors may use, create and end caches.
         left.into_iter().for_each(|cache| cache.after_exit());
     }
 }

@@ -1,5 +1,5 @@
-//! Thread slabs: the slabs that a thread owns, in which it allocates and frees without a lock or an
-//! atomic operation.
+//! Thread slabs: the slabs that a thread owns. The thread allocates and frees their objects without
+//! a lock or an atomic operation.
 //!
 //! ```text
 //!   thread 3 --> | word: live, remote, base | divider | kept, limit |  used by allocation
@@ -7,15 +7,15 @@
 //!                | hints: first, live | first, live | ...      |  slabs by an address's granule
 //! ```
 //! The word is one word of the current slab's bits: 64 objects from `base` on, of which the lowest
-//! free one is taken. Slabs of layouts that have an index have no hints and no word.
+//! free one is allocated. Slabs of a layout with an index have no hints and no word.
 //!
 //! # Safety
 //! - sl-M1: only the thread itself records and uses its slabs: a [`Number`] can't leave its thread,
 //!   and a number passes to another thread only under a lock. Other threads may read `kept`, and
-//!   set `limit` to 0, which asks for all free objects.
+//!   set `limit` to 0, which requests that the thread gives up all free objects.
 //! - sl-M2: the word and the hints refer to slabs that the thread owns now: a slab is recorded
-//!   after it becomes the thread's, and removed before it loses its owner. So the words of bits
-//!   stay, and the thread may change the live ones (sl-K3).
+//!   after the thread becomes its owner, and removed before it loses its owner. So the words of the
+//!   bits remain valid, and the thread may change the live bits (sl-K3).
 #![allow(unsafe_code)]
 
 use crate::bits::{self, Bits, Word};
@@ -31,8 +31,8 @@ use page::{ExtentId, ListHead, Space};
 use std::cell::Cell;
 use std::ptr::{NonNull, null_mut};
 
-/// The number of granules for which a thread keeps a hint, and the binary logarithm of a granule's
-/// bytes with the smallest page size.
+/// The number of granules for which a thread keeps a hint, and the binary logarithm of the bytes of
+/// a granule of the smallest pages.
 const HINTS: usize = 256;
 const HINT_SHIFT: u32 = 14;
 /// The binary logarithm of the largest page size, 64 KiB.
@@ -43,7 +43,7 @@ fn hint_index(address: usize) -> usize {
     (address >> HINT_SHIFT) % HINTS
 }
 
-/// The start of a slab, and its live bits.
+/// The address of a slab, and its live bits.
 #[derive(Clone, Copy, Debug)]
 struct Hint {
     first: usize,
@@ -51,15 +51,15 @@ struct Hint {
 }
 
 impl Hint {
-    /// Returns a hint for `place` that matches no slab: `first` is half a table away from all
-    /// addresses that are looked up there, and a slab is shorter.
+    /// Returns a hint for the table's index `place` that matches no slab: `first` is half a table
+    /// away from all addresses that use this index, and every slab is shorter than that.
     fn none(place: usize) -> Cell<Self> {
         let first = ((place + HINTS / 2) % HINTS) << HINT_SHIFT;
         Cell::new(Hint { first, live: std::ptr::null() })
     }
 }
 
-/// A group of 64 objects: their bits, and the address of the first.
+/// A group of 64 objects: their bits, and the address of the first object.
 #[derive(Clone, Copy, Debug)]
 struct Current {
     live: NonNull<Word>,
@@ -71,9 +71,9 @@ struct Current {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FastFree {
     Done,
-    /// The object was freed, and more objects are kept than the limit allows.
+    /// The object was freed, and the thread now keeps more free objects than the limit allows.
     OverLimit,
-    /// The object was not found here, or is not live.
+    /// No hint covers the object, or the object is not live.
     Miss,
 }
 
@@ -82,16 +82,16 @@ pub(crate) enum FastFree {
 pub(crate) struct ThreadSlabs {
     word: Cell<Option<Current>>,
     divider: Divider,
-    /// The number of words of the live bits of a slab, which the remote words follow.
+    /// The number of words of live bits in a slab. Equally many remote words follow them.
     words: usize,
     /// The number of free objects in the thread's slabs.
     kept: AtomicU32,
-    /// The maximum number of them; 0 asks for all.
+    /// The maximum of `kept`; 0 requests that the thread gives up all free objects.
     limit: AtomicU32,
     /// The thread's slabs, the newest first.
     slabs: Cell<ListHead>,
     oldest: Cell<Option<ExtentId>>,
-    /// The slab that objects are taken from.
+    /// The slab from which objects are allocated.
     pub(crate) current: Cell<Option<ExtentId>>,
     number: u32,
     hints: [Cell<Hint>; HINTS],
@@ -99,7 +99,7 @@ pub(crate) struct ThreadSlabs {
 
 // The fields that every call needs fit in one cache line.
 const _: () = assert!(std::mem::offset_of!(ThreadSlabs, slabs) == 64);
-// The longest slab, in granules, is shorter than half the table (`Hint::none`).
+// The longest slab, in granules, is shorter than half the table (see `Hint::none`).
 const _: () = assert!(PAGES_MAX << (PAGE_SHIFT_MAX - HINT_SHIFT) < HINTS / 2);
 
 impl ThreadSlabs {
@@ -153,22 +153,22 @@ impl ThreadSlabs {
         self.number
     }
 
-    /// Takes an object of the current word.
+    /// Allocates a free object of the current word.
     #[inline]
     pub(crate) fn alloc(&self) -> Option<NonNull<u8>> {
         let Current { live, remote, base } = self.word.get()?;
-        // SAFETY: sl-M2.
+        // SAFETY: the word belongs to a slab that this thread owns (sl-M2).
         let index = unsafe { bits::alloc(live.as_ref(), remote.as_ref()) }?;
         self.set_kept(self.kept().wrapping_sub(1));
-        // SAFETY: the word's bits beyond the last object are never free, so the object lies in the
-        // slab.
+        // SAFETY: bits beyond the last object are always set, so the number is that of an object,
+        // which lies in the slab.
         Some(unsafe { base.add(index.wrapping_mul(self.divider.stride)) })
     }
 
     /// Frees an object of a slab that a hint refers to.
     ///
     /// # Safety
-    /// No thread uses the object, unless it is free.
+    /// No thread uses the object, unless the object is free.
     #[inline]
     pub(crate) unsafe fn free(&self, object: NonNull<u8>) -> FastFree {
         let address = object.addr().get();
@@ -176,8 +176,8 @@ impl ThreadSlabs {
         let Some(index) = self.divider.index(address.wrapping_sub(first)) else {
             return FastFree::Miss;
         };
-        // SAFETY: the address lies in the slab that begins at `first`, which has an object of this
-        // number; sl-M2. The words of live bits are followed by equally many of remote bits.
+        // SAFETY: the slab at `first` contains an object with this number, and the thread owns the
+        // slab (sl-M2). The words of live bits are followed by equally many words of remote bits.
         let freed = unsafe {
             let live = live.add(index / 64);
             bits::free(&*live, &*live.add(self.words), index)
@@ -190,29 +190,29 @@ impl ThreadSlabs {
         if kept > self.limit.load(Relaxed) { FastFree::OverLimit } else { FastFree::Done }
     }
 
-    /// Returns the index of the word in `bits`, those of the current slab, that objects are taken
-    /// from, or 0 if no word was selected yet.
+    /// Returns the index of the current word in `bits`, which are the bits of the current slab, or
+    /// 0 if no word was selected yet.
     pub(crate) fn word_of(&self, bits: &Bits<'_>) -> usize {
         let is_it =
             |word: &Word| self.word.get().is_some_and(|own| std::ptr::eq(word, own.live.as_ptr()));
         bits.live.iter().position(is_it).unwrap_or(0)
     }
 
-    /// Sets the word of a slab of the thread from which objects are taken from now on.
+    /// Sets the current word, from which objects are allocated from now on.
     ///
     /// # Safety
-    /// The bits belong to such a slab, whose first object lies at `first`, and [`forget`] is called
-    /// before the thread loses the slab.
+    /// The bits belong to a slab that the thread owns, whose first object lies at `first`. The
+    /// thread calls [`forget`] before it gives the slab up.
     ///
     /// [`forget`]: Self::forget
     pub(crate) unsafe fn set_word(&self, bits: &Bits<'_>, first: NonNull<u8>, word: usize) {
         let [live, remote] = [&bits.live[word], &bits.remote[word]].map(NonNull::from);
-        // SAFETY: every word has a bit for at least one object, which lies in the slab.
+        // SAFETY: every word has a bit for at least one object, and that object lies in the slab.
         let base = unsafe { first.add(word * 64 * self.divider.stride) };
         self.word.set(Some(Current { live, remote, base }));
     }
 
-    /// Returns the indices of the hints of a slab's granules.
+    /// Returns the indices of the hints for the granules of the slab with the first object `first`.
     fn hint_indices(&self, first: usize) -> impl Iterator<Item = usize> {
         (first >> HINT_SHIFT..=(first + self.divider.span - 1) >> HINT_SHIFT).map(|nth| nth % HINTS)
     }
@@ -220,13 +220,13 @@ impl ThreadSlabs {
     /// Records a slab of the thread, whose first object lies at `first`.
     ///
     /// # Safety
-    /// As for [`set_word`](Self::set_word).
+    /// The same requirements as for [`set_word`](Self::set_word).
     pub(crate) unsafe fn set_hint(&self, first: usize, live: &[Word]) {
         self.hint_indices(first)
             .for_each(|place| self.hints[place].set(Hint { first, live: live.as_ptr() }));
     }
 
-    /// Removes the records of a slab, whose first object lies at `first`, and of its word.
+    /// Removes the hints of a slab, whose first object lies at `first`, and its current word.
     pub(crate) fn forget(&self, id: ExtentId, first: usize) {
         if self.current.get() == Some(id) {
             self.current.set(None);
@@ -237,8 +237,8 @@ impl ThreadSlabs {
         places.for_each(|place| self.hints[place].swap(&Hint::none(place)));
     }
 
-    /// Asserts that the hints and the word refer to the thread's slabs (sl-M2): `slabs`, of which
-    /// `current` is one.
+    /// Asserts that the hints and the word refer to the thread's slabs (sl-M2), which are `slabs`
+    /// and include `current`.
     pub(crate) fn check(
         &self,
         slabs: &[(usize, *const Word)],
@@ -268,13 +268,13 @@ impl ThreadSlabs {
         self.kept.store(kept, Relaxed);
     }
 
-    /// Returns true if more objects are kept than the limit allows.
+    /// Returns true if the thread keeps more free objects than the limit allows.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.kept() > self.limit.load(Relaxed)
     }
 
-    /// Returns true if another thread asks for all free objects that are kept.
+    /// Returns true if another thread has requested that this thread gives up all free objects.
     pub(crate) fn is_asked(&self) -> bool {
         self.limit.load(Relaxed) == 0
     }
@@ -284,17 +284,17 @@ impl ThreadSlabs {
     }
 }
 
-/// The slabs of each thread, in one cache.
+/// The slabs of all threads in one cache.
 #[derive(Debug)]
 pub(crate) struct AllThreadSlabs {
     tunables: Tunables,
-    /// By thread; null before a thread's first object.
+    /// The records, by the thread's number; null before a thread's first object.
     slots: [AtomicPtr<ThreadSlabs>; NUMBERS],
 }
 
-// SAFETY: any thread may own slabs; only the thread itself records its slabs (sl-M1).
+// SAFETY: only the thread itself accesses the record of the slabs that it owns (sl-M1).
 unsafe impl Send for AllThreadSlabs {}
-// SAFETY: as above.
+// SAFETY: only the thread itself accesses the record of the slabs that it owns (sl-M1).
 unsafe impl Sync for AllThreadSlabs {}
 
 impl AllThreadSlabs {
@@ -310,12 +310,13 @@ impl AllThreadSlabs {
     #[inline]
     pub(crate) fn of(&self, number: Number) -> Option<&ThreadSlabs> {
         let slot = &self.slots[usize::from(number.index())];
-        // SAFETY: null, or what `make` leaked, which stays until all are dropped.
+        // SAFETY: the pointer is null, or points to a leaked record, which exists until
+        // `end_others`.
         unsafe { slot.load(Relaxed).as_ref() }
     }
 
     /// Returns the thread's slabs, and creates the record if necessary. Returns `None` if the
-    /// thread may have none, or there is no memory.
+    /// thread may not own slabs, or if no memory is available.
     pub(crate) fn make(&self, number: Number, shape: &Shape) -> Option<&ThreadSlabs> {
         if let Some(made) = self.of(number) {
             return Some(made);
@@ -335,9 +336,10 @@ impl AllThreadSlabs {
     /// Returns the slabs of all threads.
     ///
     /// # Safety
-    /// No other thread is active, or only `kept` and `limit` are read and changed.
+    /// No other thread uses the cache, or the caller accesses only `kept` and `limit`.
     pub(crate) unsafe fn all(&self) -> impl Iterator<Item = &ThreadSlabs> {
-        // SAFETY: as in `of`; they were initialised before the pointer was stored with release.
+        // SAFETY: as in `of`; `make` initialised each record before it stored the pointer with
+        // release.
         self.slots.iter().filter_map(|slot| unsafe { slot.load(Acquire).as_ref() })
     }
 
@@ -347,29 +349,29 @@ impl AllThreadSlabs {
         unsafe { self.all() }.map(|thread_slabs| thread_slabs.kept() as usize).sum()
     }
 
-    /// Asks all threads for all free objects that they keep.
+    /// Requests that all threads give up all free objects that they keep.
     pub(crate) fn ask(&self) {
         // SAFETY: only `limit` is changed.
         unsafe { self.all() }.for_each(|thread_slabs| thread_slabs.set_limit(0));
     }
 
-    /// Returns the bytes of the records, without the slabs themselves.
+    /// Returns the size of the records in bytes, without the slabs themselves.
     pub(crate) fn bytes(&self) -> usize {
-        // SAFETY: they are only counted.
+        // SAFETY: the records are only counted.
         size_of_val(&self.slots) + unsafe { self.all() }.count() * size_of::<ThreadSlabs>()
     }
 
     /// Drops the records of all threads except this one.
     ///
     /// # Safety
-    /// There are no other threads.
+    /// The process has no other threads, or none of them uses the cache.
     pub(crate) unsafe fn end_others(&self, number: Number) {
         for (place, slot) in self.slots.iter().enumerate() {
             if place != usize::from(number.index())
                 && let Some(thread_slabs) = NonNull::new(slot.swap(null_mut(), Relaxed))
             {
-                // SAFETY: `make` leaked it, as a slice of one element, and only its thread used it
-                // (sl-M1).
+                // SAFETY: `make` leaked the record, as a slice of one element, and only its thread
+                // used the record (sl-M1).
                 drop(unsafe {
                     Box::from_raw(std::ptr::slice_from_raw_parts_mut(thread_slabs.as_ptr(), 1))
                 });
@@ -380,7 +382,7 @@ impl AllThreadSlabs {
 
 impl Drop for AllThreadSlabs {
     fn drop(&mut self) {
-        // SAFETY: `&mut self` excludes all other users; `Number::NONE` is no thread's, so all
+        // SAFETY: `&mut self` excludes all other users. No thread has `Number::NONE`, so all
         // records are dropped.
         unsafe { self.end_others(Number::NONE) }
     }

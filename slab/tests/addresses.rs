@@ -10,9 +10,9 @@ fn fill(cache: &RawCache, objects: usize) -> Vec<NonNull<u8>> {
     (0..objects).map(|_| cache.alloc().unwrap()).collect()
 }
 
-/// Frees all `objects`. Returns the number of refused frees.
+/// Frees all `objects`. Returns the number of rejected frees.
 fn free(cache: &RawCache, objects: Vec<NonNull<u8>>) -> usize {
-    // SAFETY: they are the cache's, and no code uses them again.
+    // SAFETY: the objects belong to the cache, and no code uses them again.
     let refused = objects.into_iter().filter(|&object| unsafe { cache.free(object) }.is_err());
     refused.count()
 }
@@ -25,8 +25,8 @@ fn end(arena: &Arena, cache: RawCache) {
     assert_eq!(arena.budget().used(), 0);
 }
 
-/// Segments of 64, 128 and 256 MiB are unmapped and mapped again at the same addresses, as other
-/// sections.
+/// Segments of 64, 128 and 256 MiB are unmapped, and mapped again at the same addresses as parts of
+/// other sections.
 #[test]
 fn segments_come_back_as_other_sections() {
     let arena = Arena::new(page::Config::default()).unwrap();
@@ -40,14 +40,14 @@ fn segments_come_back_as_other_sections() {
     end(&arena, cache);
 }
 
-/// The same, but the objects are freed by a thread that has looked up the earlier sections.
+/// As above, but a thread that has looked up the earlier sections frees the objects.
 #[test]
 fn segments_come_back_for_other_threads_too() {
     let arena = Arena::new(page::Config::default()).unwrap();
     let cache = RawCache::new(&arena, 65_536, 8).unwrap();
     /// Objects that are sent to another thread.
     struct Sent(Vec<NonNull<u8>>);
-    // SAFETY: they are freed there, and not used here any more.
+    // SAFETY: the other thread frees the objects, and this thread does not use them any more.
     unsafe impl Send for Sent {}
     for round in 0..4 {
         let sent = Sent(fill(&cache, (320 << 20) / 65_536));
@@ -66,7 +66,7 @@ fn segments_come_back_for_other_threads_too() {
     end(&arena, cache);
 }
 
-/// Tests more sections than the first tables of the address index have room for: 2,049 MiB in
+/// Tests more sections than the first tables of the address index can contain: 2,049 MiB in
 /// segments of 1 MiB.
 #[test]
 fn small_segments_without_number() {

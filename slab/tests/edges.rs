@@ -1,6 +1,7 @@
-//! Deliberate operations at boundaries: sizes at which the layout of a slab changes; slabs that are
-//! full or empty except for one object; free objects at the limit, one more and one less. They are
-//! performed by this thread and by others that exit with objects left.
+//! Deliberate operations at boundaries. At some sizes the layout of a slab changes. Slabs are full
+//! or empty except for one object. The number of free objects is at the limit, one above it or one
+//! below it. The main thread and other threads perform the operations; the other threads exit while
+//! some of their objects are live.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -9,7 +10,8 @@ use std::sync::Arc;
 use testkit::seed;
 use testkit::subject::Subject;
 
-/// The maximum number of a subject's objects, and of their bytes except for a few objects.
+/// The maximum number of objects that a subject has, and the maximum of their total size in bytes,
+/// if that is more than a few objects.
 const OBJECTS_MAX: usize = 20_000;
 const BYTES_MAX: usize = 4 << 20;
 
@@ -25,20 +27,20 @@ fn edges(layout: Layout) -> Vec<usize> {
     edges
 }
 
-/// Returns `edge`, one more, or one less.
+/// Returns `edge`, `edge` + 1 or `edge` - 1.
 fn beside(edge: usize, random: &mut Rng) -> usize {
     (edge + random.usize(..3)).saturating_sub(1)
 }
 
-/// Returns tunables for about one slab or two; zero at times.
+/// Returns tunables that let a thread keep one or two slabs; sometimes a limit of zero.
 fn tunables(objects: usize, random: &mut Rng) -> Tunables {
     let limit = beside(objects * random.usize(..3), random) as u32;
     let batchcount = [1, limit.div_ceil(2), limit][random.usize(..3)].min(limit);
     Tunables { limit, batchcount }
 }
 
-/// Allocates or frees until `target` objects are live; frees the oldest first, the newest first, or
-/// in random order.
+/// Allocates or frees until `target` objects are live. Frees the oldest objects first, the newest
+/// first, or in random order.
 fn go_to(subject: &mut Subject, target: usize, random: &mut Rng) {
     let order = random.u8(..3);
     while subject.live.len() < target {
@@ -50,8 +52,8 @@ fn go_to(subject: &mut Subject, target: usize, random: &mut Rng) {
     }
 }
 
-/// Moves to a boundary: a number of whole slabs, or the limit of kept objects beside the live ones,
-/// plus or minus one.
+/// Allocates or frees up to a boundary: a number of whole slabs, or the live objects plus the limit
+/// of kept objects, plus or minus one.
 fn step(subject: &mut Subject, limit: u32, random: &mut Rng) {
     let (objects, live) = (subject.cache.shape().objects, subject.live.len());
     let edge = match random.u8(..5) {
@@ -63,7 +65,7 @@ fn step(subject: &mut Subject, limit: u32, random: &mut Rng) {
     let most = OBJECTS_MAX.min(BYTES_MAX / subject.size + 2);
     let target = beside(edge, random).min(most);
     match random.u8(..4) {
-        // The thread exits with the objects that it allocated, and with remote frees of its own.
+        // The thread exits while objects that it allocated are live, and after remote frees.
         0 => std::thread::scope(|scope| {
             let mut random = random.fork();
             scope.spawn(move || go_to(subject, target, &mut random)).join().unwrap();
@@ -87,7 +89,7 @@ fn run(arena: &Arc<Arena>, layout: Layout, size: usize, random: &mut Rng) {
     for _ in 0..25 {
         step(&mut subject, tunables.limit, random);
         subject.cache.check();
-        // This thread collects what others have freed in its slabs only when it gives the slabs up.
+        // This thread collects remotely freed objects of its slabs only when it gives the slabs up.
         assert!(subject.cache.stat().active_objects >= subject.live.len(), "{told}");
         if random.u8(..4) == 0 {
             subject.cache.shrink();

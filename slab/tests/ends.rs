@@ -10,8 +10,8 @@ use std::time::Duration;
 static ARENA: LazyLock<Arc<Arena>> = LazyLock::new(|| Arena::new(page::Config::default()).unwrap());
 static ENDED: AtomicUsize = AtomicUsize::new(0);
 
-/// An object with a cache of its own, which ends with it and is used one last time in its
-/// destructor.
+/// An object that owns a cache. The object's destructor uses the cache a last time and then ends
+/// it.
 struct Owner {
     cache: Cache<u64>,
     _bytes: [u8; 4000],
@@ -31,15 +31,15 @@ impl Drop for Owner {
 }
 
 /// Returns tunables that let a thread keep two slabs of objects of `size` bytes, and the number of
-/// objects that needs both.
+/// objects that fill both slabs.
 fn two_slabs(size: usize) -> (Option<Tunables>, usize) {
     let objects = Shape::new(Layout::Native, size, 8).unwrap().objects;
     let limit = 2 * objects as u32;
     (Some(Tunables { limit, batchcount: limit }), objects + 1)
 }
 
-/// Threads that each keep free objects in slabs of their own exit together, which leaves more empty
-/// slabs than a cache keeps.
+/// Threads that each own slabs with free objects exit together, which leaves more empty slabs than
+/// a cache keeps.
 fn end_threads() {
     const THREADS: usize = 8;
     let (tunables, objects) = two_slabs(size_of::<Owner>());
@@ -59,7 +59,7 @@ fn end_threads() {
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     assert!(ENDED.load(Relaxed) > 0, "the last threads gave slabs back");
-    // The registry is free for new caches, and for those that end.
+    // Caches can be created and ended, because the registry is not locked.
     drop(Cache::<u64>::new(&ARENA, "new").unwrap().alloc(1).unwrap());
     let made = cache.stat().objects + ENDED.load(Relaxed);
     cache.destroy().unwrap();
@@ -81,8 +81,8 @@ fn a_destructor_may_end_a_cache_when_its_thread_ends() {
     work.join().unwrap();
 }
 
-/// A scope does not wait for the thread-local destructors of its threads, so the cache ends
-/// concurrently with them.
+/// A scope does not wait for the thread-local destructors of its threads, so the cache ends while
+/// the destructors run.
 #[test]
 fn a_cache_ends_while_its_threads_do() {
     let arena = Arena::new(page::Config::default()).unwrap();
@@ -95,14 +95,14 @@ fn a_cache_ends_while_its_threads_do() {
             let work = || {
                 let objects: Vec<_> = (0..objects).map(|_| cache.alloc().unwrap()).collect();
                 all.wait();
-                // SAFETY: no code uses them again.
+                // SAFETY: no code uses the objects again.
                 objects.into_iter().for_each(|object| unsafe { cache.free(object).unwrap() });
             };
             (0..8).for_each(|_| drop(scope.spawn(work)));
         });
         cache.destroy().unwrap();
     }
-    // Slabs that exiting threads were giving back are released eventually.
+    // Slabs that exiting threads were reclaiming are released after some time.
     for _ in 0..6000 {
         if arena.budget().used() == 0 {
             break;

@@ -15,7 +15,7 @@ fn alloc(cache: &Cache<[u64; 6]>, value: u64) -> Box6 {
     cache.alloc([value; 6]).unwrap()
 }
 
-/// Allocates, frees, and passes objects on to be freed.
+/// Allocates and frees objects, and passes some to other threads, which free them.
 fn disturb(
     cache: &Cache<[u64; 6]>,
     (seed, mark): (u64, u64),
@@ -43,8 +43,8 @@ fn disturb(
     }
 }
 
-/// Uses all that a thread has in the child's copy of a cache: the objects are intact, and there is
-/// room for more, also for other threads.
+/// Uses everything that a thread has in the child's copy of a cache: the existing objects are
+/// intact, and this thread and others can allocate more.
 fn use_all(arena: &Arena, cache: &Cache<[u64; 6]>, kept: Vec<Box6>) {
     cache.raw().check();
     arena.check();
@@ -66,7 +66,7 @@ fn use_all(arena: &Arena, cache: &Cache<[u64; 6]>, kept: Vec<Box6>) {
     arena.check();
 }
 
-/// Stops the other threads, however this thread ends.
+/// Stops the other threads when it is dropped, also after a panic of this thread.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -96,8 +96,8 @@ fn fork_all(options: Options) {
             })
         };
         let threads: Vec<_> = (0..).zip(ends).map(start).collect();
-        // A thread that starts or exits holds locks of the standard library, which does not handle
-        // forks.
+        // All threads have started: a thread that starts or exits holds locks of the standard
+        // library, which does not handle forks.
         started.wait();
         for _ in 0..20 {
             let mut kept: Vec<_> = (0..300).map(|_| alloc(&cache, 7)).collect();
@@ -108,7 +108,7 @@ fn fork_all(options: Options) {
         // A scope does not wait for the thread-local destructors of its threads.
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
-    // The leak checker must not run before all grace periods are over.
+    // The leak checker must run only after all grace periods have ended.
     drop(cache);
     until("memory that waits for a grace period goes", || {
         slab::pin().flush();
@@ -116,7 +116,7 @@ fn fork_all(options: Options) {
     });
 }
 
-/// One test, so that no other test's threads start or exit while this one forks.
+/// This is one test, so that no thread of another test starts or exits during the fork.
 #[test]
 fn a_child_has_a_whole_copy() {
     for layout in Layout::ALL {

@@ -1,9 +1,9 @@
-//! Tests a fork within a constructor or a destructor: the slab belongs to the forking thread, in a
-//! child too (I8).
+//! Tests a fork within a constructor or a destructor: the forking thread continues to use the slab,
+//! also in the child (I8).
 //!
-//! These tests run one after the other, and in a process without other tests: a thread that is in
-//! an epoch when another thread forks stays in it forever in the child. The child would then never
-//! give stable memory back.
+//! These tests run one after the other, and in a process without other tests. If a thread is in an
+//! epoch when another thread forks, that epoch never ends in the child. The child would then never
+//! release stable memory.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use slab::{Arena, Cache, Construct, ConstructedCache, Memory, Options};
@@ -13,8 +13,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 
-/// Whether the constructor or destructor of the next object forks; after that, the result of the
-/// fork.
+/// Whether the constructor or destructor of the next object forks. After the fork, the return value
+/// of `fork`.
 static FORKS: AtomicI32 = AtomicI32::new(NOT_ASKED);
 const NOT_ASKED: i32 = -1;
 const ASKED: i32 = -2;
@@ -24,9 +24,9 @@ struct Forking([u64; 500]);
 impl Forking {
     fn fork_if_asked() {
         if FORKS.compare_exchange(ASKED, NOT_ASKED, Relaxed, Relaxed).is_ok() {
-            // SAFETY: the child calls nothing that a lost thread could have left locked, except the
-            // caches, which are under test, and the C library's allocator, which handles forks; it
-            // exits in `end_in_child`.
+            // SAFETY: the child calls only code that needs no lock of another thread, except the
+            // caches, which are under test, and the C library's allocator, which handles forks. The
+            // child exits in `end_in_child`.
             let child = unsafe { libc::fork() };
             assert!(child >= 0);
             if child == 0 {
@@ -57,13 +57,13 @@ fn end_in_child(work: impl FnOnce()) {
     match FORKS.swap(NOT_ASKED, Relaxed) {
         0 => {
             let worked = catch_unwind(AssertUnwindSafe(work)).is_ok();
-            // SAFETY: it ends the child, in which nothing else runs.
+            // SAFETY: this ends the child, whose only thread is this one.
             unsafe { libc::_exit(i32::from(!worked)) }
         }
         child => {
             assert!(child > 0, "a fork was met");
             let mut status = 0;
-            // SAFETY: `status` is a local variable.
+            // SAFETY: `status` is a local variable that the kernel may write.
             assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
             assert_eq!(status, 0, "the child failed");
         }
@@ -98,7 +98,7 @@ fn fork_amid_both(memory: Memory) {
     end_in_child(use_it);
 }
 
-/// Serialises these tests.
+/// A lock that lets these tests run one after the other.
 static AMID: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -109,7 +109,7 @@ fn a_fork_amid_a_constructor_or_destructor() {
     }
 }
 
-/// Work that runs when a thread exits, and sends whether it succeeded.
+/// Work that runs when a thread exits, and a channel that receives whether the work succeeded.
 struct AtEnd(Memory, Sender<bool>);
 
 impl Drop for AtEnd {
@@ -119,8 +119,8 @@ impl Drop for AtEnd {
     }
 }
 
-/// Tests a thread that has no number, as during its exit: values created last are dropped first,
-/// and the thread's number is taken after the work.
+/// Tests a thread without a number, as during its exit: thread-local values that were created last
+/// are dropped first, and the thread loses its number only after the work.
 #[test]
 fn a_fork_amid_a_constructor_or_destructor_of_a_thread_without_a_number() {
     thread_local! {

@@ -1,5 +1,5 @@
-//! Tests that a child has the objects whatever the arena's configuration is, because objects are
-//! plain memory.
+//! Tests that the child of a fork inherits the objects whatever the arena's configuration is,
+//! because callers access objects as plain memory.
 #![allow(clippy::unwrap_used)]
 
 use slab::{Arena, Cache};

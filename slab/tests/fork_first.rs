@@ -1,5 +1,5 @@
 //! Tests a fork while another thread creates the first cache of the process: the child can create
-//! its own.
+//! caches, too.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use slab::{Arena, Cache};
@@ -7,8 +7,8 @@ use std::process::Command;
 use std::sync::Barrier;
 use testkit::child::in_child;
 
-/// The variable that selects the role of this process: how many times the forking thread spins
-/// first.
+/// The environment variable that selects the role of this process. Its value is the number of times
+/// that the forking thread spins before the fork.
 const TURNS: &str = "FORK_FIRST_TURNS";
 
 fn make() {
@@ -31,7 +31,7 @@ fn fork_amid(turns: u32) {
     });
 }
 
-/// Each attempt has a process of its own, because each process has one first cache.
+/// Each attempt runs in a new process, because a process creates its first cache only once.
 #[test]
 fn a_child_of_a_fork_amid_the_first_cache_makes_its_own() {
     if let Ok(turns) = std::env::var(TURNS) {

@@ -25,7 +25,8 @@ fn random_operations_match_the_model() {
             shapes.iter().enumerate().map(|(nth, &shape)| subject(nth, shape)).collect();
         for step in 0..40_000usize {
             let nth = random.usize(..subjects.len());
-            // Fill and drain in turn, so that slabs become full and empty, and are given back.
+            // Fill and drain the caches in turn, so that slabs become full and empty, and are
+            // reclaimed.
             subjects[nth].step(step as u8, step / 6000 % 2 == 0, &mut random).unwrap();
             if step % 200 == 0 {
                 subjects[nth].check();
@@ -92,12 +93,12 @@ fn the_reserve_is_for_those_who_ask_for_it() {
     let reserved: Vec<_> = (0..all).map(|_| cache.alloc_reserved().unwrap()).collect();
     assert_eq!((cache.alloc_reserved(), cache.stat().reserved), (Err(refused), 0));
     for object in reserved {
-        // SAFETY: no code uses it again.
+        // SAFETY: no code uses the object again.
         unsafe { cache.free(object).unwrap() };
         assert_eq!(cache.alloc(), Err(refused), "what is freed there stays there");
     }
     assert_eq!(cache.stat().reserved, all);
-    // SAFETY: as above.
+    // SAFETY: no code uses the object again.
     unsafe { cache.free(objects[0]).unwrap() };
     assert_eq!(cache.alloc(), Ok(objects[0]));
     cache.check();
@@ -159,7 +160,7 @@ fn memory_keeps_its_type_as_long_as_a_guard_is_pinned() {
     let used = arena.budget().used();
     let guard = slab::pin();
     for object in &objects {
-        // SAFETY: the objects are only read below, under the guard.
+        // SAFETY: the objects are only read below, while the guard is pinned.
         unsafe {
             object.write_bytes(7, 4000);
             cache.free(*object).unwrap();
@@ -172,7 +173,7 @@ fn memory_keeps_its_type_as_long_as_a_guard_is_pinned() {
     // objects.
     assert!(objects.iter().all(|object| unsafe { object.read() } == 7));
     drop(guard);
-    // Threads of other tests may be in an epoch.
+    // Threads of other tests may still be in an epoch.
     until("what waits is freed", || {
         slab::pin().flush();
         cache.stat().waiting == 0
@@ -216,7 +217,7 @@ fn pages_that_were_given_back_are_counted_again_or_refused() {
     let objects: Vec<_> = (0..4 * per_slab).map(|_| cache.alloc().unwrap()).collect();
     let (kept, freed): (Vec<_>, Vec<_>) =
         objects.into_iter().enumerate().partition(|(nth, _)| nth % per_slab == 0);
-    // SAFETY: no code uses them again.
+    // SAFETY: no code uses the objects again.
     freed.iter().for_each(|&(_, object)| unsafe { cache.free(object).unwrap() });
     cache.shrink();
     assert_eq!(arena.budget().used(), kept.len(), "a page for each");

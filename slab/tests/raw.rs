@@ -30,9 +30,9 @@ fn at(address: usize) -> NonNull<u8> {
     NonNull::without_provenance(NonZero::new(address).unwrap())
 }
 
-/// Frees an object, expects a refusal, and returns the error.
+/// Frees an object, expects that the cache rejects it, and returns the error.
 fn refused(cache: &RawCache, object: NonNull<u8>) -> Error {
-    // SAFETY: whatever the address is, it is not freed, and no code uses it.
+    // SAFETY: the cache rejects every address that is passed here, and no code uses the object.
     let error = unsafe { cache.free(object) }.unwrap_err();
     assert_eq!(error.errno(), INVAL, "{error}");
     error
@@ -49,8 +49,8 @@ fn what_is_no_object_is_refused() {
         let theirs = other.alloc().unwrap();
         let (first, last) = (objects.iter().min().unwrap(), objects.iter().max().unwrap());
         let [first, last] = [first, last].map(|object| object.addr().get());
-        // Null has no `NonNull`; these are addresses around it, and addresses that only look like
-        // places in a slab.
+        // Null can't be a `NonNull`; these are addresses near it, and addresses in a slab at which
+        // no object begins.
         let near_null =
             [1, 8, 40, 4096, 1 << 20, usize::MAX, usize::MAX - 39, 1 << 63, first | 1 << 63];
         let beside = [first - 40, first - 1, first ^ 1 << 40, last + (1 << 16), first + (4 << 20)];
@@ -61,17 +61,17 @@ fn what_is_no_object_is_refused() {
         let all = near_null.into_iter().chain(beside).chain(foreign).chain(inside);
         for address in all.filter(|&address| !objects.contains(&at(address))) {
             let error = refused(cache, at(address));
-            // A slab's first objects lie below the first one that was allocated.
+            // A slab's first objects lie below the object that was allocated first.
             let is_free = error == Error::DoubleFree { address } && beside.contains(&address);
             assert!(is_free || error == Error::Foreign { address }, "{error} for {address:#x}");
         }
         cache.check();
         assert_eq!(cache.stat().active_objects, objects.len());
         for object in objects {
-            // SAFETY: no code uses it again.
+            // SAFETY: no code uses the object again.
             unsafe { cache.free(object).unwrap() };
         }
-        // SAFETY: as above.
+        // SAFETY: no code uses the object again.
         unsafe { other.free(theirs).unwrap() };
     }
     caches.into_iter().for_each(|cache| cache.destroy().unwrap());
@@ -88,7 +88,7 @@ fn a_second_free_is_refused_wherever_the_first_was() {
         };
         let twice =
             |address| assert_eq!(refused(&cache, at(address)), Error::DoubleFree { address });
-        // Half of the objects stay, so that no slab is given back.
+        // Half of the objects remain live, so that no slab is reclaimed.
         let every_fourth = |from: usize| objects.iter().copied().skip(from).step_by(4);
         for address in every_fourth(0) {
             free(address).unwrap();
@@ -106,7 +106,7 @@ fn a_second_free_is_refused_wherever_the_first_was() {
         });
         every_fourth(0).chain(every_fourth(1)).for_each(twice);
         cache.check();
-        // Each object that is allocated again is returned once.
+        // Each object that is allocated again was freed, and is returned only once.
         let mut again: Vec<_> = (0..250).map(|_| cache.alloc().unwrap().addr().get()).collect();
         again.extend(every_fourth(2).chain(every_fourth(3)));
         again.sort_unstable();
@@ -132,7 +132,7 @@ fn all_that_c_needs_is_there() {
     assert_eq!(refused.errno(), NOMEM, "{refused}");
     objects.push(cache.alloc_reserved().unwrap());
     for object in objects {
-        // SAFETY: no code uses it again.
+        // SAFETY: no code uses the object again.
         unsafe { cache.free(object).unwrap() };
     }
     assert!(cache.shrink() > 0);

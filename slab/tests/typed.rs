@@ -22,7 +22,7 @@ fn boxes_free_themselves_from_any_thread() {
         })
         .join()
         .unwrap();
-        // The objects that the other thread freed in this thread's slabs are collected.
+        // This thread collects the objects that the other thread freed in its slabs.
         cache.shrink();
         cache.raw().check();
         assert_eq!(cache.stat().active_objects, 0);
@@ -156,8 +156,8 @@ fn writes_where_no_one_may_are_named() {
     }
 }
 
-/// Threads allocate, pass on and free objects at random, all in one cache: each finds what it
-/// wrote, and nothing is left.
+/// Threads allocate, pass on and free objects at random, all in one cache: each thread reads the
+/// values that it wrote, and all objects are freed at the end.
 #[test]
 fn threads_at_random() {
     let seed = testkit::seed(0);
@@ -206,7 +206,7 @@ fn a_box_that_is_not_taken_back_is_told_of() {
     let cache = Cache::<u64>::with_options(&arena(), options).unwrap();
     let object = cache.alloc(1).unwrap();
     let behind = std::ptr::from_ref(&*object).expose_provenance() + 8;
-    // SAFETY: the byte lies in the slab, after the object, and only this thread uses it.
+    // SAFETY: the byte lies in the slab after the object, and only this thread accesses it.
     unsafe { std::ptr::with_exposed_provenance_mut::<u8>(behind).write(1) };
     let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(object)));
     let told = *dropped.unwrap_err().downcast::<String>().unwrap();

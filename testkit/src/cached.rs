@@ -1,5 +1,6 @@
 //! A backing store behind a page cache, like a file: written data reach the disk later, or by a
-//! sync. If that fails, only the next sync reports it, and reads return the old data again.
+//! sync. If such a write fails, only the next sync reports the failure, and reads return the old
+//! data again.
 
 use std::io;
 use std::ops::Range;
@@ -21,7 +22,7 @@ struct State {
     bytes: Vec<u8>,
     disk: Vec<u8>,
     dirty: Vec<Range<usize>>,
-    /// The number of writes to disk so far, and the number of the one that fails, counted from 1.
+    /// The number of writes to disk so far, and the number of the write that fails, counted from 1.
     nth: u64,
     fails: u64,
     has_failed: bool,

@@ -13,7 +13,7 @@ const OOM: &str = "memory.oom_control";
 pub struct Group {
     dir: PathBuf,
     limit: usize,
-    /// The file that holds its limit.
+    /// The file that contains the group's limit.
     file: &'static str,
 }
 
@@ -56,7 +56,7 @@ impl Group {
         let state = fs::read_to_string(self.dir.join(OOM)).unwrap_or_default();
         let waits = state.lines().any(|line| line == "under_oom 1");
         if waits {
-            // They try again when the limit rises.
+            // The waiting processes try again when the limit rises.
             let _raised = self.set(self.limit + (1 << 20)).and_then(|()| self.set(self.limit));
         }
         waits
@@ -74,9 +74,9 @@ impl Group {
 }
 
 impl Group {
-    /// Removes the group, if it still exists; no process may be in it any more.
+    /// Removes the group, if it still exists; no process may belong to the group any more.
     pub fn remove(&self) {
-        // The last process may take a moment to leave it.
+        // The last process may take a moment to leave the group.
         for _ in 0..1500 {
             if fs::remove_dir(&self.dir).is_ok() || !self.dir.exists() {
                 return;

@@ -32,7 +32,7 @@ impl Child {
     fn begin(child: i32, work: impl FnOnce()) -> Self {
         assert!(child >= 0, "fork failed");
         if child == 0 {
-            // SAFETY: the handler fits the signal, and ends the child.
+            // SAFETY: the handler has the type that `signal` requires, and ends the child.
             unsafe {
                 libc::signal(libc::SIGALRM, tell_where as *const () as libc::sighandler_t);
                 libc::alarm(scaled(TIME[0], TIME[1]) as u32);
@@ -40,7 +40,7 @@ impl Child {
             // The harness captures what a thread prints, and the child ends without printing it.
             std::panic::set_hook(Box::new(|panic| write_error(&format!("{panic}\n"))));
             let worked = catch_unwind(AssertUnwindSafe(work)).is_ok();
-            // SAFETY: it ends the child.
+            // SAFETY: `_exit` has no requirements, and ends the child.
             unsafe { libc::_exit(i32::from(!worked)) };
         }
         Child(child)
@@ -54,7 +54,7 @@ impl Child {
     /// Waits for the child to exit, and returns its status in the format of `waitpid`.
     pub fn status(self) -> i32 {
         let mut status = 0;
-        // SAFETY: the status is a local variable.
+        // SAFETY: the call writes only to `status`, a local variable.
         assert_eq!(unsafe { libc::waitpid(self.0, &mut status, 0) }, self.0);
         status
     }
@@ -70,12 +70,12 @@ impl Child {
 
 /// Writes `text` to the standard error, if possible.
 fn write_error(text: &str) {
-    // SAFETY: the text is valid for the call.
+    // SAFETY: the pointer and the length describe `text`, which is borrowed during the call.
     let _written = unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
 }
 
 /// Reports where a child is that takes too long, and ends it. A second signal ends it if this
-/// function blocks on what the child waits for.
+/// function blocks on the same lock as the child.
 extern "C" fn tell_where(_: libc::c_int) {
     // SAFETY: the default action ends the child.
     unsafe {
@@ -90,7 +90,7 @@ extern "C" fn tell_where(_: libc::c_int) {
         }
     }
     write_error(&std::backtrace::Backtrace::force_capture().to_string());
-    // SAFETY: it ends the child.
+    // SAFETY: `_exit` has no requirements, and ends the child.
     unsafe { libc::_exit(1) }
 }
 

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 pub enum Choices<'b> {
     /// An endless source.
     Seeded(Rng),
-    /// The remaining bytes. After their end every choice is the first one.
+    /// The remaining bytes. After their end every choice is the first alternative.
     Bytes(&'b [u8]),
 }
 
@@ -81,7 +81,7 @@ impl<'b> Choices<'b> {
         unreachable!("the weights are as many as their sum")
     }
 
-    /// Returns a number up to `most`: any number, or one of `edges`, one less or one more.
+    /// Returns a number up to `most`: any number, or one of `edges`, or a neighbour of an edge.
     pub fn beside(&mut self, edges: &[usize], most: usize) -> usize {
         if self.bool() {
             return self.within(0..=most);
@@ -90,7 +90,7 @@ impl<'b> Choices<'b> {
         (edge + self.below(3)).saturating_sub(1).min(most)
     }
 
-    /// Returns at most `most` bytes, and no more than the source has.
+    /// Returns at most `most` bytes, and no more than the source contains.
     pub fn bytes(&mut self, most: usize) -> Vec<u8> {
         let len = self.within(0..=most);
         match self {

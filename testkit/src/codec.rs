@@ -1,5 +1,5 @@
 //! A stream of a codec. It turns any bytes into an error, or into output that depends on the input
-//! alone; and what it compressed decompresses to the original.
+//! alone. Compressed data decompress to the original.
 
 use crate::Choices;
 use crate::contents::shorter;
@@ -16,7 +16,7 @@ pub enum Trained {
     Without,
     /// The n-th of the available dictionaries.
     Nth(usize),
-    /// These bytes: they may look like a damaged dictionary.
+    /// The given bytes, which may look like a damaged dictionary.
     Of(Vec<u8>),
 }
 
@@ -30,7 +30,7 @@ pub struct Setup {
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Decompresses these bytes, which are expected to give `len` bytes.
+    /// Decompresses these bytes, whose expected output has `len` bytes.
     Hostile { bytes: Vec<u8>, len: usize },
     /// Compresses `len` bytes that repeat `bytes`, into a buffer that is `less` bytes too small.
     /// Decompresses the result, also after damage and truncation.
@@ -50,7 +50,7 @@ fn compressed(stream: &mut dyn Stream, plain: &[u8], room: usize) -> Option<Vec<
     written.expect("it is no longer than the block").map(|len| output[..len].to_vec())
 }
 
-/// Returns a length that no compressed data of `len` bytes exceed.
+/// Returns the maximum length of `len` bytes after compression.
 fn bound(len: usize) -> usize {
     len + len / 64 + 512
 }

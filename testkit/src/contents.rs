@@ -3,8 +3,8 @@
 use crate::Choices;
 use fastrand::Rng;
 
-/// Returns `len` bytes that are derived from `stamp` and `len`, and differ from those of other
-/// numbers.
+/// Returns `len` bytes that are derived from `stamp` and `len`. The bytes for different stamps
+/// differ.
 pub fn stamped(stamp: u64, len: usize) -> Vec<u8> {
     let mut state = (stamp ^ (len as u64) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = Vec::with_capacity(len + 8);

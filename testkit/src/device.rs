@@ -42,7 +42,7 @@ pub struct Setup {
     pub limits: Limits,
     /// Whether many operations on cold data are drawn: marking, recompression, write-back.
     pub is_cold: bool,
-    /// The bytes of the store that data are written back to.
+    /// The size in bytes of the store to which data are written back.
     pub store: Option<usize>,
     pub refuse: Option<Refuse>,
 }
@@ -116,7 +116,7 @@ pub enum Event {
         bytes: usize,
     },
     LimitPages(Option<u64>),
-    /// The number of bytes above those of the empty device.
+    /// The limit of all memory, as a number of bytes above the use of the empty device.
     LimitTotal(Option<u64>),
     Statistics,
     Recompress {
@@ -136,12 +136,12 @@ pub enum Event {
     Mend,
 }
 
-/// What a run has reached.
+/// The statistics of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The device's requests for memory.
     pub requests: Requests,
-    /// The requests that failed for lack of memory, and those of them that the total limit refused.
+    /// The requests that failed for lack of memory, and those that the total limit refused.
     pub refused: u64,
     pub by_total: u64,
     /// The failed writes, as the device counts them.
@@ -170,7 +170,7 @@ pub struct DeviceModel {
     /// fail.
     is_refusing: bool,
     is_failing: bool,
-    /// The bytes that the empty device takes.
+    /// The bytes that the empty device uses.
     empty: u64,
     used_max: u64,
     total_max: u64,
@@ -193,7 +193,7 @@ impl DeviceModel {
         }
     }
 
-    /// Records an error, which must be a possible one.
+    /// Records an error, which must be possible in the current state.
     fn expect_refusal(&mut self, error: &Error) {
         match error {
             Error::OutOfMemory { source, total_limit, .. } => {
@@ -215,8 +215,8 @@ impl DeviceModel {
         }
     }
 
-    /// If a write is refused, the slots before the one that the error names are new, and the others
-    /// are old.
+    /// If a write is refused, slots before the error's slot hold the new bytes, and others the old
+    /// ones.
     fn write(&mut self, at: usize, bytes: &[u8]) {
         let old = self.shadow.bytes[at..at + bytes.len()].to_vec();
         let written = self.device().write(at as u64, bytes);
@@ -244,9 +244,9 @@ impl DeviceModel {
         }
     }
 
-    /// Checks a range that was to be zeroed and held `old` before. Whole slots are freed before
-    /// parts of others are written, in their order. In a block that is covered in part, whole slots
-    /// may stay: then the error names one of them, and no part is written.
+    /// Checks a range that held `old` before a request to zero it failed with `error`. Whole slots
+    /// are freed before parts of others are written, in order. In a block that is covered in part,
+    /// freeing whole slots may fail: then the error contains one of them, and no part is written.
     fn expect_freed(&self, at: usize, old: &[u8], error: &Error) {
         let Error::OutOfMemory { slot: named, .. } = *error else { return };
         let (named, end) = (named as usize * SLOT_BYTES, at + old.len());
@@ -261,7 +261,7 @@ impl DeviceModel {
                 (false, false) => slot < named,
                 (false, true) => false,
                 (true, true) if slot == named => false,
-                // The slot that stays may be another one.
+                // The slot that was not freed may be another slot of the block.
                 (true, true) if !is_block_whole(slot) => continue,
                 (true, _) => true,
             };
@@ -300,7 +300,7 @@ impl DeviceModel {
         refused(self.device().discard(offset, u64::MAX - u64::from(len)));
     }
 
-    /// Frees pages by moving objects: for `wanted` bytes, or as many as possible.
+    /// Frees pages by moving objects: for `wanted` bytes, or as many pages as possible.
     fn compact(&self, wanted: Option<usize>) {
         let page = page_size() as u64;
         let used = || self.device().mm_stat().mem_used_total;
@@ -325,7 +325,7 @@ impl DeviceModel {
     fn limit_pages(&mut self, limit: Option<u64>) {
         self.device().set_mem_limit(limit);
         let used = self.device().mm_stat().mem_used_total;
-        // From now on the use can only decrease, if it is above the limit.
+        // From now on the use can only decrease, if the use is above the limit.
         let limit = limit.map_or(u64::MAX, |bytes| bytes.next_multiple_of(page_size() as u64));
         self.used_max = limit.max(used);
     }
@@ -421,7 +421,7 @@ impl DeviceModel {
                 let at = slot + choices.beside(&[1, SLOT_BYTES], SLOT_BYTES);
                 (at, choices.beside(&edges, 3 * block))
             }
-            // Up to an edge, or a byte or a word from it.
+            // Up to an edge, or a byte or a word from the edge.
             4 => {
                 let at = slot + choices.beside(&[1, SLOT_BYTES], SLOT_BYTES);
                 let end = (at + 1).next_multiple_of(*choices.pick(&[SLOT_BYTES, block]));

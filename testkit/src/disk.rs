@@ -1,5 +1,5 @@
-//! A device under load: stretches of it, each with a shadow, which one thread writes or several
-//! read at a time.
+//! A device under load: stretches of it, each with a shadow, which is written by one thread, or
+//! read by several threads, at a time.
 
 use crate::load::{Sizes, Subject};
 use crate::shadow::Shadow;

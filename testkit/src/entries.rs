@@ -15,7 +15,7 @@ pub use zsmalloc::{ChainRule::*, Geometry, Geometry::*, KernelGeometry};
 
 /// The number of entries.
 pub const ENTRIES: u32 = 3000;
-/// The number of entries of a leaf: tests try its edges more often.
+/// The number of entries of a leaf: tests try the edges of leaves more often.
 const LEAF: usize = 512;
 
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ pub struct Setup {
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Stores an object beside the old one, or over it if there is no room.
+    /// Stores an object in new memory, or over the old object if no new memory is available.
     Write {
         index: u32,
         len: usize,
@@ -65,12 +65,12 @@ pub enum Event {
     Fill(bool),
 }
 
-/// What a run has reached.
+/// The statistics of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     /// The table's requests for memory.
     pub requests: Requests,
-    /// The objects that there was no memory for.
+    /// The number of objects that were refused for lack of memory.
     pub refused: usize,
     pub objects_max: usize,
 }
@@ -148,7 +148,7 @@ impl EntriesModel {
         stamped(self.versions, len)
     }
 
-    /// Stores an object, over the old one if there is no room beside it.
+    /// Stores an object in new memory, or over the old object if no new memory is available.
     fn written(&self, index: u32, bytes: &[u8], flags: u8) -> Result<Old, Error> {
         match self.pool.stage(index, bytes) {
             Ok(staged) => Ok(self.pool.lock(index)?.replace(staged, flags)),
@@ -166,7 +166,8 @@ impl EntriesModel {
         self.report
     }
 
-    /// An object that is not longer than the old one needs no room (I6).
+    /// Overwrites all objects. An object that is not longer than the old one needs no new memory
+    /// (I6).
     pub fn overwrite_all(&mut self) {
         self.pool.pages().set_limit(Some(0));
         for index in 0..ENTRIES {
@@ -248,7 +249,7 @@ impl Model for EntriesModel {
             _ => match (choices.below(8), self.setup.limit) {
                 (0..2, _) => Event::Compact,
                 (2, _) => Event::PastTheEnd,
-                // Anywhere, or close to the used pages.
+                // A limit of any value, or one close to the used pages.
                 (3..6, Some(most)) => {
                     let used = self.pool.pages().used();
                     let any = choices.within(most / 10..=most);

@@ -16,17 +16,17 @@ pub struct Faulty {
     pub errno: AtomicU64,
     operations: AtomicU64,
     gate: Mutex<Gate>,
-    /// Signalled when an operation blocks, or blocked operations may continue.
+    /// Signalled when an operation blocks, or when blocked operations may continue.
     changed: Condvar,
     /// The operation that fails, counted from 1; 0 means none.
     nth: AtomicU64,
-    /// The quarters of its bytes that a failing operation transfers before.
+    /// The number of quarters of its bytes that an operation transfers before it fails.
     pub quarters: AtomicUsize,
     /// The ranges of the store that can't be read.
     pub bad: Mutex<Vec<Range<u64>>>,
-    /// Reads return other bytes than were written.
+    /// Whether reads return bytes that differ from the written ones.
     pub damages: AtomicBool,
-    /// Whether operations neither fail nor count.
+    /// Whether operations neither fail nor are counted.
     is_sound: AtomicBool,
 }
 
@@ -35,7 +35,7 @@ struct Gate {
     is_stuck: bool,
     /// The only operation that blocks, counted from 1; 0 means none.
     nth: u64,
-    /// The number of operations that wait here.
+    /// The number of operations that are blocked.
     stuck: usize,
 }
 
@@ -74,12 +74,13 @@ impl Faulty {
         self.nth.store(nth, Relaxed);
     }
 
-    /// Returns the number of operations since one was chosen to fail or to block.
+    /// Returns the number of operations since an operation was chosen to fail or to block.
     pub fn operations(&self) -> u64 {
         self.operations.load(Relaxed)
     }
 
-    /// Blocks all operations from now on, or none and releases the blocked ones.
+    /// If `is_stuck`, blocks all operations from now on. Otherwise releases the blocked operations
+    /// and blocks no others.
     pub fn stick(&self, is_stuck: bool) {
         let mut gate = self.gate.lock().unwrap();
         (gate.is_stuck, gate.nth) = (is_stuck, 0);
@@ -95,7 +96,8 @@ impl Faulty {
         self.gate.lock().unwrap().stuck > 0
     }
 
-    /// Waits until `operations` operations are blocked. They stay so until they are released.
+    /// Waits until `operations` operations are blocked. The operations stay blocked until they are
+    /// released.
     pub fn wait_until_stuck(&self, operations: usize) {
         let gate = self.gate.lock().unwrap();
         drop(self.wait_while(gate, |gate| gate.stuck < operations));

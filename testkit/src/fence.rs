@@ -15,7 +15,7 @@ use zcomp::{Error, Stream};
 const GUARD: u8 = 0xa5;
 
 thread_local! {
-    /// Mappings that are not in use: creating one takes far longer than the test that uses it.
+    /// Mappings that are not in use: creating a mapping is far slower than the test that uses it.
     static FREE: RefCell<Vec<Map>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -24,21 +24,22 @@ struct Map {
     start: *mut u8,
     /// The length of an inaccessible page.
     page: usize,
-    /// The length of the accessible part after the first of them.
+    /// The length of the accessible part after the first inaccessible page.
     inner: usize,
 }
 
 impl Map {
     fn new(page: usize, inner: usize) -> Self {
         let bytes = inner + 2 * page;
-        // SAFETY: a new private mapping, placed by the system.
+        // SAFETY: this creates a private mapping at an address that the kernel chooses, so it
+        // replaces no memory.
         let start = unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             libc::mmap(ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0)
         };
         assert_ne!(start, libc::MAP_FAILED);
         let start = start.cast::<u8>();
-        // SAFETY: `inner` bytes from the second page on lie in the mapping made above.
+        // SAFETY: `inner` bytes from the second page on lie in the mapping created above.
         let opened = unsafe {
             libc::mprotect(start.add(page).cast(), inner, libc::PROT_READ | libc::PROT_WRITE)
         };
@@ -49,7 +50,8 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping made in `new`, and no slice of it is left.
+        // SAFETY: this is the mapping created in `new`, and no slice of the mapping is in use any
+        // more.
         unsafe { libc::munmap(self.start.cast(), self.inner + 2 * self.page) };
     }
 }
@@ -58,7 +60,7 @@ impl Drop for Map {
 pub struct Fence {
     /// `Some` until the fence is dropped.
     map: Option<Map>,
-    /// The start of the accessible part, and of the slice.
+    /// The start of the accessible part, and the start of the slice.
     open: *mut u8,
     start: *mut u8,
     length: usize,
@@ -67,7 +69,7 @@ pub struct Fence {
 impl Fence {
     /// Returns `length` bytes of `fill`.
     pub fn new(length: usize, fill: u8) -> Self {
-        // SAFETY: the call returns a constant.
+        // SAFETY: `sysconf` accesses no memory of the caller.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         let inner = (length + 1).next_multiple_of(page);
         let free = FREE.with_borrow_mut(|free| {
@@ -75,8 +77,7 @@ impl Fence {
             Some(free.swap_remove(fitting))
         });
         let map = free.unwrap_or_else(|| Map::new(page, inner));
-        // SAFETY: all writes are within the accessible part of the mapping, which nothing else
-        // uses.
+        // SAFETY: all writes are within the accessible part of the mapping, which this value owns.
         let (open, start) = unsafe {
             let open = map.start.add(page);
             ptr::write_bytes(open, GUARD, inner);
@@ -109,14 +110,15 @@ impl Fence {
 impl Deref for Fence {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: `start` and `length` are within the accessible part of the mapping.
+        // SAFETY: `start` and `length` are within the accessible part of the mapping. `new` wrote
+        // its bytes.
         unsafe { std::slice::from_raw_parts(self.start, self.length) }
     }
 }
 
 impl DerefMut for Fence {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`, and `&mut self` is the only way to it.
+        // SAFETY: as in `deref`, and `&mut self` excludes any other access.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.length) }
     }
 }
@@ -127,8 +129,8 @@ impl Drop for Fence {
     }
 }
 
-/// Decompresses `src`, with both slices fenced. Does so twice, into zeros and into ones, which must
-/// not remain in the output.
+/// Decompresses `src`, with both slices fenced. Decompresses twice, into a buffer of zeros and a
+/// buffer of ones, which must not remain in the output.
 pub fn decompressed(stream: &mut dyn Stream, src: &[u8], length: usize) -> Result<Vec<u8>, Error> {
     let src = Fence::of(src);
     let [mut zeros, mut ones] = [Fence::new(length, 0), Fence::new(length, 0xff)];

@@ -12,7 +12,7 @@ struct Object {
     bytes: Vec<u8>,
 }
 
-/// Bins, each with an object or empty.
+/// Bins, each of which contains an object or is empty.
 pub struct Handles {
     pub pool: Pool,
     bins: Vec<Mutex<Option<Object>>>,
@@ -47,8 +47,8 @@ impl Handles {
         }
     }
 
-    /// Compares an object's contents, with the object pinned for a moment while other threads move
-    /// what they can.
+    /// Compares an object's contents, which must not change while the object is pinned and other
+    /// threads may move objects.
     fn compare(&self, object: &Object, moment: u32) {
         let read = self.pool.read(&object.handle).unwrap();
         assert!(*read == object.bytes, "{:?}", object.handle);
@@ -56,7 +56,7 @@ impl Handles {
         assert!(*read == object.bytes, "{:?} changed while it was read", object.handle);
     }
 
-    /// Frees all objects. No page and no zspage may be left.
+    /// Frees all objects. No page and no zspage may remain.
     pub fn free_all(&self) {
         (0..self.bins.len()).for_each(|nth| self.free(&mut self.bin(nth)));
         self.pool.trim();

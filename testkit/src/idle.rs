@@ -20,7 +20,7 @@ pub fn next_second() -> u32 {
     last
 }
 
-/// Marks the slots that were accessed up to the second `last`, which is past, and no others.
+/// Marks the slots that were accessed up to the second `last`, which has passed, and no others.
 pub fn mark_idle_up_to(device: &Device, last: u32) {
     loop {
         let now = boot_seconds();

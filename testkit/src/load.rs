@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The number of working threads of a round. An entry allows at most 6 readers, and a thread pins
 /// an entry once.
 const WORKERS: u64 = 4;
-/// The number of operations of each.
+/// The number of operations of each working thread.
 const OPERATIONS: usize = 2000;
 
 /// The sizes of objects in a phase, which determine the classes that are worthwhile.
@@ -49,7 +49,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// The structure under load. Contents are compared whenever they are read.
+/// The structure under load. The contents are compared at each read.
 pub trait Subject: Sync {
     /// Returns the largest size of an object.
     fn largest(&self) -> usize;
@@ -71,7 +71,7 @@ pub trait Subject: Sync {
     fn check(&self);
 }
 
-/// Runs one round: in its middle the load changes from one size to another and to more or fewer
+/// Runs one round. In its middle, the load changes to another size of objects, and to more or fewer
 /// objects.
 pub fn round(subject: &dyn Subject, rng: &mut Rng) {
     let phases = [(); 2].map(|()| {

@@ -12,16 +12,17 @@ use std::sync::LazyLock;
 /// contents by a number that they are derived from. So each sublist of a list of events is a valid
 /// list of events.
 pub trait Model: Sized {
-    /// The parameters of its creation: geometry, sizes, and which requests for memory are refused.
+    /// The parameters with which the model is created: geometry, sizes, and which requests for
+    /// memory are refused.
     type Setup: Clone + Debug;
-    /// An operation on it.
+    /// An operation on the structure.
     type Event: Clone + Debug;
     /// The statistics of a whole run that a test may check.
     type Report;
 
     fn setup(choices: &mut Choices) -> Self::Setup;
 
-    /// Creates the model. Returns `None` if the set-up lets the creation be refused.
+    /// Creates the model. Returns `None` if the set-up causes the creation to fail.
     fn new(setup: &Self::Setup) -> Option<Self>;
 
     fn draw(&self, choices: &mut Choices) -> Self::Event;
@@ -29,10 +30,10 @@ pub trait Model: Sized {
     /// Applies `event` to both sides, and compares the results.
     fn apply(&mut self, event: &Self::Event);
 
-    /// Compares all contents, and lets the structure check itself.
+    /// Compares all contents, and checks the invariants of the structure.
     fn check(&mut self);
 
-    /// Removes all contents. Nothing may be left.
+    /// Removes all contents. Nothing may remain.
     fn finish(self) -> Self::Report;
 
     /// Returns simpler events that may fail in the same way: half as long, or the first of its
@@ -89,13 +90,13 @@ pub fn replay<M: Model>(setup: M::Setup, events: &[M::Event]) {
 }
 
 /// Draws and applies events from a seed. After a failure it reduces the list, and panics with the
-/// result. Returns `None` if the set-up lets the creation be refused.
+/// result. Returns `None` if the set-up causes the creation to fail.
 pub fn run<M: Model>(setup: M::Setup, run: Run) -> Option<M::Report> {
     let by = format!("UZRAM_SEED={}", run.seed);
     find::<M>(setup, Choices::seeded(run.seed), run, &by)
 }
 
-/// The same as [`run`], but also draws the set-up.
+/// Like [`run`], but also draws the set-up.
 pub fn run_any<M: Model>(own_seed: u64, steps: usize) -> Option<M::Report> {
     let seed = seed(own_seed);
     let mut choices = Choices::seeded(seed);

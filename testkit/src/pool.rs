@@ -1,8 +1,8 @@
 //! A pool of handles, compared with a map of its expected contents.
 //!
 //! # Safety
-//! A guard that stays from one event to the next borrows the pool and its handle for as long as the
-//! model lives: both are behind an `Arc`, which the model, or the field beside the guard, keeps.
+//! A guard that exists during several events borrows the pool and its handle. Both are behind an
+//! `Arc`, which the model, or the field beside the guard, keeps until the guard is dropped.
 #![allow(unsafe_code)]
 
 use crate::Choices;
@@ -104,12 +104,12 @@ pub enum Way {
 }
 pub use Way::*;
 
-/// What a run has reached.
+/// The statistics of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     /// The pool's requests for memory.
     pub requests: Requests,
-    /// The objects that there was no memory for.
+    /// The number of objects that were refused for lack of memory.
     pub refused: usize,
     /// The maximum number of objects.
     pub objects_max: usize,
@@ -125,13 +125,13 @@ struct Pinned {
 }
 
 pub struct PoolModel {
-    /// Dropped before the pool, which they borrow.
+    /// The pinned objects, which are dropped before the pool that they borrow.
     pins: Vec<Pinned>,
     pool: Arc<Pool>,
     supply: Option<Arc<RefuseNth>>,
     /// Whether pages may be refused other than by the limit.
     is_refusing: bool,
-    /// Created when it is needed.
+    /// A pool with foreign handles, created when it is needed.
     foreign: Option<Pool>,
     edges: Edges,
     contents: HashMap<u64, Vec<u8>>,
@@ -160,7 +160,8 @@ impl PoolModel {
         self.live.get(nth % self.live.len().max(1)).copied()
     }
 
-    /// Returns an object that is not pinned: to write or free a pinned one would block forever.
+    /// Returns an object that is not pinned: a write or a free of a pinned object would block
+    /// forever.
     fn unpinned(&self, nth: usize) -> Option<u64> {
         self.raw(nth).filter(|raw| self.pins.iter().all(|pinned| pinned.raw != *raw))
     }
@@ -222,7 +223,8 @@ impl PoolModel {
         self.expect_bad(raw);
     }
 
-    /// Asserts that every operation with a number of no live object is refused.
+    /// Asserts that every operation with the number `raw`, which belongs to no live object, is
+    /// refused.
     fn expect_bad(&self, raw: u64) {
         let refused = Error::Handle { raw };
         if raw == 0 {
@@ -245,15 +247,16 @@ impl PoolModel {
 
     fn pin(&mut self, nth: usize) {
         let Some(raw) = self.raw(nth) else { return };
-        // An object has at most 6 readers, and `read` is one for a moment.
+        // An object has at most 6 readers, and `read` is a reader for a moment.
         if self.pins.iter().filter(|pinned| pinned.raw == raw).count() >= 5 {
             return;
         }
         let handle = Arc::new(handle(raw));
         let guard = self.pool.read(&handle).expect("the object is live");
-        // SAFETY: the guard borrows from two `Arc`s, so the borrowed values do not move. The
-        // handle's is `_handle`, which is dropped after the guard. The pool's is in `self`, whose
-        // field `pins` is dropped before it, and cleared before `self` is taken apart.
+        // SAFETY: the guard borrows from two `Arc`s, so the borrowed values do not move. The `Arc`
+        // of the handle is `_handle`, which is dropped after the guard. The `Arc` of the pool is in
+        // `self`, whose field `pins` is dropped before the pool, and is cleared before `self` is
+        // taken apart.
         let guard = unsafe { std::mem::transmute::<ReadGuard<'_>, ReadGuard<'static>>(guard) };
         self.pins.push(Pinned { guard, _handle: handle, raw });
     }
@@ -263,7 +266,7 @@ impl PoolModel {
         assert!(*pinned.guard == self.contents[&raw], "{raw:#x} changed while it was read");
     }
 
-    /// Frees pages by moving objects: for `wanted` bytes, or as many as possible.
+    /// Frees pages by moving objects: for `wanted` bytes, or as many pages as possible.
     fn compact(&mut self, wanted: Option<usize>) {
         let (before, total) = (self.pool.pages().used(), self.pool.pages_compacted());
         let freeable = self.pool.freeable();
@@ -340,7 +343,7 @@ impl PoolModel {
             5 => Event::Shrink { bytes: choices.beside(&[0, page_size()], 1 << 24) },
             6 => Event::Shrink { bytes: 1 << choices.within(12..=20) },
             7 => Event::Trim,
-            // Usually a limit that refuses the next page, or the second next.
+            // Usually a limit that refuses the next page or the page after it.
             8 => Event::Limit { above: choices.beside(&[1, 3], 300) as isize - 1 },
             9 => Event::Limit { above: -(choices.below(64) as isize) },
             10 | 11 => Event::Unlimited,
@@ -368,7 +371,7 @@ impl Model for PoolModel {
             ..page::Config::default()
         };
         let Ok(pool) = Pool::new(Config { geometry: setup.geometry, pages }) else {
-            // Only refusals can make the creation fail; the geometries are all possible.
+            // Only refusals can cause the creation to fail, because all geometries are valid.
             assert!(is_refusing, "{setup:?}");
             return None;
         };

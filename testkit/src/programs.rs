@@ -1,4 +1,4 @@
-//! Programs that tests run with the code under test in their process, and without it.
+//! Programs that tests run both with and without the code under test in their process.
 
 use crate::rights::NOBODY;
 use crate::{INCLUDED, scaled};

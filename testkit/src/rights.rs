@@ -84,18 +84,18 @@ const REFUSED_HERE: [i64; 13] = [
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: [i64; 1] = [libc::SYS_userfaultfd];
 
-/// The last call that the list knows (`mseal`): later ones fail with ENOSYS.
+/// The number of the last call in the list (`mseal`): calls with larger numbers fail with ENOSYS.
 const LAST: u32 = 462;
 /// The flags of `clone` that create namespaces, which are refused.
 const NAMESPACES: u32 = 0x7e02_0000;
-/// The places of a call's number and of the lower half of its first argument in a filter's data.
+/// The offsets of a call's number and of the lower half of its first argument in a filter's data.
 const NUMBER: u32 = 0;
 const FIRST: u32 = 16;
 
-/// Makes this process run as nobody, and refuses the calls that a container refuses, and also
-/// `more`.
+/// Makes this process run as nobody, with a filter that refuses the calls that a container refuses,
+/// and the calls `more`.
 pub fn give_up(more: &[i64]) {
-    // SAFETY: see the module.
+    // SAFETY: the calls change only this process, and the filter does not move during the calls.
     unsafe {
         if libc::getuid() == 0 {
             assert_eq!(libc::setgroups(0, ptr::null()), 0);
@@ -162,7 +162,7 @@ mod tests {
             assert_eq!(refused(libc::SYS_clone3, 0), Some(libc::ENOSYS));
             assert_eq!(refused(5000, 0), Some(libc::ENOSYS));
             assert_eq!(std::thread::spawn(|| 5).join().unwrap(), 5);
-            // SAFETY: the call returns a number.
+            // SAFETY: `getuid` has no requirements.
             assert!(unsafe { libc::getuid() } != 0 && fs::read("/proc/self/maps").is_ok());
         });
     }

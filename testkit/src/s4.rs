@@ -1,5 +1,5 @@
-//! Caches of 4 KiB slabs, aligned to cache lines, for which the change of 2013 gives figures: the
-//! objects per slab before and after it.
+//! Caches of 4 KiB slabs, aligned to cache lines, for which the change of 2013 contains figures:
+//! the objects per slab before and after it.
 
 /// Cache, bytes, objects per slab with the header before the objects and without it.
 pub const CACHES: [(&str, usize, usize, usize); 8] = [

@@ -1,6 +1,6 @@
 //! A saved file that is damaged, compared with the original: it is restored unchanged, or refused,
-//! or the lost parts are named. If the test also corrects its checksums, damage can't be detected,
-//! but a device is still either restored or stays empty.
+//! or the lost parts are reported. If the test also corrects its checksums, damage can't be
+//! detected, but a device is still either restored or stays empty.
 
 use crate::{Choices, Model};
 use std::sync::LazyLock;
@@ -16,9 +16,10 @@ const RECORD: usize = 16;
 /// The offsets and lengths of the header's numbers: version, length, disk, order, and the first
 /// dictionary's length.
 const OF_HEAD: [(usize, usize); 5] = [(8, 4), (12, 4), (24, 8), (32, 4), (52, 4)];
-/// Those of a chunk: its number, records, bytes, first slot and end.
+/// The offsets and lengths of a chunk's numbers: its number, records, bytes, first slot and end.
 const OF_CHUNK: [(usize, usize); 5] = [(16, 4), (20, 4), (24, 4), (32, 4), (36, 4)];
-/// Those of a record: slot, kind, priority, live slots, pattern or length.
+/// The offsets and lengths of a record's numbers: slot, kind, priority, live slots, pattern or
+/// length.
 const OF_RECORD: [(usize, usize); 5] = [(0, 4), (4, 1), (5, 1), (6, 2), (8, 8)];
 
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +28,7 @@ pub struct Setup {
     /// several chunks.
     pub has_blocks: bool,
     pub is_large: bool,
-    /// The block size of the device that it is restored to.
+    /// The block size of the device to which the file is restored.
     pub block: usize,
     /// Whether checksums are corrected, so that the code behind the checks is reached.
     pub is_forged: bool,
@@ -68,14 +69,15 @@ pub enum Event {
     },
 }
 
-/// How often the file was restored in a run, and how often refused.
+/// The number of times that the file was restored in a run, and the number of times that it was
+/// refused.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     pub restored: usize,
     pub refused: usize,
 }
 
-/// A file, and the contents that it was saved from.
+/// A file, and the contents of the device from which the file was saved.
 struct Saved {
     file: Vec<u8>,
     bytes: Vec<u8>,
@@ -125,7 +127,7 @@ impl Saved {
     }
 }
 
-/// Writes the checksum of the first `len` bytes after them.
+/// Writes the checksum of the first `len` bytes directly after these bytes.
 fn sum(bytes: &mut [u8], len: usize) {
     let Some((summed, behind)) = bytes.split_at_mut_checked(len) else { return };
     if let Some(room) = behind.first_chunk_mut() {
@@ -184,7 +186,7 @@ impl SavedModel {
         }
     }
 
-    /// Draws a value that may be an edge for a reader of the number.
+    /// Draws a value that may be a special case for a reader of the number.
     fn draw_value(&self, choices: &mut Choices, (at, bytes): (usize, usize)) -> u64 {
         let mut old = [0; 8];
         if let Some(field) = self.file.get(at..at + bytes) {
@@ -219,7 +221,7 @@ impl SavedModel {
                 let mut found = vec![0xee; self.saved.bytes.len()];
                 let read = device.read(0, &mut found);
                 assert!(restored.slots <= (found.len() / SLOT_BYTES) as u64);
-                // Forged data may not decompress; that must never be more than an error.
+                // Forged data may not decompress; this must cause only an error.
                 if !self.setup.is_forged {
                     read.expect("what is restored can be read");
                     assert!(self.setup.is_salvaged || restored.lost.is_empty());

@@ -12,7 +12,7 @@ use crate::seed;
 pub struct Setting {
     pub codec: &'static dyn Codec,
     pub dictionary: Option<Dictionary>,
-    /// For messages.
+    /// The setting's name in messages.
     pub name: String,
 }
 
@@ -47,7 +47,7 @@ pub fn dictionaries() -> &'static [(&'static str, Dictionary)] {
     &*DICTIONARIES
 }
 
-/// Returns all codecs with all dictionaries, and without one.
+/// Returns all codecs with all dictionaries, and without a dictionary.
 pub fn settings() -> impl Iterator<Item = Setting> {
     codecs().iter().flat_map(|codec| {
         let plain = Setting { codec: *codec, dictionary: None, name: codec.name().to_owned() };

@@ -37,7 +37,7 @@ impl<D: Borrow<Device>> Shadow<D> {
         assert_eq!(differs, None, "{len} bytes at {}", self.offset(at));
     }
 
-    /// Compares all contents, and lets the device check itself.
+    /// Compares all contents, and checks the invariants of the device.
     pub fn check(&self) {
         self.device.borrow().check();
         self.compare(0, self.bytes.len());
@@ -53,8 +53,8 @@ impl<D: Borrow<Device>> Shadow<D> {
         self.settle(at, &vec![0; len], discarded)
     }
 
-    /// Records the result of a request. After a refused one every slot holds its old or its new
-    /// bytes.
+    /// Records the result of a request. After a refused request, every slot holds its old or its
+    /// new bytes.
     pub fn settle(&mut self, at: usize, data: &[u8], done: Result<(), Error>) -> Result<(), Error> {
         match done {
             Ok(()) => self.bytes[at..at + data.len()].copy_from_slice(data),

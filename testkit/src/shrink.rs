@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// A failing list, and how many others were tried.
+/// A failing list, and the number of other lists that were tried.
 pub struct Shrunk<E> {
     pub events: Vec<E>,
     pub tries: usize,

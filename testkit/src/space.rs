@@ -43,7 +43,7 @@ pub struct SpaceModel {
     pub space: Space<()>,
     setup: Setup,
     supply: Option<Arc<RefuseNth>>,
-    /// The stamp of each page; `None` if the page is not committed.
+    /// The stamps of each extent's pages; `None` if the page is not committed.
     extents: BTreeMap<ExtentId, Vec<Option<u64>>>,
     stamp: u64,
     report: Report,
@@ -65,7 +65,7 @@ impl SpaceModel {
         (len > 0).then(|| *self.extents.keys().nth(nth % len).unwrap())
     }
 
-    /// Returns the pages of an extent that an event refers to.
+    /// Returns the pages of an extent to which an event refers.
     fn range(&self, nth: usize, first: u32, count: u32) -> Option<(ExtentId, Range<u32>)> {
         let id = self.nth(nth)?;
         let pages = self.extents[&id].len() as u32;
@@ -112,7 +112,7 @@ impl SpaceModel {
         self.extents.remove(&id);
     }
 
-    /// Records a possible error, which must have changed nothing.
+    /// Records a possible error, which must have had no effect.
     fn settle(&mut self, done: Result<(), Error>) {
         let Err(error) = done else { return };
         let is_limited = self.setup.limit.is_some() && matches!(error, Error::Limit { .. });

@@ -39,7 +39,7 @@ impl Subject {
         assert!(before.is_none_or(|(&other, _)| other + self.size <= address), "overlap");
         let after = self.stamps.range(address..).next();
         assert!(after.is_none_or(|(&other, _)| address + self.size <= other), "overlap");
-        // SAFETY: the object has `size` bytes that only this thread uses.
+        // SAFETY: the object has `size` bytes that the cache returned to this call only.
         unsafe { object.write_bytes(stamp, self.size) };
         self.stamps.insert(address, (object, stamp));
         self.live.push(address);
@@ -56,7 +56,7 @@ impl Subject {
             assert!(bytes.iter().all(|&byte| byte == stamp), "object has foreign bytes");
             self.cache.free(object).unwrap();
             let again = self.cache.free(object);
-            // The slab may have been given back with its last object.
+            // The slab may have been freed with its last object.
             let named = [Error::DoubleFree { address }, Error::Foreign { address }];
             assert!(again.is_err_and(|error| named.contains(&error)));
         }
@@ -74,13 +74,14 @@ impl Subject {
         Ok(())
     }
 
-    /// Asserts that addresses of no objects are refused.
+    /// Asserts that the cache refuses to free addresses at which no object begins.
     fn misuse(&self, random: &mut Rng) {
         if let Some(&address) = random.choice(&self.live) {
             let (object, _) = self.stamps[&address];
             let within = object.map_addr(|at| at.saturating_add(1 + random.usize(..self.size - 1)));
             let address = within.addr().get();
-            // SAFETY: the free is refused.
+            // SAFETY: no object begins at the address, so the cache refuses the free and changes no
+            // memory.
             assert_eq!(unsafe { self.cache.free(within) }, Err(Error::Foreign { address }));
         }
     }

@@ -34,7 +34,7 @@ impl Refuse {
 }
 
 /// Refuses each request in turn, alone or with all later ones: `run` does the same work each time.
-/// It returns the number of requests, or `None` if the set-up was refused.
+/// It returns the number of requests, or `None` if the creation was refused.
 pub fn refuse_every(from_then_on: bool, run: impl Fn(Refuse) -> Option<Requests>) {
     let of_setup = run(Refuse::NOTHING).expect("nothing is refused").of_setup;
     assert!(of_setup > 0, "the set-up asks for nothing");

@@ -25,7 +25,7 @@ pub fn until_with(pause: Duration, what: &str, mut is_so: impl FnMut() -> bool) 
     }
 }
 
-/// Runs `work`, and panics if it took as long as `most`. For cases in which the product itself
+/// Runs `work`, and panics if its duration reaches `most`. For cases in which the product itself
 /// gives up after `most`, and only the duration shows that `work` has waited for it. No other
 /// duration is tested.
 pub fn within<R>(most: Duration, work: impl FnOnce() -> R) -> R {
@@ -36,7 +36,7 @@ pub fn within<R>(most: Duration, work: impl FnOnce() -> R) -> R {
 }
 
 /// Repeats `work` for at least `time`, and until `has_come` returns true, because the machine may
-/// be busy. Returns whether it did, because the patience may end first.
+/// be busy. Returns the last result of `has_come`, which is false if the patience ended first.
 pub fn load(time: Duration, mut has_come: impl FnMut() -> bool, mut work: impl FnMut()) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < time || (!has_come() && begun.elapsed() < patience()) {

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use zcomp::{Codec, Error, Memory, Params, Prepared, Stream};
 
-/// The call that is about to be made.
+/// The call that the wrapper is about to forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     Compress,

@@ -99,12 +99,12 @@ fn of(seed: u64, steps: usize) -> Run {
     Run { seed, steps, first: 10, every: 100 }
 }
 
-/// Returns the message of a run's panic.
+/// Returns the message of the panic of `work`.
 fn failure(work: impl FnOnce() + std::panic::UnwindSafe) -> String {
     *catch_unwind(work).unwrap_err().downcast::<String>().unwrap()
 }
 
-/// Code, and its text without spaces.
+/// A closure that executes code, and the text of the code without spaces.
 macro_rules! pasted {
     ($($code:tt)*) => {
         (|| { $($code)* }, stringify!($($code)*).replace(char::is_whitespace, ""))
@@ -152,7 +152,7 @@ fn setups_are_drawn() {
 
 #[test]
 fn the_fuzzers_bytes_are_choices_like_others() {
-    // Each event takes a byte and those of its numbers; the first byte is the set-up's.
+    // Each event takes one byte and the bytes of its numbers; the first byte is for the set-up.
     let bytes = [1, 0, 150, 0, 150, 5, 0, 150, 0, 150];
     assert!(catch_unwind(|| testkit::fuzz::<Toy>(&bytes)).is_err());
     testkit::fuzz::<Toy>(&bytes[..8]);

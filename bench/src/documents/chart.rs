@@ -15,7 +15,7 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(87, 96, 106),
     RGBColor(191, 57, 137),
 ];
-/// The room between the largest or smallest value and the frame, as a factor.
+/// The ratio of the top of the chart to the largest value, and of the smallest value to the bottom.
 const MARGIN: f64 = 1.05;
 
 /// Returns the chart as an element of a page.

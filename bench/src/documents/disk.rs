@@ -24,7 +24,7 @@ enum Device {
 }
 
 impl Mount {
-    /// Makes an empty file system on a device of uzram of `bytes` bytes.
+    /// Creates an empty file system on a device of uzram of `bytes` bytes.
     pub(super) fn ours(pool: PoolKind, bytes: u64) -> Result<Mount, Error> {
         let host = Host::mounted(&Disk::packed(pool), bytes)?;
         let looped = Looped::new(&host.file())?;
@@ -32,7 +32,7 @@ impl Mount {
         Mount::new(node, Device::Ours { _looped: looped, host })
     }
 
-    /// Makes an empty file system on a zram device of the kernel, with lz4.
+    /// Creates an empty file system on a zram device of the kernel, with lz4.
     pub(super) fn kernels(bytes: u64) -> Result<Rival<Mount>, Error> {
         Ok(match KernelZram::acquire("lz4", bytes)? {
             Rival::Present(device) => {
@@ -49,7 +49,8 @@ impl Mount {
         Ok(Mount { mounted, node, device })
     }
 
-    /// Returns what the device holds after all data are written and all freed blocks are discarded.
+    /// Returns the amounts of data on the device after all data are written and all freed blocks
+    /// are discarded.
     pub(super) fn holds(&self) -> Result<Holds, Error> {
         self.mounted.settle()?;
         // A device of uzram moves objects in the background.

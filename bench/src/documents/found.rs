@@ -30,11 +30,11 @@ pub(crate) struct Cell {
     pub(crate) is_short: bool,
 }
 
-/// The values of several series at the same places.
+/// A chart of several series of values, which have the same x coordinates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Chart {
     pub(crate) title: String,
-    /// The name and unit of the values, for example `overhead in %`.
+    /// The name of the values with their unit, for example `overhead in %`.
     pub(crate) unit: String,
     pub(crate) places: Vec<String>,
     pub(crate) series: Vec<Series>,

@@ -46,7 +46,7 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// Returns a table of the document's results and ours.
+/// Returns a table of the document's results and the results of this run.
 fn table(figures: &[Line]) -> Table {
     let head = ["layout", "time", "before, beside it", "time saved", "D1 misses", "LL misses"];
     let mut table = Table::new("Time of all messages, and what is saved", head);

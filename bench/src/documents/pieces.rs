@@ -43,8 +43,8 @@ const ROUNDS: usize = 3;
 const STEP: usize = 512;
 const QUICK_STEP: usize = 16 * STEP;
 const CHAINS: [usize; 5] = [4, 5, 6, 8, 16];
-/// The length of a chain, and the document's result for it: MB of the pool, the median of three
-/// runs.
+/// The length of a chain in pages, and the document's result for it: the MB of the pool, as the
+/// median of three runs.
 const DOCUMENT: [(usize, f64); 3] = [(4, 1842.7), (5, 1804.4), (6, 1789.2)];
 /// The document's sizes of the data as written and compressed, in MB.
 const DOCUMENT_DATA: f64 = 3371.1;
@@ -56,7 +56,7 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     let source = source_tree(&scene.request.cache)?.join(TEXT);
     let text = fs::read(&source).map_err(Error::file("read", &source, "unpack it again"))?;
     let text = text.repeat(TIMES.max(LARGEST.div_ceil(text.len())));
-    // The native disk and the kernel's are measured too.
+    // The native disk and the kernel's disk are measured too.
     scene.expects(CHAINS.len() + 2);
     let (rounds, step) = scene.of((ROUNDS, STEP), (1, QUICK_STEP));
     let one = |name: &str, disk: Mount| {
@@ -98,7 +98,7 @@ fn sizes(step: usize) -> impl Iterator<Item = usize> {
     (1..=LARGEST).step_by(step)
 }
 
-/// Copies all pieces and returns what the disk then holds. Reads some of the pieces back and
+/// Copies all pieces and returns the amounts of data on the disk. Reads some of the pieces back and
 /// compares them.
 fn stored(disk: Mount, text: &[u8], rounds: usize, step: usize) -> Result<Holds, Error> {
     for round in 0..rounds {

@@ -1,4 +1,4 @@
-//! The results of a run in `results.json`, from which both reports are made.
+//! The results of a run in `results.json`, from which both reports are generated.
 
 use std::fmt;
 use std::fs;

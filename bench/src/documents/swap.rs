@@ -50,7 +50,7 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
         ]);
     }
     let mut found = Found::default();
-    // The results of the last method, which the kernel uses too.
+    // The results of the last algorithm, which the kernel's swap uses too.
     let mut ours = Vec::new();
     // The steps are two methods and the kernel's folios.
     scene.expects(2 + BLOCKS.len());
@@ -83,7 +83,7 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// Compares times with the kernel's, for each block size that both have.
+/// Compares uzram's times with the kernel's times, for each block size that both support.
 fn beside(ours: &[Option<Laps>], kernels: &[Option<Laps>], found: &mut Found) {
     for ((block, ours), kernels) in BLOCKS.iter().zip(ours).zip(kernels) {
         let Some((ours, kernels)) = ours.as_ref().zip(kernels.as_ref()) else { continue };
@@ -100,7 +100,7 @@ fn columns(laps: &Laps) -> [f64; 3] {
     [laps.out, laps.back, laps.ratio]
 }
 
-/// Requires that blocks of 16 KiB take less than blocks of 4 KiB in all columns.
+/// Requires that each column has a smaller value for blocks of 16 KiB than for blocks of 4 KiB.
 fn compare(method: Method, laps: &[Option<Laps>], found: &mut Found) {
     let [Some(four), Some(sixteen), ..] = laps else { return };
     for ((what, four), sixteen) in COLUMNS.iter().zip(columns(four)).zip(columns(sixteen)) {

@@ -48,7 +48,7 @@ const DOCUMENT: [[f64; 2]; 10] = [
     [88.03, 42.97],
     [91.24, 46.53],
 ];
-/// The number of directories that a quick run leaves out; they are most of the tree.
+/// The number of directories that a quick run omits; they contain most of the tree.
 const QUICK_WITHOUT: usize = 2;
 /// The largest overhead allowed for uzram in percent: after unpacking, and on every later line.
 const UNPACKED_MAX: f64 = 0.6;
@@ -68,7 +68,7 @@ fn needs(quick: bool) -> Vec<Need> {
         .collect()
 }
 
-/// A disk's name, and what the disk held after each step.
+/// A disk's name, and the amounts of data on it after each step.
 type Line = (&'static str, Vec<Holds>);
 
 fn run(scene: &Scene<'_>) -> Result<Found, Error> {
@@ -113,7 +113,7 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// Unpacks the tree, removes its directories, records figures of each step, and verifies the rest.
+/// Unpacks the tree, removes directories, records each step's figures, and verifies other files.
 fn one(
     scene: &Scene<'_>,
     name: &str,
@@ -141,7 +141,7 @@ fn one(
     Ok(holds)
 }
 
-/// Verifies that `left` has exactly those entries of `tree` for which `is_left` returns true.
+/// Verifies that `left` contains exactly the entries of `tree` for which `is_left` returns true.
 fn compare(left: &Path, tree: &Path, is_left: &dyn Fn(&OsString) -> bool) -> Result<(), Error> {
     let is_of_tree = |name: &OsString| name != "lost+found";
     let expected: BTreeSet<OsString> = names(tree)?.into_iter().filter(is_left).collect();
@@ -187,7 +187,7 @@ fn table((name, holds): &Line, names: &[String], document: &[[f64; 2]], nth: usi
     let mut table =
         Table::new(*name, head.into_iter().chain(has_document.then_some("the document's")));
     let compacted = "after `compact`".to_owned();
-    // Only the kernel's disk changes by that step.
+    // Compaction changes the kernel's disk only.
     let steps = names.iter().chain((*name == "kernel zram").then_some(&compacted));
     for (at, (step, holds)) in steps.zip(holds).enumerate() {
         let beyond = holds.used.saturating_sub(holds.compressed);

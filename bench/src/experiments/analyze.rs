@@ -1,5 +1,5 @@
-//! The memory that `uzram analyze` forecasts from a sample of an input, compared with that of a
-//! device that holds all of it.
+//! The memory that `uzram analyze` forecasts from a sample of an input, compared with the memory of
+//! a device that holds the whole input.
 
 use measure::analyze::{Expected, forecast};
 use zcomp::{Codec, Params};
@@ -16,9 +16,9 @@ const NAME: &str = "analyze";
 const BLOCKS: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
 /// The algorithms, each at its default level.
 const CODECS: [&str; 2] = ["lz4", "zstd"];
-/// The bytes of the sample: the default of the command.
+/// The size of the sample in bytes, which is the default of the command.
 const SAMPLE: u64 = 64 << 20;
-/// The largest error allowed, in percent of the memory of the device.
+/// The maximum error of a forecast, in percent of the device's memory.
 const OFF_MAX: f64 = 3.0;
 
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {

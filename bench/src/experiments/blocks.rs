@@ -22,7 +22,7 @@ use crate::summary::Summary;
 
 /// The size of the blocks that most experiments measure, in bytes.
 const BLOCK: usize = 16 << 10;
-/// The largest number of waits for a device's memory to settle.
+/// The maximum number of waits until a device's memory settles.
 const LOOKS_MAX: usize = 10;
 
 /// A codec and its level.
@@ -74,7 +74,7 @@ pub(super) fn all_stored(bytes: &[u8], block: usize, codec: &mut RawCodec) -> Re
 }
 
 /// Returns the bytes of the device's pages after they have stayed the same for a moment. Compaction
-/// runs at a lower priority, so on a busy machine it takes long.
+/// runs at a lower priority, so it takes long on a busy machine.
 fn settled(device: &Device) -> u64 {
     let used = || device.mm_stat().mem_used_total;
     let mut before = used();

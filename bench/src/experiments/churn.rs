@@ -24,13 +24,13 @@ const OPERATIONS: u64 = 10_000_000;
 /// The turns of each side. They are long, so that compaction finishes most of a turn's work within
 /// the turn.
 const TURNS: u64 = 50;
-/// The largest overhead over C at the end, in percent.
+/// The maximum overhead over C at the end, in percent.
 const OVERHEAD_MAX: f64 = 2.5;
-/// The largest number of bytes moved per byte stored.
+/// The maximum number of bytes that compaction moves per byte stored.
 const MOVED_MAX: f64 = 0.5;
-/// The smallest throughput with compaction relative to that without.
+/// The minimum throughput of writes with compaction, relative to the throughput without compaction.
 const THROUGHPUT_MIN: f64 = 0.8;
-/// The largest memory of the pool relative to the best rival's.
+/// The maximum memory of the pool, relative to the memory of the best rival.
 const POOL_MAX: f64 = 0.95;
 
 /// Runs the experiment with the pages of the source tree.

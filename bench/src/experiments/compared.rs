@@ -1,5 +1,5 @@
-//! The memory of a uzram pool and of malloc for the same blobs and the same work, each in a process
-//! of its own.
+//! The memory of a uzram pool and of malloc for the same blobs and the same work, each store in a
+//! process of its own.
 
 use crate::Error;
 use crate::contents::Blobs;

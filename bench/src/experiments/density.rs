@@ -1,6 +1,6 @@
-//! The whole source tree on a uzram device, which makes the fixed costs of a pool smallest: the
-//! overhead over the compressed bytes, compared with the kernel's zram, and the memory that the
-//! machine loses. The heap is reported too.
+//! The whole source tree on a uzram device, so that the fixed costs of the pool are relatively
+//! small. The figures are the overhead over the compressed bytes, compared with the kernel's zram,
+//! and the memory that the machine loses. The heap is reported too.
 
 use measure::census::Census;
 
@@ -15,12 +15,12 @@ use crate::size::mebibytes;
 const NAME: &str = "density";
 /// The number of fresh devices that are filled.
 const FILLS: usize = 5;
-/// The largest overhead of the pool's pages over C, in percent.
+/// The maximum overhead of the pool's pages over C, in percent.
 const OVERHEAD_MAX: f64 = 0.8;
-/// The largest overhead of all memory over C, in percent.
+/// The maximum overhead of all memory over C, in percent.
 const ALL_MAX: f64 = 2.0;
 
-/// Checks the figures of the source tree and reports those of other inputs.
+/// Checks the figures of the source tree and reports the figures of other inputs.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&[Input::Source, Input::Heap]) {
         let pages = request.whole(input)?.load()?;

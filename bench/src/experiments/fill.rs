@@ -14,9 +14,9 @@ use crate::size::mebibytes;
 const NAME: &str = "fill";
 /// The number of fresh devices that are filled.
 const FILLS: usize = 5;
-/// The largest overhead over C of a full device, in percent.
+/// The maximum overhead over C of a full device, in percent.
 const OVERHEAD_MAX: f64 = 2.0;
-/// The largest difference between counted and used memory, in percent.
+/// The maximum difference between counted and used memory, in percent.
 const AGREEMENT_MAX: f64 = 3.0;
 
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {

@@ -12,15 +12,15 @@ use crate::size::{GIB, MIB};
 use crate::summary::Summary;
 
 const NAME: &str = "grow";
-/// The number of counted turns of each size; it is odd.
+/// The number of turns that are counted at each size; it is odd.
 const ROUNDS: usize = 7;
 /// The number of operations of a turn by default.
 const OPERATIONS: u64 = 100_000;
-/// The largest ratio of a cost to that at a smaller size.
+/// The maximum ratio of a cost to the same cost at a smaller size.
 const GROWTH_MAX: f64 = 1.2;
 /// The small sizes, with which larger ones are compared.
 const SMALL: [u64; 2] = [256 * MIB, GIB];
-/// The largest number of bytes that are stored by default.
+/// The maximum number of bytes that are stored by default.
 const STORED_MAX: u64 = 8 * GIB;
 
 /// Runs both parts. The part on addresses is first because it stores nothing.
@@ -52,8 +52,8 @@ impl Cost {
         Cost { at, nanoseconds: Vec::new() }
     }
 
-    /// Returns the median of the ratios of its turns to the turns of `other`, which alternated with
-    /// them.
+    /// Returns the median of the ratios of this cost's turns to the turns of `other`, which
+    /// alternated with them.
     fn over(&self, other: &Cost) -> f64 {
         let pairs = self.nanoseconds.iter().zip(&other.nanoseconds);
         median(&pairs.map(|(ours, others)| ours / others).collect::<Vec<_>>())

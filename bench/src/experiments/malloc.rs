@@ -16,9 +16,9 @@ const NAME: &str = "malloc";
 const ROUNDS: usize = 9;
 /// The number of operations of a turn by default.
 const OPERATIONS: u64 = 100_000;
-/// The largest time relative to the rival's.
+/// The maximum time of an operation, relative to the rival's time.
 const TIME_MAX: f64 = 1.5;
-/// The smallest throughput of two threads relative to one.
+/// The minimum throughput of two threads, relative to the throughput of one thread.
 const SCALING_MIN: f64 = 1.8;
 
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
@@ -44,8 +44,9 @@ struct Job {
 }
 
 impl Job {
-    /// Reports the nanoseconds of an operation of every side, and the ratio of each of ours, which
-    /// are first, to all others. The ratio of the first side to `judge` must meet the bound.
+    /// Reports the nanoseconds per operation of every side, and the ratio of each of the first
+    /// `ours` sides, which are uzram's, to each rival. The ratio of the first side to `judge` must
+    /// meet the bound.
     fn report_times(
         &self,
         what: &str,
@@ -79,8 +80,8 @@ impl Job {
         report.add(missing.must(Bound::at_most(TIME_MAX)).rival_absent(StoreKind::ABSENT))
     }
 
-    /// Reports the throughput of two threads relative to one for each of ours, which are first,
-    /// compared with the first rival.
+    /// Reports the throughput of two threads relative to one thread for each of the first `ours`
+    /// sides, which are uzram's, compared with the first rival.
     fn report_scaling(
         &self,
         what: &str,

@@ -1,5 +1,5 @@
-//! The kernel's geometry in uzram's allocator compared with the kernel's own: the same pages and
-//! the same codec must give the same bytes of pool.
+//! The kernel's geometry in uzram's allocator compared with the kernel's own allocator: the same
+//! pages and the same codec must use the same bytes of pool.
 
 use zram::{Config, Device, MmStat};
 use zsmalloc::{Geometry, KernelGeometry};
@@ -15,7 +15,7 @@ use crate::report::{Bound, Figure, Report};
 use crate::size::mebibytes;
 
 const NAME: &str = "parity";
-/// The largest difference between uzram's and the kernel's figures, in percent.
+/// The maximum difference between uzram's and the kernel's figures, in percent.
 const APART_MAX: f64 = 0.5;
 
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {

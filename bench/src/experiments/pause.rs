@@ -27,7 +27,7 @@ const PAIRS: usize = 7;
 const READS: u64 = 300_000;
 /// The quantile of the reads' times that is compared.
 const SHARE: f64 = 0.999;
-/// The largest time with compaction relative to that without.
+/// The maximum time of reads with compaction, relative to the time without compaction.
 const PAUSE_MAX: f64 = 1.5;
 
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
@@ -57,8 +57,8 @@ struct Pause {
     reads: u64,
 }
 
-/// Two tables of one store: the objects that are read and stay, and those that are replaced at the
-/// same time.
+/// Two tables of one store: one of objects that are only read, and one of objects that are replaced
+/// at the same time.
 struct Scene<'c, S, C> {
     still: Kept<'c, S, C>,
     moving: Kept<'c, S, C>,

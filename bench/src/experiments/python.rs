@@ -59,7 +59,7 @@ fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     Summary::of(&values).map_or(f64::NAN, |summary| summary.median)
 }
 
-/// Returns the median of the ratios of one side's times to another's, round by round.
+/// Returns the median of the ratios of the times `one` to the times `other`, round by round.
 fn over(one: &[f64], other: &[f64]) -> f64 {
     median(one.iter().zip(other).map(|(one, other)| one / other))
 }

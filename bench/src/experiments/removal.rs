@@ -17,7 +17,7 @@ use crate::size::MIB;
 use stage::{Kernel, Stage};
 
 const NAME: &str = "removal";
-/// The largest overhead of all memory over C, in percent, and the same if little data remain.
+/// The maximum overhead of all memory over C, in percent, and the maximum if little data remain.
 const ALL_MAX: f64 = 4.5;
 const ALL_MAX_SMALL: f64 = 6.0;
 const SMALL: u64 = 20 * MIB;
@@ -67,7 +67,7 @@ impl Removal {
         Ok(Removal { pages, blobs, directories, random })
     }
 
-    /// Returns the largest overhead of all memory over C, in percent, if C is `stored`.
+    /// Returns the maximum overhead of all memory over C, in percent, if C is `stored`.
     fn all_max(stored: u64) -> f64 {
         if stored < SMALL { ALL_MAX_SMALL } else { ALL_MAX }
     }
@@ -93,7 +93,8 @@ impl Removal {
         stage.verify()
     }
 
-    /// Repeats the removals without the kernel's device, whose memory is part of the machine's too.
+    /// Repeats the removals without the kernel's device, whose memory is also part of the machine's
+    /// memory.
     fn alone(&self, report: &mut Report<'_>) -> Result<(), Error> {
         let mut stage = Stage::new(self, Kernel::Absent)?;
         self.directories.iter().try_for_each(|(_, pages)| stage.drop_pages(pages))?;

@@ -1,4 +1,4 @@
-//! The figures of the rivals on our inputs: the kernel's zram with lz4.
+//! The figures of the rivals on the shared inputs: the kernel's zram with lz4.
 
 use measure::census::Census;
 use measure::clock::{Clock, Stopwatch};

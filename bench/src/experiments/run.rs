@@ -28,7 +28,7 @@ pub use programs::run as programs;
 
 /// The default of `--limit`: the bytes of the heap from which all other sizes are derived.
 const HEAP: u64 = 360 * 1_000_000;
-/// The bytes of CPython without a heap.
+/// The memory of CPython without a heap, in bytes.
 const BESIDE: u64 = 8 * 1_000_000;
 /// The turns of all sides by default.
 const TURNS: u64 = 3;

@@ -1,4 +1,4 @@
-//! Pages of noise and runs decompressed by our lz4, compared with the library's decoder and the
+//! Pages of noise and runs decompressed by uzram's lz4, compared with the library's decoder and the
 //! library's own blocks. No kind of page may be much slower than another.
 
 mod library;
@@ -18,7 +18,7 @@ const PAGES: usize = 64;
 const ROUNDS: usize = 15;
 /// The number of times that a round decompresses each page.
 const REPEATS: u64 = 100;
-/// The largest ratio of the slowest kind's time to the fastest kind's.
+/// The maximum ratio of the slowest kind's time to the fastest kind's.
 const SPREAD_MAX: f64 = 2.5;
 
 /// A kind of page: noise except for a run.
@@ -75,7 +75,7 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     Ok(())
 }
 
-/// Returns the median nanoseconds to decompress a page, by our codec and by the library.
+/// Returns the median nanoseconds to decompress a page, by uzram's codec and by the library.
 fn times(codec: &mut RawCodec, pages: &[Vec<u8>], repeats: u64) -> Result<[f64; 2], Error> {
     let ours = pages.iter().map(|page| Ok(codec.compress(page)?.to_vec()));
     let ours: Vec<Vec<u8>> = ours.collect::<Result<_, Error>>()?;

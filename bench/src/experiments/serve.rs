@@ -27,7 +27,7 @@ use host::{Disk, Host};
 use super::Request;
 
 const NAME: &str = "nbd";
-/// The turns of each server.
+/// The number of turns of each server.
 const ROUNDS: usize = 5;
 /// The time after which a server has noticed that its clients disconnected.
 const LEFT_AFTER: Duration = Duration::from_secs(1);
@@ -43,7 +43,7 @@ const MIXED_MIN: f64 = 0.8;
 const COPY_IN_MIN: f64 = 1.5;
 const COPY_OUT_MIN: f64 = 1.2;
 
-/// Measures clients of our server and of nbdkit.
+/// Measures clients of uzram's server and of nbdkit.
 pub fn nbd(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let pages = request.pages(Input::Heap)?.load()?;
     let heap = &*pages;
@@ -82,7 +82,7 @@ fn random(
     told(what, "requests/s", &our_rates, (&disks.1.name(), &rival_rates), least, report)
 }
 
-/// Starts our server and its rival, and copies the heap to both.
+/// Starts uzram's server and nbdkit, and copies the heap to both.
 fn filled(disks: &(Disk, Disk), heap: &[u8]) -> Result<(Host, Host), Error> {
     let bytes = heap.len() as u64;
     let (ours, rival) = (Host::start(&disks.0, bytes)?, Host::start(&disks.1, bytes)?);

@@ -30,7 +30,7 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     live::run(request, report)
 }
 
-/// Returns our caches and the rivals that are built in.
+/// Returns uzram's caches and the rivals that are built in.
 fn kinds() -> Vec<ObjectKind> {
     ObjectKind::ALL.into_iter().filter(|kind| kind.is_here()).collect()
 }

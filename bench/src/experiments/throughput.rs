@@ -15,13 +15,13 @@ const NAME: &str = "throughput";
 const ROUNDS: usize = 7;
 /// The bytes of each input that are stored by default.
 const LIMIT: u64 = 256 * MIB;
-/// The smallest ratio of our scaling to two threads to the raw codec's.
+/// The minimum ratio of the device's scaling to two threads to the raw codec's scaling.
 const SCALING_MIN: f64 = 0.95;
-/// The smallest throughput of filling a fresh device relative to the raw codec.
+/// The minimum throughput of filling a fresh device, relative to the raw codec's throughput.
 const FILL_MIN: f64 = 0.8;
 
-/// A job, the pages of its requests, and the smallest throughput relative to the raw codec's and to
-/// the kernel's.
+/// A job, the number of pages of a request, and the minimum throughput relative to the raw codec
+/// and to the kernel.
 struct Row {
     what: &'static str,
     job: Job,
@@ -139,7 +139,7 @@ fn fill(bed: &Bed, input: &str, report: &mut Report<'_>) -> Result<(), Error> {
     report.add(Figure::new(NAME, what, ratio, "").must(Bound::at_least(FILL_MIN)))
 }
 
-/// Reports our scaling to two threads relative to the raw codec's.
+/// Reports the device's scaling to two threads relative to the raw codec's scaling.
 fn scaling(bed: &Bed, input: &str, report: &mut Report<'_>) -> Result<(), Error> {
     for (job, what) in [(Job::Rewrite, "overwriting"), (Job::Read, "reading")] {
         let scale = |side| -> Result<f64, Error> {

@@ -10,7 +10,7 @@ use crate::undo::{Action, Undo};
 const VARIABLE: &str = "UZRAM_BENCH_DIR";
 const REMEDY: &str = "set UZRAM_BENCH_DIR to a directory that can be written to, with 3 GB free";
 
-/// The directory in which inputs are made and kept.
+/// The directory in which inputs are created and kept.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
@@ -25,7 +25,7 @@ impl Cache {
         }
     }
 
-    /// Returns the cache in directory `root`, which is made when it is first needed.
+    /// Returns the cache in directory `root`, which is created when it is first needed.
     pub fn at(root: PathBuf) -> Cache {
         Cache { root }
     }
@@ -35,9 +35,9 @@ impl Cache {
         &self.root
     }
 
-    /// Returns the path of the entry `name`, a file or a directory. If it does not exist, `make`
-    /// makes it at a temporary path, which is renamed when it is complete. Concurrent runs wait for
-    /// each other.
+    /// Returns the path of the entry `name`, a file or a directory. If the entry does not exist,
+    /// `make` creates it at a temporary path, which is renamed when the entry is complete.
+    /// Concurrent runs wait for each other.
     pub fn ensure(
         &self,
         name: &str,
@@ -82,8 +82,8 @@ fn clear(path: &Path) -> Result<(), Error> {
     removed.map_err(Error::file("remove", path, REMEDY))
 }
 
-// The program lies in the target directory, which cargo marks if it made it. If the program was run
-// from elsewhere, the directory is the one that cargo would choose.
+// The program lies in the target directory, which contains cargo's mark if cargo created it. If the
+// program was run from elsewhere, the directory is the one that cargo would choose.
 pub(crate) fn target_dir() -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
     let marked = program.ancestors().find(|path| path.join("CACHEDIR.TAG").is_file());

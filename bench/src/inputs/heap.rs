@@ -43,8 +43,8 @@ struct Python {
 impl Python {
     fn start() -> Result<Python, Error> {
         let mut command = PYTHON.command();
-        // -s ignores the user's packages. The fixed seed gives equal strings the same hash slots in
-        // every run.
+        // -s ignores the user's packages. With the fixed seed, equal strings have the same hash
+        // slots in every run.
         command
             .args(["-W", "ignore", "-s", "-c", SCRIPT])
             .arg(RESIDENT_BYTES.to_string())
@@ -120,7 +120,7 @@ fn touched(pagemap: &File, range: Range<u64>, page_size: usize) -> impl Iterator
     range.clone().step_by(page_size * CHUNK_PAGES).flat_map(move |chunk| {
         let pages = ((range.end - chunk) / step).min(CHUNK_PAGES as u64) as usize;
         let mut entries = vec![0; pages * PAGEMAP_ENTRY];
-        // Entries that can't be read stay zero, which means not touched.
+        // Entries that can't be read stay zero, which means that the page was never touched.
         let _ = pagemap.read_exact_at(&mut entries, chunk / step * PAGEMAP_ENTRY as u64);
         let here: Vec<u64> = entries
             .as_chunks::<PAGEMAP_ENTRY>()

@@ -48,7 +48,7 @@ pub struct PageSet {
 }
 
 impl PageSet {
-    /// Returns the readable files under `root`, or under `dirs` in it, in the order of their paths.
+    /// Returns the readable files under `root`, or under `dirs` in it, sorted by path.
     pub fn of_tree(root: &Path, dirs: &[&str]) -> Result<PageSet, Error> {
         match dirs {
             [] => PageSet::of(root, &[root.to_path_buf()]),
@@ -170,7 +170,7 @@ impl PageStream<'_> {
         let pages = left.min(room as u64);
         let skipped = SkippedFiles::default();
         let reader = PageReader { plan: &self.set.plan, skipped: &skipped };
-        // Page numbers have 32 bits, like those of a plan.
+        // Page numbers have 32 bits, like the page numbers of a plan.
         let range = self.page as u32..(self.page + pages) as u32;
         let mut runs = Vec::new();
         reader.read(range, Purpose::Store, batch, &mut runs);

@@ -27,7 +27,7 @@ pub struct KernelZram {
 }
 
 impl KernelZram {
-    /// Makes a new device of `disksize` bytes with the compression `algorithm`, or returns the
+    /// Creates a new device of `disksize` bytes with the compression `algorithm`, or returns the
     /// reason why none is available.
     pub fn acquire(algorithm: &str, disksize: u64) -> Result<Rival<KernelZram>, Error> {
         let (made, undo) = match Made::new() {

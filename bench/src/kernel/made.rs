@@ -1,4 +1,4 @@
-//! The devices that this process has made, so that each of them is removed.
+//! The devices that this process has created, so that each device is removed.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,15 +14,15 @@ const CONTROL: &str = "/sys/class/zram-control";
 const BUSY_WAITS: u32 = 1500;
 const BUSY_WAIT: Duration = Duration::from_millis(20);
 
-/// A device that this process has made.
+/// A device that this process has created.
 #[derive(Debug)]
 pub(super) struct Made {
     number: u32,
-    // Open while in use. An open device can't be removed.
+    // The device's file, open while in use. An open device can't be removed.
     pub(super) file: RwLock<Option<File>>,
 }
 
-/// The reason why no device could be made.
+/// The reason why no device could be created.
 pub(super) enum Refused {
     /// No kernel zram is available, for this reason.
     Absent(String),
@@ -31,7 +31,7 @@ pub(super) enum Refused {
 }
 
 impl Made {
-    /// Makes a device in the kernel. The undo action closes, resets and removes it.
+    /// Creates a device in the kernel. The undo action closes, resets and removes it.
     pub(super) fn new() -> Result<(Arc<Made>, Undo), Refused> {
         Undo::of(|| {
             let made = Arc::new(Made { number: hot_add()?, file: RwLock::new(None) });

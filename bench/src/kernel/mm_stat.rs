@@ -11,9 +11,9 @@ pub struct MmStat {
     pub compr_data_size: u64,
     /// The bytes of the pool's pages.
     pub mem_used_total: u64,
-    /// The most bytes that the pool may use; 0 means no limit.
+    /// The maximum number of bytes that the pool may use; 0 means no limit.
     pub mem_limit: u64,
-    /// The most bytes that the pool has used.
+    /// The maximum number of bytes that the pool has used so far.
     pub mem_used_max: u64,
     /// The same-filled pages, which use no pool memory.
     pub same_pages: u64,

@@ -21,9 +21,10 @@ pub struct PagedMemory {
     len: usize,
 }
 
-// SAFETY: the value owns the mapping, as a box owns its memory.
+// SAFETY: this value owns the mapping exclusively, so any thread may use and unmap it.
 unsafe impl Send for PagedMemory {}
-// SAFETY: shared references only read the memory.
+// SAFETY: through shared references, the memory is only read or paged out, which keeps its
+// contents.
 unsafe impl Sync for PagedMemory {}
 
 impl PagedMemory {
@@ -82,21 +83,22 @@ impl PagedMemory {
 impl Deref for PagedMemory {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: the mapping has `len` bytes from `start`, and lives as long as this value.
+        // SAFETY: the mapping has `len` bytes from `start`, and exists as long as this value.
         unsafe { from_raw_parts(self.mapping.as_ptr().add(self.start), self.len) }
     }
 }
 
 impl DerefMut for PagedMemory {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and this borrow is exclusive.
+        // SAFETY: the mapping has `len` bytes from `start` and outlives the exclusive borrow of
+        // this value.
         unsafe { from_raw_parts_mut(self.mapping.as_ptr().add(self.start), self.len) }
     }
 }
 
 impl Drop for PagedMemory {
     fn drop(&mut self) {
-        // SAFETY: this value owns the mapping, and nothing borrows it any more.
+        // SAFETY: this value owns the mapping, and during drop no borrow of it exists.
         let unmapped = unsafe { munmap(self.mapping.as_ptr().cast(), self.mapped) };
         debug_assert!(unmapped.is_ok());
     }

@@ -2,7 +2,7 @@
 //! out and touched again.
 //!
 //! Order of undoing: the swap must end before the device is removed, so it is enabled after the
-//! device is made.
+//! device is created.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -69,7 +69,7 @@ impl KernelSwap {
     }
 }
 
-/// Configures the kernel to make folios of `bytes` bytes, and of no other size, for memory that
+/// Configures the kernel to use folios of `bytes` bytes, and of no other size, for memory that
 /// requests huge pages.
 fn folios_of(bytes: usize) -> Result<Rival<Option<Undo>>, Error> {
     if bytes == page::page_size() {

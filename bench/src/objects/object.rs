@@ -1,8 +1,8 @@
 //! An object: its address, the number of bytes written, and its owner.
 //!
 //! # Safety
-//! The function that makes an object promises that its bytes are exclusive. They are read only if
-//! the owner's number matches, which [`Owner`] checks.
+//! The function that creates an object promises that no other code uses the object's bytes. The
+//! bytes are read only if the owner's number matches, which [`Owner`] checks.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -14,7 +14,7 @@ pub struct Object {
     start: NonNull<u8>,
     /// The number of bytes that were written, at least one.
     len: u32,
-    /// The number of the allocator that made the object.
+    /// The number of the allocator that allocated the object.
     owner: Owner,
 }
 
@@ -25,7 +25,8 @@ impl Object {
     /// Writes `stamp` to `len` bytes.
     ///
     /// # Safety
-    /// `start` has `len` bytes, at least one, and `owner` gave them to this object alone.
+    /// `start` points to at least `len` bytes, `len` is not 0, and `owner` allocated the bytes for
+    /// this object only.
     #[inline]
     pub(super) unsafe fn new(start: NonNull<u8>, len: u32, stamp: u8, owner: Owner) -> Self {
         // SAFETY: the caller promises that the bytes exist and that nothing else uses them.
@@ -42,10 +43,11 @@ impl Object {
     /// Returns the sum of the first and the last byte that were written.
     ///
     /// # Safety
-    /// The allocator that made the object still exists.
+    /// The allocator that allocated the object still exists.
     #[inline]
     pub(super) unsafe fn sum(&self) -> u64 {
-        // SAFETY: `new` wrote the bytes; the caller promises that the memory still exists.
+        // SAFETY: `new` wrote the bytes; the caller guarantees that the allocator, and so the
+        // memory, still exists.
         unsafe {
             let last = self.start.add(self.len as usize - 1).read();
             u64::from(self.start.read()) + u64::from(last)
@@ -53,7 +55,7 @@ impl Object {
     }
 }
 
-/// A number that distinguishes the objects of one allocator from those of others.
+/// A number that distinguishes the objects of one allocator from the objects of other allocators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Owner(u32);
 

@@ -17,7 +17,7 @@ pub struct DeviceStore {
 }
 
 impl DeviceStore {
-    /// Makes an empty device.
+    /// Creates an empty device.
     pub fn new(slots: u32, compaction: Compaction) -> Result<DeviceStore, Error> {
         let config = Config::new(u64::from(slots) * PAGE_SIZE as u64)?;
         let device = Arc::new(Device::new(Config { compaction, ..config })?);
@@ -54,7 +54,7 @@ impl Store for DeviceStore {
         Ok(PAGE_SIZE)
     }
 
-    /// Does nothing, because the device returns memory itself.
+    /// Does nothing, because the device returns free memory to the system on its own.
     fn purge(&mut self) -> Result<(), Error> {
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The C library's malloc.
 //!
 //! # Safety
-//! `malloc` and `free` obey the contract of the C standard, which is that of the trait.
+//! `malloc` and `free` obey the contract of the C standard, which is the contract of the trait.
 #![allow(unsafe_code)]
 
 use super::Allocator;
@@ -28,8 +28,8 @@ unsafe impl Allocator for Glibc {
     }
 
     fn purge() -> Result<(), Error> {
-        // SAFETY: the call touches free memory only. It is not an error if no memory could be
-        // released.
+        // SAFETY: the call touches free memory only. A result of 0 means that no memory could be
+        // released, which is no error.
         unsafe { libc::malloc_trim(0) };
         Ok(())
     }

@@ -43,7 +43,7 @@ pub struct HeapStore<A: Allocator> {
 }
 
 impl<A: Allocator> HeapStore<A> {
-    /// Makes an empty table.
+    /// Creates an empty table.
     pub fn new(slots: u32) -> HeapStore<A> {
         let slots = slots as usize;
         HeapStore {
@@ -89,7 +89,7 @@ impl<A: Allocator> Store for HeapStore<A> {
     }
 
     fn drop_slot(&mut self, slot: u32) -> Result<(), Error> {
-        // SAFETY: the new block is null.
+        // SAFETY: `put` permits a null block.
         unsafe { self.put(slot, ptr::null_mut(), 0) };
         Ok(())
     }
@@ -117,7 +117,7 @@ impl<A: Allocator> Store for HeapStore<A> {
 impl<A: Allocator> Drop for HeapStore<A> {
     fn drop(&mut self) {
         for slot in 0..self.blocks.len() as u32 {
-            // SAFETY: the new block is null.
+            // SAFETY: `put` permits a null block.
             unsafe { self.put(slot, ptr::null_mut(), 0) };
         }
     }

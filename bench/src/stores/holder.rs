@@ -1,5 +1,5 @@
-//! A store in a process of its own, so that allocators do not mix and the memory that one leaves
-//! behind is not counted for the next.
+//! A store in a process of its own, so that the figures of a store contain no memory that another
+//! allocator has kept.
 
 use std::env;
 use std::io::{self, BufWriter, Write};
@@ -41,7 +41,8 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// Returns the memory that figures use: the counted memory, or else that of the process.
+    /// Returns the memory that figures use: the counted memory, or the memory of the process if the
+    /// store counts none.
     pub fn judged(&self) -> u64 {
         self.counted.unwrap_or(self.held)
     }
@@ -81,7 +82,7 @@ fn send(blobs: &Blobs, script: &[Work], pipe: impl Write) -> io::Result<()> {
     out.flush()
 }
 
-/// Returns the error of a store's process that failed or gave a wrong answer.
+/// Returns the error of a store's process that failed or returned a wrong answer.
 pub(super) fn refused(kind: StoreKind, reason: String) -> Error {
     Error::ToolFailed {
         tool: "the process of a store",

@@ -1,7 +1,7 @@
 //! jemalloc, with prefixed names, so that it does not replace another allocator.
 //!
 //! # Safety
-//! `malloc` and `free` obey the contract of the C standard, which is that of the trait.
+//! `malloc` and `free` obey the contract of the C standard, which is the contract of the trait.
 #![allow(unsafe_code)]
 
 use std::ptr;

@@ -1,7 +1,8 @@
 //! mimalloc.
 //!
 //! # Safety
-//! `mi_malloc` and `mi_free` obey the contract of the C standard, which is that of the trait.
+//! `mi_malloc` and `mi_free` obey the contract of the C standard, which is the contract of the
+//! trait.
 #![allow(unsafe_code)]
 
 use super::Allocator;

@@ -16,7 +16,7 @@ pub struct PoolStore {
 }
 
 impl PoolStore {
-    /// Makes an empty pool, and a table for it.
+    /// Creates an empty pool, and a table for it.
     pub fn new(slots: u32, compaction: Compaction) -> Result<PoolStore, Error> {
         let pool = Pool::new(zsmalloc::Config::default())?;
         if compaction == Compaction::Auto {
@@ -25,7 +25,7 @@ impl PoolStore {
         Ok(PoolStore::of(Arc::new(pool), slots))
     }
 
-    /// Makes an empty table for the same pool.
+    /// Creates an empty table for the same pool.
     pub fn beside(&self, slots: u32) -> PoolStore {
         PoolStore::of(self.pool.clone(), slots)
     }
@@ -63,7 +63,7 @@ impl Store for PoolStore {
         Ok(bytes.len())
     }
 
-    /// Does nothing, because the pool returns memory itself.
+    /// Does nothing, because the pool returns free memory to the system on its own.
     fn purge(&mut self) -> Result<(), Error> {
         Ok(())
     }

@@ -15,7 +15,7 @@ use crate::contents::Blobs;
 pub fn serve(kind: StoreKind) -> Result<(), Error> {
     let failed = |error: io::Error| refused(kind, error.to_string());
     let (blobs, script) = receive(&mut io::stdin().lock()).map_err(failed)?;
-    // Releases memory left from receiving, so that it is not attributed to the store.
+    // Releases the memory of the received data, so that it is not attributed to the store.
     Glibc::purge()?;
     let mut before = None;
     let mut kept = Kept::new(&blobs, |slots| {

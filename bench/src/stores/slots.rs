@@ -13,7 +13,7 @@ use crate::Error;
 pub struct SlotStore(Arc<EntryPool>);
 
 impl SlotStore {
-    /// Makes an empty pool.
+    /// Creates an empty pool.
     pub fn new(slots: u32, compaction: Compaction) -> Result<SlotStore, Error> {
         let core = Arc::new(EntryPool::new(
             zsmalloc::Config::default(),
@@ -51,7 +51,7 @@ impl Store for SlotStore {
         }
     }
 
-    /// Does nothing, because the pool returns memory itself.
+    /// Does nothing, because the pool returns free memory to the system on its own.
     fn purge(&mut self) -> Result<(), Error> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The length of the memory that a call names.
+//! The length of the memory that a call accesses.
 
 /// An argument that holds a number of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,37 +30,37 @@ impl Count {
 /// The number of bytes at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// This number.
+    /// A constant number of bytes.
     Bytes(usize),
-    /// `more` bytes, and `bytes` bytes for each of the items whose number is in an argument.
+    /// `more` bytes, plus `bytes` bytes for each item; an argument holds the number of items.
     Items {
         /// The number of items.
         count: Count,
-        /// The size of an item.
+        /// The size of an item in bytes.
         bytes: usize,
-        /// Additional bytes.
+        /// The number of additional bytes.
         more: usize,
     },
-    /// Whole words that hold the number of bits in an argument, less `less`.
+    /// Whole words for a bit mask; an argument holds the number of bits plus `less`.
     Bits {
         /// The number of bits.
         count: Count,
-        /// The number of bits that are counted but do not exist.
+        /// The number of bits that the argument counts but that do not exist.
         less: usize,
     },
     /// One byte for each page of a range whose length is in an argument.
     Pages(Count),
     /// The value of the 4 bytes to which another argument points.
     Told(u8),
-    /// The value of 4 bytes in the memory itself.
+    /// The length that 4 bytes in the memory itself hold.
     Own {
         /// The offset of these 4 bytes.
         at: usize,
-        /// The bytes that they do not count.
+        /// The number of bytes that this length does not include.
         more: usize,
-        /// The minimum length, which is also used if the value is 0.
+        /// The minimum length in bytes, which is also used if the value is 0.
         least: usize,
-        /// The maximum length that the kernel accepts.
+        /// The maximum length in bytes that the kernel accepts.
         most: usize,
     },
 }

@@ -1,5 +1,5 @@
-//! The last argument of `ioctl`, by the request. The number of a newer request contains a
-//! structure's size and a direction; older requests are in a list.
+//! The last argument of `ioctl`, which depends on the request. The number of a newer request
+//! encodes a structure's size and a direction; older requests are in a list.
 
 use crate::count::Length;
 use crate::row::Access::{self, Both, Read, Write};
@@ -12,7 +12,7 @@ use crate::row::Form::Words;
 type Run = (u32, u32, Access, usize);
 
 const OLD: &[Run] = &[
-    // Files: blocks of them, and of their devices.
+    // Files: their blocks, and the blocks of their devices.
     (0x0001, 0x0001, Both, 4),
     (0x0002, 0x0002, Write, 4),
     (0x0301, 0x0301, Write, 16),
@@ -80,7 +80,7 @@ const OLD: &[Run] = &[
     (0x545c, 0x545c, Read, 0),
     (0x545d, 0x545d, Write, 80),
     (0x5460, 0x5460, Write, 8),
-    // Sockets: owners, times, routes, and the interfaces' requests.
+    // Sockets: owners, times, routes, and requests for interfaces.
     (0x8901, 0x8902, Read, 4),
     (0x8903, 0x8905, Write, 4),
     (0x8906, 0x8907, Write, 16),
@@ -95,7 +95,7 @@ const OLD: &[Run] = &[
     (0x8984, 0x89ff, Both, 40),
 ];
 
-/// Bits of a request: the size of its structure, and the direction.
+/// The bits of a request that encode the size of its structure, and the direction.
 const SIZE_AT: u32 = 16;
 const SIZE_MASK: usize = 0x3fff;
 const KERNEL_READS: usize = 1 << 30;
@@ -103,7 +103,7 @@ const KERNEL_WRITES: usize = 1 << 31;
 
 /// Returns the kind of the last argument of `ioctl`.
 pub(crate) fn argument(request: usize) -> Argument {
-    // The kernel reads an `unsigned int`.
+    // The kernel reads the request as an `unsigned int`.
     let number = request as u32;
     let run = OLD.iter().find(|(first, last, ..)| (*first..=*last).contains(&number));
     if let Some((_, _, access, bytes)) = run {
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(argument(0x5401), structure(Write, 36));
         assert_eq!(argument(0x541b), structure(Write, 4));
         assert_eq!(argument(0x5451), Plain);
-        // The kernel writes the number of a pseudoterminal, and reads its lock.
+        // The kernel writes the number of a pseudoterminal, and reads the value of its lock.
         assert_eq!(argument(0x8004_5430), structure(Write, 4));
         assert_eq!(argument(0x4004_5431), structure(Read, 4));
         assert_eq!(argument(0xc020_660b), structure(Both, 32));

@@ -5,8 +5,8 @@
 //!                                  '- Memory: reads what was reported before, and follows it
 //! ```
 //!
-//! A signal handler can use it, because it never allocates, blocks, panics or makes a system call.
-//! `docs/design/calls.md` lists the invariants (ca-W1 ...).
+//! A signal handler can use this crate, because the crate never allocates, blocks, panics or makes
+//! a system call. `docs/design/calls.md` lists the invariants (ca-W1 ...).
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
 //! Access to the memory of the program.
 
-/// Memory that a walk reads. It only reads ranges that it has reported before.
+/// Memory that a walk reads. The walk reads only ranges that it has already reported.
 pub trait Memory {
-    /// Copies the bytes from `address` on to `into`. Returns false if they can't be read. The
-    /// contents of `into` are then unspecified.
+    /// Copies the bytes at `address` to `into`. Returns false if the bytes can't be read. In that
+    /// case the contents of `into` are unspecified.
     fn read(&self, address: usize, into: &mut [u8]) -> bool;
 
     /// Returns the word at `address`, which need not be aligned.

@@ -11,7 +11,7 @@ pub(crate) struct NamedRow {
 }
 
 impl NamedRow {
-    /// Makes a row from the value and the name of a constant. The name begins with `SYS_`.
+    /// Creates a row from the value and the name of a constant. The name begins with `SYS_`.
     pub(crate) const fn new(number: c_long, name: &'static str, given: &[Argument]) -> Self {
         let mut arguments = [Argument::Plain; 6];
         let mut nth = 0;
@@ -25,7 +25,7 @@ impl NamedRow {
         NamedRow { row, name }
     }
 
-    /// Sets whether the memory may be touched after the call's return.
+    /// Sets whether the kernel may touch the memory after the call's return.
     pub(crate) const fn lasts(mut self, lasting: Lasting) -> Self {
         self.row.lasting = lasting;
         self

@@ -1,6 +1,6 @@
 //! Arguments whose kind depends on another argument: an operation, a command or an option.
 //!
-//! Numbers for which the C library has no name are those of the kernel's public headers.
+//! If the C library has no name for a number, the number is from the kernel's public headers.
 
 use crate::count::Count::{Int, Long};
 use crate::count::Length;
@@ -20,17 +20,18 @@ pub(crate) use keys::{KEYCTL_1, KEYCTL_2, KEYCTL_3, KEYCTL_4};
 pub(crate) use old::{ARCH_PRCTL, MODIFY_LDT, SYSFS_1, SYSFS_2};
 pub(crate) use trace::{PTRACE_ADDRESS, PTRACE_DATA};
 
-/// Returns the choice by the value of an `int` argument.
+/// Returns a choice that depends on the value of an `int` argument.
 const fn by_int(argument: u8, cases: &'static [(usize, Argument)], other: Argument) -> Choice {
     Choice { argument, mask: INT, cases, other }
 }
 
-/// Returns the kind of an argument that depends on another one.
+/// Returns the kind of an argument that depends on another argument.
 const fn of(choice: &'static Choice) -> Argument {
     By(choice)
 }
 
-/// The last argument of `fcntl`, by its command. Commands from 1024 on exist only in Linux.
+/// The last argument of `fcntl`, which depends on the command. Commands from 1024 on exist only in
+/// Linux.
 pub(crate) const FCNTL: Argument = of(&by_int(
     1,
     &[
@@ -74,7 +75,7 @@ pub(crate) const FUTEX_SECOND: Argument = of(&Choice {
     other: Plain,
 });
 
-/// The second argument of `prctl`, by the first.
+/// The second argument of `prctl`, which depends on the first argument.
 pub(crate) const PRCTL_1: Argument = of(&by_int(
     0,
     &[
@@ -105,7 +106,7 @@ pub(crate) const PRCTL_4: Argument =
     of(&by_int(0, &[(0x5356_4d41, Text), (62, of(&PRCTL_CORE)), (59, input(1))], Plain));
 const PRCTL_CORE: Choice = by_int(1, &[(0, output(8))], Plain);
 
-/// The last argument of `seccomp`, by its operation.
+/// The last argument of `seccomp`, which depends on the operation.
 pub(crate) const SECCOMP: Argument =
     of(&by_int(0, &[(1, Argument::Form(Form::Filter)), (2, input(4)), (3, output(6))], Plain));
 
@@ -119,18 +120,19 @@ pub(crate) const SYSLOG: Argument = of(&by_int(
 /// The event of `epoll_ctl`, which EPOLL_CTL_DEL ignores.
 pub(crate) const EPOLL_EVENT: Argument = of(&by_int(1, &[(2, Plain)], input(sizes::EPOLL_EVENT)));
 
-/// The value of `fsconfig`, by its command.
+/// The value of `fsconfig`, which depends on the command.
 pub(crate) const FSCONFIG_VALUE: Argument =
     of(&by_int(1, &[(1, Text), (2, inputs(Int(4), 1)), (3, Text), (4, Text)], Plain));
 
-/// The rule of `landlock_add_rule`: for a path, or for a port.
+/// The rule of `landlock_add_rule`: the rule is for a path or for a port.
 pub(crate) const LANDLOCK_RULE: Argument =
     of(&by_int(1, &[(1, input(12)), (2, input(16))], Unknown));
 
 /// The last argument of `reboot`, which is a string for one command.
 pub(crate) const REBOOT: Argument = of(&by_int(2, &[(0xa1b2_c3d4, Text)], Plain));
 
-/// The last argument of `quotactl`, by its command. The command's low byte is the quota's type.
+/// The last argument of `quotactl`, which depends on the command. The command's low byte is the
+/// quota's type.
 pub(crate) const QUOTACTL: Argument = of(&quota(0));
 pub(crate) const QUOTACTL_FD: Argument = of(&quota(1));
 const QUOTA: &[(usize, Argument)] = &[
@@ -161,7 +163,8 @@ pub(crate) const URING_WAIT: Argument = of(&Choice {
     cases: &[(0, input(sizes::SIGSET)), (8, Argument::Form(Form::Getevents))],
     other: Plain,
 });
-/// The argument of `io_uring_register`: buffers, which stay in use, descriptors, or others.
+/// The argument of `io_uring_register`: buffers, which the kernel uses after the call, descriptors,
+/// or other data.
 pub(crate) const URING_REGISTER: Argument = of(&by_int(
     1,
     &[

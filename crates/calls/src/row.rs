@@ -5,14 +5,14 @@ use crate::count::{Count, Length};
 /// The kernel's access to a range of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// The kernel reads it.
+    /// The kernel reads the range.
     Read,
-    /// The kernel writes it.
+    /// The kernel writes the range.
     Write,
-    /// The kernel reads it, writes it, or both.
+    /// The kernel reads the range, writes it, or both.
     Both,
-    /// The access is not known. The range is one byte, and an unknown number of bytes after it may
-    /// be touched too.
+    /// The access is not known. The range is one byte, and the kernel may also touch an unknown
+    /// number of bytes after it.
     Unknown,
 }
 
@@ -21,7 +21,7 @@ pub enum Access {
 pub enum Argument {
     /// A number, or an address whose memory the call does not touch.
     Plain,
-    /// A number or an address: which is not known.
+    /// A number or an address; which of the two is not known.
     Unknown,
     /// The address of a buffer of this length.
     Buffer(Access, Length),
@@ -33,12 +33,12 @@ pub enum Argument {
     By(&'static Choice),
 }
 
-/// The kind of an argument that depends on another one.
+/// The kind of an argument that depends on another argument.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The index of the argument that decides.
+    /// The index of the argument on which the kind depends.
     pub argument: u8,
-    /// The bits of it that are compared.
+    /// The bits of that argument that are compared.
     pub mask: usize,
     /// Values of that argument, with the resulting kinds.
     pub cases: &'static [(usize, Argument)],
@@ -49,11 +49,11 @@ pub struct Choice {
 /// The structures that contain further addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// This number of `iovec`s, and the buffers that they name.
+    /// An array of `iovec`s, whose number is given, and the buffers to which they point.
     Iovecs(Access, Count),
     /// A `msghdr`: the name, the `iovec`s with their buffers, and the control data.
     Message(Access),
-    /// This number of `mmsghdr`s.
+    /// An array of `mmsghdr`s, whose number is given.
     Messages(Access, Count),
     /// Addresses of strings, up to a null pointer, such as `argv`.
     Texts,
@@ -63,41 +63,42 @@ pub enum Form {
     Getevents,
     /// A `stack_t`, and the stack.
     Stack,
-    /// A `sigevent`, and the 32 bytes that it names for SIGEV_THREAD.
+    /// A `sigevent`, and, for SIGEV_THREAD, the 32 bytes to which it points.
     Sigevent,
-    /// A `clone_args` of this size.
+    /// A `clone_args`, whose size is given.
     CloneArgs(Count),
-    /// Addresses of this number of `iocb`s, and the memory that those name.
+    /// An array of addresses of `iocb`s, whose number is given, and the memory to which the `iocb`s
+    /// point.
     Iocbs(Count),
-    /// `futex_waitv`s of this total length, and the words that they name.
+    /// An array of `futex_waitv`s with this total length, and the words to which they point.
     Waiters(Length),
-    /// An `xattr_args`, and the value.
+    /// An `xattr_args`, and the value to which it points.
     XattrArgs(Access),
     /// A `sock_fprog`, and its instructions.
     Filter,
     /// One `iovec`, which the kernel updates, for `ptrace`.
     Regset(Access),
-    /// A structure of this length, each of whose words may be an address.
+    /// A structure with this length, each of whose words may be an address.
     Words(Access, Length),
-    /// The last argument of `ioctl`, by the request, which is the argument before it.
+    /// The last argument of `ioctl`, which depends on the request, the argument before it.
     Ioctl,
 }
 
 /// Whether the kernel may touch the memory of a call after the call's return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lasting {
-    /// It does not.
+    /// The kernel does not touch the memory after the return.
     No,
-    /// It may, until an event that the table does not describe.
+    /// The kernel may touch the memory until an event that the table does not describe.
     Yes,
-    /// It may if the argument has one of these bits set.
+    /// The kernel may touch the memory if the argument has one of these bits set.
     Bits {
         /// The index of the argument.
         argument: u8,
         /// The bits.
         bits: usize,
     },
-    /// It may if the argument, an `int`, has one of these values.
+    /// The kernel may touch the memory if the argument, an `int`, has one of these values.
     Values {
         /// The index of the argument.
         argument: u8,
@@ -106,39 +107,39 @@ pub enum Lasting {
     },
 }
 
-/// The other effects of a call that a pager must know.
+/// The other effects of a call that matter to a pager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
     /// No other effect.
     Nothing,
     /// The call changes mappings, their protection, or which of their pages are resident.
     AddressSpace,
-    /// The call makes a process or a thread, or executes a program.
+    /// The call creates a process or a thread, or executes a program.
     Process,
     /// The call concerns the masks, actions or stacks of signals.
     Signals,
-    /// The call installs a filter of system calls, which may refuse those of the pager.
+    /// The call installs a filter of system calls, which may refuse system calls of the pager.
     Filter,
-    /// The call disables a facility that a pager needs, or makes the kernel touch memory that no
-    /// call names. It must not be issued.
+    /// The call disables a facility that a pager needs, or makes the kernel touch memory to which
+    /// no call refers. It must not be issued.
     Withheld,
     /// The effect depends on the argument, an `int`.
     By {
         /// The index of the argument.
         argument: u8,
-        /// Values of the argument, with the resulting effects. Any other value has none.
+        /// Values of the argument, with the resulting effects. Any other value has no effect.
         cases: &'static [(usize, Special)],
     },
 }
 
-/// The memory and the effects of a system call.
+/// A row of the table: the memory that a system call accesses, and its other effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The number of the call on this architecture.
     pub number: usize,
     /// The kinds of the arguments.
     pub arguments: [Argument; 6],
-    /// Whether the memory may be touched after the call's return.
+    /// Whether the kernel may touch the memory after the call's return.
     pub lasting: Lasting,
     /// The other effects of the call.
     pub special: Special,
@@ -165,20 +166,20 @@ impl Row {
     }
 }
 
-/// The bits of a register that the kernel reads for an `int`.
+/// The bits of a register that the kernel reads if the argument is an `int`.
 pub(crate) const INT: usize = 0xffff_ffff;
 
-/// Returns the kind of an address of `bytes` bytes that are read.
+/// Returns the kind of an address of `bytes` bytes that the kernel reads.
 pub(crate) const fn input(bytes: usize) -> Argument {
     Argument::Buffer(Access::Read, Length::Bytes(bytes))
 }
 
-/// Returns the kind of an address of `bytes` bytes that are written.
+/// Returns the kind of an address of `bytes` bytes that the kernel writes.
 pub(crate) const fn output(bytes: usize) -> Argument {
     Argument::Buffer(Access::Write, Length::Bytes(bytes))
 }
 
-/// Returns the kind of an address of `bytes` bytes that are read and written.
+/// Returns the kind of an address of `bytes` bytes that the kernel reads and writes.
 pub(crate) const fn both(bytes: usize) -> Argument {
     Argument::Buffer(Access::Both, Length::Bytes(bytes))
 }
@@ -188,17 +189,17 @@ pub(crate) const fn items(access: Access, count: Count, bytes: usize) -> Argumen
     Argument::Buffer(access, Length::Items { count, bytes, more: 0 })
 }
 
-/// Returns the kind of an address of items that are read.
+/// Returns the kind of an address of items that the kernel reads.
 pub(crate) const fn inputs(count: Count, bytes: usize) -> Argument {
     items(Access::Read, count, bytes)
 }
 
-/// Returns the kind of an address of items that are written.
+/// Returns the kind of an address of items that the kernel writes.
 pub(crate) const fn outputs(count: Count, bytes: usize) -> Argument {
     items(Access::Write, count, bytes)
 }
 
-/// Returns the kind of an address of items that are read and written.
+/// Returns the kind of an address of items that the kernel reads and writes.
 pub(crate) const fn boths(count: Count, bytes: usize) -> Argument {
     items(Access::Both, count, bytes)
 }
@@ -208,7 +209,8 @@ pub(crate) const fn mask(access: Access, count: Count, less: usize) -> Argument 
     Argument::Buffer(access, Length::Bits { count, less })
 }
 
-/// Returns the kind of an address whose length is stored in memory that another argument names.
+/// Returns the kind of an address whose length is stored in memory to which another argument
+/// points.
 pub(crate) const fn told(access: Access, argument: u8) -> Argument {
     Argument::Buffer(access, Length::Told(argument))
 }

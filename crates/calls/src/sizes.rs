@@ -1,11 +1,11 @@
-//! The sizes of the structures of system calls in the kernel. If the C library's type has another
-//! size, the number is given.
+//! The sizes of the structures that system calls access, as the kernel defines them. If the C
+//! library's type has another size, the constant is a number.
 
 use libc::*;
 
 pub(crate) const WORD: usize = size_of::<usize>();
 pub(crate) const INT: usize = size_of::<c_int>();
-/// The size of a `timespec` or a `timeval`, and of two of them.
+/// The size of one `timespec` or `timeval`, and of two.
 pub(crate) const TIME: usize = size_of::<timespec>();
 pub(crate) const TIMES: usize = 2 * TIME;
 pub(crate) const TIMEX: usize = size_of::<timex>();
@@ -20,9 +20,9 @@ pub(crate) const FLOCK: usize = size_of::<flock>();
 pub(crate) const SIGINFO: usize = size_of::<siginfo_t>();
 pub(crate) const STACK: usize = size_of::<stack_t>();
 pub(crate) const SIGEVENT: usize = size_of::<sigevent>();
-/// The kernel's signal sets have 64 bits, those of the C library 1024.
+/// The kernel's signal sets have 64 bits; the C library's have 1024.
 pub(crate) const SIGSET: usize = 8;
-/// Handler, flags, restorer, mask.
+/// The size of a `sigaction`: handler, flags, restorer, mask.
 pub(crate) const SIGACTION: usize = 32;
 pub(crate) const POLLFD: usize = size_of::<pollfd>();
 pub(crate) const EPOLL_EVENT: usize = size_of::<epoll_event>();
@@ -30,13 +30,13 @@ pub(crate) const IOVEC: usize = size_of::<iovec>();
 pub(crate) const MSGHDR: usize = size_of::<msghdr>();
 /// The distance between two `mmsghdr`s. The received length follows the `msghdr`.
 pub(crate) const MMSGHDR: usize = size_of::<mmsghdr>();
-/// The maximum length of a socket address.
+/// The maximum length of a socket address in bytes.
 pub(crate) const SOCKADDR: usize = size_of::<sockaddr_storage>();
 pub(crate) const MQ_ATTR: usize = size_of::<mq_attr>();
 pub(crate) const IOCB: usize = 64;
 pub(crate) const IO_EVENT: usize = 32;
 pub(crate) const SEMBUF: usize = 6;
-/// `semid64_ds`, `shmid64_ds`, `msqid64_ds`.
+/// The sizes of `semid64_ds`, `shmid64_ds` and `msqid64_ds`.
 pub(crate) const SEMID: usize = if cfg!(target_arch = "x86_64") { 104 } else { 88 };
 pub(crate) const SHMID: usize = 112;
 pub(crate) const MSGID: usize = 120;
@@ -47,7 +47,8 @@ pub(crate) const MSGINFO: usize = 32;
 pub(crate) const FUTEX_WAITV: usize = 24;
 pub(crate) const ROBUST_LIST_HEAD: usize = 24;
 pub(crate) const IO_URING_PARAMS: usize = 120;
-/// The bytes that `mount` copies from its last argument, regardless of its length.
+/// The number of bytes that `mount` copies from its last argument, regardless of the argument's
+/// length.
 pub(crate) const MOUNT_DATA: usize = 4096;
 /// The offsets of a `msghdr`'s fields.
 pub(crate) mod msghdr_at {

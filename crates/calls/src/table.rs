@@ -3,8 +3,8 @@
 use crate::named_row::NamedRow;
 use crate::row::Row;
 
-/// Makes a row from a constant with the number, and the kinds of the arguments. Arguments that are
-/// left out are plain.
+/// Creates a row from the constant of the call's number, and the kinds of the arguments. Arguments
+/// that are left out are plain.
 macro_rules! row {
     ($number:ident $(, $argument:expr)* $(,)?) => {
         crate::named_row::NamedRow::new(
@@ -47,7 +47,7 @@ const GROUPS: [&[NamedRow]; 11] = [
     time::ROWS,
 ];
 
-/// An upper bound of all numbers.
+/// A number above all numbers of system calls.
 const NUMBERS: usize = 512;
 
 /// The number of rows.
@@ -60,7 +60,8 @@ const COUNT: usize = {
     count
 };
 
-/// All rows with their names. A host does not contain this table, because it never asks for a name.
+/// All rows with their names. A host does not contain this table, because a host never looks up a
+/// name.
 static ALL: [NamedRow; COUNT] = {
     let (mut all, mut count, mut group) = ([GROUPS[0][0]; COUNT], 0, 0);
     while group < GROUPS.len() {
@@ -74,7 +75,7 @@ static ALL: [NamedRow; COUNT] = {
     all
 };
 
-/// The rows without their names. Those that contain addresses come last.
+/// The rows without their names. The rows that contain addresses are last.
 static ROWS: [Row; COUNT] = {
     let (mut rows, mut nth) = ([ALL[0].row; COUNT], 0);
     let (mut first, mut last) = (0, COUNT);
@@ -91,8 +92,8 @@ static ROWS: [Row; COUNT] = {
     rows
 };
 
-/// The index of the row of each number plus 1, or 0. If a number has two rows or is too large,
-/// compilation fails.
+/// For each number, the index of its row plus 1, or 0 if no row has this number. If a number has
+/// two rows or is too large, compilation fails.
 static PLACES: [u16; NUMBERS] = {
     let (mut places, mut nth) = ([0; NUMBERS], 0);
     while nth < COUNT {

@@ -9,35 +9,37 @@ use core::ops::Range;
 mod forms;
 mod requests;
 
-/// An upper bound of the addresses of a program's memory.
+/// The first address above the addresses that a program can use.
 pub const ADDRESS_END: usize = 1 << 56;
 
 /// The maximum number of ranges that a walk reports: 1024 messages of 1024 buffers, and their
 /// headers.
 pub const RANGES_MAX: usize = 1 << 21;
 
-/// The maximum number of bytes that the kernel transfers in a call. Larger buffers are cut to it.
+/// The maximum number of bytes that the kernel transfers in a call. Longer buffers are reported up
+/// to this length.
 const TRANSFER_MAX: usize = 0x7fff_f000;
 
-/// The minimum page size. Strings are reported in parts that end at multiples of it.
+/// The minimum page size in bytes. Strings are reported in parts that end at multiples of this
+/// size.
 const PAGE: usize = 4096;
 
-/// The maximum length of a path, with its NUL.
+/// The maximum length of a path in bytes, with its NUL.
 const PATH_MAX: usize = 4096;
 
-/// The lowest address that can be mapped by default (`vm.mmap_min_addr`). Smaller values are taken
-/// for numbers.
+/// The lowest address that can be mapped by default (`vm.mmap_min_addr`). Smaller values are
+/// treated as numbers, not as addresses.
 const ADDRESS_LEAST: usize = 1 << 16;
 
 /// Reports each range of memory that a system call touches if it is issued now.
 ///
-/// `found` is called with a range before anything in it is read by `memory`, because it may have to
-/// fill the range first. Ranges may overlap, and may be reported repeatedly. No range is empty or
-/// ends above [`ADDRESS_END`], and there are at most [`RANGES_MAX`].
+/// `found` is called with a range before `memory` reads any byte of this range, because `found` may
+/// have to fill the range first. Ranges may overlap, and may be reported repeatedly. No range is
+/// empty or ends above [`ADDRESS_END`], and at most [`RANGES_MAX`] ranges are reported.
 ///
 /// Arguments that the kernel refuses, such as a count above its limit or an invalid address, are
-/// cut or ignored. Other threads may change the memory while it is read. The ranges result from the
-/// contents that were read.
+/// cut or ignored. Other threads may change the memory while it is read. The reported ranges
+/// correspond to the contents that were read.
 pub fn ranges(
     number: usize,
     arguments: [usize; 6],
@@ -124,8 +126,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns the kind of an argument that depends on another one. Choices are nested at most
-    /// twice, as a test of the table checks.
+    /// Returns the kind of an argument whose kind depends on another argument. Choices are nested
+    /// at most twice, as a test of the table checks.
     fn chosen(&self, choice: &'static Choice) -> Option<Argument> {
         let value = self.arguments.get(usize::from(choice.argument))? & choice.mask;
         let case = choice.cases.iter().find(|(of, _)| *of == value);
@@ -150,7 +152,7 @@ impl Walk<'_> {
                 if !self.tell(place, 4, Access::Both) {
                     return 0;
                 }
-                // The value is an `int`: the kernel refuses a negative one.
+                // The value is an `int`; the kernel refuses a negative value.
                 let bytes = self.int(place, 0).unwrap_or(0);
                 if bytes > i32::MAX as usize { 0 } else { bytes.min(TRANSFER_MAX) }
             }
@@ -177,7 +179,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns whether there is a NUL in `bytes` bytes, or they can't be read.
+    /// Returns true if the `bytes` bytes at `address` contain a NUL or can't be read.
     fn ends(&self, address: usize, bytes: usize) -> bool {
         let mut piece = [0; 64];
         let mut done = 0;

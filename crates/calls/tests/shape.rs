@@ -49,7 +49,8 @@ fn crates() -> Vec<PathBuf> {
     packages.flatten().map(|entry| entry.path()).filter(is_libc).collect()
 }
 
-/// Checks all versions of the crate that are installed: a call that is new there must get a row.
+/// Checks all installed versions of the crate: if a version defines a new call, the table needs a
+/// row for this call.
 #[test]
 fn every_constant_has_a_row() {
     for path in crates() {
@@ -126,7 +127,7 @@ fn check_form(row: &Row, form: Form) {
     }
 }
 
-/// Checks that choices are nested at most twice, and that each has distinct values.
+/// Checks that choices are nested at most twice, and that the values of each choice are distinct.
 fn check_choice(row: &Row, choice: &Choice, depth: usize) {
     assert!(choice.argument < 6 && depth < 2, "{}", calls::name(row.number).unwrap());
     let values: BTreeSet<_> = choice.cases.iter().map(|(value, _)| *value).collect();
@@ -175,8 +176,8 @@ fn rows_are_well_formed() {
     }
 }
 
-/// Asserts that the rows with a special effect, whatever their arguments are, are those with these
-/// names. Names of calls that this architecture does not have are ignored.
+/// Asserts that exactly the rows with these names have the effect `special` for some arguments.
+/// Names of calls that this architecture does not have are ignored.
 fn assert_named(special: Special, expected: &str) {
     let names = |names: &mut dyn Iterator<Item = &'static str>| names.collect::<BTreeSet<_>>();
     let here = names(&mut listed().into_values());

@@ -1,4 +1,4 @@
-//! Tests the ranges for given memory, and for random memory that ranges are valid and finite.
+//! Tests the ranges for given memory. Tests for random memory that the ranges are valid and finite.
 #![allow(clippy::unwrap_used)]
 
 use calls::{ADDRESS_END, Access, Memory, RANGES_MAX, ranges};
@@ -54,7 +54,7 @@ fn buffers_are_told_as_long_as_arguments_say() {
     assert_eq!(read(0x10_0000, usize::MAX)[0].0.len(), 0x7fff_f000);
     assert_eq!(read(ADDRESS_END - 4, 10), [(ADDRESS_END - 4..ADDRESS_END, Access::Write)]);
     assert!(read(usize::MAX, usize::MAX).is_empty() || cfg!(target_arch = "aarch64"));
-    // A negative `int` counts as 0, whatever the upper half of the register is.
+    // A negative `int` counts as 0, regardless of the upper half of the register.
     let bind = |length| told(libc::SYS_bind, &[3, 0x10_0000, length], &NONE);
     assert!(bind(usize::MAX).is_empty());
     assert_eq!(bind(1 << 40 | 16), [(0x10_0000..0x10_0010, Access::Read)]);
@@ -71,7 +71,7 @@ fn vectors_are_told_before_what_they_name() {
     ];
     assert_eq!(vector(3), expected);
     assert!(vector(1025).is_empty() && vector(usize::MAX).is_empty() && vector(0).is_empty());
-    // Memory that can't be read names no other memory.
+    // Memory that can't be read contributes no other ranges.
     assert_eq!(vector(4).len(), 3);
 }
 
@@ -84,7 +84,7 @@ fn strings_are_told_by_page_up_to_their_end() {
     let long = NONE.with(0x10_0ff0, &[&[b'x'; 100][..], &[0; 4012]].concat());
     // The second range ends at the maximum length of a path.
     assert_eq!(open(&long), [first.clone(), (0x10_1000..0x10_1ff0, Access::Read)]);
-    // A string without an end is as long as the longest path.
+    // A string without an end is reported up to the maximum length of a path.
     let endless = NONE.with(0x10_0ff0, &[b'x'; 9000]);
     let told = open(&endless);
     assert_eq!(told.iter().map(|(range, _)| range.len()).sum::<usize>(), 4096);
@@ -142,7 +142,7 @@ fn arguments_of_a_program_are_followed() {
     assert_eq!(starts, expected);
 }
 
-/// Memory of random contents: each word is computed from its address.
+/// Memory with random contents: each word is computed from its address.
 struct Any<'t> {
     seed: u64,
     told: &'t RefCell<Told>,
@@ -179,7 +179,7 @@ impl Memory for Any<'_> {
     }
 }
 
-/// Any call, with any arguments and memory: ranges lie within the address space, nothing is read
+/// Any call, with any arguments and memory: ranges lie within the address space, no memory is read
 /// before it was reported, and the walk ends.
 #[test]
 fn nothing_impossible_is_told() {

@@ -85,13 +85,13 @@ struct uzram_device_options {
     uint64_t mem_limit;           /* maximum bytes of pages with compressed data */
     uint64_t total_limit;         /* maximum bytes of all memory of the device */
     const char *algorithm;        /* "lz4" (also if NULL), "lz4hc" or "zstd" */
-    const char *recompression[3]; /* those of priority 1, 2, 3 for cold data; or NULL */
-    const char *backing_path;     /* a file or block device, used by no other; or NULL */
+    const char *recompression[3]; /* for cold data, priorities 1 to 3; or NULL */
+    const char *backing_path;     /* a file or block device of this device only; or NULL */
     uint64_t backing_bytes;       /* the size of a new file; 0: the file exists, and its contents
                                      are overwritten. The caller removes the file. */
-    int32_t level;                /* the algorithm's level; 0 means its default */
-    uint32_t block;               /* bytes compressed as one: 4096 (also if 0) to 65536 */
-    uint32_t streams;             /* threads that compress at a time; 0: all processors */
+    int32_t level;                /* the algorithm's level; 0 means the default */
+    uint32_t block;               /* bytes of a compressed unit: 4096 (also if 0) to 65536 */
+    uint32_t streams;             /* threads that compress in parallel; 0: all processors */
     uint32_t flags;               /* UZRAM_DEVICE_... */
 };
 
@@ -104,8 +104,8 @@ struct uzram_device_stat {
     uint64_t mem_used_max;    /* the maximum of mem_used so far */
     uint64_t mem_limit;       /* the limit of mem_used; 0 means none */
     uint64_t mem_total;       /* bytes of all memory of the device */
-    uint64_t same_pages;      /* slots of one repeated word, which use no page */
-    uint64_t huge_pages;      /* slots stored uncompressed, as they hardly shrink */
+    uint64_t same_pages;      /* slots that repeat one word and use no page */
+    uint64_t huge_pages;      /* slots stored uncompressed, because they hardly shrink */
     uint64_t pages_compacted; /* pages freed by compaction so far */
     uint64_t failed_reads;    /* slots that could not be read */
     uint64_t failed_writes;   /* slots that could not be written */
@@ -114,8 +114,8 @@ struct uzram_device_stat {
 
 /*
  * Creates a device, which reads as zeros and uses no memory for data yet. -EEXIST: the backing file
- * already exists. -EBUSY: another device uses it. After a fork, data in the backing file stay with
- * the parent: a child that needs them gets -ENODEV.
+ * already exists. -EBUSY: another device uses the backing file. After a fork, data in the backing
+ * file stay with the parent: a child that needs them gets -ENODEV.
  */
 int uzram_device_new(const struct uzram_device_options *options, uzram_device **device);
 
@@ -124,8 +124,8 @@ void uzram_device_destroy(uzram_device *device);
 
 /*
  * Writes `len` bytes at `offset`. -EINVAL: the range extends past the end, and nothing was written.
- * -ENOSPC, -ENOMEM: there is no room. The message names the slot for which there was none: exactly
- * the slots before it were written, and the others keep their contents.
+ * -ENOSPC, -ENOMEM: no memory was available for a slot, whose number is in the message: exactly the
+ * slots before that one were written, and the others keep their contents.
  */
 int uzram_device_write(uzram_device *device, uint64_t offset, const void *bytes, uint64_t len);
 
@@ -139,8 +139,8 @@ int uzram_device_read(uzram_device *device, uint64_t offset, void *bytes, uint64
 /*
  * Sets exactly `len` bytes at `offset` to zero; slots of 4096 bytes that the range covers
  * completely are freed first. -EINVAL: the range extends past the end, and nothing was changed.
- * -ENOSPC, -ENOMEM: there is no room for the rest of a slot that is covered in part, or for the
- * entries (8 bytes each) of the slots that a block covered in part keeps; that slot keeps its
+ * -ENOSPC, -ENOMEM: memory is lacking for the rest of a slot that is covered in part, or for the
+ * entries (8 bytes each) of the other slots of a block covered in part; the slot keeps its
  * contents.
  */
 int uzram_device_discard(uzram_device *device, uint64_t offset, uint64_t len);
@@ -154,13 +154,13 @@ int uzram_device_set_mem_limit(uzram_device *device, uint64_t bytes);
 /* Sets total_limit. If more is in use, requests that need more memory fail until less is in use. */
 int uzram_device_set_total_limit(uzram_device *device, uint64_t bytes);
 
-/* Moves data together to free pages. Stores the bytes of those in `freed`, unless it is NULL. */
+/* Moves data together to free pages. Stores the bytes freed in `freed`, unless `freed` is NULL. */
 int uzram_device_compact(uzram_device *device, uint64_t *freed);
 
 /*
  * Marks slots idle that were not read or written for more than `seconds`, which requires
- * UZRAM_DEVICE_TRACK_ACCESS; if `seconds` is 0, marks all slots. A slot that is used is no longer
- * idle.
+ * UZRAM_DEVICE_TRACK_ACCESS; if `seconds` is 0, marks all slots. When a slot is read or written, it
+ * is no longer idle.
  */
 int uzram_device_mark_idle(uzram_device *device, uint64_t seconds);
 
@@ -168,12 +168,12 @@ int uzram_device_mark_idle(uzram_device *device, uint64_t seconds);
 #define UZRAM_WHICH_ALL 0
 #define UZRAM_WHICH_IDLE 1           /* marked idle, and not used since */
 #define UZRAM_WHICH_HUGE 2           /* stored uncompressed */
-#define UZRAM_WHICH_HUGE_IDLE 3      /* both */
-#define UZRAM_WHICH_INCOMPRESSIBLE 4 /* which no algorithm makes smaller */
+#define UZRAM_WHICH_HUGE_IDLE 3      /* idle and huge */
+#define UZRAM_WHICH_INCOMPRESSIBLE 4 /* no algorithm makes them smaller */
 
 struct uzram_recompress_options {
     uint64_t size;      /* sizeof(struct uzram_recompress_options) */
-    uint64_t threshold; /* only data of at least this length that become shorter than it */
+    uint64_t threshold; /* the minimum length of data; they must become shorter */
     uint64_t max_pages; /* maximum slots that are tried; 0 means all */
     uint32_t priority;  /* the algorithm: 1 to 3 (0 means 1) */
     uint32_t which;     /* UZRAM_WHICH_... */
@@ -182,9 +182,9 @@ struct uzram_recompress_options {
 struct uzram_recompressed {
     uint64_t size;        /* sizeof(struct uzram_recompressed) */
     uint64_t tried;       /* slots and blocks that were tried */
-    uint64_t smaller;     /* of those, the ones that became smaller */
-    uint64_t saved_bytes; /* the bytes that this saved */
-    uint64_t touched;     /* used by others during the job, and unchanged */
+    uint64_t smaller;     /* slots and blocks that became smaller */
+    uint64_t saved_bytes; /* bytes of memory saved */
+    uint64_t touched;     /* used by other threads during the job, and unchanged */
     uint64_t damaged;     /* damaged, and unchanged */
 };
 
@@ -198,21 +198,21 @@ int uzram_device_recompress(uzram_device *device, const struct uzram_recompress_
 struct uzram_written_back {
     uint64_t size;    /* sizeof(struct uzram_written_back) */
     uint64_t slots;   /* slots that were moved to the backing file */
-    uint64_t bytes;   /* the bytes that they used in memory, compressed */
+    uint64_t bytes;   /* bytes that these slots used in memory, compressed */
     uint64_t blocks;  /* blocks of 4096 bytes that were written */
-    uint64_t touched; /* objects used by others during the job, still in memory */
+    uint64_t touched; /* objects used by other threads during the job, still in memory */
     uint64_t damaged; /* objects that are damaged, still in memory */
 };
 
 /*
- * Moves slots and blocks from memory to the backing file; they are read from there when they are
- * needed. `done` may be NULL. -ENODEV: there is no backing file. -ENOSPC: it is full. -EAGAIN:
- * another job is running.
+ * Moves slots and blocks from memory to the backing file; reads of these slots then read the
+ * backing file. `done` may be NULL. -ENODEV: the device has no backing file. -ENOSPC: the backing
+ * file is full. -EAGAIN: another job is running.
  */
 int uzram_device_write_back(uzram_device *device, uint32_t which, struct uzram_written_back *done);
 
 /*
- * Saves a device to a file, in compressed form. An existing file stays until the new one is
+ * Saves a device to a file, in compressed form. An existing file is replaced when the new one is
  * durable. Slots that could not be read are left out; their number is stored in `lost_slots`,
  * unless it is NULL.
  */
@@ -222,17 +222,17 @@ int uzram_device_save(uzram_device *device, const char *path, uint64_t *lost_slo
 #define UZRAM_RESTORE_SALVAGE 1
 
 /*
- * Restores a saved file to a device that is empty and not smaller; its other options may differ. No
- * other call may use the device during the restore. -EBADMSG: the file is damaged, or is not a
- * saved device; the device is then empty. -ENOTEMPTY, -ENOSPC: the device is not empty, or is too
- * small. The number of lost bytes is stored in `lost_bytes`, unless it is NULL.
+ * Restores a saved file to a device that is empty and at least as large; its other options may
+ * differ. No other call may use the device during the restore. -EBADMSG: the file is damaged, or is
+ * not a saved device; the device is then empty. -ENOTEMPTY, -ENOSPC: the device is not empty, or is
+ * too small. Stores the number of lost bytes in `lost_bytes`, unless it is NULL.
  */
 int uzram_device_restore(uzram_device *device, const char *path, uint32_t flags,
                          uint64_t *lost_bytes);
 
 /*
- * Cancels the job of another thread, whose call returns -ECANCELED as soon as it can. Does nothing
- * without a job.
+ * Cancels the job of another thread, whose call then soon returns -ECANCELED. Does nothing if no
+ * job is running.
  */
 int uzram_device_cancel_job(uzram_device *device);
 
@@ -241,7 +241,7 @@ int uzram_device_cancel_job(uzram_device *device);
 typedef struct uzram_pool uzram_pool;
 typedef struct uzram_pool_pinned uzram_pool_pinned;
 
-/* The pool compacts itself when that is worthwhile, on a thread of its own. */
+/* The pool compacts itself when that is worthwhile, on a separate thread. */
 #define UZRAM_POOL_COMPACT_IN_BACKGROUND 1
 /* After a fork the objects stay with the parent; a child's calls fail with -ENODEV. */
 #define UZRAM_POOL_LEAVE_AT_FORK 2
@@ -264,13 +264,13 @@ struct uzram_pool_stat {
 /* Creates a pool, without pages. */
 int uzram_pool_new(const struct uzram_pool_options *options, uzram_pool **pool);
 
-/* Destroys a pool. It and its objects are freed after the last pin ends. NULL is ignored. */
+/* Destroys a pool. The pool and its objects are freed after the last pin ends. NULL is ignored. */
 void uzram_pool_destroy(uzram_pool *pool);
 
 /*
  * Stores a copy of `len` bytes, 1 up to object_bytes_max, and returns a handle, which is never 0.
- * Each handle names one object of one pool; after the object is freed, calls with the handle fail
- * with -ESTALE.
+ * Each handle identifies one object of one pool; after the object is freed, calls with the handle
+ * fail with -ESTALE.
  */
 int uzram_pool_store(uzram_pool *pool, const void *bytes, uint64_t len, uint64_t *handle);
 
@@ -282,23 +282,23 @@ int uzram_pool_read(uzram_pool *pool, uint64_t handle, void *bytes, uint64_t len
                     uint64_t *object_bytes);
 
 /*
- * Pins an object: its place and contents do not change until it is unpinned. Stores its address,
- * which must not be written to, and its length, unless `object_bytes` is NULL. Any thread may read
- * the object, and unpin it.
+ * Pins an object: its place and contents do not change until it is unpinned. Stores the address of
+ * the object, which must not be written to, and its length, unless `object_bytes` is NULL. Any
+ * thread may read the object, and unpin it.
  *
- * Until then, uzram_pool_write and uzram_pool_free of this object wait, and behind them all other
- * calls for it. So the thread that holds a pin must call only uzram_pool_unpin for the same object.
- * An object has at most six pins (uzram_pool_read takes one for its copy); a call that needs
- * another one waits. Other objects are not affected. Pinned objects hold their pages, which
- * compaction skips.
+ * Until it is unpinned, uzram_pool_write and uzram_pool_free of this object wait, and all later
+ * calls for this object wait behind them. So the thread that holds a pin must call only
+ * uzram_pool_unpin for the same object. An object has at most six pins (uzram_pool_read takes one
+ * for its copy); a call that needs another pin waits. Other objects are not affected. Compaction
+ * skips the pages of pinned objects.
  *
- * A child of fork has no pins: objects that its parent pinned must not be read there.
+ * A child of fork has no pins: the child must not read objects that its parent pinned.
  * uzram_pool_unpin in the child only frees the memory of the pin.
  */
 int uzram_pool_pin(uzram_pool *pool, uint64_t handle, const void **bytes, uint64_t *object_bytes,
                    uzram_pool_pinned **pinned);
 
-/* Ends a pin. Its bytes must not be read any more. NULL is ignored. */
+/* Ends a pin. The bytes of the object must not be read any more. NULL is ignored. */
 void uzram_pool_unpin(uzram_pool_pinned *pinned);
 
 /* Overwrites the first `len` bytes of an object, which keeps its length. */
@@ -310,7 +310,7 @@ int uzram_pool_free(uzram_pool *pool, uint64_t handle);
 /* Sets the limit. If more is in use, requests that need more pages fail until less is in use. */
 int uzram_pool_set_limit(uzram_pool *pool, uint64_t bytes);
 
-/* Moves objects together to free pages. Stores the bytes of those in `freed`, unless it is NULL. */
+/* Moves objects together to free pages. Stores the bytes freed in `freed`, unless it is NULL. */
 int uzram_pool_compact(uzram_pool *pool, uint64_t *freed);
 
 /* Fills in the statistics of a pool. */
@@ -320,7 +320,7 @@ int uzram_pool_stat(uzram_pool *pool, struct uzram_pool_stat *stat);
 
 typedef struct uzram_cache uzram_cache;
 
-/* Detects writes beyond an object or to a free one: uzram_cache_free and _alloc return -EIO. */
+/* Detects writes beyond an object or to a free object: uzram_cache_free and _alloc return -EIO. */
 #define UZRAM_CACHE_DEBUG 1
 
 struct uzram_cache_options {
@@ -334,7 +334,7 @@ struct uzram_cache_options {
 
 struct uzram_cache_stat {
     uint64_t size;        /* sizeof(struct uzram_cache_stat) */
-    uint64_t objects;     /* objects in use, and some that other threads freed */
+    uint64_t objects;     /* objects in use, plus some that other threads freed */
     uint64_t room;        /* objects that fit in the slabs */
     uint64_t slabs;       /* slabs */
     uint64_t refused;     /* frees that were refused */
@@ -348,16 +348,16 @@ int uzram_cache_new(const struct uzram_cache_options *options, uzram_cache **cac
 int uzram_cache_destroy(uzram_cache *cache);
 
 /*
- * Allocates an object. Its bytes are zero, or those it had when it was last freed; a pattern with
- * UZRAM_CACHE_DEBUG. -EIO, with that flag: a free object was written to, and is not used again.
+ * Allocates an object. Its bytes are zero, or unchanged since the object was last freed; a pattern
+ * with UZRAM_CACHE_DEBUG. -EIO, with that flag: a free object was written to; it is not used again.
  */
 int uzram_cache_alloc(uzram_cache *cache, void **object);
 
 /*
- * Frees an object, on any thread. NULL is ignored. -EINVAL: the pointer is no object of this cache,
- * or the object is already free. (A double free is detected if the object was not allocated again,
- * and no other thread frees at the same time.) -EIO, with UZRAM_CACHE_DEBUG: the object was written
- * to beyond its end.
+ * Frees an object, on any thread. NULL is ignored. -EINVAL: the pointer is not an object of this
+ * cache, or the object is already free. (A double free is detected if the object was not allocated
+ * again, and no other thread frees at the same time.) -EIO, with UZRAM_CACHE_DEBUG: the object was
+ * written to beyond its end.
  */
 int uzram_cache_free(uzram_cache *cache, void *object);
 
@@ -377,7 +377,7 @@ typedef struct uzram_region_locked uzram_region_locked;
 /* Stores checksums of evicted data, which are verified when the data are filled. */
 #define UZRAM_REGION_CHECKSUMS 2
 /*
- * Handles faults by a userfaultfd; if the system refuses it, uzram_region_new fails. A child then
+ * Handles faults by a userfaultfd; if the system refuses that, uzram_region_new fails. A child then
  * has no data of the region, and a touch kills it, unless UZRAM_REGION_COPY_AT_FORK is set.
  */
 #define UZRAM_REGION_USERFAULTFD 4
@@ -385,7 +385,7 @@ typedef struct uzram_region_locked uzram_region_locked;
 struct uzram_region_options {
     uint64_t size;         /* sizeof(struct uzram_region_options) */
     uint64_t bytes;        /* bytes of the region */
-    uint64_t limit;        /* maximum bytes held, with 1.6 to 9 MB of buffers; locks exceed it */
+    uint64_t limit;        /* maximum bytes held, incl. 1.6 to 9 MB of buffers; locks exceed it */
     uint64_t store_limit;  /* maximum bytes of pages with evicted data */
     const char *algorithm; /* "lz4" (also if NULL), "lz4hc" or "zstd" */
     int32_t level;         /* the algorithm's level; 0 means its default */
@@ -401,7 +401,7 @@ struct uzram_region_stat {
     uint64_t resident;   /* bytes that are resident */
     uint64_t stored;     /* bytes that are stored, before compression */
     uint64_t compressed; /* bytes that are stored, after compression */
-    uint64_t device;     /* bytes of all memory that stores them */
+    uint64_t device;     /* bytes of all memory that holds stored data */
     uint64_t filled;     /* blocks filled so far */
     uint64_t evicted;    /* blocks evicted so far */
 };
@@ -411,7 +411,7 @@ struct uzram_region_stat {
  * all threads. Three restrictions apply:
  *
  * - A system call on parts that are not resident fails with EFAULT: lock the memory that you pass
- *   to one.
+ *   to a system call.
  * - A touch of a part that is not resident raises SIGSEGV, which the library handles. So no thread
  *   may block that signal while it touches a region, and no handler's sa_mask may contain it. A
  *   program's own SIGSEGV handler must be installed before the first region is created. In a
@@ -428,13 +428,13 @@ void uzram_region_destroy(uzram_region *region);
 /* Returns the address of a region's first byte, or NULL if `region` is NULL. */
 void *uzram_region_address(uzram_region *region);
 
-/* Returns the bytes of a region, or 0 if `region` is NULL. */
+/* Returns the size of a region in bytes, or 0 if `region` is NULL. */
 uint64_t uzram_region_bytes(uzram_region *region);
 
 /*
  * Fills a range, and keeps it resident until it is unlocked, so that system calls can use it. If
- * the limit has no room for locked memory, the limit is exceeded: a lock is not refused. Other
- * parts are then evicted, and the limit holds again after enough memory is unlocked.
+ * locked memory does not fit within the limit, the lock is not refused, and the limit is exceeded.
+ * Other parts are then evicted, and the limit holds again after enough memory is unlocked.
  */
 int uzram_region_lock(uzram_region *region, uint64_t offset, uint64_t len,
                       uzram_region_locked **locked);
@@ -454,8 +454,8 @@ int uzram_region_advise(uzram_region *region, uint64_t offset, uint64_t len, uin
 
 /*
  * Sets a range to zero, which no thread may use during the call. -EBUSY: a block that lies
- * completely in the range is locked. Nothing was changed then, unless another thread locked it
- * during the call: in that case the blocks before it may be zero.
+ * completely in the range is locked. Nothing was changed then, unless another thread locked that
+ * block during the call: in that case the blocks before it may be zero.
  */
 int uzram_region_discard(uzram_region *region, uint64_t offset, uint64_t len);
 
@@ -465,7 +465,7 @@ int uzram_region_discard(uzram_region *region, uint64_t offset, uint64_t len);
  */
 int uzram_region_reclaim(uzram_region *region, uint64_t bytes, uint64_t *evicted);
 
-/* Sets the limit. Memory above it is evicted from then on. -EINVAL: an empty region needs more. */
+/* Sets the limit. Memory above the limit is evicted from then on. -EINVAL: `bytes` is too small. */
 int uzram_region_set_limit(uzram_region *region, uint64_t bytes);
 
 /* Fills in the statistics of a region. */

@@ -1,8 +1,8 @@
 //! The result of every call: 0, or a negative errno and a message for the thread.
 //!
 //! # Safety
-//! The names that C calls belong to this library alone: each begins with `uzram_`. Only the thread
-//! itself sets its cancellation state, and it restores it.
+//! No other library defines the exported names, because each begins with `uzram_`. A thread sets
+//! only its own cancellation state, and restores this state.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -17,7 +17,7 @@ pub(crate) const EINVAL: i32 = 22;
 /// A bug in this library.
 pub(crate) const ENOTRECOVERABLE: i32 = 131;
 
-/// Why a call failed.
+/// The reason why a call failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) errno: i32,
@@ -29,7 +29,7 @@ impl Failure {
         Failure { errno, message: message.into() }
     }
 
-    /// Returns the failure for an impossible argument.
+    /// Returns the failure for an invalid argument.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Failure::new(EINVAL, message)
     }
@@ -63,16 +63,16 @@ from_errors!(
     uzram::zmem::Error
 );
 
-/// The bytes of a message, including the zero at its end. Longer messages are truncated.
+/// The size of a message in bytes, including the zero at its end. Longer messages are truncated.
 const MESSAGE_BYTES: usize = 512;
 
 thread_local! {
-    /// It has no destructor, so it stays valid for code that runs at the end of a thread or of the
-    /// program.
+    /// The message of the thread's last failed call. It has no destructor, so it stays valid for
+    /// code that runs when the thread or the program ends.
     static MESSAGE: Cell<[u8; MESSAGE_BYTES]> = const { Cell::new([0; MESSAGE_BYTES]) };
 }
 
-/// Returns a text in the form that C reads: without zeros except the last.
+/// Returns a text as a C string: without zeros, except one at the end.
 fn message_of(text: &str) -> [u8; MESSAGE_BYTES] {
     let mut message = [0; MESSAGE_BYTES];
     let end = text.floor_char_boundary(MESSAGE_BYTES - 1);
@@ -88,8 +88,8 @@ unsafe extern "C" {
 /// PTHREAD_CANCEL_DISABLE of glibc and of musl.
 const DISABLED: c_int = 1;
 
-/// Prevents the thread from being cancelled. A cancellation unwinds from within a system call, so
-/// it would leave locks taken; and it must not pass through the code that catches panics.
+/// Prevents the thread from being cancelled. A cancellation unwinds the stack from within a system
+/// call, so locks would stay taken. Also, it must not unwind through the code that catches panics.
 struct Uncancelled(c_int);
 
 impl Uncancelled {
@@ -104,7 +104,7 @@ impl Uncancelled {
 impl Drop for Uncancelled {
     fn drop(&mut self) {
         let mut ours = DISABLED;
-        // SAFETY: as above; this is the state before the call.
+        // SAFETY: `ours` is a local variable, and `self.0` is the valid state before the call.
         unsafe { pthread_setcancelstate(self.0, &raw mut ours) };
     }
 }
@@ -115,8 +115,8 @@ pub(crate) fn answer(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
     answer_at_once(work)
 }
 
-/// The same as [`answer`], for work of a few nanoseconds, in which no thread can be cancelled
-/// because it neither waits nor reads a file.
+/// Does the same as [`answer`], for work that takes a few nanoseconds. The thread can't be
+/// cancelled during this work, because it neither waits nor reads a file.
 pub(crate) fn answer_at_once(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
     let done = catch_unwind(AssertUnwindSafe(work));
     let failure = match done {
@@ -128,7 +128,7 @@ pub(crate) fn answer_at_once(work: impl FnOnce() -> Result<(), Failure>) -> c_in
     -failure.errno
 }
 
-/// Drops an object of C's; `None` is NULL. Catches panics.
+/// Drops an object that C passes; `None` is NULL. Catches panics.
 pub(crate) fn end<T>(object: Option<T>) {
     answer(|| {
         drop(object);
@@ -159,7 +159,8 @@ mod tests {
     use std::ffi::CStr;
 
     fn message() -> String {
-        // SAFETY: no call of this thread fails while the message is read.
+        // SAFETY: the message ends with a zero, and no call of this thread fails while the message
+        // is read.
         unsafe { CStr::from_ptr(uzram_error_message()) }.to_str().unwrap().to_owned()
     }
 

@@ -1,7 +1,7 @@
 //! The backing file of a device.
 //!
 //! # Safety
-//! C vouches for its strings, see [`border`].
+//! C callers keep the rules for strings in [`border`].
 #![allow(unsafe_code)]
 
 use crate::answer::{EBUSY, EIO, Failure};
@@ -39,12 +39,12 @@ pub(crate) fn opened(path: &Path, bytes: u64) -> Result<BackingFile, Failure> {
 /// Removes the backing file that was created for a device that could not be created.
 ///
 /// # Safety
-/// The strings are C's, see [`border`].
+/// The C caller keeps the rules for strings in [`border`].
 pub(crate) unsafe fn remove_made(options: &DeviceOptions) {
     if options.backing_path.is_null() || options.backing_bytes == 0 {
         return;
     }
-    // SAFETY: as the caller guarantees.
+    // SAFETY: the caller guarantees the rules for strings.
     if let Ok(path) = unsafe { border::path(options.backing_path) }
         && path.symlink_metadata().is_ok_and(|of| of.is_file())
     {

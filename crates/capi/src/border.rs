@@ -1,9 +1,9 @@
 //! The arguments that C passes: memory, strings, and structs that begin with their size.
 //!
 //! # Safety
-//! C vouches for its pointers as `uzram.h` requires: memory has the length that is passed, and
-//! during the call no other thread writes to it (or uses it at all, if the call writes to it); a
-//! string ends with a zero; a struct has as many bytes as its first field holds.
+//! The C caller keeps the rules of `uzram.h`. Memory has the length that is passed. During the call
+//! no other thread writes to it, or uses it at all if the call writes to it. A string ends with a
+//! zero. A struct has the number of bytes that its first field holds.
 #![allow(unsafe_code)]
 
 use crate::answer::{E2BIG, Failure};
@@ -13,14 +13,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::slice;
 
-/// A struct that C fills in or reads. All its bytes may be zero, and it begins with a `u64`, its
-/// size. It has no padding.
+/// A struct that C fills in or reads. The struct begins with its size, a `u64`, and has no padding;
+/// zeros in all bytes are a valid value.
 ///
 /// # Safety
 /// The type has these properties.
 pub(crate) unsafe trait Sized64: Copy {}
 
-/// Returns the target of a pointer, which must not be NULL.
+/// Returns the target of a pointer, or a failure if the pointer is NULL.
 pub(crate) fn given<T>(pointer: Option<T>, what: &str) -> Result<T, Failure> {
     pointer.ok_or_else(|| Failure::invalid(format!("{what} is NULL; pass what was asked for")))
 }
@@ -47,31 +47,33 @@ fn length(start: *const c_void, len: u64) -> Result<usize, Failure> {
     Ok(len as usize)
 }
 
-/// Returns memory of C's to read.
+/// Returns memory that the C caller passes, to be read.
 ///
 /// # Safety
 /// The conditions at the head of this file, for as long as `'a`.
 pub(crate) unsafe fn bytes<'a>(start: *const c_void, len: u64) -> Result<&'a [u8], Failure> {
     match length(start, len)? {
         0 => Ok(&[]),
-        // SAFETY: C vouches for `len` bytes; `length` has checked the address.
+        // SAFETY: the C caller guarantees that the memory has `len` bytes; `length` has checked the
+        // address.
         len => Ok(unsafe { slice::from_raw_parts(start.cast(), len) }),
     }
 }
 
-/// Returns memory of C's to write.
+/// Returns memory that the C caller passes, to be written.
 ///
 /// # Safety
 /// The conditions at the head of this file, for as long as `'a`.
 pub(crate) unsafe fn bytes_mut<'a>(start: *mut c_void, len: u64) -> Result<&'a mut [u8], Failure> {
     match length(start, len)? {
         0 => Ok(&mut []),
-        // SAFETY: as in `bytes`, and no other thread uses it.
+        // SAFETY: as in `bytes`; also, the C caller guarantees that no other thread uses the
+        // memory.
         len => Ok(unsafe { slice::from_raw_parts_mut(start.cast(), len) }),
     }
 }
 
-/// Returns a string of C's, or `None` if it is NULL.
+/// Returns a string that the C caller passes, or `None` if it is NULL.
 ///
 /// # Safety
 /// The conditions at the head of this file, for as long as `'a`.
@@ -79,12 +81,12 @@ pub(crate) unsafe fn text<'a>(start: *const c_char) -> Result<Option<&'a str>, F
     if start.is_null() {
         return Ok(None);
     }
-    // SAFETY: C vouches for its end.
+    // SAFETY: the C caller guarantees that the string ends with a zero.
     let text = unsafe { CStr::from_ptr(start) };
     text.to_str().map(Some).map_err(|_| Failure::invalid("a name is not UTF-8; see uzram.h"))
 }
 
-/// Returns a path of C's, which may have any bytes.
+/// Returns a path that the C caller passes. The path may contain any bytes.
 ///
 /// # Safety
 /// The conditions at the head of this file, for as long as `'a`.
@@ -92,11 +94,11 @@ pub(crate) unsafe fn path<'a>(start: *const c_char) -> Result<&'a Path, Failure>
     if start.is_null() {
         return Err(Failure::invalid("the path is NULL; pass the name of a file"));
     }
-    // SAFETY: C vouches for its end.
+    // SAFETY: the C caller guarantees that the path ends with a zero.
     Ok(Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(start) }.to_bytes())))
 }
 
-/// Returns the size that a struct of C's begins with.
+/// Returns the size in the first field of a struct that the C caller passes.
 ///
 /// # Safety
 /// The conditions at the head of this file.
@@ -104,7 +106,7 @@ unsafe fn size_of_given<T: Sized64>(start: *const T) -> Result<usize, Failure> {
     if start.is_null() {
         return Err(Failure::invalid("a struct is NULL; pass its address"));
     }
-    // SAFETY: C's struct begins with its size.
+    // SAFETY: the C caller guarantees that the struct begins with its size.
     let size = unsafe { start.cast::<u64>().read_unaligned() };
     if !(8..=1 << 16).contains(&size) {
         let remedy = "set its first field to its sizeof, and all others to zero";
@@ -113,18 +115,18 @@ unsafe fn size_of_given<T: Sized64>(start: *const T) -> Result<usize, Failure> {
     Ok(size as usize)
 }
 
-/// Returns the options that C passes. Fields that its struct lacks are zero. Fields that it has
-/// beyond this library's must be zero, because the library would ignore them.
+/// Returns the options that the C caller passes. Fields that the caller's struct lacks become zero.
+/// Fields that only the caller's struct has must be zero, because the library would ignore them.
 ///
 /// # Safety
 /// The conditions at the head of this file.
 pub(crate) unsafe fn options<T: Sized64>(start: *const T) -> Result<T, Failure> {
-    // SAFETY: as the caller guarantees.
+    // SAFETY: the caller guarantees the conditions at the head of this file.
     let size = unsafe { size_of_given(start)? };
     let mut options = MaybeUninit::<T>::zeroed();
     let ours = size.min(size_of::<T>());
-    // SAFETY: C's struct has `size` bytes, and `T` at least `ours`; zeros are a valid `T`
-    // (Sized64), and so is any prefix of a `T` of C's.
+    // SAFETY: the C caller's struct has `size` bytes, and `T` has at least `ours` bytes. Zeros are
+    // a valid `T` (Sized64), and so is a prefix of the caller's struct followed by zeros.
     let (options, beyond) = unsafe {
         options.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(start.cast(), ours);
         let beyond = slice::from_raw_parts(start.cast::<u8>().add(ours), size - ours);
@@ -137,26 +139,27 @@ pub(crate) unsafe fn options<T: Sized64>(start: *const T) -> Result<T, Failure> 
     Ok(options)
 }
 
-/// Checks that a struct of C's can be filled in, unless it is NULL. This is checked before a call
-/// does work whose result the struct will hold.
+/// Checks that a struct that the C caller passes can be filled in, unless it is NULL. A call checks
+/// this before it does the work whose result the struct will hold.
 ///
 /// # Safety
 /// The conditions at the head of this file.
 pub(crate) unsafe fn check_optional<T: Sized64>(out: *mut T) -> Result<(), Failure> {
-    // SAFETY: as the caller guarantees.
+    // SAFETY: the caller guarantees the conditions at the head of this file.
     if out.is_null() { Ok(()) } else { unsafe { size_of_given(out) }.map(drop) }
 }
 
-/// Copies as much of `value` as fits into a struct of C's. Fields of C's struct beyond `value`
-/// become zero. Its size field does not change.
+/// Copies as much of `value` as fits into a struct that the C caller passes. Fields that `value`
+/// lacks become zero. The size field of the caller's struct does not change.
 ///
 /// # Safety
 /// The conditions at the head of this file.
 pub(crate) unsafe fn fill<T: Sized64>(out: *mut T, value: T) -> Result<(), Failure> {
-    // SAFETY: as the caller guarantees.
+    // SAFETY: the caller guarantees the conditions at the head of this file.
     let size = unsafe { size_of_given(out)? };
     let ours = size.min(size_of::<T>());
-    // SAFETY: C's struct has `size` bytes, and `value` at least `ours`, without padding.
+    // SAFETY: the C caller's struct has `size` bytes, and `value` has at least `ours` bytes,
+    // without padding.
     unsafe {
         let (to, from) = (out.cast::<u8>(), (&raw const value).cast::<u8>());
         to.add(8).copy_from_nonoverlapping(from.add(8), ours - 8);

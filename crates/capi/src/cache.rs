@@ -1,7 +1,7 @@
-//! Object caches, each with an arena of its own.
+//! Object caches, each with a separate arena.
 //!
 //! # Safety
-//! The names that C calls belong to this library alone. C vouches for its memory, see [`border`].
+//! No other library defines the exported names. C callers keep the rules for memory in [`border`].
 #![allow(unsafe_code)]
 
 use crate::answer::{EBUSY, Failure, answer, answer_at_once};
@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 use uzram::slab::Debug;
 use uzram::{Arena, PageConfig, RawCache, page_size};
 
-/// The type that C knows as `uzram_cache`.
+/// The type that `uzram.h` declares as `uzram_cache`.
 pub struct Cache(RawCache);
 
 fn of(cache: Option<&Cache>) -> Result<&RawCache, Failure> {
@@ -25,7 +25,7 @@ fn of(cache: Option<&Cache>) -> Result<&RawCache, Failure> {
 /// Creates a cache.
 ///
 /// # Safety
-/// The options are C's, see [`border`].
+/// The C caller keeps the rules for structs in [`border`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_cache_new(
     options: *const CacheOptions,
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn uzram_cache_new(
             // SAFETY: as the caller guarantees.
             let options = unsafe { border::options(options)? };
             refuse_unknown(options.flags, CACHE_DEBUG)?;
-            // SAFETY: as the caller guarantees.
+            // SAFETY: as above.
             let name = unsafe { border::text(options.name)? }.unwrap_or("unnamed");
             let mut how = uzram::CacheOptions::named(name);
             if options.flags & CACHE_DEBUG != 0 {
@@ -72,7 +72,8 @@ pub unsafe extern "C" fn uzram_cache_destroy(cache: *mut Cache) -> c_int {
             );
             return Err(Failure::new(EBUSY, message));
         }
-        // SAFETY: it was created as a box, and no thread uses it any more.
+        // SAFETY: `uzram_cache_new` created the cache as a box, and no thread uses the cache any
+        // more.
         drop(unsafe { Box::from_raw(cache) });
         Ok(())
     })
@@ -103,7 +104,7 @@ pub unsafe extern "C" fn uzram_cache_free(cache: Option<&Cache>, object: *mut c_
     })
 }
 
-/// Frees empty slabs, and stores how many bytes of pages became free.
+/// Frees empty slabs, and stores the number of bytes of pages that became free.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_cache_shrink(cache: Option<&Cache>, freed: Option<&mut u64>) -> c_int {
     answer(|| {
@@ -121,7 +122,7 @@ pub extern "C" fn uzram_cache_shrink(cache: Option<&Cache>, freed: Option<&mut u
 /// Fills in the statistics of a cache.
 ///
 /// # Safety
-/// The struct is C's, see [`border`].
+/// The C caller keeps the rules for structs in [`border`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_cache_stat(cache: Option<&Cache>, out: *mut CacheStat) -> c_int {
     answer(|| {

@@ -1,7 +1,7 @@
 //! Devices.
 //!
 //! # Safety
-//! The names that C calls belong to this library alone. C vouches for its memory, see [`border`].
+//! No other library defines the exported names. C callers keep the rules for memory in [`border`].
 #![allow(unsafe_code)]
 
 use crate::answer::{Failure, answer, end};
@@ -16,20 +16,20 @@ use std::sync::Arc;
 use uzram::zram::Fork;
 use uzram::{Algorithm, Config, Params, by_name};
 
-/// The type that C knows as `uzram_device`.
+/// The type that `uzram.h` declares as `uzram_device`.
 pub struct Device(uzram::Device);
 
-/// Returns the device, or a failure if it is NULL.
+/// Returns the device, or a failure if the pointer is NULL.
 pub(crate) fn of(device: Option<&Device>) -> Result<&uzram::Device, Failure> {
     given(device, "the device").map(|Device(device)| device)
 }
 
-/// Returns the parameters for `level`; 0 means the codec's default.
+/// Returns the parameters for `level`; 0 means the codec's default level.
 pub(crate) fn params(level: i32) -> Params {
     Params { level: Some(level).filter(|level| *level != 0), dictionary: None }
 }
 
-/// Returns the limit; 0 means none.
+/// Returns the limit in bytes, or `None` if `bytes` is 0.
 pub(crate) fn limit(bytes: u64) -> Option<u64> {
     Some(bytes).filter(|bytes| *bytes > 0)
 }
@@ -44,7 +44,7 @@ pub(crate) fn refuse_unknown(flags: u64, known: u64) -> Result<(), Failure> {
 }
 
 /// # Safety
-/// The strings are C's, see [`border`].
+/// The C caller keeps the rules for strings in [`border`].
 unsafe fn config(options: &DeviceOptions) -> Result<Config, Failure> {
     let flags = options.flags;
     refuse_unknown(
@@ -86,7 +86,7 @@ unsafe fn config(options: &DeviceOptions) -> Result<Config, Failure> {
 /// Creates a device.
 ///
 /// # Safety
-/// The options are C's, see [`border`].
+/// The C caller keeps the rules for structs in [`border`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_device_new(
     options: *const DeviceOptions,
@@ -114,7 +114,7 @@ pub extern "C" fn uzram_device_destroy(device: Option<Box<Device>>) {
 /// Writes to a device.
 ///
 /// # Safety
-/// The memory is C's, see [`border`].
+/// The C caller keeps the rules for memory in [`border`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_device_write(
     device: Option<&Device>,
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn uzram_device_write(
 /// Reads from a device.
 ///
 /// # Safety
-/// The memory is C's, see [`border`].
+/// The C caller keeps the rules for memory in [`border`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_device_read(
     device: Option<&Device>,
@@ -165,7 +165,7 @@ pub extern "C" fn uzram_device_set_total_limit(device: Option<&Device>, bytes: u
     })
 }
 
-/// Moves objects together, and stores how many bytes of pages became free.
+/// Moves objects together, and stores the number of bytes of pages that became free.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_device_compact(device: Option<&Device>, freed: Option<&mut u64>) -> c_int {
     answer(|| {
@@ -180,7 +180,7 @@ pub extern "C" fn uzram_device_compact(device: Option<&Device>, freed: Option<&m
 /// Fills in the statistics of a device.
 ///
 /// # Safety
-/// The struct is C's, see [`border`].
+/// The C caller keeps the rules for structs in [`border`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_device_stat(device: Option<&Device>, out: *mut DeviceStat) -> c_int {
     answer(|| {

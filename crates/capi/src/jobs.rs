@@ -1,7 +1,7 @@
 //! Jobs on a device's cold data, and saved devices.
 //!
 //! # Safety
-//! The names that C calls belong to this library alone. C vouches for its memory, see [`border`].
+//! No other library defines the exported names. C callers keep the rules for memory in [`border`].
 #![allow(unsafe_code)]
 
 use crate::answer::{Failure, answer};
@@ -28,7 +28,7 @@ fn selection(which: u32) -> Result<Selection, Failure> {
     }))
 }
 
-/// Marks slots idle.
+/// Marks slots idle that were not used for `seconds`.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_device_mark_idle(device: Option<&Device>, seconds: u64) -> c_int {
     answer(|| {
@@ -42,7 +42,7 @@ pub extern "C" fn uzram_device_mark_idle(device: Option<&Device>, seconds: u64) 
 /// Compresses cold data again.
 ///
 /// # Safety
-/// The structs are C's, see [`border`]; `out` may be NULL.
+/// The C caller keeps the rules for structs in [`border`]; `out` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_device_recompress(
     device: Option<&Device>,
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn uzram_device_recompress(
 /// Writes data to the backing file.
 ///
 /// # Safety
-/// The struct is C's, see [`border`]; it may be NULL.
+/// The C caller keeps the rules for structs in [`border`]; `out` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_device_write_back(
     device: Option<&Device>,
@@ -104,10 +104,10 @@ pub unsafe extern "C" fn uzram_device_write_back(
     })
 }
 
-/// Saves a device to a file, and stores how many slots could not be read.
+/// Saves a device to a file, and stores the number of slots that could not be read.
 ///
 /// # Safety
-/// The path is C's, see [`border`].
+/// The C caller keeps the rules for strings in [`border`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_device_save(
     device: Option<&Device>,
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn uzram_device_save(
 /// Restores a device from a file.
 ///
 /// # Safety
-/// The path is C's, see [`border`].
+/// The C caller keeps the rules for strings in [`border`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_device_restore(
     device: Option<&Device>,

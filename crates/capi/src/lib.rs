@@ -1,15 +1,17 @@
-//! libuzram: uzram for programs in C and C++. `include/uzram.h` documents it.
+//! libuzram: uzram for programs in C and C++. `include/uzram.h` documents the library.
 //!
 //! ```text
 //!   a call from C -> answer: panics are caught -> border: pointers are checked -> uzram
 //!                 <- 0, or a negative errno and the thread's message
 //! ```
 //!
-//! Objects are opaque to C: a `Device` there is a `Box` here, which `_new` returns and `_destroy`
-//! consumes. If a pointer may be NULL, the function has an `Option`, and NULL is EINVAL.
+//! Objects are opaque to C: a pointer to a `Device` in C is a `Box` here, which `_new` returns and
+//! `_destroy` consumes. If a pointer may be NULL, the parameter is an `Option`, and NULL fails with
+//! EINVAL.
 //!
-//! A Rust library with C functions of its own may also export these. It depends on this package and
-//! names it, so that it is linked; a `cdylib` or `staticlib` then exports them:
+//! A Rust library that exports its own C functions may also export the functions of this package.
+//! The library depends on this package and refers to it, so that the package is linked; a `cdylib`
+//! or `staticlib` then exports the functions:
 //!
 //! ```
 //! use uzram_capi as _;

@@ -1,8 +1,8 @@
 //! Pinned objects of pools.
 //!
 //! # Safety
-//! The names that C calls belong to this library alone. A pin holds its pool, which therefore
-//! outlives it.
+//! No other library defines the exported names. A pin keeps a reference to its pool, so the pool
+//! outlives the pin.
 #![allow(unsafe_code)]
 
 use crate::answer::{answer, end};
@@ -13,9 +13,9 @@ use std::mem::{MaybeUninit, transmute};
 use std::sync::Arc;
 use uzram::{Handle, ReadGuard};
 
-/// The type that C knows as `uzram_pool_pinned`.
+/// The type that `uzram.h` declares as `uzram_pool_pinned`.
 pub struct PoolPinned {
-    /// Dropped before the pool, which it borrows.
+    /// The guard of the pin, which is dropped before the pool because it borrows the pool.
     _guard: ReadGuard<'static>,
     _pool: Arc<uzram::Pool>,
 }
@@ -40,8 +40,8 @@ pub extern "C" fn uzram_pool_pin(
                 *object_bytes = guard.len() as u64;
             }
             // SAFETY: the `Arc` beside the guard keeps the pool in place as long as the guard
-            // lives. The guard keeps no reference to the handle, which is a number. The object that
-            // it names stays valid until the guard is dropped, whichever thread frees it
+            // exists. The guard keeps no reference to the handle, which is a number. The object of
+            // the handle stays valid until the guard is dropped, whichever thread frees it
             // (`Pool::free` waits).
             let guard = unsafe { transmute::<ReadGuard<'_>, ReadGuard<'static>>(guard) };
             Ok(Box::new(PoolPinned { _guard: guard, _pool: pool }))

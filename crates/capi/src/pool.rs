@@ -1,7 +1,7 @@
 //! Pools.
 //!
 //! # Safety
-//! The names that C calls belong to this library alone. C vouches for its memory, see [`border`].
+//! No other library defines the exported names. C callers keep the rules for memory in [`border`].
 #![allow(unsafe_code)]
 
 use crate::answer::{Failure, answer, end};
@@ -14,14 +14,14 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use uzram::{Handle, PageConfig, PoolConfig, page_size};
 
-/// The type that C knows as `uzram_pool`.
+/// The type that `uzram.h` declares as `uzram_pool`.
 pub struct Pool(Arc<uzram::Pool>);
 
 pub(crate) fn of(pool: Option<&Pool>) -> Result<&Arc<uzram::Pool>, Failure> {
     given(pool, "the pool").map(|Pool(pool)| pool)
 }
 
-/// Returns a limit in bytes as whole pages.
+/// Converts a limit in bytes to a number of whole pages.
 pub(crate) fn pages(bytes: u64) -> Option<usize> {
     limit(bytes).map(|bytes| bytes.div_ceil(page_size() as u64) as usize)
 }
@@ -29,7 +29,7 @@ pub(crate) fn pages(bytes: u64) -> Option<usize> {
 /// Creates a pool.
 ///
 /// # Safety
-/// The options are C's, see [`border`].
+/// The C caller keeps the rules for structs in [`border`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_pool_new(
     options: *const PoolOptions,
@@ -58,11 +58,11 @@ pub extern "C" fn uzram_pool_destroy(pool: Option<Box<Pool>>) {
     end(pool);
 }
 
-/// Stores an object. The place of the handle may be that of the bytes: it is written after they are
-/// read.
+/// Stores an object. The handle may be stored in the memory of the bytes, because it is written
+/// after the bytes are read.
 ///
 /// # Safety
-/// The memory is C's, see [`border`].
+/// The C caller keeps the rules for memory in [`border`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_pool_store(
     pool: Option<&Pool>,
@@ -78,10 +78,10 @@ pub unsafe extern "C" fn uzram_pool_store(
     })
 }
 
-/// Reads as much of an object as fits, and stores its length.
+/// Reads as much of an object as fits, and stores the length of the object.
 ///
 /// # Safety
-/// The memory is C's, see [`border`].
+/// The C caller keeps the rules for memory in [`border`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_pool_read(
     pool: Option<&Pool>,
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn uzram_pool_read(
 /// Overwrites the first bytes of an object.
 ///
 /// # Safety
-/// The memory is C's, see [`border`].
+/// The C caller keeps the rules for memory in [`border`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_pool_write(
     pool: Option<&Pool>,
@@ -138,7 +138,7 @@ pub extern "C" fn uzram_pool_set_limit(pool: Option<&Pool>, bytes: u64) -> c_int
     })
 }
 
-/// Moves objects together, and stores how many bytes of pages became free.
+/// Moves objects together, and stores the number of bytes of pages that became free.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_pool_compact(pool: Option<&Pool>, freed: Option<&mut u64>) -> c_int {
     answer(|| {
@@ -153,7 +153,7 @@ pub extern "C" fn uzram_pool_compact(pool: Option<&Pool>, freed: Option<&mut u64
 /// Fills in the statistics of a pool.
 ///
 /// # Safety
-/// The struct is C's, see [`border`].
+/// The C caller keeps the rules for structs in [`border`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_pool_stat(pool: Option<&Pool>, out: *mut PoolStat) -> c_int {
     answer(|| {

@@ -1,8 +1,8 @@
 //! Regions.
 //!
 //! # Safety
-//! The names that C calls belong to this library alone. C vouches for its memory, see [`border`]. A
-//! lock holds its region, which therefore outlives it.
+//! No other library defines the exported names. C callers keep the rules for memory in [`border`].
+//! A lock keeps a reference to its region, so the region outlives the lock.
 #![allow(unsafe_code)]
 
 use crate::answer::{Failure, answer, end};
@@ -19,12 +19,12 @@ use std::sync::Arc;
 use uzram::zmem::{BackendKind, BlockOrder, Fork};
 use uzram::{Advice, Locked, SLOT_BYTES, by_name};
 
-/// The type that C knows as `uzram_region`.
+/// The type that `uzram.h` declares as `uzram_region`.
 pub struct Region(Arc<uzram::Region>);
 
-/// The type that C knows as `uzram_region_locked`.
+/// The type that `uzram.h` declares as `uzram_region_locked`.
 pub struct RegionLocked {
-    /// Dropped before the region, which it borrows.
+    /// The lock, which is dropped before the region because it borrows the region.
     _locked: Locked<'static>,
     _region: Arc<uzram::Region>,
 }
@@ -33,7 +33,7 @@ fn of(region: Option<&Region>) -> Result<&Arc<uzram::Region>, Failure> {
     given(region, "the region").map(|Region(region)| region)
 }
 
-/// Returns a range. The region itself checks whether the range lies within it.
+/// Returns the range of `len` bytes at `offset`. The region checks whether the range is valid.
 fn range(offset: u64, len: u64) -> Result<Range<usize>, Failure> {
     let end = offset.checked_add(len).ok_or_else(|| {
         Failure::invalid(format!("{len} bytes at {offset} are not within the region"))
@@ -56,7 +56,7 @@ fn block_order(bytes: u32) -> Result<BlockOrder, Failure> {
 }
 
 /// # Safety
-/// The string is C's, see [`border`].
+/// The C caller keeps the rules for strings in [`border`].
 unsafe fn how(options: &RegionOptions) -> Result<uzram::RegionOptions, Failure> {
     let flags = options.flags;
     refuse_unknown(flags, REGION_COPY_AT_FORK | REGION_CHECKSUMS | REGION_USERFAULTFD)?;
@@ -84,7 +84,7 @@ unsafe fn how(options: &RegionOptions) -> Result<uzram::RegionOptions, Failure> 
 /// Creates a region.
 ///
 /// # Safety
-/// The options are C's, see [`border`].
+/// The C caller keeps the rules for structs in [`border`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_region_new(
     options: *const RegionOptions,
@@ -114,7 +114,7 @@ pub extern "C" fn uzram_region_address(region: Option<&Region>) -> *mut c_void {
     region.map_or(std::ptr::null_mut(), |Region(region)| region.as_ptr().cast())
 }
 
-/// Returns the bytes of a region, or 0 if `region` is NULL.
+/// Returns the size of a region in bytes, or 0 if `region` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_region_bytes(region: Option<&Region>) -> u64 {
     region.map_or(0, |Region(region)| region.len() as u64)
@@ -133,7 +133,7 @@ pub extern "C" fn uzram_region_lock(
             let region = of(region)?.clone();
             let locked = region.lock(range(offset, len)?)?;
             // SAFETY: the `Arc` beside the lock keeps the region in place as long as the lock
-            // lives.
+            // exists.
             let locked = unsafe { transmute::<Locked<'_>, Locked<'static>>(locked) };
             Ok(Box::new(RegionLocked { _locked: locked, _region: region }))
         })
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn uzram_region_discard(
 ) -> c_int {
     answer(|| {
         let (region, range) = (of(region)?, range(offset, len)?);
-        // SAFETY: as the caller guarantees; this library creates no reference to the bytes.
+        // SAFETY: the caller guarantees it; this library creates no reference to the bytes.
         unsafe { region.dont_need_shared(range)? };
         Ok(())
     })
@@ -218,7 +218,7 @@ pub extern "C" fn uzram_region_set_limit(region: Option<&Region>, bytes: u64) ->
 /// Fills in the statistics of a region.
 ///
 /// # Safety
-/// The struct is C's, see [`border`].
+/// The C caller keeps the rules for structs in [`border`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_region_stat(region: Option<&Region>, out: *mut RegionStat) -> c_int {
     answer(|| {

@@ -12,26 +12,26 @@ use std::mem::{offset_of, size_of};
 /// A field of a struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Its offset in bytes.
+    /// The offset in bytes.
     pub offset: usize,
-    /// Its bytes.
+    /// The size in bytes.
     pub bytes: usize,
 }
 
 /// A struct, as C sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Struct {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Its bytes.
+    /// The size in bytes.
     pub bytes: usize,
-    /// Its fields.
+    /// The fields.
     pub fields: Vec<Field>,
 }
 
-/// A constant: its name, and its value.
+/// The name and the value of a constant.
 pub type Constant = (&'static str, i64);
 
 macro_rules! structs {
@@ -43,9 +43,10 @@ macro_rules! structs {
             #[allow(missing_docs, reason = "uzram.h documents them")]
             pub struct $name { $(pub $field: $type,)* }
 
-            // No padding.
+            // The struct has no padding.
             const _: () = assert!(size_of::<$name>() == 0 $(+ size_of::<$type>())*);
-            // SAFETY: it consists of integers and pointers, first the size; asserted above.
+            // SAFETY: the struct consists of integers and pointers, and begins with its size. The
+            // assertion above excludes padding.
             unsafe impl Sized64 for $name {}
         )*
 

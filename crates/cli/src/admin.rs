@@ -1,5 +1,5 @@
-//! For administrators of servers: sockets passed by a service manager, metrics, and output that is
-//! repeated every second.
+//! For administrators of servers: sockets that a service manager passes, metrics, and output that
+//! is repeated every second.
 
 pub(crate) mod exposition;
 pub(crate) mod metrics;

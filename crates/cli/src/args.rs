@@ -66,8 +66,8 @@ fn seconds(text: &str) -> Result<u64, String> {
     whole_number(text, 0..=u64::MAX)
 }
 
-/// Parses the command line of this process. Prints help, the version and errors itself; `Err` then
-/// holds the exit code.
+/// Parses the command line of this process. If the user requested help or the version, or if the
+/// command line is wrong, prints the text and returns the exit code in `Err`.
 pub(crate) fn parse() -> Result<Command, ExitCode> {
     let given: Vec<OsString> = std::env::args_os().collect();
     let refused =
@@ -81,7 +81,7 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
     Cli::from_arg_matches(&matches).map(|cli| cli.command).map_err(refused)
 }
 
-/// Returns the definition of the command.
+/// Returns the definition of the command line.
 pub(crate) fn cli() -> clap::Command {
     Cli::command()
 }

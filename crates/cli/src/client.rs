@@ -17,12 +17,12 @@ use std::path::Path;
 use watch::Disk;
 use zram::{Access, Attribute, JobKind, attributes};
 
-/// Attributes that are paths of files. They are made absolute, because the server may have another
-/// working directory.
+/// The attributes whose values are paths of files. These paths are made absolute, because the
+/// server may have another working directory.
 const PATHS: [&str; 2] = ["save", "restore"];
 
-/// Lists of all slots and of all classes, which are too long to be printed with the other
-/// attributes.
+/// The attributes that list all slots or all classes. These lists are too long to be printed with
+/// the other attributes.
 const LONG: [&str; 2] = ["block_state", "classes"];
 
 /// Sends the request of `command` to the server, and prints the answer.
@@ -68,7 +68,7 @@ pub(crate) fn run(command: &ClientCommand) -> Result<(), Error> {
             store(server, "idle", age)
         }
         ClientCommand::Recompress { server, json, words } => {
-            // Only the name of the type may be left out.
+            // In a word without `=`, only the name of the type was left out.
             let typed = |word: &String| match word.contains('=') {
                 true => word.clone(),
                 false => format!("type={word}"),
@@ -116,7 +116,8 @@ fn store(server: &ControlArgs, name: &str, value: String) -> Result<(), Error> {
     text(&server.path()?, &Request::Store(name.to_owned(), value)).map(drop)
 }
 
-/// Standard output, and its last error. The error is kept because it is not the server's fault.
+/// Standard output, and the last error of writing to standard output. The error is recorded so that
+/// it is not reported as an error of the server.
 struct Out<W> {
     out: W,
     fault: Option<io::Error>,
@@ -148,7 +149,7 @@ fn json<'n>(texts: impl IntoIterator<Item = (&'n str, String)>) -> String {
     serde_json::Value::Object(texts).to_string() + "\n"
 }
 
-/// Returns every attribute that can be read, except the long ones.
+/// Returns every attribute that can be read, except the long lists.
 fn all(control: &Path, is_json: bool) -> Result<String, Error> {
     let is_shown = |attribute: &&Attribute| {
         attribute.access() != Access::Write && !LONG.contains(&attribute.name)
@@ -172,7 +173,7 @@ fn parsed(stat: &str) -> Result<Stat, Error> {
         .map_err(|error| failed(serve::control::AskError::Broken(error.into())))
 }
 
-/// Returns a table like that of `zramctl`: a head and one line.
+/// Returns a table like that of `zramctl`: a line of headings, and one line of values.
 fn table(stat: Stat) -> String {
     let name = if stat.name.is_empty() { "-".into() } else { stat.name.escape_debug().to_string() };
     let cells = [

@@ -25,12 +25,13 @@ use std::path::{Path, PathBuf};
 const FOREIGN: [&str; 6] =
     ["host-memory-limit", "mount-point", "fs-type", "options", "swap-priority", "max-zram-size"];
 
-/// Options that name the file or its section, or do not describe a disk.
+/// Options that can't be keys of the file: they specify the file or its section, or do not describe
+/// a disk.
 const NOT_KEYS: [&str; 3] = ["config", "section", "help"];
 
-/// Returns the command line of `uzram serve` with the options of its configuration file added
-/// before the given ones. `cli` is changed so that later options override earlier ones. Returns
-/// `None` if there is no configuration file.
+/// Returns the command line of `uzram serve` with the options of its configuration file inserted
+/// before the options that the user gave. `cli` is changed so that later options override earlier
+/// ones. Returns `None` if there is no configuration file.
 ///
 /// # Errors
 /// Fails as [`options`] does.
@@ -47,8 +48,8 @@ pub(crate) fn expanded(
     Ok(Some([command, &options, rest].concat()))
 }
 
-/// The file given to `uzram serve`, its section, and the given options that the file may not
-/// override.
+/// The configuration file of `uzram serve`, the requested section, and the options on the command
+/// line that the file may not override.
 #[derive(Debug, Default)]
 struct ConfigFile {
     path: PathBuf,
@@ -70,7 +71,7 @@ fn file(cli: &Command, given: &[OsString]) -> Option<ConfigFile> {
 }
 
 /// Checks the values of the options that a file sets, so that errors name the file. Required
-/// options may be missing, because the command line may have them.
+/// options may be missing, because the command line may contain them.
 ///
 /// # Errors
 /// Fails if a value is invalid.
@@ -110,7 +111,7 @@ fn options(file: &ConfigFile, serve: &Command) -> Result<Vec<OsString>, Error> {
     Ok(options)
 }
 
-/// Returns the requested section, or the only one if none is requested.
+/// Returns the requested section, or the only section if the command line requests none.
 fn chosen<'i>(ini: &'i Ini, section: Option<&str>) -> Result<&'i Properties, String> {
     let names: Vec<&str> = ini.sections().flatten().collect();
     let listed = || match names.is_empty() {
@@ -155,7 +156,7 @@ fn of_key(key: &str, value: &str, given: &Given, serve: &Command) -> Result<Vec<
     }
 }
 
-/// Returns the option with the name of the key.
+/// Returns the option whose name is the key.
 fn option(key: &str, value: &str, serve: &Command) -> Result<Vec<String>, String> {
     let is_it = |arg: &&clap::Arg| arg.get_long() == Some(key);
     let arg = serve.get_arguments().find(is_it).filter(|_| !NOT_KEYS.contains(&key));

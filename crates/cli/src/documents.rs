@@ -12,7 +12,7 @@ use std::fs::create_dir_all;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// The shells, and the path below share at which each looks for completions.
+/// Each shell, and the path below `share` at which the shell searches for completions.
 const SHELLS: [(Shell, &str); 3] = [
     (Shell::Bash, "bash-completion/completions/uzram"),
     (Shell::Zsh, "zsh/site-functions/_uzram"),
@@ -67,12 +67,13 @@ fn listed(cli: &Command) -> Command {
     listed.version(env!("CARGO_PKG_VERSION"))
 }
 
-/// Returns the man page of a command. The text after its help becomes separate sections.
+/// Returns the man page of a command. The text after the command's help becomes separate sections
+/// of the page.
 fn page(command: Command, related: &[String]) -> io::Result<Vec<u8>> {
     let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let version = format!("uzram {}", env!("CARGO_PKG_VERSION"));
     let has_commands = command.has_subcommands();
-    // The usage line of the help, which names the values of options.
+    // The usage line of the help, which includes the names of the options' values.
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").trim().to_owned();
     let man = Man::new(command.override_usage(usage)).source(version).manual("uzram");
@@ -99,7 +100,7 @@ fn page(command: Command, related: &[String]) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Writes a list of exit codes and their meanings, which may continue on further lines.
+/// Writes a list of exit codes and their meanings; a meaning may continue on further lines.
 fn exit_codes(roff: &mut Roff, list: &str) {
     roff.control("SH", ["EXIT STATUS"]);
     for line in list.lines() {

@@ -12,7 +12,7 @@ pub(crate) use measure::Error;
 /// The exit code of a failure, such as an unreadable file, damaged or lost data, or a lack of
 /// space.
 const FAILED: u8 = 1;
-/// The exit code of wrong use, which would fail on any machine and with any files.
+/// The exit code of a wrong command line, which would fail on any machine and with any files.
 pub(crate) const USAGE: u8 = 2;
 /// The exit code that a shell reports for a process ended by SIGINT.
 const INTERRUPTED: u8 = 130;
@@ -27,7 +27,7 @@ pub(crate) fn report(error: &Error) -> ExitCode {
     })
 }
 
-/// Returns a failure whose message already names the remedy.
+/// Returns the error for a failure whose message already contains the remedy.
 pub(crate) fn failed(error: impl Display) -> Error {
     Error::Failed(error.to_string())
 }

@@ -1,5 +1,5 @@
-//! Messages for users on standard error. A message that can't be written ends nothing and delays
-//! nothing, because there is no other place to report that.
+//! Messages for users on standard error. If a message can't be written, the process continues
+//! without delay, because it has no other place to report the failure.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt::Arguments;
@@ -7,10 +7,10 @@ use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The number of bytes that a pipe accepts as a whole if it accepts any.
+/// The maximum number of bytes that a pipe accepts either as a whole or not at all.
 const PIECE: usize = 4096;
 
-/// The time that a line waits, once, for a pipe without a reader or for a stopped terminal. Later
+/// The maximum time to wait, once, until a full pipe or a stopped terminal accepts a line. Later
 /// lines are lost until the pipe or terminal accepts data again.
 const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 static IS_STUCK: AtomicBool = AtomicBool::new(false);
@@ -30,8 +30,8 @@ pub(crate) fn text(text: &str) {
     }
 }
 
-/// Returns whether standard error accepts data. Waits for that for PATIENCE, and not at all while
-/// it is stuck.
+/// Returns whether standard error accepts data. Waits at most PATIENCE until it does; does not wait
+/// if an earlier wait has failed and standard error still accepts nothing.
 fn is_taken(err: &std::io::StderrLock<'_>) -> bool {
     let patience = if IS_STUCK.load(Relaxed) { Timespec::default() } else { PATIENCE };
     let mut polled = [PollFd::from_borrowed_fd(err.as_fd(), PollFlags::OUT)];

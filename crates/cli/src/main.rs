@@ -51,7 +51,8 @@ static MEMORY: Reserved<System> = Reserved::new(System);
 fn main() -> ExitCode {
     process_start::prepare();
     if !process_start::has_memory() {
-        // Writing this line allocates nothing. If it fails, only the exit code is left.
+        // Writing this line allocates nothing. If the write fails, only the exit code reports the
+        // failure.
         let _ = std::io::stderr().write_all(
             b"uzram: there is too little memory or address space to start; raise 'ulimit -v'\n",
         );
@@ -102,7 +103,7 @@ fn report(outcome: Outcome) -> Result<(), Error> {
     outcome.failure.map_or(Ok(()), Err)
 }
 
-/// Runs `uzram restore` in this process or by a server.
+/// Runs `uzram restore`, in this process or in a running server.
 fn restore(args: &RestoreArgs) -> Result<(), Error> {
     if args.served {
         return client::on_file(&args.server, JobKind::Restore, &args.file, args.json);
@@ -110,7 +111,7 @@ fn restore(args: &RestoreArgs) -> Result<(), Error> {
     restore::run(args)
 }
 
-/// Runs `uzram train-dictionary`. The file is written only if no error occurred.
+/// Runs `uzram train-dictionary`. The dictionary's file is written only if no error occurred.
 fn train(args: &TrainArgs) -> Result<(), Error> {
     let interrupt = Interrupt::install().map_err(no_handler)?;
     let (dictionary, outcome) = measure::train::run(args, &interrupt)?;
@@ -125,7 +126,7 @@ fn print(text: &str) -> Result<(), Error> {
     print_on(text).map(drop)
 }
 
-/// Writes to standard output, and returns whether the output still has a reader.
+/// Writes to standard output. Returns whether standard output still has a reader.
 fn print_on(text: &str) -> Result<bool, Error> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -133,8 +134,8 @@ fn print_on(text: &str) -> Result<bool, Error> {
     print_result(written).map(|()| is_read)
 }
 
-/// Converts the result of writing to standard output. A closed pipe is no error, because the reader
-/// wants no more.
+/// Converts the result of writing to standard output. A closed pipe is not an error, because the
+/// reader needs no more output.
 fn print_result(written: std::io::Result<()>) -> Result<(), Error> {
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Failed(format!(

@@ -3,9 +3,9 @@
 //! # Safety
 //! The function before `main` runs on the only thread, before the standard library has set anything
 //! up, and calls only `signal` and `mallopt`. The setup in `main` may happen at any time. The code
-//! that runs in a child before it executes a program calls only `signal`. Passed descriptors are
-//! taken once, before this process has opened any that it keeps, and each of them is open, so they
-//! have no other owner.
+//! that runs in a child before it executes a program calls only `signal`. The passed descriptors
+//! are taken once, before this process opens a descriptor that stays open. Each of them is open, so
+//! it has no other owner.
 #![allow(unsafe_code)]
 
 use rustix::process::{Resource, getrlimit};
@@ -16,12 +16,13 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The bytes of the first thread's stack that commands with long work touch when they begin. The
-/// stack grows as it is touched, and ends the process if the address space is full by that time.
+/// The number of bytes of the first thread's stack that long-running commands touch at their start.
+/// The stack grows when it is touched; if the address space were full, the kernel would kill the
+/// process.
 const STACK: usize = 256 << 10;
 
-/// The bytes that the process must be able to allocate at its start. If the heap of the C library
-/// can't grow, it maps 1 MiB at a time.
+/// The number of bytes that the process must be able to allocate at its start. If the heap of the C
+/// library can't grow, the C library maps 1 MiB at a time.
 const AT_START: usize = 2 << 20;
 
 /// Whether SIGPIPE was ignored before `main`; the standard library ignores it from then on.
@@ -29,23 +30,23 @@ static WAS_PIPE_IGNORED: AtomicBool = AtomicBool::new(false);
 
 #[used]
 // SAFETY: the section holds pointers to functions without arguments, which the C library calls in
-// order.
+// order, before `main`.
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = before_main;
 
-/// Prevents the standard library from handling signals of faults. For its message about a stack
-/// overflow it maps memory in each new thread, and ends the process if that fails. An overflow
-/// still ends the process if these signals are ignored, but without the message.
+/// Prevents the standard library from handling signals of faults. For a message about a stack
+/// overflow, the standard library maps memory in each new thread, and ends the process if that
+/// fails. An overflow still ends the process if these signals are ignored, but without the message.
 extern "C" fn before_main() {
     set_faults(Faults::Ignored);
-    // SAFETY: it sets the action of a signal to the default, and back.
+    // SAFETY: the calls only set the action of a signal to the default, and back.
     unsafe {
         let before = libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         libc::signal(libc::SIGPIPE, before);
         WAS_PIPE_IGNORED.store(before == libc::SIG_IGN, Relaxed);
     }
-    // Each arena of the C library takes 64 MiB of address space, and there would be several per
-    // processor.
+    // Each arena of the C library takes 64 MiB of address space, and the C library would create
+    // several arenas per processor.
     #[cfg(target_env = "gnu")]
     // SAFETY: no other thread exists yet; memory that is already allocated stays where it is.
     unsafe {
@@ -53,21 +54,23 @@ extern "C" fn before_main() {
     }
 }
 
-/// The action of signals that faults of the program cause.
+/// The action of the signals that invalid memory accesses of this process cause.
 #[derive(Clone, Copy)]
 enum Faults {
     Ignored,
     Default,
 }
 
-/// Sets the action of these signals, unless other code, such as a sanitizer, has changed it.
+/// Sets the action of the signals for faults, unless other code, such as a sanitizer, has changed
+/// this action.
 fn set_faults(faults: Faults) {
     let (from, to) = match faults {
         Faults::Ignored => (libc::SIG_DFL, libc::SIG_IGN),
         Faults::Default => (libc::SIG_IGN, libc::SIG_DFL),
     };
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
-        // SAFETY: it sets the action of a signal to one of these two, or back.
+        // SAFETY: the calls only set the action of a signal to the default or to "ignore", or
+        // restore it.
         unsafe {
             let before = libc::signal(signal, to);
             if before != from {
@@ -77,12 +80,13 @@ fn set_faults(faults: Faults) {
     }
 }
 
-/// Restores the actions of signals for the programs that this one starts. `main` calls it first.
+/// Restores the actions of signals for the programs that this one starts. `main` calls this
+/// function first.
 pub(crate) fn prepare() {
     set_faults(Faults::Default);
 }
 
-/// Touches the first thread's stack, so that it can't fail to grow later. It succeeds if
+/// Touches the first thread's stack, so that it can't fail to grow later. This can't fail if
 /// [`has_memory`] returned true.
 pub(crate) fn provide_stack() {
     let stack = getrlimit(Resource::Stack).current;
@@ -91,17 +95,18 @@ pub(crate) fn provide_stack() {
     }
 }
 
-/// Returns whether the process can allocate the memory that it needs before it has a reserve. An
-/// earlier failed allocation would end the process without a reason.
+/// Returns whether the process can allocate the memory that it needs until the reserve exists.
+/// Until then, a failed allocation would end the process without a message.
 pub(crate) fn has_memory() -> bool {
     Vec::<u8>::new().try_reserve_exact(AT_START).is_ok()
 }
 
-/// Makes `command` start its program with SIGPIPE as this process inherited it, because the
-/// standard library would set the default.
+/// Makes `command` start its program with the action of SIGPIPE that this process inherited,
+/// because the standard library would set the default action.
 pub(crate) fn keep_pipe_signal(command: &mut Command) {
     if WAS_PIPE_IGNORED.load(Relaxed) {
-        // SAFETY: `signal` may be called between a fork and the execution of a program.
+        // SAFETY: the closure calls only `signal`, which may be called between a fork and the
+        // execution of a program.
         unsafe {
             command.pre_exec(|| {
                 libc::signal(libc::SIGPIPE, libc::SIG_IGN);
@@ -112,22 +117,24 @@ pub(crate) fn keep_pipe_signal(command: &mut Command) {
 }
 
 /// Returns the sockets that a service manager passed to this process (LISTEN_FDS), each with its
-/// name. Must be called before any file is opened. All calls after the first return none.
+/// name. Must be called before any file is opened. All calls after the first one return an empty
+/// list.
 ///
 /// # Errors
-/// Fails if the environment is invalid, or names descriptors that are not open.
+/// Fails if the environment is invalid, or specifies descriptors that are not open.
 pub(crate) fn passed_sockets() -> io::Result<Vec<(String, OwnedFd)>> {
     static ARE_TAKEN: AtomicBool = AtomicBool::new(false);
     if ARE_TAKEN.swap(true, Relaxed) {
         return Ok(Vec::new());
     }
-    // If there are none, or they are meant for another process, the names are ignored.
+    // If no sockets were passed, or if they were passed to another process, the names are ignored.
     if sd_notify::listen_fds()?.len() == 0 {
         return Ok(Vec::new());
     }
     // Each descriptor is open, because marking it close-on-exec succeeded.
     let passed = sd_notify::listen_fds_with_names()?;
-    // SAFETY: see the head of this file.
+    // SAFETY: this function takes the descriptors once, and each is open and has no other owner;
+    // see the head of this file.
     Ok(passed.map(|(socket, name)| (name, unsafe { OwnedFd::from_raw_fd(socket) })).collect())
 }
 

@@ -15,10 +15,10 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use zram::{Config, Damage, Device, SLOT_BYTES, SavedHeader, room};
 
-/// The bytes that are written at a time.
+/// The number of bytes that are written at a time.
 const PIECE: usize = 1 << 20;
 
-/// The bytes of a block device that one call zeroes.
+/// The number of bytes of a block device that one call zeroes.
 const ZEROED: u64 = 256 << 20;
 
 /// The result of a restore.
@@ -72,8 +72,8 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(), Error> {
     failure.map_or(Ok(()), Err)
 }
 
-/// Returns the error for a file that was not restored, with a remedy for the user. `limit` is the
-/// limit of the pool's pages in bytes.
+/// Returns the error for a file that was not restored, with a remedy that the user can apply.
+/// `limit` is the limit of the pool's pages in bytes.
 pub(crate) fn not_restored(
     error: zram::Error,
     file: &Path,
@@ -83,8 +83,8 @@ pub(crate) fn not_restored(
     const ROOM: &str = "raise --mem-limit, or free memory";
     let refused = |why: &dyn Display| Error::of_file(file, "can't be restored", why, ROOM);
     match (error, limit) {
-        // The limit of all memory is set together with it, and also refuses address space, as the
-        // system does if that is limited.
+        // The limit of all memory is set together with `limit`, and also refuses address space, as
+        // the system does if address space is limited.
         (zram::Error::OutOfMemory { source, .. }, Some(limit))
             if source.is_limit() || source.is_refused() || room::left().is_none() =>
         {
@@ -141,7 +141,8 @@ enum Image {
 }
 
 impl Image {
-    /// Checks the target. A block device is opened, so that nothing else can use it from now on.
+    /// Checks the target. If the target is a block device, opens it, so that nothing else can use
+    /// it from now on.
     fn new(path: &Path, saved: &Path) -> Result<Self, Error> {
         let inputs = [saved.to_owned()];
         if let Some(device) = OutputDevice::open(path, &inputs)? {
@@ -157,7 +158,7 @@ impl Image {
         match self {
             Image::File(path, mode) => output::write(path, *mode, |file| {
                 let (file, failed) = (file.file(), output::failed(path));
-                // Zeros are not written, and become a hole.
+                // Zeros are not written, so they become holes of the file.
                 write_stored(file, device, interrupt, &failed, |block| {
                     block.iter().any(|&of| of != 0)
                 })?;
@@ -174,7 +175,7 @@ impl Image {
     }
 }
 
-/// Writes the `wanted` slots of those that the device stores, and skips all others.
+/// Writes the `wanted` slots of those that the device stores, and skips all other slots.
 fn write_stored(
     file: &File,
     device: &Device,
@@ -204,7 +205,8 @@ fn write_stored(
     Ok(())
 }
 
-/// Zeroes the first `bytes` bytes of a block device, by large calls if the device supports them.
+/// Zeroes the first `bytes` bytes of a block device, with large zeroing calls if the device
+/// supports them.
 fn zero(
     disk: &File,
     bytes: u64,

@@ -40,7 +40,8 @@ use zcomp::Params;
 /// The version of this command and of its host.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Runs `uzram run`. Returns the exit code, unless the program replaces this process.
+/// Runs `uzram run`. Returns the exit code, or does not return if the program replaces this
+/// process.
 pub(crate) fn run(args: &RunArgs) -> ExitCode {
     start(args).unwrap_or_else(Refusal::report)
 }
@@ -71,7 +72,7 @@ fn start(args: &RunArgs) -> Result<ExitCode, Refusal> {
         keep_pipe_signal(&mut command);
         command
     };
-    // Within another `uzram run`, the helper's calls would be handled as those of a program.
+    // Within another `uzram run`, the calls of the helper would be handled as calls of a program.
     let is_injected = may_inject && program.may_be_injected && !is_dispatched();
     let injected = is_injected.then(|| {
         let mut command = begins(program.command(name));

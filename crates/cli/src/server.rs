@@ -27,16 +27,17 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use turn::Turn;
 
-/// The time that clients have to disconnect when the server ends. After that it ends in any case.
+/// The maximum time that the server waits at its end until clients have disconnected.
 const GOODBYE: Duration = Duration::from_secs(3);
 
-/// The time that clients of the control socket have to take their answers after a save at the end.
+/// The maximum time that clients of the control socket have to read their answers after the save at
+/// the server's end.
 const ANSWERED: Duration = Duration::from_secs(2);
 
-/// The time that standard output has to accept the announcement.
+/// The maximum time that the server waits until standard output accepts the announcement.
 const PRINTED_WITHIN: Duration = Duration::from_secs(10);
 
-/// The interval between checks of whether the disk nears its memory limit.
+/// The interval between checks of whether the disk is near its memory limit.
 const FULLNESS_EVERY: Duration = Duration::from_secs(1);
 
 /// The interval between checks for signals while the server waits for standard output.
@@ -45,12 +46,12 @@ const TICK: Duration = Duration::from_millis(20);
 /// Serves a disk until a signal ends the server.
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let passed = Passed::take(args)?;
-    // Conflicts are reported before the device is made or restored, which may take long.
+    // Conflicts are reported before the device is created or restored, because that may take long.
     conflicts::check(args)?;
     let save_file = args.save_on_exit.as_deref().map(|path| SaveFile::new(path, &args.inputs()));
     let save_file = save_file.transpose()?.map(Arc::new);
     save_file.iter().for_each(|file| file.warn_unless(args.restored()));
-    // Threads inherit this setting from the thread that starts them, so it is made first.
+    // Threads inherit this setting from the thread that starts them, so it is changed first.
     if !is_io_flusher() && args.mount.is_some() {
         log!(
             "without CAP_SYS_RESOURCE this server may deadlock when memory is short, as the kernel \
@@ -79,7 +80,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         log!("received {signal}, shutting down");
     } else {
-        // The senders of earlier signals wanted to end the server, but not to lose the data.
+        // Earlier signals requested the end of the server, but not that the save be cancelled.
         signals.forget();
     }
     let ended = match &save_file {
@@ -111,8 +112,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     started.and(ended)
 }
 
-/// Prints `text`. Waits for standard output to accept it for a limited time, and at most until a
-/// signal arrives.
+/// Prints `text`. Waits until standard output accepts the text, a time limit expires, or a signal
+/// arrives.
 fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
     let (sender, receiver) = mpsc::channel();
     let prints = move || drop(sender.send(crate::print(&text)));
@@ -135,7 +136,7 @@ fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
 }
 
 /// Asks the kernel not to wait for this process's own disk when it reclaims memory for this
-/// process. Returns whether the process has the privilege for that.
+/// process. Returns whether the process has the privilege that this request needs.
 fn is_io_flusher() -> bool {
     rustix::process::configure_io_flusher_behavior(true).is_ok()
 }

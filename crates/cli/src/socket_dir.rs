@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 pub(crate) const NBD: &str = "nbd.sock";
 pub(crate) const CONTROL: &str = "control.sock";
 
-/// Permissions that let other users put sockets there.
+/// The permission bits that let other users create sockets in a directory.
 const WRITTEN_BY_OTHERS: u32 = 0o022;
 
-/// Returns the directory of this user's sockets.
+/// Returns the path of the directory of this user's sockets.
 pub(crate) fn directory() -> PathBuf {
     let uid = rustix::process::getuid();
     match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
@@ -21,8 +21,8 @@ pub(crate) fn directory() -> PathBuf {
     }
 }
 
-/// Returns the directory of this user's sockets, and creates it if it does not exist. Fails if
-/// another user could have created it.
+/// Returns the directory of this user's sockets, which is created if it does not exist. Fails if
+/// another user could have created the directory.
 pub(crate) fn create() -> Result<PathBuf, Error> {
     let dir = directory();
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
@@ -32,7 +32,7 @@ pub(crate) fn create() -> Result<PathBuf, Error> {
 }
 
 /// Checks that the directory of a path belongs to this user alone, if it is the default directory.
-/// Otherwise another user could have put a socket there.
+/// Otherwise another user could have created a socket in the directory.
 pub(crate) fn check_default(path: &Path) -> Result<(), Error> {
     let dir = directory();
     if path.parent() == Some(&dir) && std::fs::symlink_metadata(&dir).is_ok() {

@@ -43,10 +43,11 @@ pub(crate) struct Stat {
     pub(crate) huge_pages: u64,
     pub(crate) read_only: bool,
     pub(crate) connections: usize,
-    /// The activity of the device since it was made; zeros if the server is older than this field.
+    /// The activity of the device since its creation; zeros if the server's version does not report
+    /// this field.
     #[serde(default)]
     pub(crate) done: Done,
-    /// The running job.
+    /// The running job, if any.
     pub(crate) job: Option<RunningJob>,
     pub(crate) nbd: String,
     /// The address of the metrics.
@@ -82,7 +83,7 @@ impl ServerStatus {
         }
     }
 
-    /// Returns the address at which other users can reach the disk.
+    /// Returns the address at which other users can reach the disk, if any.
     pub(crate) fn open_to_others(&self) -> Option<&Address> {
         Some(&self.nbd).filter(|nbd| matches!(nbd, Address::Tcp { .. }))
     }
@@ -101,7 +102,7 @@ impl ServerStatus {
         self.mount.is_some()
     }
 
-    /// Returns the current status, or `None` if the device is being made again.
+    /// Returns the current status, or `None` if the device is being created again.
     pub(crate) fn stat(&self, zram: &Zram, connections: usize) -> Option<Stat> {
         let device = zram.open().ok()?;
         let stat = device.mm_stat();
@@ -148,7 +149,7 @@ impl ServerStatus {
         }
     }
 
-    /// Returns the text that is printed when clients can connect.
+    /// Returns the text that the server prints when clients can connect.
     pub(crate) fn announcement(&self) -> String {
         let uri = self.uri();
         let size = human(self.size);

@@ -9,8 +9,8 @@ use measure::text::shortened;
 use std::ffi::OsStr;
 use std::process::ExitCode;
 
-/// Prints the reason why a command line is refused, and returns the exit code. `first` is its first
-/// argument, which names the subcommand whose help may be useful.
+/// Prints the reason why a command line is refused, and returns the exit code. `first` is the first
+/// argument: the name of the subcommand whose help may be useful.
 pub(crate) fn refuse(error: clap::Error, cli: &Command, first: Option<&OsStr>) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {

@@ -1,4 +1,4 @@
-//! Sockets that a service manager passes, and the configuration file.
+//! Tests sockets that a service manager passes, and the configuration file.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -11,8 +11,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use support::{UZRAM, end, nbd, serve, serve_unsized};
 use testkit::wait::until;
 
-/// A service manager. It listens at paths, passes the sockets to each server that it is asked to
-/// start, and prints the server's process number. It keeps the sockets after a server has ended.
+/// A service manager. It listens at paths, passes the sockets to each server that it starts, and
+/// prints the server's process number. The sockets stay open after a server has ended.
 const MANAGER: &str = r#"
 import os, socket, sys
 names, uzram, *args = sys.argv[1:]
@@ -66,7 +66,7 @@ impl Manager {
         self.line()
     }
 
-    /// Ends that server, and returns its exit code.
+    /// Ends the server with this process number, and returns its exit code.
     fn stop(&mut self, server: &str) -> String {
         assert!(Command::new("kill").arg(server).status().unwrap().success());
         self.line()
@@ -137,7 +137,7 @@ fn what_does_not_fit_what_was_passed_is_refused() {
         let said = manager.said();
         assert!(said.contains(part) && said.lines().count() == 1, "{said}");
     }
-    // A descriptor that is not a socket.
+    // The passed descriptor is not a socket.
     let line = format!("LISTEN_FDS=1 LISTEN_PID=$$ exec {UZRAM} serve --size 1M 3</dev/null");
     let ended = end(Command::new("sh").args(["-c", &line]));
     assert!(ended.code == Some(1) && ended.err.contains("it is not a socket"), "{ended:?}");
@@ -146,7 +146,7 @@ fn what_does_not_fit_what_was_passed_is_refused() {
     assert!(ended.code == Some(1) && ended.err.contains("LISTEN_FDS"), "{ended:?}");
 }
 
-/// As in `sd_listen_fds`, the variables are ignored if they name another process.
+/// As in `sd_listen_fds`, the variables are ignored if they specify another process.
 #[test]
 fn what_was_passed_to_another_process_is_left_alone() {
     for of_another in [
@@ -203,7 +203,7 @@ fn a_file_has_what_the_command_line_does_not() {
         command.args(["--nbd", "unix:n", "--config", "f", "--section", section]).args(more);
         command
     };
-    // The file's level is ignored if another algorithm is given.
+    // The level in the file is ignored if the command line sets another algorithm.
     for (more, algorithm) in
         [(&[][..], "zstd"), (&["--algorithm=lz4"], "lz4"), (&["--algorithm=lz4hc"], "lz4hc")]
     {
@@ -232,7 +232,7 @@ fn a_file_has_what_the_command_line_does_not() {
         assert_eq!((ended.code, ended.err.lines().count()), (Some(code), 1), "{ended:?}");
         assert!(parts.iter().all(|part| ended.err.contains(part)), "{ended:?}");
     }
-    // A level on the command line overrides that of the file.
+    // A level on the command line overrides the level in the file.
     let ended = end(&mut asked("one", &["--level=99"]));
     assert!(ended.code == Some(2) && ended.err.contains("level 99"), "{ended:?}");
     let ended = end(serve(dir.path()).args(["--config", "no/such"]));

@@ -1,5 +1,5 @@
-//! The output of `uzram analyze` for files and for a process. The tests of `measure` check its
-//! forecasts.
+//! The output of `uzram analyze` for files and for a process. The tests of the crate `measure`
+//! check the forecasts.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use support::{PAGE, UZRAM, end, noise, text, write_all};
 
-/// A user with fewer rights.
+/// The id of a user with fewer rights.
 const NOBODY: u32 = 65534;
 
 fn analyze(args: &[&str], paths: &[PathBuf]) -> Value {
@@ -122,12 +122,12 @@ fn a_report_is_not_lost_when_its_rows_are() {
         let args = ["analyze", "--try", "lz4", "--block", "4K", "--parquet"];
         end(Command::new(UZRAM).args(args).arg(rows).arg(&file))
     };
-    // A failure that is not detected in advance.
+    // The write of the file fails in a way that is not detected in advance.
     symlink("file", dir.path().join(".rows.saving")).unwrap();
     let ended = ask(&rows);
     assert!(ended.code == Some(1) && ended.err.contains("can't be appended to"), "{ended:?}");
     assert!(ended.out.contains("Recommended (*)") && !rows.exists(), "{ended:?}");
-    // A failure that is detected in advance: nothing is tried.
+    // The failure is detected in advance, so no setting is tried.
     let ended = ask(&other);
     assert!(ended.code == Some(1) && ended.err.contains("can't be appended to"), "{ended:?}");
     assert_eq!(ended.out, "");
@@ -155,7 +155,7 @@ fn why_a_file_can_not_be_read_is_told() {
     mode("", 0o777);
     mode("open", 0o644);
     mode("mine", 0o000);
-    // Root can read everything, so another user runs the command.
+    // Root can read every file, so another user runs the command.
     let is_root = std::fs::File::open(dir.path().join("mine")).is_ok();
     let ask = |args: &[&str], name: &str| {
         let mut command = Command::new(UZRAM);

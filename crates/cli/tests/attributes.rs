@@ -1,4 +1,4 @@
-//! The table of attributes, and `uzram fill` with attributes.
+//! Tests the table of attributes, and `uzram fill` with attributes.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

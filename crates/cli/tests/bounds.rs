@@ -1,5 +1,5 @@
-//! Bounds of a server and its behaviour at them: descriptors, memory in small groups, and the limit
-//! of compressed pages.
+//! Tests the limits of a server and its behaviour at these limits: descriptors, memory in small
+//! cgroups, and the limit of compressed pages.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -17,7 +17,7 @@ use testkit::nbd::TRIM;
 
 const MIB: usize = 1 << 20;
 
-/// Starts a server under a shell line. The server may refuse to start.
+/// Starts a server by a shell line. The server may refuse to start.
 fn begun(line: &str, args: &[&str]) -> Server {
     let dir = tempfile::tempdir().unwrap();
     let mut command = Command::new("sh");
@@ -28,7 +28,7 @@ fn begun(line: &str, args: &[&str]) -> Server {
     Server::begun(command.spawn().unwrap(), dir)
 }
 
-/// Returns the number of clients that have an export.
+/// Returns the number of clients that have chosen an export.
 fn connections(server: &Server) -> Option<u64> {
     server.ask("stat", &["--json"]).json()["connections"].as_u64()
 }
@@ -38,7 +38,7 @@ fn descriptors_for_control_and_saves_are_kept() {
     let mut refused = begun("ulimit -n 512", &["--connections", "512"]);
     let (code, said) = (refused.ended().0, refused.said());
     assert!(code == Some(1) && said.contains("ulimit -Hn"), "{code:?}: {said}");
-    // The server starts with the number of connections that the message names, but not with one
+    // The server starts with the number of connections that the message states, but not with one
     // more.
     let most = said.rsplit("--connections ").next().unwrap().split(' ').next().unwrap();
     let one_more = (most.parse::<u32>().unwrap() + 1).to_string();
@@ -48,7 +48,7 @@ fn descriptors_for_control_and_saves_are_kept() {
 
     let most = most.parse::<usize>().unwrap();
     let mut clients: Vec<Client> = (0..most).map(|_| server.client()).collect();
-    // Further clients are refused, whatever their number.
+    // Further clients are refused, regardless of their number.
     let others: Vec<_> = (0..600).map(|_| UnixStream::connect(server.socket())).collect();
     assert_eq!(connections(&server), Some(most as u64));
     clients[0].write(0, b"stored");
@@ -75,7 +75,8 @@ fn a_soft_limit_of_descriptors_is_raised() {
     drop(clients);
 }
 
-/// The threads that answer the control socket are started before clients need all of them.
+/// The threads that answer the control socket are started when the server starts, before clients
+/// need them.
 #[test]
 fn control_answers_when_no_thread_can_be_started() {
     let server = Server::new(&[]);
@@ -107,13 +108,13 @@ fn small_groups_have_a_useful_limit_or_none() {
         let least = [(24, 25), (64, 40), (128, 60), (256, 75)];
         let least = least.iter().rfind(|(from, _)| *from <= group_mib).map_or(0, |least| least.1);
         assert!((least..=85).contains(&percent), "{group_mib} MiB: {limit} bytes, {percent}%");
-        // The disk can be filled up to its limit without an OOM kill in the group.
+        // The disk can be filled up to its limit without an OOM kill in the cgroup.
         let mut client = server.client();
         let bytes = noise(9, MIB / 4);
         let full = (0..256).find(|nth| client.try_write(nth * MIB as u64 / 4, &bytes).is_err());
         assert_eq!(full.is_some(), limit < 62 * MIB, "{group_mib} MiB");
         assert!(client.read(0, bytes.len()) == bytes, "{group_mib} MiB");
-        // A write may take at most a 16th of the group's memory, and a longer one is refused.
+        // A write may take at most 1/16 of the cgroup's memory; a longer write is refused.
         let most = group_mib * MIB / 16;
         let most = most - most % (MIB / 4);
         client.ask(TRIM, 0, 0, 64 << 20).unwrap();

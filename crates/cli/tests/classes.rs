@@ -1,4 +1,4 @@
-//! `uzram classes`: the published figures of the kernel's tables, and wrong use.
+//! Tests `uzram classes`: the published figures of the kernel's tables, and wrong command lines.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -26,8 +26,8 @@ fn listing(args: &[&str]) -> Value {
     json
 }
 
-/// Arguments, number of classes, and watermark: by the kernel's document (used percent), and by the
-/// current kernel.
+/// Arguments, number of classes, and watermark, according to the kernel's document (used percent)
+/// and to the current kernel.
 const COUNTS: [(&[&str], usize, usize); 9] = [
     (&[], 119, 3632),
     (&["--chain", "8"], 119, 3632),

@@ -1,5 +1,5 @@
-//! Real clients of `uzram serve`: libnbd's, qemu's, fio, and a file system. All data that they read
-//! are compared.
+//! Tests real clients of `uzram serve`: the clients of libnbd and qemu, fio, and a file system. All
+//! data that they read are compared.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -23,7 +23,7 @@ fn shell(script: &str, server: &Server) -> String {
     run(Command::new("sh").args(["-c", &script]).current_dir(server.dir.path()))
 }
 
-/// Makes an image of 48 MiB with text, noise and zeros.
+/// Creates an image of 48 MiB with text, noise and zeros.
 fn image(dir: &Path) -> PathBuf {
     let path = dir.join("image");
     let parts = [text(1, 20 * MIB), noise(2, 5 * MIB), vec![0; 11 * MIB], text(3, 12 * MIB)];
@@ -31,7 +31,7 @@ fn image(dir: &Path) -> PathBuf {
     path
 }
 
-/// Sets an algorithm for recompression, which `meddled` uses.
+/// The options that set the algorithm of the recompressions in `meddled`.
 const AGAIN: [&str; 2] = ["--set", "recomp_algorithm=algo=zstd"];
 
 /// Compacts, recompresses, and changes the limit repeatedly while `work` runs.
@@ -172,8 +172,8 @@ fn fio_verifies() {
     });
 }
 
-/// A mounted disk with a loop device. Dropping it undoes all steps in reverse order, also after a
-/// failure.
+/// A mounted disk with a loop device. Dropping the value undoes all steps in reverse order, also
+/// after a failure.
 struct Mounted {
     nbdfuse: Child,
     dir: PathBuf,
@@ -195,7 +195,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Mounts a server's disk by nbdfuse and attaches it to a loop device, if this user may do that.
+/// Mounts a server's disk by nbdfuse and attaches it to a loop device, if this user may do so.
 fn looped(server: &Server) -> Option<Mounted> {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root || !Path::new("/dev/fuse").exists() || !Path::new("/dev/loop-control").exists() {
@@ -216,7 +216,7 @@ fn looped(server: &Server) -> Option<Mounted> {
     Some(mounted)
 }
 
-/// nbdfuse turns the hole of a file into TRIM, as does a loop device on it, for any sectors.
+/// nbdfuse, and a loop device on its file, convert a new hole in the file to TRIM, for any sectors.
 #[test]
 fn holes_are_zeros_to_the_byte() {
     let server = Server::new(&[]);
@@ -284,7 +284,7 @@ fn files_of_a_mount() {
     };
     assert_eq!(names(&mount), ["attr", "classes", "disk"]);
     assert_eq!(names(&attr).len(), zram::attributes().len());
-    // Data written by one front end are read by the other, in both directions.
+    // Data that one front end writes are read by the other, in both directions.
     let data = [text(5, 3 * MIB), noise(6, MIB + 777)].concat();
     let file = fs::File::options().read(true).write(true).open(&disk).unwrap();
     file.write_all_at(&data, 12345).unwrap();
@@ -331,7 +331,7 @@ fn files_of_a_mount() {
     assert!(!fs::read_to_string(attr.join("block_state")).unwrap().is_empty());
     fs::write(attr.join("mem_limit"), "0").unwrap();
     drop(file);
-    // A file system on the disk, and its state after the server ends while it is in use.
+    // Tests a file system on the disk, and the end of the server while the file system is in use.
     let attached =
         run(Command::new("/usr/sbin/losetup").args(["-f", "--show", "--direct-io=on"]).arg(&disk));
     let device = attached.trim_end();

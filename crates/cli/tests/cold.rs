@@ -73,7 +73,7 @@ fn what_can_not_be_is_told() {
     assert_eq!(young.json()["written_back_pages"].as_u64(), Some(0), "{young:?}");
 }
 
-/// An unsuitable target is reported before the work begins, and no file is left there.
+/// An unsuitable target is reported before the work begins, and the command leaves no file there.
 #[test]
 fn files_are_whole_and_where_they_are_to_be() {
     let dir = tempfile::tempdir().unwrap();
@@ -83,8 +83,8 @@ fn files_are_whole_and_where_they_are_to_be() {
         let refused = end(fill().args(["--save", &path(there), &path("in")]));
         assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""), "{refused:?}");
     }
-    // A link that another user put at the temporary path of a save is neither followed nor written
-    // to.
+    // A link that another user put at the temporary path of a save is not followed, and its target
+    // is not written.
     fs::write(path("victim"), "his").unwrap();
     symlink("victim", path(".saved.saving")).unwrap();
     let planted = end(fill().args(["--json", "--save", &path("saved"), &path("in")]));
@@ -92,7 +92,7 @@ fn files_are_whole_and_where_they_are_to_be() {
     assert_eq!(planted.json()["pages"].as_u64(), Some(9), "the report is there all the same");
     assert_eq!(fs::read(path("victim")).unwrap(), b"his");
     fs::remove_file(path(".saved.saving")).unwrap();
-    // A leftover temporary file is reused, and the saved file is readable by its owner alone.
+    // A leftover temporary file is reused, and only the owner of the saved file can read it.
     fs::write(path(".saved.saving"), "rest").unwrap();
     assert_eq!(end(fill().args(["--save", &path("saved"), &path("in")])).code, Some(0));
     let mode = |name: &str| fs::metadata(path(name)).unwrap().permissions().mode() & 0o777;
@@ -143,7 +143,7 @@ fn a_backing_device_that_is_in_use_is_named_so() {
     let attached = run(losetup.args(["-f", "--show"]).arg(dir.path().join("image")));
     let looped = Looped(attached.trim().to_owned(), dir.path().join("nowhere"));
     let device = looped.0.as_str();
-    // Opened exclusively, as a mount does.
+    // The device is opened exclusively, as by a mount.
     let excl = rustix::fs::OFlags::EXCL.bits() as i32;
     let held = fs::File::options().read(true).custom_flags(excl).open(device).unwrap();
     let serve = || end(support::serve(dir.path()).args(["--nbd", "unix:n", "--backing", device]));

@@ -1,4 +1,4 @@
-//! The configuration file: any file, pipe or value is read or refused in bounded time, with a
+//! Tests the configuration file: any file, pipe or value is read or refused in bounded time, with a
 //! bounded message.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -11,10 +11,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use support::{Ended, Server, UZRAM, end, serve_unsized};
 
-/// The maximum size of the file.
+/// The maximum size of the file in bytes.
 const BYTES_MAX: usize = 1 << 20;
 
-/// The maximum length of an error: a path, a value that is repeated in part, and words.
+/// The maximum length in bytes of an error message, which contains a path, a part of a value, and
+/// words.
 const ERROR_MAX: usize = 700;
 
 fn serve_of(dir: &Path, config: &str) -> Command {
@@ -95,7 +96,7 @@ fn a_file_has_a_bound() {
     fs::write(&file, of_bytes(BYTES_MAX + 1)).unwrap();
     let ended = refused(dir.path(), "f");
     assert!(ended.err.contains("more than 1 MiB"), "{ended:?}");
-    // The file is not read beyond the maximum.
+    // The file is not read beyond the maximum size.
     fs::File::options().write(true).open(&file).unwrap().set_len(1 << 40).unwrap();
     let begun = Instant::now();
     assert!(refused(dir.path(), "f").err.contains("more than 1 MiB"));

@@ -1,4 +1,5 @@
-//! All front ends of a disk agree: each reads exactly the bytes that any other has written.
+//! Tests that all front ends of a disk are consistent: each reads exactly the bytes that any other
+//! front end has written.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -14,10 +15,10 @@ use support::{Server, noise, serve_unsized};
 use testkit::nbd::{NO_HOLE, TRIM, WRITE_ZEROES};
 use testkit::{Choices, scaled, seed_of};
 
-/// The bytes of the disk, large enough for requests of every kind.
+/// The size of the disk in bytes, which is large enough for requests of every kind.
 const BYTES: usize = 8 << 20;
 
-/// The longest request of a run.
+/// The maximum length of a request in bytes.
 const LEN_MAX: usize = 600 << 10;
 
 /// Lengths and offsets at which the behaviour changes: sectors, slots, blocks, parts of replies.
@@ -105,7 +106,7 @@ impl Disk {
     }
 }
 
-/// Chooses an offset and a length, often at an edge or one beside it.
+/// Chooses an offset and a length, often at an edge, or one byte beside an edge.
 fn range(choices: &mut Choices) -> (usize, usize) {
     let at = choices.beside(&EDGES, BYTES);
     (at, choices.beside(&EDGES, LEN_MAX.min(BYTES - at)))

@@ -1,5 +1,5 @@
-//! The end of `uzram serve`: all acknowledged data are saved for any signal and for any state of
-//! the save's location.
+//! Tests the end of `uzram serve`: all acknowledged data are saved after any signal and for any
+//! state of the save's location.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -18,7 +18,7 @@ use testkit::wait::{load, until_with};
 
 const MIB: usize = 1 << 20;
 
-/// A directory with the places to which a disk can be saved.
+/// A directory with the locations to which a disk can be saved.
 struct Places {
     dir: tempfile::TempDir,
 }
@@ -34,7 +34,7 @@ impl Places {
         self.dir.path().join(name)
     }
 
-    /// Starts a server after a shell line. It saves to `to/saved`, or else to `state/uzram`.
+    /// Starts a server by a shell line. The server saves to `to/saved`, or else to `state/uzram`.
     fn server(&self, line: &str) -> Server {
         let state = format!("export XDG_STATE_HOME='{}'; {line}", self.at("state").display());
         let saved = self.at("to/saved");
@@ -44,7 +44,7 @@ impl Places {
         server
     }
 
-    /// Returns whether a saved file holds the written data.
+    /// Returns whether a saved file contains the written data.
     fn is_saved(&self, name: &str) -> bool {
         let file = self.at(name);
         file.exists() && Server::restored(&file, &[]).client().read(0, MIB) == text(1, MIB)
@@ -125,8 +125,8 @@ fn a_signal_that_comes_twice_at_once_is_one() {
         ([Signal::INT, Signal::TERM], 20),
         ([Signal::TERM, Signal::QUIT], 1),
     ] {
-        // If this thread had to wait between the two signals, they are too far apart, and the run
-        // proves nothing.
+        // If this thread had to wait between the two signals, the signals are too far apart, and
+        // the run proves nothing.
         let shows = (0..20).any(|_| {
             let places = Places::new();
             let mut server = places.server("exec env --default-signal=INT,QUIT \"$@\"");
@@ -141,7 +141,7 @@ fn a_signal_that_comes_twice_at_once_is_one() {
     }
 }
 
-/// On a busy machine the server may not run between two signals. They still count as one.
+/// On a busy machine the server may not run between two signals. Both signals still count as one.
 #[test]
 fn two_signals_at_once_are_one_though_the_server_did_not_run_in_between() {
     let shows = (0..20).any(|_| {
@@ -191,7 +191,7 @@ fn where_the_file_can_not_be_written_another_place_is_tried() {
     }
 }
 
-/// A file system that is unmounted when this is dropped.
+/// A file system that is unmounted when this value is dropped.
 struct Tmpfs(PathBuf);
 
 impl Tmpfs {
@@ -221,7 +221,7 @@ fn a_full_file_system_costs_nothing() {
     assert_eq!(code, Some(1), "{said}");
     assert!(places.is_saved("state/uzram/saved"), "{said}");
     assert_eq!(fs::read_dir(&tmpfs.0).unwrap().count(), 0, "something was left");
-    // A file system that became read-only is not used either.
+    // A location on a file system that became read-only is not used either.
     let mut server = places.server("exec \"$@\"");
     run(Command::new("mount").args(["-o", "remount,ro"]).arg(&tmpfs.0));
     server.signal("TERM");
@@ -242,7 +242,7 @@ fn where_there_is_no_place_it_stays_and_says_so() {
         let mut lines = lines(&mut server);
         let stays = lines.find(|line| line.contains("the save is tried again")).unwrap();
         assert!(stays.contains("/to/saved'") && stays.contains("No such file"), "{stays}");
-        // The same signal sent too soon would count as part of the first request.
+        // If the same signal were sent too soon, it would count as part of the first request.
         thread::sleep(Duration::from_millis(500));
         assert!(server.child.try_wait().unwrap().is_none(), "it is gone");
         let back = || fs::rename(places.at("away"), places.at("to")).unwrap();
@@ -252,8 +252,8 @@ fn where_there_is_no_place_it_stays_and_says_so() {
             assert!(places.is_saved("to/saved"));
             fs::remove_file(places.at("to/saved")).unwrap();
         } else {
-            // One more signal is enough, unless the server ran so little that it counts as part of
-            // the first request.
+            // One more signal is enough, unless the server ran so little that the signal counts as
+            // part of the first request.
             until_with(Duration::from_millis(500), "it is given up", || {
                 server.signal("TERM");
                 server.child.try_wait().unwrap().is_some()
@@ -296,7 +296,7 @@ fn where_there_is_no_place_it_can_be_saved_elsewhere() {
         }
         let rescued = places.at(to);
         let mut saved = server.ask("save", &[rescued.to_str().unwrap()]);
-        // The server itself may be saving at that moment.
+        // The server itself may be saving the disk at that moment.
         while saved.err.contains("already saves the disk")
             && server.child.try_wait().unwrap().is_none()
         {
@@ -312,7 +312,7 @@ fn where_there_is_no_place_it_can_be_saved_elsewhere() {
     }
 }
 
-/// The system would end the process by SIGXFSZ for a file that is too long.
+/// If the server did not ignore SIGXFSZ, the system would end it when a file becomes too long.
 #[test]
 fn a_limit_of_files_is_an_error_like_others() {
     let places = Places::new();
@@ -347,7 +347,7 @@ fn two_servers_do_not_save_to_one_file() {
     assert_eq!(third.ended().0, Some(0));
 }
 
-/// Two shells, of one user or of two, may have different directories of sockets.
+/// Two shells, of the same user or of two users, may have different directories of sockets.
 #[test]
 fn servers_that_share_no_directory_do_not_save_to_one_file() {
     let places = Places::new();
@@ -405,7 +405,7 @@ fn what_came_to_the_file_since_the_start_stays() {
         assert!(said.contains("since this server started"), "{said}");
         assert!(places.is_saved("to/saved.1"), "{said}");
     }
-    // The server's own saves do not count as changes by others.
+    // The server's own saves do not count as changes by other programs.
     let places = Places::new();
     let mut server = places.server("exec \"$@\"");
     let saved = places.at("to/saved");
@@ -440,7 +440,7 @@ fn a_save_to_the_file_at_the_moment_of_the_end_leaves_it_to_the_end() {
     }
 }
 
-/// The disk then holds less than the file.
+/// After an interrupted restore, the disk holds less than the file, which must be preserved.
 #[test]
 fn a_restore_that_the_end_cuts_off_costs_no_file() {
     for name in ["to/saved", "to/new"] {
@@ -460,7 +460,7 @@ fn a_restore_that_the_end_cuts_off_costs_no_file() {
             thread::sleep(Duration::from_millis(5 * round));
             server.signal("TERM");
             let (restored, code, said) = (restore.join().unwrap(), server.ended().0, server.said());
-            // The restore may not have begun.
+            // The restore may not have started yet.
             let is_cut_off = restored.err.contains("cancelled");
             if is_cut_off || restored.code == Some(0) {
                 assert!(places.is_saved("to/saved"), "{restored:?}: {said}");
@@ -512,7 +512,7 @@ fn a_file_whose_name_is_too_long_to_be_saved_is_refused_at_the_start() {
     }
 }
 
-/// Returns a full pipe, and its end that nothing reads.
+/// Returns both ends of a full pipe that no process reads.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut pipe) = std::io::pipe().unwrap();
     rustix::io::ioctl_fionbio(&pipe, true).unwrap();
@@ -522,7 +522,7 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
     (reader, pipe)
 }
 
-/// Standard error is a full pipe that nothing reads.
+/// Standard error is a full pipe that no process reads.
 #[test]
 fn nobody_listens_and_it_is_saved_all_the_same() {
     let places = Places::new();
@@ -539,8 +539,8 @@ fn nobody_listens_and_it_is_saved_all_the_same() {
     assert!(places.is_saved("to/saved"));
 }
 
-/// Standard output is such a pipe: the server waits for a while to print the announcement, unless a
-/// signal arrives.
+/// Standard output is a full pipe that no process reads: the server waits for a while to print the
+/// announcement, unless a signal arrives.
 #[test]
 fn a_signal_is_heeded_while_nobody_reads_what_is_served() {
     let places = Places::new();
@@ -562,7 +562,7 @@ fn a_signal_is_heeded_while_nobody_reads_what_is_served() {
     assert!(places.is_saved("to/saved"));
 }
 
-/// A pipe at the temporary path of a save, or at the path of the file to restore.
+/// Tests a pipe at the temporary path of a save, and at the path of the file to restore.
 #[test]
 fn nothing_waits_for_a_pipe() {
     let places = Places::new();
@@ -615,7 +615,7 @@ fn nothing_waits_for_a_pipe() {
     assert_eq!(server.ended().0, Some(0));
 }
 
-/// A server whose backing store is the disk of another server, so the test can stop the store.
+/// A server whose backing store is the disk of another server, so that the test can stop the store.
 struct Stored {
     server: Server,
     store: Server,
@@ -684,7 +684,7 @@ fn a_job_that_hangs_is_given_up_and_all_is_saved() {
         || places.at("to/saved").exists(),
         || thread::sleep(Duration::from_millis(20)),
     );
-    // The process can't end before its backing store answers.
+    // The server's process can't end before its backing store answers.
     store.signal("CONT");
     let _ = job.wait();
     assert_eq!(server.ended().0, Some(0));

@@ -1,4 +1,4 @@
-//! `uzram fill` on small trees: the figures and the formats of its output.
+//! Tests `uzram fill` on small trees: the figures and the formats of the output.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -146,7 +146,7 @@ fn a_geometry_is_used_and_named() {
         assert_eq!(json!(told), names);
         assert_eq!((&json["mismatches"], &json["pages_compared"]), (&0.into(), &json["pages"]));
         assert_eq!((&json["same_pages"], &json["huge_pages"]), (&3.into(), &5.into()), "{json}");
-        // The device has the classes that `uzram classes` prints.
+        // The device uses the classes that `uzram classes` prints.
         let geometry: &[&str] = if args.is_empty() { &["--geometry", "native"] } else { args };
         let listing = end(Command::new(UZRAM).args(["classes", "--json"]).args(geometry)).json();
         let rows = listing["classes"].as_array().unwrap().iter();
@@ -170,7 +170,7 @@ fn compaction_is_named_and_leaves_the_columns_as_they_are() {
         assert_eq!((&json["compaction"], &json["mismatches"]), (&mode.into(), &0.into()));
         let mm_stat: Vec<&str> = json["mm_stat"].as_str().unwrap().split_whitespace().collect();
         assert_eq!((mm_stat.len(), mm_stat[5], mm_stat[7]), (9, "3", "5"), "{json}");
-        // pages_compacted is 0: nothing was freed, so there was nothing to move.
+        // pages_compacted is 0: no object was freed, so no object could be moved.
         assert_eq!(mm_stat[6], "0", "{json}");
     }
 }
@@ -224,7 +224,7 @@ fn unreadable_files_are_skipped_and_named() {
     mode("", 0o755);
     mode("secret\n", 0o000);
     mode("locked", 0o000);
-    // Root can read everything, so another user runs the command.
+    // Root can read every file, so another user runs the command.
     let is_root = fs::File::open(dir.path().join("secret\n")).is_ok();
     let ask = |path: &Path| {
         let mut command = fill();

@@ -1,5 +1,5 @@
-//! Checks that `make install` into a scratch root installs all files, and that they work there for
-//! another user.
+//! Checks that `make install` into a scratch root installs all files, and that another user can use
+//! them there.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -39,7 +39,7 @@ fn built() -> &'static Path {
 }
 
 fn make(targets: &[&str], root: &Path) {
-    // The installed files are readable by all users, whatever the umask is.
+    // The installed files are readable by all users, regardless of the umask.
     let mut make = Command::new("sh");
     make.args(["-c", "umask 077; exec make \"$@\"", "make", "-C"]);
     make.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).args(targets);
@@ -65,7 +65,7 @@ fn installed(dir: &Path) -> Command {
     command
 }
 
-/// Makes a directory in which that user may write.
+/// Creates a directory in which the user nobody may write.
 fn scratch() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
@@ -102,7 +102,7 @@ fn it_runs_as_another_user() {
     let stat =
         end(installed(server.dir.path()).args(["stat", "--json", "--control", "control.sock"]));
     let stat = stat.json();
-    // The size is the command line's; all other values are the file's.
+    // The size is set on the command line; all other values are set in the file.
     assert_eq!((&stat["disksize"], &stat["algorithm"]), (&(1 << 20).into(), &"zstd".into()));
     assert!(stat["mem_limit"].as_u64().unwrap() > 0, "{stat}");
     let stop = format!("kill -TERM {}", server.child.id());
@@ -121,12 +121,12 @@ fn programs_find_the_installed_host() {
     assert!(ended.out.contains(host.to_str().unwrap()), "{}", ended.out);
 }
 
-/// Returns the flags to compile a program with libuzram: those of pkg-config, or else those read
-/// from its file.
+/// Returns the flags to compile a program with libuzram: the output of pkg-config, or else the
+/// flags in the file for pkg-config.
 fn flags() -> Vec<String> {
     let lib = root().join("usr/lib");
     let text = fs::read_to_string(lib.join("pkgconfig/uzram.pc")).unwrap();
-    // The file names the final paths, not those of the scratch root.
+    // The file contains the final paths, not the paths in the scratch root.
     assert!(text.starts_with("prefix=/usr\n"), "{text}");
     assert!(!text.contains(root().to_str().unwrap()) && !text.contains("pcfiledir"), "{text}");
     let line = if has("pkg-config") {
@@ -168,7 +168,7 @@ fn programs_in_c_are_built_with_the_installed_library() {
     let lib = root().join("usr/lib");
     let ended = end(Command::new(&program).env("LD_LIBRARY_PATH", &lib));
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), "kept\n"), "{ended:?}");
-    // The program requests the library of this interface, whichever version is installed later.
+    // The program requires the library of this interface, so a later version can replace it.
     let asks = end(Command::new("readelf").arg("-d").arg(&program)).out;
     assert!(asks.contains("Shared library: [libuzram.so.0.1]"), "{asks}");
     let version = env!("CARGO_PKG_VERSION");
@@ -267,7 +267,7 @@ fn its_unit_is_hardened() {
     let mut verify = Command::new("systemd-analyze");
     verify.args(["verify", "--man=no"]).arg(format!("--root={}", root().display()));
     let ended = end(verify.arg("uzram-serve@x.service"));
-    // Units of other packages, which it needs, are missing in the root.
+    // The unit needs units of other packages, which are missing in the root.
     assert!(
         !ended.err.contains("uzram-serve@.so") && !ended.err.contains("bin/uzram is not exec"),
         "{ended:?}"

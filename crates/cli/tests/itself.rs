@@ -1,9 +1,9 @@
-//! A server of a disk that its own machine uses while memory is short. The kernel can free memory
-//! only if the server stores it.
+//! Tests a server whose own machine uses the disk while memory is short. The kernel can free memory
+//! only if the server stores the data of this memory.
 //!
-//! The server has a cgroup of its own. In one cgroup with its writers (version 1, without
-//! PR_SET_IO_FLUSHER) it would deadlock, because the kernel makes its threads wait for pages that
-//! they have to store.
+//! The server runs in a separate cgroup. In the cgroup of its writers (version 1, without
+//! PR_SET_IO_FLUSHER), the server would deadlock, because the kernel makes its threads wait for
+//! pages that they must store.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -18,13 +18,14 @@ use testkit::cgroup::Group;
 
 const MIB: usize = 1 << 20;
 
-/// The bytes that are written at a time, and the memory of the writers' and the server's cgroups.
+/// The number of bytes that are written at a time, and the memory limits of the writers' and the
+/// server's cgroups in bytes.
 const DATA: usize = 96 * MIB;
 const OF_WRITERS: usize = 48 * MIB;
 const OF_SERVER: usize = 96 * MIB;
 
-/// Aborts requests to a mount if the test fails, because a process that waits for one can't be
-/// killed.
+/// A guard that aborts requests to a mount if the test fails, because a process that waits for a
+/// request can't be killed.
 struct Aborted<'m>(&'m Path);
 
 impl Drop for Aborted<'_> {
@@ -35,17 +36,18 @@ impl Drop for Aborted<'_> {
     }
 }
 
-/// A process that is killed if it does not end.
+/// A process that is killed when this value is dropped.
 struct Ending(Child);
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        // A process that waits for a mount ends when the mount is aborted, so it is not waited for.
+        // A process that waits for a mount ends when the mount is aborted, so this thread does not
+        // wait for its end.
         let _ = self.0.kill();
     }
 }
 
-/// Runs a shell line as a process of the group.
+/// Runs a shell line as a process in the cgroup.
 fn run_in(group: &Group, line: &str, dir: &Path) {
     let mut command = Command::new("sh");
     command.args(["-c", &group.enter(), "sh", "sh", "-ec", line]).current_dir(dir);
@@ -88,7 +90,7 @@ fn what_is_written_back_through_it_gets_there() {
     run(Command::new("/usr/sbin/mkfs.ext4").args(["-q", "-F", device]));
     run(Command::new("mount").arg(device).arg(&mnt));
     fs::write(dir.path().join("data"), text(1, DATA)).unwrap();
-    // These are more data than the writers may have: pages become free only after the server has
+    // The data exceed the memory limit of the writers: pages become free only after the server has
     // stored them.
     for round in 0..3 {
         let write = format!("dd if=data of=mnt/{round} bs=1M conv=fsync");

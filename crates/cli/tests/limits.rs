@@ -1,4 +1,4 @@
-//! `uzram fill` when memory or time runs out.
+//! Tests `uzram fill` when memory or time is short.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -14,7 +14,7 @@ use testkit::cgroup::Group;
 
 const MIB: usize = 1 << 20;
 
-/// Runs the command under a shell line that ends in `exec "$@"`.
+/// Runs the command by a shell line that ends in `exec "$@"`.
 fn fill_under(line: &str, args: &[&str], path: &Path) -> Ended {
     let mut shell = Command::new("sh");
     shell.args(["-c", line, "sh", UZRAM, "fill"]).args(args).arg(path);
@@ -107,13 +107,13 @@ fn it_works_in_little_address_space() {
         assert_eq!(ended.json()["mismatches"], 0);
         assert_eq!(ended.json()["orig_data_size"], 30 * MIB);
     }
-    // With so little address space the command must fail, but neither by a panic nor by a signal.
+    // With so little address space the command must fail, but must not end by a panic or a signal.
     let ended = fill_under("ulimit -v 40000 && exec \"$@\"", &["--threads", "1"], dir.path());
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
 }
 
-/// Sparse files can make the input very large.
+/// Sparse files make the input very large, so that memory for its statistics is lacking.
 #[test]
 fn more_input_than_memory_has_figures_for_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -142,7 +142,7 @@ fn what_the_system_refuses_is_not_laid_to_the_limit() {
     assert!(!ended.err.contains("--mem-limit"), "{ended:?}");
 }
 
-/// Runs the command as a process of the group.
+/// Runs the command as a process in the cgroup.
 fn fill_in(group: &Group, args: &[&str], path: &Path) -> Ended {
     fill_under(&group.enter(), args, path)
 }

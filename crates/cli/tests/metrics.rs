@@ -1,4 +1,4 @@
-//! The reports of a running server: one line per second, and metrics.
+//! Tests the reports of a running server: one line per second, and metrics.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 use support::metrics::lint;
 use support::{ENDS_WITHIN, PAGE, Server, UZRAM, end, serve, text};
 
-/// Starts a server of metrics on a port that the system chooses. Returns it with the URI of the
-/// metrics.
+/// Starts a server that serves metrics on a port that the system chooses. Returns the server, and
+/// the URI of the metrics.
 fn server() -> (Server, String) {
     let dir = tempfile::tempdir().unwrap();
     let mut command = serve(dir.path());
@@ -23,7 +23,7 @@ fn server() -> (Server, String) {
     (server, uri)
 }
 
-/// Returns the response to these bytes.
+/// Returns the response to the bytes of `request`.
 fn answer(uri: &str, request: &[u8]) -> String {
     let host = uri.strip_prefix("http://").unwrap().split('/').next().unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
@@ -103,7 +103,8 @@ fn whoever_asks_badly_is_answered_and_others_are_too() {
             assert!(got.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{got}");
         }
     }
-    // More silent clients than are served at a time: each further client replaces the first one.
+    // More silent clients connect than are served at a time: each further client replaces the
+    // oldest one.
     let host = uri.strip_prefix("http://").unwrap().split('/').next().unwrap();
     let silent: Vec<_> = (0..9).map(|_| TcpStream::connect(host).unwrap()).collect();
     assert!(answer(&uri, b"GET /metrics HTTP/1.1\r\n\r\n").contains("uzram_memory_bytes"));

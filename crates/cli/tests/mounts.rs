@@ -1,5 +1,5 @@
-//! Mounts of a device: a server unmounts only its own mount, and the disk answers whatever happens
-//! to its mount.
+//! Tests mounts of a device: a server unmounts only its own mount, and the disk continues to answer
+//! regardless of changes to its mount.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -25,15 +25,15 @@ fn tmpfs(at: &Path, name: &str) {
     fs::write(at.join(name), name).unwrap();
 }
 
-/// Unmounts, with retries: a process that another test starts holds copies of this one's
-/// descriptors until it executes a program.
+/// Unmounts, with retries: a child that another test starts holds copies of this process's
+/// descriptors until the child executes a program.
 fn unmount(at: &Path) {
     until(&format!("{} is in use", at.display()), || {
         end(Command::new("umount").arg(at)).code == Some(0)
     });
 }
 
-/// Returns all mounts of this machine, including those of other tests, whose paths may have any
+/// Returns all mounts of this machine, including mounts of other tests, whose paths may contain any
 /// bytes.
 fn mounts() -> String {
     String::from_utf8_lossy(&fs::read("/proc/self/mounts").unwrap()).into_owned()
@@ -56,7 +56,7 @@ fn what_lies_below_stays() {
     for _ in 0..3 {
         let server = server(&mount);
         assert!(mount.join("disk").exists());
-        // An open file in the mount does not delay the end.
+        // An open file in the mount does not delay the end of the server.
         let _open = fs::File::open(mount.join("disk")).unwrap();
         ended(server);
         assert_eq!(fs::read(mount.join("below")).unwrap(), b"below");
@@ -73,16 +73,16 @@ fn what_was_mounted_there_since_stays() {
     assert_eq!(fs::read(mount.join("since")).unwrap(), b"since");
     assert!(said.contains("something else is mounted over it"), "{said}");
     unmount(&mount);
-    // The dead mount that the server left below is unmounted by the next server.
+    // The next server unmounts the dead mount that a killed server left.
     ended(server(&mount));
-    // A mount in place of ours, which was unmounted by another process.
+    // Another mount lies in place of our mount, which another process has unmounted.
     let gone = server(&mount);
     unmount(&mount);
     tmpfs(&mount, "since");
     ended(gone);
     assert_eq!(fs::read(mount.join("since")).unwrap(), b"since");
     unmount(&mount);
-    // A mount inside ours.
+    // Another mount lies inside our mount.
     let within = server(&mount);
     tmpfs(&mount.join("attr"), "within");
     let said = ended(within);
@@ -109,7 +109,7 @@ fn the_mount_of_a_live_server_is_refused() {
     assert_eq!(fs::read_dir(&mount).unwrap().count(), 0);
 }
 
-/// Directories of other programs may have any name.
+/// Directories of other programs may have names of any bytes.
 #[test]
 fn mount_points_are_of_any_bytes() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -130,7 +130,7 @@ fn mount_points_are_of_any_bytes() {
     unmount(&odd);
 }
 
-/// The mount would hide it. Two sockets need different paths.
+/// The mount would hide a path that the server needs. Two sockets need different paths.
 #[test]
 fn what_a_server_needs_is_not_in_its_mount() {
     let dir = tempfile::tempdir().unwrap();
@@ -163,7 +163,7 @@ fn what_a_server_needs_is_not_in_its_mount() {
 #[test]
 fn a_dead_mount_of_ours_is_taken_off() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
-    // The next server can do so repeatedly.
+    // The next server can use the directory, repeatedly.
     for _ in 0..2 {
         let mut killed = server(&mount);
         assert!(mount.join("disk").exists());
@@ -208,8 +208,8 @@ fn a_user_mounts_and_unmounts_too() {
         chown(at, Some(NOBODY), Some(NOBODY)).unwrap();
     }
     let binary = dir.path().join("uzram");
-    // A separate process writes the copy. If this process wrote it, a child that another test
-    // starts could hold it open for writing, and it could not be executed.
+    // A separate process writes the copy. If this process wrote the copy, a child that another test
+    // starts could hold the copy open for writing, so it could not be executed.
     run(Command::new("cp").arg(support::UZRAM).arg(&binary));
     let started = || {
         let mut command = Command::new("setpriv");
@@ -243,8 +243,7 @@ fn a_user_mounts_and_unmounts_too() {
     unmount(&mount);
 }
 
-/// As with a block device, truncation has no effect: all data remain except those that are
-/// overwritten.
+/// As with a block device, truncation has no effect: all data remain except overwritten data.
 #[test]
 fn the_disk_is_opened_to_be_cut_and_is_not() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -304,7 +303,8 @@ fn a_job_of_an_attribute_holds_up_no_reader() {
     ended(server);
 }
 
-/// A save through the mount counts as the server's own, before its end and at that moment.
+/// A save through the mount counts as the server's own, before the end of the server and during the
+/// end.
 #[test]
 fn a_save_through_the_mount_is_no_strangers() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -317,7 +317,7 @@ fn a_save_through_the_mount_is_no_strangers() {
         save().unwrap();
         server.client().write(64 * MIB as u64, &text(2, MIB));
         thread::scope(|scope| {
-            // The save completes before the end, or the end cancels it.
+            // The save completes before the server's end, or the server's end cancels the save.
             let job = is_amid.then(|| scope.spawn(|| drop(save())));
             until("it saves", || {
                 saving.exists() || job.as_ref().is_none_or(|job| job.is_finished())
@@ -349,7 +349,7 @@ fn a_disk_is_not_saved_to_itself() {
     fs::create_dir(&mnt).unwrap();
     run(Command::new("/usr/sbin/mkfs.ext4").args(["-q", "-F", &device]));
     run(Command::new("mount").arg(&device).arg(&mnt));
-    // A second loop device, on a file of that file system.
+    // A second loop device, on a file in the outer file system.
     let (inner, image) = (dir.path().join("inner"), mnt.join("image"));
     fs::create_dir(&inner).unwrap();
     fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
@@ -373,7 +373,7 @@ fn a_disk_is_not_saved_to_itself() {
     ended(server);
 }
 
-/// The server of the mount is stopped, so requests to it never return.
+/// The server of the existing mount is stopped, so requests to it never return.
 #[test]
 fn a_stuck_mount_there_holds_nothing_up() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -413,7 +413,7 @@ fn a_signal_that_comes_twice_leaves_no_mount() {
     let Some((_dir, mount, _unmounted)) = directory() else { return };
     for _ in 0..8 {
         let mut server = server(&mount);
-        // A client that must be disconnected first.
+        // The client must be disconnected first.
         let client = server.client();
         server.signal_at_once(&[Signal::TERM; 2], Duration::ZERO);
         assert_eq!(server.ended().0, Some(0), "{}", server.said());
@@ -422,7 +422,7 @@ fn a_signal_that_comes_twice_leaves_no_mount() {
     }
 }
 
-/// Maps the disk as databases do, and also uses it by all other ways.
+/// Maps the disk as databases do, and also uses the disk by all other front ends.
 #[test]
 fn the_disk_can_be_mapped_shared_if_nbd_clients_only_read() {
     let Some((dir, mount, _unmounted)) = directory() else { return };

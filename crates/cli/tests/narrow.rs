@@ -1,5 +1,5 @@
-//! Servers whose address space is full (`ulimit -v`). Acknowledged data are saved at their end,
-//! whatever clients do.
+//! Tests servers whose address space is full (`ulimit -v`). Acknowledged data are saved at the
+//! server's end, regardless of the clients.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -20,13 +20,13 @@ use testkit::random_seed;
 
 const MIB: usize = 1 << 20;
 
-/// The bytes of a write.
+/// The length of a write in bytes.
 const PART: usize = 64 << 10;
 
-/// The bytes of the disks.
+/// The size of each disk in bytes.
 const DISK: u64 = 512 << 20;
 
-/// The maximum time for an answer.
+/// The maximum time within which a server must answer.
 const PATIENCE: Duration = Duration::from_secs(100);
 
 /// Returns the expected contents of a part.
@@ -61,7 +61,7 @@ fn server(flag: char, mib: usize, file: &Path, args: &[&str]) -> Result<Server, 
     }
     let (code, _) = server.ended();
     let said = server.said();
-    // Without room for the program itself, the loader reports that, or the kernel ends the process.
+    // If the program itself does not fit, the loader reports that, or the kernel ends the process.
     let is_line = |line: &str| line.starts_with("uzram: ");
     let has_room = (mib * MIB) as u64 > std::fs::metadata(UZRAM).unwrap().len();
     let is_ended = code == Some(127) || code.is_none() && !has_room;
@@ -70,8 +70,8 @@ fn server(flag: char, mib: usize, file: &Path, args: &[&str]) -> Result<Server, 
     Err(said)
 }
 
-/// Fills the disk until no more is accepted. Returns the parts that were acknowledged. A connection
-/// may break occasionally.
+/// Fills the disk until the server accepts no more writes. Returns the parts that were
+/// acknowledged. A connection may break occasionally.
 fn fill(socket: &Path, disk: u64, mib: usize) -> Vec<u64> {
     let (mut acknowledged, mut broken) = (Vec::new(), 0);
     let mut to = client(socket);
@@ -100,7 +100,8 @@ fn crowd(server: &Server, acknowledged: &[u64]) -> usize {
         for (nth, mut client) in there.into_iter().enumerate() {
             scope.spawn(move || {
                 for step in 0..8 {
-                    // Some requests are long: there may be no room for many of them at once.
+                    // Some requests are long, so memory may be lacking for many of them at the same
+                    // time.
                     let len = [512, PART, 300 << 10, 2 * MIB][(nth + step) % 4];
                     if let Err(error) = client.try_read(0, len) {
                         return assert_in_time(&error);
@@ -118,7 +119,8 @@ fn crowd(server: &Server, acknowledged: &[u64]) -> usize {
     })
 }
 
-/// Runs one server with such a limit. Returns the bytes that it acknowledged, if it started.
+/// Runs one server with such a limit. Returns the number of bytes that the server acknowledged, if
+/// it started.
 fn live(flag: char, mib: usize, seed: u64) -> Option<usize> {
     let dir = tempfile::tempdir().unwrap();
     let file: PathBuf = dir.path().join("saved");
@@ -127,7 +129,7 @@ fn live(flag: char, mib: usize, seed: u64) -> Option<usize> {
     let answers = crowd(&server, &acknowledged);
     assert_eq!(answers, 4, "{mib} MiB: stat was not answered: {:?}", server.child.try_wait());
     if host::has(&["nbdinfo"]) {
-        // It may be refused, but the server must survive.
+        // The client may be refused, but the server must survive.
         let _ = end(Command::new("timeout").args(["30", "nbdinfo", &server.uri()]));
     }
     let answer = server.ask("attr", &["mm_stat"]);
@@ -192,7 +194,7 @@ fn a_mount_that_has_room_has_it_to_the_end() {
         let disk = File::options().read(true).write(true).open(mount.join("disk")).unwrap();
         let write = |nth: &u64| disk.write_all_at(&part(1, *nth), nth * PART as u64).is_ok();
         let acknowledged = (0..DISK / PART as u64).take_while(write).count() as u64;
-        // A read like that of the loop device, longer than there may be room for.
+        // A read like a loop device's read, for which memory may be lacking.
         let _ = disk.read_at(&mut vec![0; MIB], 0);
         assert_eq!(server.ask("stat", &[]).code, Some(0), "{mib} MiB");
         drop(disk);
@@ -207,7 +209,7 @@ fn a_mount_that_has_room_has_it_to_the_end() {
     assert!(started >= 2, "{started}");
 }
 
-/// Silent clients use up the room. Clients that send requests must still be admitted.
+/// Silent clients use up the memory. Clients that send requests must still be admitted.
 #[test]
 fn the_silent_keep_nobody_out_where_there_is_little_room() {
     let dir = tempfile::tempdir().unwrap();

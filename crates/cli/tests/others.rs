@@ -1,4 +1,4 @@
-//! Other users of the machine can neither hang a server nor pass themselves off as one.
+//! Tests that other users of the machine can neither block a server nor impersonate one.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -50,8 +50,8 @@ fn socket_paths_are_as_long_as_they_can_be() {
     }
 }
 
-/// Many servers start at once after one was killed. Exactly one of them serves the disk, and keeps
-/// running.
+/// Many servers start at the same time after a server was killed. Exactly one of them serves the
+/// disk, and keeps running.
 #[test]
 fn of_many_that_start_one_serves() {
     for _ in 0..5 {

@@ -1,4 +1,4 @@
-//! Every command that writes a file, with every kind of target. A file that may be written is
+//! Tests every command that writes a file, with every kind of target. A file that may be written is
 //! written completely; any other target is refused before anything is changed.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -29,7 +29,7 @@ enum Existing {
 struct Writer {
     name: &'static str,
     existing: Existing,
-    /// Whether it reads inputs, such as `in` or a directory of files.
+    /// Whether the command reads inputs, such as `in` or a directory of files.
     reads: bool,
 }
 
@@ -65,7 +65,7 @@ impl Place {
         self.dir.path().join(name)
     }
 
-    /// Returns the file that every command writes; `generate` can write no other.
+    /// Returns the file that every command writes; `generate` can write no other file.
     fn target(&self) -> PathBuf {
         self.path("man/man1/uzram.1")
     }
@@ -76,7 +76,7 @@ impl Place {
         command
     }
 
-    /// Makes `writer` read `input`, if it reads anything, and write to `target`.
+    /// Makes `writer` write to `target`, and read `input` if it reads inputs.
     fn write(&self, writer: &Writer, input: &str, target: &Path) -> Ended {
         let target = target.to_str().unwrap();
         let args: &[&str] = match writer.name {
@@ -94,7 +94,7 @@ impl Place {
         end(self.uzram().args(args))
     }
 
-    /// Serves and ends, with `--save-on-exit`.
+    /// Starts and ends a server with `--save-on-exit`.
     fn save_on_exit(&self, args: &[&str], target: &str) -> Ended {
         let dir = tempfile::tempdir().unwrap();
         let args = [&["--nbd", "unix:nbd.sock", "--save-on-exit", target], args].concat();
@@ -108,7 +108,7 @@ impl Place {
         Ended { code, out: String::new(), err: server.said() }
     }
 
-    /// Makes every command write to the target that `make` makes. `check` checks the result.
+    /// Makes every command write to the target that `make` creates. `check` checks the result.
     fn each(&self, make: impl Fn(&Path), check: impl Fn(&Writer, &Path, Ended)) {
         let target = self.target();
         for writer in &WRITERS {
@@ -120,7 +120,7 @@ impl Place {
         clear(&target);
     }
 
-    /// Checks that every command refuses the target that `make` makes, and that `is_there` still
+    /// Checks that every command refuses the target that `make` creates, and that `is_there` still
     /// holds.
     fn each_refuses(&self, make: impl Fn(&Path), is_there: impl Fn(&Path) -> bool) {
         self.each(make, |writer, target, ended| {
@@ -161,7 +161,7 @@ fn targets_that_may_be_written_are_and_links_stay() {
             if is_there {
                 fs::write(&end, OLD).unwrap();
             }
-            // The links are relative, and lead through another link.
+            // The links are relative, and point to another link.
             clear(&place.path("man/middle"));
             symlink("../end", place.path("man/middle")).unwrap();
             symlink("../middle", target).unwrap();
@@ -248,7 +248,7 @@ fn files_that_can_not_be_replaced_are_refused() {
         assert!(ended.code == Some(1) && ended.err.contains("mounted"), "{ended:?}");
         assert_eq!(fs::read(&target).unwrap(), OLD);
         drop(mounted);
-        // Not every file system has the attribute.
+        // Not every file system supports the attribute.
         if end(Command::new("chattr").arg("+i").arg(&target)).code == Some(0) {
             let ended = place.write(writer, "read", &target);
             run(Command::new("chattr").arg("-i").arg(&target));
@@ -258,7 +258,7 @@ fn files_that_can_not_be_replaced_are_refused() {
     }
 }
 
-/// Makes a loop device of `bytes` bytes with the same value.
+/// Creates a loop device of `bytes` bytes, all with the same value.
 fn looped(place: &Place, bytes: u64) -> Looped {
     let file = place.path(&format!("device-{bytes}"));
     fs::write(&file, vec![7; bytes as usize]).unwrap();
@@ -284,7 +284,7 @@ fn a_block_device_is_written_only_if_it_is_free_and_large_enough() {
     let disk = fs::read(place.path("read/text")).unwrap();
     let restore = |device: &Looped| end(place.uzram().args(["restore", "-o", &device.0, "saved"]));
 
-    // A device of one sector less than the disk.
+    // The device is one sector smaller than the disk.
     let small = looped(&place, disk.len() as u64 - 512);
     let before = contents(&small);
     let ended = restore(&small);

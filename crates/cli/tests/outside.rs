@@ -1,6 +1,6 @@
-//! Independent clients with requests of many sizes and many at once, for longer than `make test`
-//! may take; `make clients` runs them. Missing programs are reported and left out. All changes are
-//! undone, also if a test fails.
+//! Tests independent clients with requests of many sizes, many at a time, for longer than `make
+//! test` may take; `make clients` runs them. Missing programs are reported and left out. All
+//! changes are undone, also if a test fails.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -16,8 +16,8 @@ use testkit::random_seed;
 
 const MIB: usize = 1 << 20;
 
-/// Sizes on both sides of those at which the server changes its method, in multiples of 512 bytes,
-/// which programs require.
+/// The lengths of requests: values around each length at which the server changes its method, in
+/// multiples of 512 bytes, which programs require.
 const SIZES: [usize; 14] = [
     512, 4096, 5120, 32_256, 32_768, 33_280, 131_072, 131_584, 261_632, 262_144, 262_656, 278_528,
     279_040, 1_048_576,
@@ -77,7 +77,7 @@ fn seed_of_programs() -> String {
     (random_seed() as u32).to_string()
 }
 
-/// Returns the file system exerciser, which `make clients` installs.
+/// Returns the file system exerciser, if `make clients` has installed it.
 fn fsx() -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/bin/fsx");
     let path = path.canonicalize().ok();
@@ -87,7 +87,7 @@ fn fsx() -> Option<PathBuf> {
     path
 }
 
-/// Exercises a file; if that fails, the operations are printed.
+/// Exercises a file. If that fails, prints the operations.
 fn exercise(fsx: &Path, file: &Path, config: &str, operations: usize) {
     let dir = tempfile::tempdir().unwrap();
     let settings = dir.path().join("fsx.toml");
@@ -137,7 +137,7 @@ fn ended(mut server: Server) {
     assert!(took < Duration::from_secs(30), "{took:?}");
 }
 
-/// Uses all operations of a file system on a loop device on the mounted file.
+/// Uses all operations of a file system on a loop device whose file is the mounted disk.
 fn fsx_on_a_file_system(make: &str, check: &str) {
     let program = make.split(' ').next().unwrap();
     if !Path::new("/usr/sbin").join(program).exists() {
@@ -192,7 +192,7 @@ fn qemu_of_many_sizes() {
             shell(&format!("{bench} -c {count} -s {size} {write} \"$U\" >/dev/null"), &server);
         }
     }
-    // Another server, whose disk is empty beyond the image.
+    // The server is another one, whose disk is empty beyond the image.
     let server = self::server(&["--threads", "4"], None);
     fs::write(server.dir.path().join("image"), [text(1, 60 * MIB), noise(2, 9 * MIB)].concat())
         .unwrap();
@@ -207,7 +207,7 @@ fn qemu_of_many_sizes() {
             &server,
         );
     }
-    // Writes at different places, all in flight at once; then each is read.
+    // Writes at different places are all in flight at once; then the data of each are read.
     let mut asked = String::new();
     for (write, check) in [("aio_write", ""), ("aio_read", "")] {
         for (nth, size) in SIZES.into_iter().cycle().take(128).enumerate() {
@@ -250,7 +250,7 @@ fn nbdcopy_of_many_sizes() {
     }
 }
 
-/// libnbd's asynchronous requests, 64 at a time, with lengths of any number of bytes.
+/// Sends libnbd's asynchronous requests, 64 at a time, with arbitrary lengths in bytes.
 #[test]
 #[ignore = "for make clients"]
 fn libnbd_of_many_sizes() {

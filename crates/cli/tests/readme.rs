@@ -1,4 +1,4 @@
-//! README names all commands, only existing options, and is short.
+//! Tests that README contains all commands and only existing options, and is short.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use support::UZRAM;
 
-/// About two pages. Longer texts belong in `docs`.
+/// The maximum number of lines of README, about two pages. Longer texts belong in `docs`.
 const LINES_MAX: usize = 120;
 
 fn readme() -> String {
@@ -33,7 +33,7 @@ fn commands() -> BTreeSet<String> {
     named.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
-/// Returns the rows of the table of commands, each with the names in its first column.
+/// Returns the rows of the table of commands, each row with the names in its first column.
 fn rows(text: &str) -> Vec<(Vec<String>, &str)> {
     let table = text.split("## Commands").nth(1).unwrap();
     let rows = table.lines().filter(|line| line.starts_with("| `"));

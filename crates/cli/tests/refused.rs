@@ -1,5 +1,5 @@
-//! A server and a save in which one allocation fails, or all from the nth on. The process survives,
-//! and acknowledged data are kept. The allocator is the command's, on top of one that refuses.
+//! Tests a server and a save in which the nth allocation fails, or all from the nth on. The process
+//! survives and keeps acknowledged data. The command's allocator uses one that refuses.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -34,8 +34,8 @@ const WORKERS: usize = 2;
 /// The system's allocator, which refuses requests of all threads except those of the test.
 struct Faulty;
 
-/// The number of the allocation that is refused, from 1, or 0 for none; whether all later ones are
-/// refused too; and the number of allocations.
+/// The number of the allocation that is refused, from 1, or 0 for none; whether all later
+/// allocations are refused too; and the number of allocations so far.
 static NTH: AtomicUsize = AtomicUsize::new(0);
 static FROM_THEN_ON: AtomicBool = AtomicBool::new(false);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -44,8 +44,8 @@ thread_local! {
     static IS_OF_THE_TEST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The bytes that those other threads have in use, and their maximum. A reallocation counts both
-/// copies for a while, as it does in the reserve.
+/// The number of bytes that the other threads have in use, and its maximum. During a reallocation
+/// both copies count, as in the reserve.
 static LIVE: AtomicIsize = AtomicIsize::new(0);
 static MOST: AtomicIsize = AtomicIsize::new(0);
 
@@ -56,7 +56,7 @@ fn count(bytes: isize) {
 }
 
 /// Returns the maximum number of bytes that other threads allocate during `work`, in addition to
-/// those before.
+/// the bytes in use before.
 fn most_of(work: impl FnOnce()) -> usize {
     let before = LIVE.load(SeqCst);
     MOST.store(before, SeqCst);
@@ -77,11 +77,11 @@ fn is_refused() -> bool {
 }
 
 #[allow(unsafe_code)]
-// SAFETY: it returns memory of the system's allocator, or null.
+// SAFETY: each function returns memory of the system's allocator, or null.
 unsafe impl GlobalAlloc for Faulty {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: the caller's promises are passed on, as below.
+        // SAFETY: the caller guarantees the requirements of the system's allocator.
         if is_refused() { null_mut() } else { unsafe { System.alloc(layout) } }
     }
 
@@ -105,8 +105,8 @@ unsafe impl GlobalAlloc for Faulty {
     }
 }
 
-/// Runs `work` with the `nth` allocation of other threads refused. Returns whether it reached that
-/// number.
+/// Runs `work`, and refuses the `nth` allocation of other threads. Returns whether that many
+/// allocations were made.
 fn refusing<T>(nth: usize, from_then_on: bool, work: impl FnOnce() -> T) -> (bool, T) {
     COUNT.store(0, SeqCst);
     FROM_THEN_ON.store(from_then_on, SeqCst);
@@ -116,8 +116,8 @@ fn refusing<T>(nth: usize, from_then_on: bool, work: impl FnOnce() -> T) -> (boo
     (COUNT.load(SeqCst) >= nth, done)
 }
 
-/// Runs `work` for every n until its allocations are fewer, with only the nth refused, and with all
-/// later ones refused too.
+/// Runs `work` for every n up to the number of its allocations, once with only the nth allocation
+/// refused, and once with all later allocations refused too.
 fn for_each_nth(mut work: impl FnMut(usize, bool) -> bool) {
     IS_OF_THE_TEST.set(true);
     MEMORY.keep(4 << 20).unwrap();
@@ -149,7 +149,7 @@ impl Steered for Kept {
     }
 }
 
-/// A server with its sockets in a directory of its own.
+/// A server with its sockets in a separate directory.
 struct Served {
     dir: tempfile::TempDir,
     nbd: Server,
@@ -210,7 +210,7 @@ impl Served {
         acknowledged
     }
 
-    /// Sends all kinds of requests at once.
+    /// Sends all kinds of requests at the same time.
     fn look(&self) {
         let socket = self.dir.path().join("nbd.sock");
         let mut stream = UnixStream::connect(socket).unwrap();
@@ -227,7 +227,7 @@ impl Served {
             asked.extend(data);
         }
         asked.extend(support::nbd::request(7, 0, 4 << 20));
-        // The server may disconnect a refused client before all is sent.
+        // The server may disconnect a refused client before all bytes are sent.
         let _ = stream.write_all(&asked).and_then(|()| stream.shutdown(Shutdown::Write));
         match stream.read_to_end(&mut Vec::new()) {
             Ok(_) => {}
@@ -240,12 +240,12 @@ impl Served {
         let path = self.dir.path().join("control.sock");
         let requests = [Request::Stat, Request::Show("mm_stat".to_owned())];
         let answer = |request: &Request| request.ask(&path, &mut Vec::new());
-        // Any answer is fine, for example that memory is too short for this text.
+        // Any answer is fine, for example an error because memory for this text is lacking.
         let _ = answer(&Request::Show("block_state".to_owned()));
         requests.iter().filter(|request| answer(request).is_ok()).count()
     }
 
-    /// Waits until the connections of clients that have left are closed.
+    /// Waits until the connections of disconnected clients are closed.
     fn is_alone(&self) {
         until("no connection stays", || self.nbd.connections() == 0);
     }
@@ -255,16 +255,16 @@ fn assert_in_time(error: &std::io::Error) {
     assert!(error.kind() != std::io::ErrorKind::WouldBlock, "no answer");
 }
 
-/// The tests run one after the other, because they share one allocator. So this is a program
-/// without a test harness and its threads.
+/// The tests run one after another, because they share one allocator. So this is a program without
+/// a test harness, which would start threads.
 fn main() {
     takes_no_more_than_is_kept();
     for_each_nth(serves());
     for_each_nth(saves());
 }
 
-/// Checks the use for which the reserve is calculated (`server/headroom.rs`), with blocks of any
-/// size.
+/// Checks that the use of memory does not exceed the estimate for the reserve
+/// (`server/headroom.rs`), with blocks of any size.
 fn takes_no_more_than_is_kept() {
     IS_OF_THE_TEST.set(true);
     for block in [4 << 10, 64 << 10] {
@@ -291,7 +291,7 @@ fn serves() -> impl FnMut(usize, bool) -> bool {
         let (is_reached, (acknowledged, answers)) = refusing(nth, from_then_on, || {
             let there = served.client();
             let acknowledged = served.write(nth as u64);
-            // One of these is refused, because two clients are already connected.
+            // One of these clients is refused, because two clients are already connected.
             let one_more = [served.client(), served.client()];
             let answers = served.ask();
             drop((there, one_more));
@@ -313,8 +313,8 @@ fn serves() -> impl FnMut(usize, bool) -> bool {
     }
 }
 
-/// Makes a device with blocks of several slots, some of them written back. Returns it with its
-/// contents.
+/// Creates a device with blocks of several slots, some of which are written back. Returns the
+/// device and its contents.
 fn device(dir: &Path) -> (Device, Vec<u8>) {
     let path = dir.join("backing");
     let mut config = Config::new(DISK).unwrap();

@@ -1,4 +1,4 @@
-//! `uzram restore`: sparse images, the limit of its memory, missing data in files, and cancelled
+//! Tests `uzram restore`: sparse images, the memory limit, missing data in files, and cancelled
 //! jobs.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -62,7 +62,7 @@ fn a_disk_goes_on_where_it_was_saved() {
         let mut server =
             Server::announced(command.arg("--restore").arg(&file).spawn().unwrap(), own);
         let mut client = server.client();
-        // The first time the file does not exist.
+        // In the first round, the file does not exist.
         assert_eq!(client.read(0, 4096), [round; 4096]);
         client.write(0, &[round + 1; 4096]);
         drop(client);
@@ -100,7 +100,7 @@ fn memory_is_limited() {
     assert_eq!(served.code, Some(2), "{served:?}");
 }
 
-/// A backing store of which nothing can be read.
+/// A backing store in which every read fails.
 #[derive(Debug)]
 struct Unreadable;
 
@@ -201,7 +201,7 @@ fn a_size_that_can_not_be_leaves_no_backing_file() {
     }
 }
 
-/// Refusals name the reason and the remedy in terms of the command line.
+/// Refusals state the reason and the remedy in terms of the command line.
 #[test]
 fn refusals_name_the_remedy() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! A served disk outlives its server: it is saved at the end or while it is served, and restored at
-//! the start or while it is empty.
+//! Tests that a served disk outlives its server: the disk is saved at the end or while it is
+//! served, and restored at the start or while it is empty.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -116,10 +116,10 @@ fn another_signal_gives_the_save_up() {
     let gives_up = || {
         let args = ["--save-on-exit", file.to_str().unwrap(), "--mem-limit", "0"];
         let mut server = Server::new(&args);
-        // Enough data that the save takes a while.
+        // The disk holds enough data that the save takes a while.
         server.client().write(0, &noise(1, 200 * MIB));
-        // Signals sent at once count as one request to end. Until the server has checked for them
-        // it saves little, because it hardly runs.
+        // Signals sent at once count as one request to end. The server saves little before it
+        // checks for the signals, because it hardly runs.
         server.signal_at_once(&[Signal::TERM, Signal::STOP], Duration::from_millis(1));
         until_with(Duration::from_millis(20), "it is given up", || {
             let is_over = server.child.try_wait().unwrap().is_some();
@@ -204,8 +204,8 @@ fn a_killed_server_leaves_the_file_from_before() {
     assert!(shows);
     let again = Server::restored(&file, &[]);
     assert!(again.client().read(0, MIB) == text(1, MIB));
-    // The temporary file of the killed server is reused, and its lock is taken by the next server
-    // with this file.
+    // The temporary file of the killed server is reused, and the next server with this file takes
+    // its lock.
     assert_eq!(again.ask("save", &[path]).code, Some(0));
     assert!(!dir.path().join(".saved.saving").exists());
     let mut next = Server::restored(&file, &["--save-on-exit", path]);
@@ -244,7 +244,7 @@ fn a_server_saves_and_restores_when_it_is_asked() {
     assert!(client.read(8192, 4096) == [0; 4096]);
     let in_use = ask(&empty, "restore", &["--served", "saved"]);
     assert!(in_use.code == Some(1) && in_use.err.contains("in use by 1 client"), "{in_use:?}");
-    // Setting the attribute is refused in the same way.
+    // Setting the attribute is refused as a restore is.
     let path = dir.path().join("saved");
     let in_use = ask(&empty, "attr", &["restore", path.to_str().unwrap()]);
     assert!(in_use.code == Some(1) && in_use.err.contains("in use by 1 client"), "{in_use:?}");
@@ -254,7 +254,7 @@ fn a_server_saves_and_restores_when_it_is_asked() {
         thread::sleep(Duration::from_millis(10));
         ask(&empty, "restore", &["--served", "saved", "--json"])
     });
-    // The client may take a moment to leave.
+    // The server may detect the client's disconnect a moment later.
     let restored = asked.find(|ended| ended.code == Some(0)).unwrap();
     assert_eq!(restored.out, "{\"pages\":256}\n");
     assert!(empty.client().read(8192, MIB) == data);
@@ -344,7 +344,7 @@ fn a_mount_that_is_in_use_acknowledges_nothing_that_is_not_saved() {
     let acknowledged = acknowledged.load(Relaxed);
     let again = Server::restored(&file, &[]);
     let mut client = again.client();
-    // The refused write may have been stored in place of the one before it.
+    // The refused write may have been stored in place of the previous write.
     for nth in acknowledged - 511..acknowledged {
         assert!(client.read(nth % 512 * 4096, 4096) == text(nth, 4096), "write {nth}");
     }

@@ -1,4 +1,4 @@
-//! The life of `uzram serve`: its sockets, its end, and its control.
+//! Tests `uzram serve`: its sockets, its end, and its control.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -73,7 +73,7 @@ fn stale_sockets_are_replaced_and_live_ones_are_not() {
         "{second:?}"
     );
     drop(connect(&server));
-    // The control socket is protected in the same way.
+    // The control socket is protected as the NBD socket is.
     let third = end(serve(server.dir.path()).args(["--nbd", "unix:other.sock"]));
     assert!(third.err.contains("control.sock' is in use by another server"), "{third:?}");
     assert!(!server.dir.path().join("other.sock").exists());
@@ -144,7 +144,7 @@ fn wrong_use_is_told_of() {
     assert!(nobody.err.contains("no server answers at '/no/such'"), "{nobody:?}");
 }
 
-/// A failure to write the answer is not the server's fault.
+/// If the client can't write the answer, the error is not reported as the server's.
 #[test]
 fn answers_that_nobody_takes_are_no_fault_of_the_server() {
     let server = Server::new(&[]);

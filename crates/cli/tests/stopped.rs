@@ -1,4 +1,4 @@
-//! Commands that send requests to a stopped server: each ends in bounded time.
+//! Tests that commands that send requests to a stopped server end in bounded time.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -10,8 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use support::{Server, end, until};
 
-/// The most time that a command takes on an idle machine, in addition to the time that it gives the
-/// server.
+/// The maximum time that a command takes on an idle machine, in addition to the time that it waits
+/// for the server.
 const BESIDE: Duration = Duration::from_secs(8);
 
 /// Commands that send requests to a server; `DIR` is its directory.

@@ -1,4 +1,4 @@
-//! `uzram train-dictionary`: its file, its output, and wrong use.
+//! Tests `uzram train-dictionary`: its file, its output, and wrong command lines.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use support::{Ended, PAGE, UZRAM, end, noise, text, write_all};
 
-/// Makes a directory with much text in `in`, beside which the output is written.
+/// Creates a directory with much text in its subdirectory `in`. The output is written beside `in`.
 fn tree() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     write_all(
@@ -30,7 +30,7 @@ fn train(dir: &Path, args: &[&str]) -> Ended {
     end(command.arg("train-dictionary").args(args))
 }
 
-/// Returns the names in the directory itself.
+/// Returns the names in the directory itself, without subdirectories' contents.
 fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
@@ -66,7 +66,7 @@ fn a_dictionary_is_written_and_tried() {
         }
         assert!(codec["dictionary_memory"].as_u64().unwrap() > number("dictionary_bytes"));
     }
-    // The texts share a vocabulary, which the dictionary gives to lz4 in advance.
+    // The texts share a vocabulary, which the dictionary provides to lz4 in advance.
     assert!(codecs[0]["with"]["stored"].as_u64() < codecs[0]["without"]["stored"].as_u64());
 
     // The same input gives the same dictionary, which replaces the old one; no other file remains.
@@ -87,7 +87,7 @@ fn the_table_says_what_it_gives() {
         assert!(ended.out.contains(part), "{part:?} is missing:\n{}", ended.out);
     }
     assert!(ended.out.lines().all(|line| !line.ends_with(' ')), "{}", ended.out);
-    // Noise has nothing in common: no codec gains by a dictionary, and the table shows that.
+    // Random files share no data, so a dictionary helps no codec, and the table shows that.
     let ended = train(dir.path(), &["--size=1K", "-o", "out", "in/noise"]);
     for algorithm in ["lz4", "lz4hc", "zstd"] {
         let verdict = format!("with {algorithm} it does not pay: ");
@@ -95,7 +95,7 @@ fn the_table_says_what_it_gives() {
     }
 }
 
-/// Devices with and without the dictionary take the forecast memory.
+/// Devices with and without the dictionary take the memory that was forecast.
 #[test]
 fn devices_take_what_was_said() {
     let dir = tempfile::tempdir().unwrap();
@@ -119,7 +119,7 @@ fn devices_take_what_was_said() {
             for (taken, key) in [(without, "without"), (with, "with")] {
                 let off = memory(key).abs_diff(taken);
                 println!("{input} {block} {} {key}: {taken}, off {off}", said["algorithm"]);
-                // A small device has more pages than it needs: retained and half-full ones.
+                // A small device has more pages than it needs: retained pages and half-full pages.
                 let most = taken / 20 + (128 << 10);
                 assert!(off < most, "{input} {block} {key}: {taken}\n{said}");
             }
@@ -134,7 +134,7 @@ fn devices_take_what_was_said() {
     assert!(verdicts.contains(&true) && verdicts.contains(&false), "{verdicts:?}");
 }
 
-/// Returns `bytes` bytes of records with the same names of fields.
+/// Returns `bytes` bytes of records whose fields have the same names.
 fn records(nth: u64, bytes: usize) -> Vec<u8> {
     let noise = noise(nth, bytes / 8);
     let record = |four: &[u8]| {

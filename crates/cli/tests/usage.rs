@@ -1,4 +1,5 @@
-//! Help, the version, and wrong use: exit code 2 and one line that names the argument.
+//! Tests help, the version, and wrong command lines: exit code 2, and one line that contains the
+//! argument.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -57,8 +58,8 @@ fn wrong_use_is_told_in_one_line() {
     }
 }
 
-/// If the command line is valid, but a file that it names does not exist or is unsuitable, the exit
-/// code is 1.
+/// If the command line is valid, but a file in it does not exist or is unsuitable, the exit code is
+/// 1.
 #[test]
 fn what_is_not_there_is_no_wrong_use() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,13 +1,13 @@
 //! A library to be preloaded: it counts the dispatched calls, and lets them continue.
 //!
-//! At its end, or when it executes another program, a process writes a line to the file that
-//! `DISPATCH_COUNTS` names. The line has the numbers of calls dispatched by signal, calls that were
-//! given up, threads that began, forks, threads that ended, and pins that are left.
+//! When a process ends or executes another program, it writes a line to the file named by
+//! `DISPATCH_COUNTS`. The line contains the numbers of calls dispatched by a signal, abandoned
+//! calls, threads that began, forks, threads that ended, and remaining pins.
 //!
 //! With `DISPATCH_BY_CALLS` set, thread pointers are read and set by system calls. With
-//! `DISPATCH_SIMPLE` set, simple calls take no signal, and the words of blocks sometimes mark their
-//! blocks as absent. With `DISPATCH_MEDDLES` set, the hook answers and changes calls, and maps a
-//! page when it is touched.
+//! `DISPATCH_SIMPLE` set, simple calls are made without a signal, and some blocks are marked as
+//! absent for a time. With `DISPATCH_MEDDLES` set, the hook answers and changes calls, and maps a
+//! page when the page is accessed.
 #![cfg(target_arch = "x86_64")]
 #![allow(unsafe_code)]
 
@@ -31,13 +31,13 @@ static FILE: OnceLock<&'static CStr> = OnceLock::new();
 const NOTED: u64 = 0x6e6f_7465;
 
 static MEDDLES: AtomicBool = AtomicBool::new(false);
-/// A page that is mapped when the program or the kernel touches it, and the result of answered
-/// calls.
+/// The address of a page that is mapped when the program or the kernel accesses it, and the result
+/// of answered calls.
 const PAGE: usize = 0x5555_0000_0000;
 const ANSWER: isize = 4242;
 const PAGE_BYTES: usize = 4096;
 
-/// The blocks of simple.c, and their words.
+/// The blocks of simple.c, and the words of these blocks.
 const MEMORY: Range<usize> = 0x5556_0000_0000..0x5556_0001_0000;
 static WORDS: [AtomicU32; 16] = [const { AtomicU32::new(RESIDENT) }; 16];
 /// The state of a word whose block is absent.
@@ -58,7 +58,7 @@ fn class(number: i64) -> Class {
     }
 }
 
-/// Makes simple calls take no signal.
+/// Lets simple calls be made without a signal.
 fn begin_simple() {
     let (memory, block) = (MEMORY, PAGE_BYTES);
     let (gate, threads) = (&GATE, &THREADS);
@@ -74,7 +74,7 @@ fn begin_simple() {
     IS_SIMPLE.store(true, Relaxed);
 }
 
-/// Marks a block absent, or resident again, and closes the gate for a part of the calls.
+/// Marks a block as absent, or as resident again, and closes the gate for some of the calls.
 fn disturb(nth: u64) {
     GATE.store(u64::from(nth.is_multiple_of(5)), Relaxed);
     let word = &WORDS[(nth % 16) as usize];
@@ -83,7 +83,7 @@ fn disturb(nth: u64) {
     let _changed = word.compare_exchange(from, to, Relaxed, Relaxed);
 }
 
-/// Restores code before mappings of it change.
+/// Restores the program's code before mappings of the code change.
 fn release(call: &Call) {
     let [start, bytes, ..] = call.args();
     let number = call.number() as i64;
@@ -95,15 +95,15 @@ fn release(call: &Call) {
     }
 }
 
-/// Maps the page.
+/// Maps the page at `PAGE`.
 fn bring() {
     let prot = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-    // SAFETY: if something is mapped there already, the call fails.
+    // SAFETY: the call maps only free addresses, because of MAP_FIXED_NOREPLACE.
     unsafe { libc::mmap(PAGE as *mut _, PAGE_BYTES, prot, flags, -1, 0) };
 }
 
-/// Handles a call in each way that a hook may.
+/// Handles a call in each way in which a hook may handle calls.
 fn meddle(call: &mut Call) -> Step {
     match call.number() as i64 {
         libc::SYS_getppid => Step::Answer(ANSWER),
@@ -118,7 +118,7 @@ fn meddle(call: &mut Call) -> Step {
 }
 
 thread_local! {
-    /// The calls of this thread.
+    /// The number of calls of this thread.
     static OF_THREAD: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -134,7 +134,7 @@ fn write_counts(end: &str) {
     let pins: u32 = WORDS.iter().map(|word| word.load(Relaxed) / PIN).sum();
     let _ = writeln!(at, "{calls} {given_up} {begun} {forks} {ended} {pins} {end}");
     let bytes = at.position() as usize;
-    // SAFETY: the path ends with a zero, and the line is local.
+    // SAFETY: the path ends with a NUL, and the line is local.
     unsafe {
         let errno = *libc::__errno_location();
         let fd = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_APPEND | libc::O_CLOEXEC);
@@ -184,7 +184,7 @@ impl Hook for Counting {
     }
 
     fn fault(&self, _: i32, info: *const libc::siginfo_t, _: *mut libc::ucontext_t) -> bool {
-        // SAFETY: the structure is the kernel's, of a fault, which has an address.
+        // SAFETY: the structure is the kernel's and describes a fault, so it contains an address.
         let address = unsafe { (*info).si_addr() }.addr();
         let is_ours = MEDDLES.load(Relaxed) && address & !(PAGE_BYTES - 1) == PAGE;
         if is_ours {
@@ -196,7 +196,7 @@ impl Hook for Counting {
     fn map_code(&self, range: Range<usize>) -> bool {
         let prot = libc::PROT_READ | libc::PROT_EXEC;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        // SAFETY: if something is mapped there already, the call fails.
+        // SAFETY: the call maps only free addresses, because of MAP_FIXED_NOREPLACE.
         let at = unsafe { libc::mmap(range.start as *mut _, range.len(), prot, flags, -1, 0) };
         at.addr() == range.start
     }
@@ -216,9 +216,9 @@ impl Hook for Counting {
     }
 }
 
-// The C library's `__tls_get_addr` finds the storage of libraries by a table of each thread.
-// Storage that this crate lays out has no entry there, but lies at the same distance from the
-// thread pointer in all threads. So the library has a `__tls_get_addr` of its own.
+// The `__tls_get_addr` of the C library finds the storage of libraries by a table of each thread.
+// Storage that this crate lays out has no entry there, but has the same distance from the thread
+// pointer in all threads. So this library defines another `__tls_get_addr`.
 std::arch::global_asm!(
     ".pushsection .tbss.uzram_dispatch, \"awT\", @nobits",
     ".balign 8",
@@ -233,7 +233,7 @@ std::arch::global_asm!(
     ".hidden __tls_get_addr",
     ".globl __tls_get_addr",
     ".type __tls_get_addr, @function",
-    // The argument is a module, which can only be this library, and an offset.
+    // The argument consists of a module, which can only be this library, and an offset.
     "__tls_get_addr:",
     "mov rax, fs:[0]",
     "add rax, [rip + uzram_dispatch_anchor@GOTTPOFF]",
@@ -245,14 +245,14 @@ std::arch::global_asm!(
 );
 
 #[used]
-// SAFETY: the section holds pointers to functions that need no arguments, which the C library calls
-// in turn.
+// SAFETY: the section holds pointers to functions without arguments, which the C library calls one
+// after the other.
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = begin;
 
 extern "C" fn begin() {
-    // SAFETY: the environment is not changed before `main`, and outlives the program's code; only
-    // one thread runs, and the hook keeps the rules of `Hook`.
+    // SAFETY: the environment is not changed before `main`, and is never freed. Only one thread
+    // runs, and the hook obeys the rules of `Hook`.
     unsafe {
         let path = libc::getenv(c"DISPATCH_COUNTS".as_ptr());
         if !path.is_null() {

@@ -1,11 +1,11 @@
-//! The program's action for each signal. If the program has a handler, the kernel gets that of this
-//! crate in its place.
+//! The program's action for each signal. If the program has a handler, this crate's handler is
+//! registered with the kernel instead.
 //!
-//! While the lock is held, no memory of the program is touched and no signal can arrive. A fork
-//! holds it, so that a child's table is consistent (di-4).
+//! While the table's lock is held, no memory of the program is accessed and no signal can arrive. A
+//! fork holds the lock, so that the child's table is consistent (di-4).
 //!
 //! # Safety
-//! The table is changed and read with its lock held.
+//! The table is read and written only while its lock is held.
 #![allow(unsafe_code)]
 
 use crate::mask::{self, BLOCK, LAST, bit, is_owned};
@@ -14,7 +14,7 @@ use crate::x86_64::instructions::{raw_syscall, restorer};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The kernel's structure, which differs from the C library's.
+/// The kernel's structure of an action, which differs from the C library's.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Action {
@@ -29,7 +29,7 @@ const SA_RESTORER: usize = 0x0400_0000;
 const PASSED: usize =
     (libc::SA_RESTART | libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT | libc::SA_RESETHAND) as u32
         as usize;
-/// The flags that exist. The program finds other flags cleared.
+/// The flags that the kernel supports. The program finds all other flags cleared.
 const KNOWN: usize = PASSED
     | SA_RESTORER
     | (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as usize
@@ -47,21 +47,20 @@ impl Action {
     }
 }
 
-/// The entry, which the kernel gets as the handler of all signals; 0 until it is set.
+/// The address of the entry, which is registered as the handler of all signals; 0 until it is set.
 static ENTRY: AtomicUsize = AtomicUsize::new(0);
 
 pub(crate) fn set_entry(entry: usize) {
     ENTRY.store(entry, Ordering::Release);
 }
 
-/// Returns the action that the kernel gets in place of the program's.
+/// Returns the action that is registered with the kernel for the program's `action`.
 fn registered(signal: i32, action: &Action) -> Action {
     if !action.is_handler() && !is_owned(signal) {
         return *action;
     }
     let passed = if is_owned(signal) { libc::SA_RESTART as usize } else { action.flags & PASSED };
-    // Without SA_NODEFER, because the kernel could fill the stack with frames of one signal
-    // (di-16).
+    // SA_NODEFER is not set, because the kernel could then fill the stack with frames (di-16).
     let own = SA_RESTORER | (libc::SA_SIGINFO | libc::SA_ONSTACK) as usize;
     let handler = ENTRY.load(Ordering::Acquire);
     Action { handler, flags: passed | own, restorer: restorer(), mask: BLOCK }
@@ -70,17 +69,17 @@ fn registered(signal: i32, action: &Action) -> Action {
 /// Reads or sets the kernel's action for a signal.
 ///
 /// # Safety
-/// The action has no handler, or is one of [`registered`]. If the kernel no longer dispatches the
-/// calls of the thread, the action may be any.
+/// `new` has no handler, or was returned by [`registered`]. If the kernel no longer dispatches the
+/// calls of the thread, any action is allowed.
 unsafe fn system(signal: i32, new: Option<&Action>, old: Option<&mut Action>) -> isize {
     let new = new.map_or(0, |new| (&raw const *new).addr());
     let old = old.map_or(0, |old| (&raw mut *old).addr());
     let args = [signal as usize, new, old, mask::BYTES, 0, 0];
-    // SAFETY: both structures are the caller's.
+    // SAFETY: the caller passes references to both structures.
     unsafe { raw_syscall(libc::SYS_rt_sigaction as usize, args) }
 }
 
-/// The actions of threads that share them.
+/// The table of actions, shared by the threads that share actions.
 #[derive(Debug)]
 pub(crate) struct Actions {
     locked: AtomicBool,
@@ -117,8 +116,8 @@ impl Actions {
         self.with(|table| table[signal as usize - 1])
     }
 
-    /// Returns the action for a signal that is being delivered. An action with SA_RESETHAND is
-    /// reset.
+    /// Returns the action for a signal that is being delivered. If the action has SA_RESETHAND,
+    /// resets the action in the table.
     pub(crate) fn take(&self, signal: i32) -> Action {
         self.with(|table| {
             let action = &mut table[signal as usize - 1];
@@ -130,13 +129,13 @@ impl Actions {
         })
     }
 
-    /// Sets an action like `sigaction`. Returns the action before, or an error's number.
+    /// Sets an action like `sigaction`. Returns the previous action, or a negative error number.
     pub(crate) fn set(&self, signal: i32, new: &Action) -> Result<Action, isize> {
         self.with(|table| {
             let mut kept = *new;
             kept.flags &= KNOWN;
             kept.mask = mask::allowed(kept.mask);
-            // SAFETY: the action is one of `registered`.
+            // SAFETY: `registered` returned the action.
             let result = unsafe { system(signal, Some(&registered(signal, &kept)), None) };
             if result < 0 {
                 return Err(result);
@@ -145,25 +144,26 @@ impl Actions {
         })
     }
 
-    /// Copies the kernel's actions, and registers the handler of this crate in their place.
+    /// Copies the kernel's actions to the table, and registers the handler of this crate instead.
     pub(crate) fn take_over(&self) {
         for signal in (1..=LAST).filter(|signal| bit(*signal) & mask::allowed(u64::MAX) != 0) {
             let mut found = Action::DEFAULT;
-            // SAFETY: the structure is local.
+            // SAFETY: the structure is local, and no action is set.
             unsafe { system(signal, None, Some(&mut found)) };
             self.with(|table| table[signal as usize - 1] = found);
             if found.is_handler() || is_owned(signal) {
-                // SAFETY: the action is one of `registered`.
+                // SAFETY: `registered` returned the action.
                 unsafe { system(signal, Some(&registered(signal, &found)), None) };
             }
         }
     }
 
-    /// Gives the kernel the program's own actions in place of this crate's.
+    /// Registers the program's own actions with the kernel in place of this crate's.
     pub(crate) fn hand_over(&self) {
         for signal in (1..=LAST).filter(|signal| bit(*signal) & mask::allowed(u64::MAX) != 0) {
             let own = self.get(signal);
-            // SAFETY: the action is the program's, whose calls are no longer dispatched.
+            // SAFETY: the program has set this action, and the kernel no longer dispatches its
+            // calls.
             unsafe { system(signal, Some(&own), None) };
         }
     }
@@ -174,7 +174,8 @@ impl Actions {
         self.with(|table| *table = copied);
     }
 
-    /// Sets each signal that has a handler to its default action, for a child that asks for it.
+    /// Sets each signal that has a handler to its default action, for a child created with
+    /// CLONE_CLEAR_SIGHAND.
     pub(crate) fn clear(&self) {
         for signal in 1..=LAST {
             if self.get(signal).is_handler() {
@@ -183,7 +184,7 @@ impl Actions {
         }
     }
 
-    /// Sets the kernel's default action for an owned signal, which ends the process.
+    /// Sets the kernel's action for an owned signal to the default, so that it ends the process.
     pub(crate) fn end_by(&self, signal: i32) {
         // SAFETY: the action has no handler.
         unsafe { system(signal, Some(&Action::DEFAULT), None) };

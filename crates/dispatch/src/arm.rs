@@ -1,7 +1,7 @@
 //! Arming the first thread.
 //!
 //! # Safety
-//! All signals are blocked during this, and no other thread runs.
+//! While a thread is being armed, all signals are blocked, and no other thread runs.
 #![allow(unsafe_code)]
 
 use crate::actions::{self, Actions};
@@ -21,27 +21,27 @@ static ACTIONS: Actions = Actions::new();
 const PR_GET_SECCOMP: usize = libc::PR_GET_SECCOMP as usize;
 const ARCH_SHSTK_STATUS: usize = 0x5005;
 
-/// Makes a call that returns errors as numbers below 0.
+/// Makes a system call. Converts a negative result to an error number.
 ///
 /// # Safety
-/// As for the call.
+/// The requirements of the system call apply.
 unsafe fn ask(number: i64, args: [usize; 6]) -> Result<(), i32> {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller meets the requirements of the call.
     let result = unsafe { raw_syscall(number as usize, args) };
     if result < 0 { Err(-result as i32) } else { Ok(()) }
 }
 
-/// Returns whether other threads run: the directory of tasks has two links and one for each thread.
+/// Returns whether other threads run. The directory of tasks has two links and one for each thread.
 fn has_other_threads() -> bool {
-    // SAFETY: the structure is local, and zeros are a value of it.
+    // SAFETY: the structure is local, and zeros are a valid value of it.
     unsafe {
         let mut found: libc::stat = std::mem::zeroed();
         libc::stat(c"/proc/self/task".as_ptr(), &mut found) == 0 && found.st_nlink > 3
     }
 }
 
-/// Returns whether a shadow stack holds return addresses. A signal that does not return to its
-/// place would then end the program.
+/// Returns whether a shadow stack holds return addresses. With a shadow stack, a signal handler
+/// that does not return to the interrupted instruction would end the program.
 fn has_shadow_stack() -> bool {
     let mut features = 0usize;
     let args = [ARCH_SHSTK_STATUS, (&raw mut features).addr(), 0, 0, 0, 0];
@@ -49,25 +49,25 @@ fn has_shadow_stack() -> bool {
     unsafe { ask(libc::SYS_arch_prctl, args) }.is_ok() && features & 1 != 0
 }
 
-/// Sets this thread's mask. Returns the one before.
+/// Sets this thread's mask. Returns the previous mask.
 fn set_mask(mask: u64) -> u64 {
     let mut before = 0u64;
     let (new, old) = ((&raw const mask).addr(), (&raw mut before).addr());
-    // SAFETY: both are local.
+    // SAFETY: the kernel accesses only the two local masks.
     let _ = unsafe {
         ask(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as usize, new, old, BYTES, 0, 0])
     };
     before
 }
 
-/// Makes `hook` see every system call of this thread, and of all threads and children that it
-/// makes.
+/// Arms this thread: `hook` then sees every system call of this thread, and of all threads and
+/// children that it creates.
 ///
 /// # Errors
-/// See [`Error`]. Nothing has changed then.
+/// See [`Error`]. If an error is returned, nothing has changed.
 ///
 /// # Safety
-/// The hook keeps the rules of [`Hook`].
+/// The hook obeys the rules of [`Hook`].
 pub unsafe fn arm(hook: &'static dyn Hook) -> Result<(), Error> {
     if hook::get().is_some() {
         return Err(Error::Armed);
@@ -92,7 +92,7 @@ pub unsafe fn arm(hook: &'static dyn Hook) -> Result<(), Error> {
         }
         Err(_) => {
             set_mask(mask);
-            // SAFETY: the kernel does not know of it.
+            // SAFETY: the thread was not armed, so the kernel does not refer to its block.
             unsafe { thread.free() };
         }
     }
@@ -103,7 +103,7 @@ fn begin(thread: &Thread, hook: &'static dyn Hook) -> Result<(), Error> {
     let mut stack = NO_STACK;
     let (ours, old) = (thread.stack(), (&raw mut stack).addr());
     // SAFETY: both structures are local; the block lives as long as this thread. If the second call
-    // is refused, the first is undone.
+    // fails, the first is undone.
     unsafe {
         ask(libc::SYS_sigaltstack, [(&raw const ours).addr(), old, 0, 0, 0, 0])
             .map_err(|errno| Error::Stack { errno })?;

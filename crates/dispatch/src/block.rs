@@ -1,47 +1,48 @@
-//! The address space of blocks. Each begins at a multiple of its size, and has an inaccessible
-//! guard.
+//! The address space of blocks. Each block begins at a multiple of its size, and contains an
+//! inaccessible guard.
 //!
 //! # Safety
 //! The kernel chooses where memory is mapped. A block and its separate storage belong to one
-//! caller, from the call that maps them to the one that unmaps them.
+//! caller, from the call that maps them until the call that unmaps them.
 #![allow(unsafe_code)]
 
 use crate::storage::Storage;
 use crate::x86_64::instructions::raw_syscall;
 
-/// The address space of a block: more than a hook that decompresses needs. Pages that are not
-/// touched take no memory.
+/// The address space of a block: more than a hook that decompresses needs. Pages that are never
+/// touched use no memory.
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
-/// The length of a block's head and of its guard: at least a page, whatever the page size.
+/// The length in bytes of a block's head, and of its guard: a multiple of every supported page
+/// size.
 pub(crate) const PART_BYTES: usize = 16 << 10;
-/// The part of a block before its stack: the thread's state, and a guard.
+/// The bytes of a block before its stack: the thread's state, and a guard.
 pub(crate) const HEAD_BYTES: usize = 2 * PART_BYTES;
-/// Storage has a mapping of its own if it takes more of the block than this.
+/// The maximum size of storage inside the block. Larger storage has a separate mapping.
 const STORAGE_BYTES_MAX: usize = 32 << 10;
-/// The distance by which the pointer of storage lies below its highest place, so that the words
-/// from the pointer on share a page with the storage below.
+/// The distance of the storage's pointer from the end of the room for the pointer, so that the
+/// words from the pointer on share a page with the storage below it.
 const POINTER_BYTES: usize = 64;
 
-/// Returns the start of the stack that has `address`.
+/// Returns the start of the stack that contains `address`.
 pub(crate) fn stack_start(address: usize) -> usize {
     (address & !(BLOCK_BYTES - 1)) + HEAD_BYTES
 }
 
-/// The place of a thread's storage.
+/// The place of a thread's thread-local storage.
 pub(crate) struct StoragePlace {
     pub(crate) pointer: usize,
-    /// The bytes of the block that it takes, at its end.
+    /// The bytes of the block, at its end, that the storage occupies.
     pub(crate) end_bytes: usize,
-    /// The mapping of storage that is too large for the block.
+    /// The address and the length of the mapping of storage that is too large for the block.
     pub(crate) apart: Option<(usize, usize)>,
 }
 
 /// Maps, unmaps or protects memory.
 ///
 /// # Safety
-/// The memory that the call changes is the caller's.
+/// The caller owns the memory that the call changes.
 pub(crate) unsafe fn memory(number: i64, args: [usize; 6]) -> Result<usize, isize> {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller owns the memory.
     let result = unsafe { raw_syscall(number as usize, args) };
     if result < 0 { Err(result) } else { Ok(result as usize) }
 }
@@ -50,7 +51,7 @@ pub(crate) unsafe fn memory(number: i64, args: [usize; 6]) -> Result<usize, isiz
 pub(crate) fn map_block() -> Result<usize, isize> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let rw = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    // SAFETY: all of it is a mapping made here, of which only the block is kept.
+    // SAFETY: the unmapped ranges lie in the new mapping, outside the block.
     unsafe {
         let args = [0, 2 * BLOCK_BYTES, rw, flags as usize, usize::MAX, 0];
         let start = memory(libc::SYS_mmap, args)?;
@@ -68,12 +69,12 @@ pub(crate) fn map_block() -> Result<usize, isize> {
     }
 }
 
-/// Maps room for storage outside the block at `base`. Unmaps the block if that fails.
+/// Maps room for storage outside the block at `base`. If that fails, unmaps the block.
 fn map_apart(base: usize, bytes: usize) -> Result<(usize, usize), isize> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let rw = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let bytes = bytes.next_multiple_of(PART_BYTES);
-    // SAFETY: the kernel chooses the address; the block is the caller's, and not used yet.
+    // SAFETY: the kernel chooses the address; the caller owns the block, and does not use it yet.
     unsafe {
         memory(libc::SYS_mmap, [0, bytes, rw, flags as usize, usize::MAX, 0])
             .map(|start| (start, bytes))
@@ -81,8 +82,8 @@ fn map_apart(base: usize, bytes: usize) -> Result<(usize, usize), isize> {
     }
 }
 
-/// Lays storage out at the end of the new block at `base`, or outside it. Unmaps the block if that
-/// fails.
+/// Lays out the storage of the new block at `base`: at the end of the block if the storage fits
+/// there, otherwise outside the block. If that fails, unmaps the block.
 pub(crate) fn lay_out_storage(base: usize) -> Result<StoragePlace, isize> {
     let storage = Storage::find();
     let (below, above) = storage.room();
@@ -92,7 +93,7 @@ pub(crate) fn lay_out_storage(base: usize) -> Result<StoragePlace, isize> {
     };
     let end = apart.map_or(base + BLOCK_BYTES, |(start, bytes)| start + bytes);
     let pointer = end - above - POINTER_BYTES;
-    // SAFETY: the mapping is new, and has that room.
+    // SAFETY: the mapping is new, and has room for the storage below and above `pointer`.
     unsafe { storage.lay_out(pointer) };
     Ok(StoragePlace { pointer, end_bytes, apart })
 }

@@ -1,14 +1,15 @@
-//! Calls that do not wait for anything that a signal could end. They are issued with signals
-//! blocked, which saves two system calls.
+//! Calls that do not wait for an event that a signal could interrupt. Such calls are issued with
+//! signals blocked, which saves two system calls.
 //!
 //! # Safety
-//! Calls are the program's, or write to memory of this crate that the caller names.
+//! The program requested each call, or the call writes to memory of this crate whose address the
+//! caller passes.
 #![allow(unsafe_code)]
 
 use crate::mask::BYTES;
 use crate::x86_64::instructions::raw_syscall;
 
-/// Returns whether a call is brief. A brief call that is missing here only takes more time.
+/// Returns whether a call is brief. A brief call that this list lacks only takes more time.
 pub(crate) fn is_brief(number: usize) -> bool {
     matches!(
         number as i64,
@@ -68,6 +69,6 @@ pub(crate) fn is_brief(number: usize) -> bool {
 
 /// Writes the set of pending signals to `at`.
 pub(crate) fn sigpending(at: usize) -> isize {
-    // SAFETY: `at` is a call's own scratch memory: see `signal_calls`.
+    // SAFETY: `at` is the address of the call's scratch memory: see `signal_calls`.
     unsafe { raw_syscall(libc::SYS_rt_sigpending as usize, [at, BYTES, 0, 0, 0, 0]) }
 }

@@ -1,8 +1,8 @@
 //! A system call of the program that was dispatched.
 //!
 //! # Safety
-//! A call lies on the stack of this crate's code, with the frame of the signal that brought it
-//! above it. A handler that interrupts its issue finds the call by its address.
+//! A call lies on the stack of this crate's code, below the frame of the signal by which it was
+//! dispatched. A handler that interrupts the issue of the call finds the call by its address.
 #![allow(unsafe_code)]
 
 use crate::block::stack_start;
@@ -11,28 +11,30 @@ use crate::x86_64::frame::Context;
 use crate::x86_64::instructions::{Issue, issue, raw_syscall};
 use std::ptr::null;
 
-/// Words of [`Call::room`].
+/// The number of words of [`Call::room`].
 const ROOM_WORDS: usize = 4096;
-/// The number of words that a hook may keep with a call.
+/// The number of words that a hook may store with a call.
 pub const NOTE_WORDS: usize = 9;
 
-/// A system call, which a hook may change, answer or have issued.
+/// A system call. A hook may change it, answer it, or let it be issued.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Call {
-    /// The first field, because the instructions that issue the call use its address as the call's.
+    /// The first field, because the instructions that issue the call use this address as that of
+    /// the call.
     issue: Issue,
-    /// The context of the program at its call.
+    /// The context that the program had when it made the call.
     context: *mut Context,
     number: usize,
     note: [u64; NOTE_WORDS],
-    /// The mask that the program has while the call waits.
+    /// The mask that replaces the program's while the call waits.
     temporary: Option<u64>,
-    /// Whether the hook knows that the thread waits.
+    /// Whether the hook was notified that the thread waits.
     pub(crate) is_parked: bool,
-    /// Whether the call is issued again if a signal for the hook ended it.
+    /// Whether the call is issued again if a signal for the hook has ended it.
     is_repeated: bool,
-    /// A mask and a pointer to it, to which arguments point in place of the program's.
+    /// A mask and a structure that points to the mask. The call's arguments refer to them instead
+    /// of the program's.
     scratch: [u64; 3],
 }
 
@@ -67,11 +69,11 @@ impl Call {
         self.issue.number = number;
     }
 
-    /// Restores the number and the arguments that the program gave.
+    /// Restores the number and the arguments that the program passed.
     pub fn restore(&mut self) {
         self.issue.number = self.number;
-        // SAFETY: the frame is that of the signal that brought the call, which only this thread
-        // accesses.
+        // SAFETY: the frame belongs to the signal that dispatched the call; only this thread uses
+        // it.
         self.issue.args = unsafe { (*self.context).args() };
     }
 
@@ -85,9 +87,9 @@ impl Call {
         self.issue.args = args;
     }
 
-    /// Makes the call be issued again if a signal for the hook ended it, so that the program does
-    /// not notice. Only for calls that have done nothing then, and whose wait does not become
-    /// longer by this.
+    /// Lets the call be issued again if a signal for the hook has ended it, so that the program
+    /// does not notice the signal. Only for calls that have had no effect at that point, and whose
+    /// wait is not prolonged by this.
     pub fn repeat(&mut self) {
         self.is_repeated = true;
     }
@@ -97,18 +99,18 @@ impl Call {
         self.is_repeated
     }
 
-    /// Returns words that stay with the call until it has returned or was given up. They begin as
-    /// zeros.
+    /// Returns words that are kept with the call until the call has returned or was abandoned. They
+    /// are initially 0.
     pub fn note(&mut self) -> &mut [u64; NOTE_WORDS] {
         &mut self.note
     }
 
     /// Returns words that do not change until the call has returned, at the lower end of the stack
-    /// of this crate's code. They are for calls during which no handler runs.
+    /// of this crate's code. They may be used for calls during which no handler runs.
     pub fn room(&mut self) -> &mut [usize] {
         let start = stack_start((&raw const *self).addr());
-        // SAFETY: the stack is this thread's, and the code that runs on it during the call uses its
-        // upper part.
+        // SAFETY: only this thread uses the stack, and code that runs on it during the call uses
+        // the stack's upper part.
         unsafe { std::slice::from_raw_parts_mut(start as *mut usize, ROOM_WORDS) }
     }
 
@@ -118,46 +120,45 @@ impl Call {
     }
 
     /// Issues the call now, with all signals blocked, for calls that do not wait. Returns the
-    /// result, or an error's number below 0.
+    /// result, or a negative error number.
     ///
     /// # Safety
-    /// The call changes memory only as the program asked. It does not create, end or replace a
-    /// process or a thread, and is not one that this crate answers itself (masks and actions of
-    /// signals).
+    /// The call changes memory only as the program requested. The call does not create, end or
+    /// replace a process or a thread, and is not one that this crate answers itself (masks and
+    /// actions of signals).
     pub unsafe fn issue(&mut self) -> isize {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees the requirements of the call.
         unsafe { raw_syscall(self.issue.number, self.issue.args) }
     }
 
-    /// Issues the call. If there is a mask, signals may arrive during it, and then this may never
-    /// return.
+    /// Issues the call. With a mask, a signal may interrupt the call, and this may then not return.
     ///
     /// # Safety
-    /// As for the call. With a mask, no caller has anything to undo.
+    /// The requirements of the call apply. With a mask, no caller has anything to undo.
     pub(crate) unsafe fn issue_with(&mut self, mask: Option<&u64>) -> isize {
         self.issue.mask = mask.map_or(null(), |mask| &raw const *mask);
-        // SAFETY: the call lies on this thread's stack; the caller vouches for the rest.
+        // SAFETY: the call lies on this thread's stack; the caller guarantees the rest.
         unsafe { issue(&raw mut self.issue) };
         self.issue.mask = null();
         self.issue.result
     }
 
-    /// Returns whether signals may arrive now.
+    /// Returns whether signals may arrive at the moment.
     pub(crate) fn is_open(&self) -> bool {
         !self.issue.mask.is_null()
     }
 
-    /// Returns the result that was stored before the interruption.
+    /// Returns the result that was stored before a signal interrupted the issue.
     pub(crate) fn kept_result(&self) -> isize {
         self.issue.result
     }
 
-    /// Returns the number of the call as the program made it.
+    /// Returns the number with which the program made the call.
     pub(crate) fn asked_number(&self) -> usize {
         self.number
     }
 
-    /// Returns the context in the frame of the signal that brought the call.
+    /// Returns the context in the frame of the signal by which the call was dispatched.
     pub(crate) fn frame(&self) -> *mut Context {
         self.context
     }
@@ -166,13 +167,13 @@ impl Call {
         self.temporary
     }
 
-    /// Makes the call wait with `mask` in place of the program's.
+    /// Sets the mask that replaces the program's while the call waits.
     pub(crate) fn set_temporary(&mut self, mask: u64) {
         self.temporary = Some(mask);
     }
 
-    /// Stores a mask for the kernel. Returns its address, and that of a structure that points to
-    /// it.
+    /// Stores a mask for the kernel. Returns the address of the mask, and the address of a
+    /// structure that points to the mask.
     pub(crate) fn tell(&mut self, mask: u64) -> (usize, usize) {
         let at = (&raw const self.scratch).addr();
         self.scratch = [mask, at as u64, size_of::<u64>() as u64];

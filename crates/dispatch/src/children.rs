@@ -6,13 +6,13 @@
 //!                                clone -----> child_begins: armed -> rt_sigreturn -> its program
 //!   fork:             the child has a copy of the block, and returns from the handler
 //! ```
-//! A child makes no call of its program before it is armed, and no signal arrives before it returns
-//! from its frame (di-5).
+//! Before a child is armed, its program makes no call. Before the child returns from its frame, no
+//! signal arrives (di-5).
 //!
 //! # Safety
-//! A block belongs to the child that the kernel created. It is unmapped if none was created, after
-//! the child has left its parent's memory (the parent of `vfork` then continues), or when the child
-//! ends.
+//! A block belongs to the child for which it was mapped. The block is unmapped if no child was
+//! created, after the child has left its parent's memory (the parent of `vfork` then continues), or
+//! when the child ends.
 #![allow(unsafe_code)]
 
 use crate::call::Call;
@@ -31,20 +31,20 @@ const SIGHAND: u64 = libc::CLONE_SIGHAND as u64;
 const SETTLS: u64 = libc::CLONE_SETTLS as u64;
 const VFORK: u64 = libc::CLONE_VFORK as u64;
 const RECORD_WORDS: usize = 32;
-/// The least length of a structure of `clone3`, and the indexes of its stack and its thread
-/// pointer.
+/// The minimum length of a structure of `clone3` in bytes, and the indexes of the fields for the
+/// stack and the thread pointer.
 const RECORD_BYTES_MIN: usize = 64;
 const STACK_AT: usize = 5;
 const POINTER_AT: usize = 7;
 
-/// The child that a call asks for.
+/// The parameters of the child that a call requests.
 struct Request {
     number: usize,
     args: [usize; 5],
-    /// The structure that `clone3` reads.
+    /// The structure that `clone3` receives.
     record: [u64; RECORD_WORDS],
     flags: u64,
-    /// The child's stack pointer, or 0 for its parent's.
+    /// The child's stack pointer, or 0 if it is the parent's.
     stack: usize,
 }
 
@@ -76,7 +76,7 @@ impl Request {
             return Err(EINVAL);
         }
         let to = self.record.as_mut_ptr().addr();
-        // SAFETY: the record is local, and has this length.
+        // SAFETY: the record is local, and has at least `bytes` bytes.
         unsafe { user::copy_in(to, at, bytes)? };
         let (start, length) = (self.record[STACK_AT], self.record[STACK_AT + 1]);
         if (start == 0) != (length == 0) {
@@ -88,7 +88,7 @@ impl Request {
         Ok(())
     }
 
-    /// Returns the thread pointer that the child gets, if it is not its parent's.
+    /// Returns the child's thread pointer, if the call sets one.
     fn given_pointer(&self) -> Option<usize> {
         let pointer = match self.number as i64 {
             libc::SYS_clone3 => self.record[POINTER_AT] as usize,
@@ -97,7 +97,7 @@ impl Request {
         (self.flags & SETTLS != 0).then_some(pointer)
     }
 
-    /// Returns the arguments for the kernel, with a stack of this crate or none.
+    /// Returns the arguments for the kernel. `stack` is a stack of this crate, or `None`.
     fn told(&mut self, flags: u64, stack: Option<(usize, usize)>) -> [usize; 5] {
         let (start, end) = stack.unwrap_or((0, 0));
         if self.number == libc::SYS_clone3 as usize {
@@ -126,13 +126,13 @@ pub(crate) fn make(thread: &Thread, call: &mut Call) -> isize {
 
 /// Creates a child with its own memory.
 fn fork(thread: &Thread, call: &mut Call, mut request: Request) -> isize {
-    // A given pointer is the program's, but the child begins in this code.
+    // The call may set a thread pointer for the child, but the child first runs code of this crate.
     let given = request.given_pointer();
     let flags = request.flags & !(CLEAR_SIGHAND | SETTLS);
     let [a, b, c, d, e] = request.told(flags, None);
     hook().before_fork();
     thread.actions().lock();
-    // SAFETY: the program asks for this call. The child has a copy of this stack.
+    // SAFETY: the program requested this call. The child has a copy of this stack.
     let result = unsafe { raw_syscall(request.number, [a, b, c, d, e, 0]) };
     thread.actions().unlock();
     if result != 0 {
@@ -149,13 +149,13 @@ fn fork(thread: &Thread, call: &mut Call, mut request: Request) -> isize {
     sites::begin_child();
     hook().after_fork_in_child();
     if request.stack != 0 {
-        // SAFETY: the frame is that of the signal that brought the call.
+        // SAFETY: the frame belongs to the signal that dispatched the call, on this thread's block.
         unsafe { (*call.frame()).set_stack_pointer(request.stack) };
     }
     0
 }
 
-/// Creates a child that shares this memory, with a block of its own.
+/// Creates a child that shares this memory, with a separate block.
 fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize, isize> {
     let flags = request.flags;
     let waits = flags & VFORK != 0;
@@ -171,7 +171,7 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
     } else if thread.has_own_actions() {
         thread.is_lent.set(true);
     }
-    // SAFETY: the frame is that of the signal that brought the call.
+    // SAFETY: the frame belongs to the signal that dispatched the call, on this thread's block.
     let mut context = unsafe { *call.frame() };
     context.set_result(0);
     if request.stack != 0 {
@@ -186,9 +186,9 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
     hook().thread_begins();
     let made = deliver::copy_to(child, &context).map(|at| {
         let args = request.told(flags & !CLEAR_SIGHAND, Some((child.stack().start, at)));
-        // Until it returns from its frame, a child may have its parent's signal stack.
-        // SAFETY: the block is the child's, and its frame one that the kernel made. The masks are
-        // only read.
+        // Until the child returns from its frame, it may use its parent's signal stack.
+        // SAFETY: the block belongs to the child, and the frame on it is a copy of a frame of the
+        // kernel. `set_mask` only reads the masks.
         unsafe {
             set_mask(&u64::MAX);
             let made = clone(request.number, &args, at, child_begins);
@@ -197,14 +197,14 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
         }
     });
     if kind == Kind::Vfork || !matches!(made, Ok(1..)) {
-        // SAFETY: there is no child, or it has left this memory and its block to its parent.
+        // SAFETY: no child exists, or the child has left this memory, and its block to the parent.
         unsafe { child.free() };
         hook().thread_ends();
     }
     made
 }
 
-/// The first code of a child.
+/// Runs first in a child.
 extern "C" fn child_begins(frame: usize) {
     // SAFETY: the frame lies in the child's block.
     let thread = unsafe { Thread::of(frame) };
@@ -215,7 +215,7 @@ extern "C" fn child_begins(frame: usize) {
     thread.dispatch();
 }
 
-/// Answers `exit`, and `exit_group` of a process that shares memory: unmaps the block first.
+/// Answers `exit`, and `exit_group` in a process that shares memory. Unmaps the block first.
 pub(crate) fn end(thread: &Thread, call: &Call) -> isize {
     let (number, code) = (call.number(), call.args()[0]);
     let is_group = number as i64 == libc::SYS_exit_group;
@@ -227,7 +227,7 @@ pub(crate) fn end(thread: &Thread, call: &Call) -> isize {
     if goes {
         hook().thread_ends();
     }
-    // SAFETY: the thread ends, and gets no signal before.
+    // SAFETY: the thread ends, and receives no signal before its end.
     unsafe {
         if goes && !thread.is_lent.get() {
             set_mask(&u64::MAX);

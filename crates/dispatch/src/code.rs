@@ -1,13 +1,13 @@
 //! Code of the program: whether it may be changed, and how it is changed.
 //!
 //! # Safety
-//! The calls read and write memory that this module or its caller names.
+//! The system calls read and write only local values, or memory whose address the caller passes.
 #![allow(unsafe_code)]
 
 use crate::x86_64::instructions::raw_syscall;
 use std::ops::Range;
 
-/// `PROCMAP_QUERY` (Linux 6.11): returns the mapping that has an address.
+/// `PROCMAP_QUERY` (Linux 6.11): returns the mapping that contains an address.
 const PROCMAP_QUERY: usize = 0xc068_6611;
 /// Bits of [`Query::flags`].
 const EXECUTABLE: u64 = 4;
@@ -45,15 +45,16 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Returns whether its code belongs to a file, and only this process sees a change.
+    /// Returns whether the mapping contains code of a private file mapping, so that only this
+    /// process sees changes to the code.
     pub(crate) fn is_private_code(&self) -> bool {
         self.is_executable && self.is_of_file && !self.is_shared && !self.is_writable
     }
 }
 
-/// Makes a call that returns errors as numbers below 0.
+/// Makes a system call. Returns `None` if it fails.
 fn ask(number: i64, args: [usize; 6]) -> Option<usize> {
-    // SAFETY: see the module's documentation.
+    // SAFETY: the call accesses only memory that the module's documentation allows.
     usize::try_from(unsafe { raw_syscall(number as usize, args) }).ok()
 }
 
@@ -75,8 +76,8 @@ impl Drop for OwnFile {
     }
 }
 
-/// Returns the mapping that has `address`. Returns `None` if nothing is mapped there, or the kernel
-/// does not report it.
+/// Returns the mapping that contains `address`. Returns `None` if nothing is mapped at `address`,
+/// or the kernel does not report the mapping.
 pub(crate) fn mapping_of(address: usize) -> Option<Mapping> {
     let file = OwnFile::open(c"/proc/self/maps", libc::O_RDONLY)?;
     let mut query =
@@ -94,7 +95,7 @@ pub(crate) fn mapping_of(address: usize) -> Option<Mapping> {
     search(&file, address)
 }
 
-/// Searches the lines of the file for the mapping.
+/// Searches the lines of the file for the mapping that contains `address`.
 fn search(file: &OwnFile, address: usize) -> Option<Mapping> {
     let (mut text, mut held) = ([0u8; TEXT_BYTES], 0);
     loop {
@@ -131,8 +132,8 @@ fn parse(line: &[u8]) -> Option<Mapping> {
     })
 }
 
-/// Writes bytes to memory of this process, whatever its protection. The mapping is private, so
-/// other processes do not see the change. Returns whether all bytes were written.
+/// Writes bytes to memory of this process, even if the memory is protected. The mapping is private,
+/// so other processes do not see the change. Returns whether all bytes were written.
 pub(crate) fn write(address: usize, bytes: &[u8]) -> bool {
     // The file of the first thread can't be used after that thread has ended.
     let Some(file) = OwnFile::open(c"/proc/thread-self/mem", libc::O_WRONLY) else { return false };

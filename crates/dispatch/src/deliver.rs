@@ -1,11 +1,11 @@
-//! Delivery of signals to the program: frames are made on its stacks, and returns from them take
-//! effect, as the kernel would do both.
+//! Delivery of signals to the program: creates frames on the program's stacks, and carries out
+//! returns from these frames, as the kernel would.
 //!
-//! A handler of the program never runs on a stack of this crate, and the frame that it sees is of
-//! its program (di-2). A call that was interrupted has been completed or undone before.
+//! A handler of the program never runs on a stack of this crate, and the frame that the handler
+//! sees describes the program (di-2). An interrupted call is completed or undone before that.
 //!
 //! # Safety
-//! Frames and contexts are those of this thread's signals, on its block.
+//! Frames and contexts belong to signals of this thread, and lie on the thread's block.
 #![allow(unsafe_code)]
 
 use crate::call::Call;
@@ -25,21 +25,21 @@ const SYS_SECCOMP: i32 = 1;
 /// Sets this thread's mask.
 ///
 /// # Safety
-/// If the mask blocks owned signals, the thread touches no memory of the program.
+/// If the mask blocks owned signals, the thread must not access memory of the program.
 pub(crate) unsafe fn set_mask(mask: &u64) {
     let args = [libc::SIG_SETMASK as usize, (&raw const *mask).addr(), 0, BYTES, 0, 0];
     // SAFETY: the kernel only reads the mask.
     unsafe { raw_syscall(libc::SYS_rt_sigprocmask as usize, args) };
 }
 
-/// Unblocks the signal that the kernel has blocked for its handler, before code that may touch
-/// memory of the program, or issue a call that a filter traps (di-16).
+/// Unblocks the signal that the kernel has blocked for its handler. Called before code that may
+/// access memory of the program, or issue a call that a filter traps (di-16).
 pub(crate) fn unblock_owned() {
     // SAFETY: the mask blocks no owned signals.
     unsafe { set_mask(&BLOCK) };
 }
 
-/// Ends the process by an owned signal, as if it had no handler.
+/// Ends the process by an owned signal, as if the program had no handler for the signal.
 pub(crate) fn die(thread: &Thread, info: &Info) {
     thread.actions().end_by(info.signal);
     // SAFETY: the kernel only reads `info`, and ends the process.
@@ -52,18 +52,18 @@ pub(crate) fn die(thread: &Thread, info: &Info) {
     }
 }
 
-/// Ends the process by SIGSEGV, if the program's stack can't be written or read.
+/// Ends the process by SIGSEGV, because the program's stack can't be read or written.
 fn die_of_stack(thread: &Thread) {
     die(thread, &Info::of_system(libc::SIGSEGV));
 }
 
-/// Returns whether the interrupted instruction caused the signal, so that it faults again.
+/// Returns whether the interrupted instruction caused the signal, and causes it again if repeated.
 fn is_fault(info: &Info) -> bool {
     matches!(info.signal, libc::SIGSEGV | libc::SIGBUS) && info.code > 0
 }
 
-/// Delivers a signal to the program. `context` is the program's, which continues in its handler.
-/// The handler's mask is added to `base`, or to the program's own if that is `None`.
+/// Delivers a signal to the program: `context` then continues in the program's handler. The mask of
+/// the handler's action is added to `base`, or to the program's mask if `base` is `None`.
 pub(crate) fn send(thread: &Thread, context: &mut Context, info: &Info, base: Option<u64>) {
     let mask = base.unwrap_or(thread.mask(context));
     let is_sent = info.code <= 0;
@@ -73,7 +73,7 @@ pub(crate) fn send(thread: &Thread, context: &mut Context, info: &Info, base: Op
     let action = thread.actions().take(info.signal);
     let is_blocked = is_owned(info.signal) && mask & bit(info.signal) != 0;
     if !action.is_handler() || is_blocked {
-        // An ignored signal that a process sent. The kernel ignores no fault.
+        // A process sent the signal, and the program ignores it. Faults can't be ignored.
         if action.handler == libc::SIG_IGN && is_sent {
             return;
         }
@@ -100,7 +100,7 @@ pub(crate) fn send(thread: &Thread, context: &mut Context, info: &Info, base: Op
     }
 }
 
-/// Returns the bytes of an fpstate.
+/// Returns the size of an fpstate in bytes.
 fn fp_bytes(fpstate: usize) -> Result<usize, isize> {
     match fpstate {
         0 => Ok(0),
@@ -108,7 +108,7 @@ fn fp_bytes(fpstate: usize) -> Result<usize, isize> {
     }
 }
 
-/// Makes a frame below `top`. Returns its address.
+/// Creates a frame below `top`. Returns the frame's address.
 fn make(
     thread: &Thread,
     context: &Context,
@@ -131,7 +131,7 @@ fn make(
     Ok(at)
 }
 
-/// Copies a frame to the block of a child. Returns its address.
+/// Copies a frame to the block of a child. Returns the address of the copy.
 pub(crate) fn copy_to(child: &Thread, context: &Context) -> Result<usize, isize> {
     let (from, stack) = (context.registers.fpstate, child.stack());
     let bytes = fp_bytes(from)?;
@@ -146,7 +146,7 @@ pub(crate) fn copy_to(child: &Thread, context: &Context) -> Result<usize, isize>
     Ok(at)
 }
 
-/// Makes the program continue where its frame of `rt_sigreturn` leads.
+/// Answers `rt_sigreturn`: the program continues with the registers in its frame.
 pub(crate) fn return_from(thread: &Thread, context: &mut Context) {
     if take_back(thread, context).is_err() {
         die_of_stack(thread);
@@ -158,11 +158,11 @@ fn take_back(thread: &Thread, context: &mut Context) -> Result<(), isize> {
     let given: Frame = user::read(at)?;
     let (own, from) = (context.registers.fpstate, given.context.registers.fpstate);
     (context.flags, context.registers) = (given.context.flags, given.context.registers);
-    // Our frame has room for as many bytes. If the length differs, the kernel reads the program's
-    // fpstate.
+    // The frame on this crate's stack has room for an fpstate of its own length. If the lengths
+    // differ, the kernel reads the program's fpstate instead.
     let bytes = fp_bytes(from)?;
     if from != 0 && own != 0 && fp_bytes(own)? == bytes {
-        // SAFETY: `own` belongs to the frame on this stack, and has this many bytes.
+        // SAFETY: `own` belongs to the frame on this thread's block, and has this number of bytes.
         unsafe { user::copy_in(own, from, bytes)? };
         context.registers.fpstate = own;
     }
@@ -173,20 +173,19 @@ fn take_back(thread: &Thread, context: &mut Context) -> Result<(), isize> {
     Ok(())
 }
 
-/// Returns the call that is being issued, if the context was interrupted in the instructions that
-/// issue one.
+/// Returns the call that is being issued, if `context` is in the instructions that issue a call.
 pub(crate) fn call_of(context: &Context) -> *mut Call {
     context.issue() as *mut Call
 }
 
-/// Reports to the hook that the thread is about to wait, with everything pinned.
+/// Notifies the hook that the thread is about to wait, with all memory of the call pinned.
 pub(crate) fn park(call: &mut Call) {
     hook().parks();
     call.is_parked = true;
 }
 
-/// Reports to the hook that the thread continues, if the hook knows that it waits. Returns whether
-/// it did.
+/// Notifies the hook that the thread continues, if the hook was notified that the thread waits.
+/// Returns whether the hook was notified of the wait.
 pub(crate) fn resume(call: &mut Call) -> bool {
     let was_parked = take(&mut call.is_parked);
     if was_parked {
@@ -196,17 +195,17 @@ pub(crate) fn resume(call: &mut Call) -> bool {
 }
 
 /// Completes or undoes the call that a signal interrupted, so that `context` is the program's.
-/// Returns the mask to which a handler's is added, if the call had one of its own.
+/// Returns the temporary mask of the call, if any. The caller adds the mask of the action.
 ///
 /// # Safety
-/// `context` was interrupted in the instructions that issue a call.
+/// `context` is that of a thread interrupted in the instructions that issue a call.
 pub(crate) unsafe fn interrupt(
     context: &mut Context,
     stage: Stage,
     info: &mut Info,
 ) -> Option<u64> {
-    // SAFETY: the register has the call's address at each of these instructions, and the frame of
-    // the signal that brought it lies above. The interrupted code accesses neither of them again.
+    // SAFETY: the register holds the call's address at each of these instructions, and the frame of
+    // the dispatching signal lies above. The interrupted code accesses neither of them again.
     let (call, outer) = unsafe {
         let call = call_of(context);
         (&mut *call, &mut *(*call).frame())
@@ -214,7 +213,7 @@ pub(crate) unsafe fn interrupt(
     resume(call);
     let mut base = None;
     if info.signal == libc::SIGSYS && info.code == SYS_SECCOMP {
-        // The program's filter trapped the call: the program's handler answers it.
+        // The program's filter trapped the call, so the program's handler answers the call.
         hook().returned(call, Outcome::GivenUp);
         outer.set_result(call.number() as isize);
         info.call_address = outer.instruction();

@@ -1,22 +1,22 @@
 //! Other processors, on which calls can't be dispatched yet.
 //!
 //! # Safety
-//! Nothing is done.
+//! The functions have no effect.
 #![allow(unsafe_code)]
 
 use crate::{Error, Hook};
 
-/// A system call, which does not occur.
+/// A system call. It has no values, because no call is dispatched.
 #[derive(Debug)]
 pub enum Call {}
 
-/// Fails.
+/// Returns an error.
 ///
 /// # Errors
 /// [`Error::Unsupported`]
 ///
 /// # Safety
-/// As on x86-64.
+/// The requirements are those on x86-64.
 pub unsafe fn arm(_: &'static dyn Hook) -> Result<(), Error> {
     Err(Error::Unsupported { errno: libc::ENOSYS })
 }

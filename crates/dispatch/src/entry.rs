@@ -1,7 +1,7 @@
 //! The entry of every signal for which this crate has a handler, and of every dispatched call.
 //!
 //! # Safety
-//! The kernel calls the handler, on this thread's block, with a frame that is this thread's.
+//! The kernel calls the handler on this thread's block, with a frame that only this thread uses.
 #![allow(unsafe_code)]
 
 use crate::brief::is_brief;
@@ -25,17 +25,16 @@ use crate::x86_64::keys;
 use crate::x86_64::simple;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The codes of SIGSYS for a dispatched call, and for one that a filter refused.
+/// The codes of SIGSYS for a dispatched call, and for a call that a filter refused.
 const SYS_USER_DISPATCH: i32 = 2;
 const SYS_SECCOMP: i32 = 1;
 const TRAP_TRACE: i32 = 2;
-/// Whether the program has tried to filter its calls: a call of this crate may be trapped.
+/// Whether the program has tried to filter its calls, so that calls of this crate may be trapped.
 pub(crate) static IS_FILTERED: AtomicBool = AtomicBool::new(false);
 const ENOSYS: isize = -(libc::ENOSYS as isize);
 
-/// Handles a signal, with the thread-local storage of this crate. Returns whether the program
-/// continues next.
-// SAFETY: the name is this crate's; only `uzram_dispatch_entry` calls it.
+/// Handles a signal, with this crate's thread-local storage. Returns whether the program runs next.
+// SAFETY: no other crate uses this symbol's name; only `uzram_dispatch_entry` calls the function.
 #[unsafe(no_mangle)]
 extern "C" fn uzram_dispatch_on_signal(
     signal: i32,
@@ -43,7 +42,7 @@ extern "C" fn uzram_dispatch_on_signal(
     context: *mut Context,
 ) -> bool {
     // SAFETY: the frame lies on this thread's block, and no other code accesses it. `Call` accesses
-    // it by the pointer, while no reference is used.
+    // the frame through its pointer only while no reference is used.
     unsafe {
         let thread = Thread::of(context.addr());
         let selector = thread.let_through();
@@ -65,10 +64,10 @@ extern "C" fn uzram_dispatch_on_signal(
     }
 }
 
-/// Prepares the return to the program, or to code of this crate. Returns true for the program.
+/// Prepares the return to the program (then returns true), or to interrupted code of this crate.
 fn finish(thread: &Thread, context: &mut Context, selector: u8) -> bool {
     if thread.is_here(context.stack_pointer()) {
-        // That code may be about to return to the program.
+        // The interrupted code of this crate may be about to return to the program.
         thread.set_selector(selector);
         return false;
     }
@@ -81,16 +80,16 @@ fn finish(thread: &Thread, context: &mut Context, selector: u8) -> bool {
     true
 }
 
-/// Handles a call of the program.
+/// Handles a dispatched call.
 ///
 /// # Safety
-/// `context` is that of the frame of the signal that brought the call.
+/// `context` is in the frame of the signal by which the call was dispatched.
 unsafe fn dispatched(thread: &Thread, context: *mut Context) {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees that the context is valid.
     let context = unsafe { &mut *context };
     if thread.has_ready() {
-        // The kept signal arrived first, as this crate's code was about to return: the call is made
-        // after its handler.
+        // The kept signal arrived first, when this crate's code was about to return. The program
+        // makes the call again after the signal's handler.
         return context.rewind(context.number());
     }
     if simple::is_simple(context.number()) && thread.kind.get() == Kind::Thread {
@@ -103,7 +102,7 @@ unsafe fn dispatched(thread: &Thread, context: *mut Context) {
             Step::Answer(result) => break result,
             Step::LeaveBefore => {
                 thread.disarm();
-                // SAFETY: as in `perform`: only the call accesses the frame.
+                // SAFETY: as in `perform`, only `call` accesses the frame.
                 return unsafe { (*call.frame()).rewind(call.asked_number()) };
             }
             Step::Issue | Step::Wait | Step::Leave => match perform(thread, &mut call, step) {
@@ -117,7 +116,7 @@ unsafe fn dispatched(thread: &Thread, context: *mut Context) {
             },
         }
     };
-    // SAFETY: as above: `perform` has returned.
+    // SAFETY: `perform` has returned, so only `call` accesses the frame.
     unsafe { (*call.frame()).set_result(result) };
 }
 
@@ -126,10 +125,10 @@ fn sets_filter(call: &Call) -> bool {
     call.number() as i64 == libc::SYS_seccomp || call.args()[0] == libc::PR_SET_SECCOMP as usize
 }
 
-/// Makes a call. Returns `None` if the program continues elsewhere.
+/// Makes a call. Returns its result, or `None` if the program continues at another instruction.
 fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
     let args = call.args();
-    // SAFETY: the frame is that of the signal that brought the call, which no other code accesses.
+    // SAFETY: the frame belongs to the signal that dispatched the call; no other code uses it.
     let context = unsafe { &mut *call.frame() };
     Some(match call.number() as i64 {
         libc::SYS_rt_sigreturn => {
@@ -148,24 +147,23 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
         libc::SYS_seccomp | libc::SYS_prctl if sets_filter(call) => {
             IS_FILTERED.store(true, Relaxed);
             unblock_owned();
-            // SAFETY: the program asks for this call, which waits for nothing.
+            // SAFETY: the program requested this call, which does not wait.
             unsafe { call.issue_with(None) }
         }
         libc::SYS_arch_prctl if pointer::is_about(args[0]) => pointer::answer(thread, args),
-        // SAFETY: the program asks for this call; the new program begins with the mask that this
-        // one has set.
+        // SAFETY: the program requested this call, and has set the mask for the new program.
         libc::SYS_execve | libc::SYS_execveat => unsafe {
             call.issue_with(Some(&thread.mask(context)))
         },
         libc::SYS_pkey_alloc => {
-            // SAFETY: the program asks for this call, which waits for nothing.
+            // SAFETY: the program requested this call, which does not wait.
             let result = unsafe { call.issue_with(None) };
             if result >= 0 {
                 keys::keep(context, result as u32);
             }
             result
         }
-        // SAFETY: the program asks for this call, which waits for nothing.
+        // SAFETY: the program requested this call, which does not wait.
         _ if step == Step::Leave || is_brief(call.number()) => unsafe { call.issue_with(None) },
         _ => {
             signal_calls::tell_mask(call);
@@ -173,7 +171,7 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
             if step == Step::Wait && thread.kind.get() == Kind::Thread {
                 park(call);
             }
-            // SAFETY: the program asks for this call; nothing on this stack has to be undone.
+            // SAFETY: the program requested this call; no code on this stack has anything to undo.
             let result = unsafe { call.issue_with(Some(&mask)) };
             resume(call);
             let is_trace = call.number() as i64 == libc::SYS_ptrace;
@@ -185,7 +183,7 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
     })
 }
 
-/// Handles a signal for the program, or a touch that the hook may answer.
+/// Handles a signal for the program, or a fault that the hook may answer.
 fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     let is_touch = matches!(info.signal, libc::SIGSEGV | libc::SIGBUS) && info.code > 0;
     let frame = (&raw mut *context).cast();
@@ -199,18 +197,18 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     // Code of this crate that calls the C library continues where it was interrupted.
     let is_settled = !is_here
         && (settle::settle(context, info) == Settled::Before || site::leave(context, info));
-    // The instructions can't write below the program's stack, or the program named no memory, or
-    // each instruction traps, so that the program would return to the site for ever. The call
-    // becomes a dispatched one.
+    // The instructions can't write below the program's stack, or the program passed an invalid
+    // address, or each instruction traps, so that the program would return to the site forever. The
+    // call becomes a dispatched call.
     let is_step = info.signal == libc::SIGTRAP && info.code == TRAP_TRACE;
     if is_settled && (is_touch || is_step) {
         context.set_instruction(context.instruction() + CALL_BYTES);
-        // SAFETY: the context is now that of a dispatched call, and this thread's.
+        // SAFETY: the context is now that of a dispatched call, and only this thread accesses it.
         return unsafe { dispatched(thread, context) };
     }
     let mut base = None;
     if is_owned(info.signal) && info.code <= 0 {
-        // SAFETY: the register holds the call in all stages, and no other code accesses it.
+        // SAFETY: the register holds the call's address in all stages; no other code uses the call.
         let call = stage(context.instruction()).map(|_| unsafe { &mut *call_of(context) });
         let mut call = call.filter(|call| call.is_open());
         let may_act = !is_here || call.is_some();
@@ -232,15 +230,15 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
         }
         let is_trap = info.signal == libc::SIGSYS && info.code == SYS_SECCOMP;
         let stage = stage(context.instruction());
-        // SAFETY: the register holds the call in all stages.
+        // SAFETY: the register holds the call's address in all stages.
         let open = stage.filter(|_| is_trap || unsafe { (*call_of(context)).is_open() });
         match open {
             Some(stage) => {
                 unblock_owned();
-                // SAFETY: the context was interrupted at that stage.
+                // SAFETY: the context was interrupted at `stage` of the issue of a call.
                 base = unsafe { interrupt(context, stage, info) };
             }
-            // A filter refused a call of the hook: there is no answer.
+            // A filter refused a call of the hook, which has no answer to the call.
             None if is_trap => return die(thread, info),
             None if is_owned(info.signal) => return thread.defer(info),
             None => return,

@@ -1,4 +1,4 @@
-//! The interface of the code that sees every system call first.
+//! The interface of the code that is called before every system call is issued.
 
 use crate::Call;
 use std::ops::Range;
@@ -10,26 +10,26 @@ use std::sync::OnceLock;
 pub enum Step {
     /// The call is issued, with the current contents of [`Call`].
     Issue,
-    /// The call is issued, and the hook has pinned all memory that it may touch: see
-    /// [`Hook::parks`].
+    /// The call is issued, and the hook has pinned all memory that the kernel may access for it:
+    /// see [`Hook::parks`].
     Wait,
-    /// The call is issued. If it returns 0, the hook sees no later call of this thread, nor of its
-    /// new threads and children.
+    /// The call is issued. If the call returns 0, the hook sees no later call of this thread, nor
+    /// of threads and children that it creates.
     Leave,
-    /// The hook sees no later call of this thread, nor of its new threads and children, because the
-    /// program issues this call itself. [`Hook::returned`] is not called.
+    /// The program itself issues this call. The hook sees no later call of this thread, nor of
+    /// threads and children that it creates. [`Hook::returned`] is not called.
     LeaveBefore,
-    /// The call returns this value, an error as its number below 0.
+    /// The call is not issued, and returns this value; an error is a negative number.
     Answer(isize),
 }
 
 /// How an issued call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The kernel returned this value, an error as its number below 0.
+    /// The kernel returned this value; an error is a negative number.
     Returned(isize),
-    /// A signal arrived first: the call was not issued, or the program will make it again, which
-    /// the hook sees as a new call.
+    /// A signal arrived first: the call was not issued, or the program will make the call again,
+    /// which the hook sees as a new call.
     GivenUp,
 }
 
@@ -37,25 +37,25 @@ pub enum Outcome {
 ///
 /// The functions run on a stack of this crate (200 KiB), with all signals blocked except SIGSEGV,
 /// SIGBUS and SIGSYS. The program may be interrupted anywhere: in `malloc`, with any lock held, on
-/// a thread that was cancelled, or on one that the C library did not create. So the functions use
-/// no heap, no lock of the program, no cancellation points, and none of its thread-local storage.
-/// System calls that they make are not dispatched. The functions leave `errno` as it was.
+/// a thread that was cancelled, or on a thread that the C library did not create. So the functions
+/// use no heap, no lock of the program, no cancellation points, and no thread-local storage of the
+/// program. System calls of the functions are not dispatched. The functions preserve `errno`.
 ///
-/// A signal that interrupts a waiting call never returns to the place of its issue. So nothing is
-/// held on a stack during the call. Anything that has to be undone is written to [`Call::note`],
-/// and undone in [`returned`](Self::returned). That is called once for each [`Step::Issue`], unless
-/// the call does not return (it ends the thread, returns from a signal, or executes a program). It
-/// is also called in the child of a fork, but not in a child that shares memory.
+/// A signal that interrupts a waiting call never returns to the instruction that issued the call.
+/// So no data are held on a stack during the call. Actions to undo are recorded in [`Call::note`],
+/// and undone in [`returned`](Self::returned). `returned` is called once for each [`Step::Issue`],
+/// unless the call does not return (it ends the thread, returns from a signal, or executes a
+/// program). `returned` is also called in the child of a fork, but not in one that shares memory.
 pub trait Hook: Sync {
-    /// Sees a call before it is issued.
+    /// Called before a call is issued. Returns how the call is handled.
     fn call(&self, call: &mut Call) -> Step {
         let _ = call;
         Step::Issue
     }
 
-    /// Sees how an issued call ended. The program gets the result of [`Step::Answer`], and
-    /// [`Step::Issue`] issues the call again. The step returned for [`Outcome::GivenUp`] has no
-    /// effect.
+    /// Called when an issued call has ended. If this returns [`Step::Answer`], the program gets
+    /// that result; if [`Step::Issue`], the call is issued again. After [`Outcome::GivenUp`] the
+    /// returned step has no effect.
     fn returned(&self, call: &mut Call, outcome: Outcome) -> Step {
         let _ = call;
         match outcome {
@@ -64,8 +64,9 @@ pub trait Hook: Sync {
         }
     }
 
-    /// Sees SIGSEGV and SIGBUS of a touch before the program does, including touches by the hook's
-    /// own code. Returns whether the touch may be repeated. `context` is the interrupted context.
+    /// Called for SIGSEGV and SIGBUS of a memory access, before the program's handler; also for
+    /// accesses by the hook's own code. Returns whether the access may be repeated. `context` is
+    /// the interrupted context.
     fn fault(
         &self,
         signal: i32,
@@ -76,57 +77,58 @@ pub trait Hook: Sync {
         false
     }
 
-    /// Sees a SIGSYS, SIGSEGV or SIGBUS that a process has sent, before the program does. Returns
-    /// whether it was meant for the hook. Unless `may_act`, it interrupted the hook's own code,
-    /// which may hold any of its locks.
+    /// Called for a SIGSYS, SIGSEGV or SIGBUS that a process has sent, before the program's
+    /// handler. Returns whether the signal was meant for the hook. If `may_act` is false, the
+    /// signal interrupted the hook's own code, which may hold any of its locks.
     fn sent(&self, info: *const libc::siginfo_t, may_act: bool) -> bool {
         let _ = (info, may_act);
         false
     }
 
-    /// Called before a call is issued again that a signal for the hook has ended. The hook may
-    /// change the memory to which its arguments point.
+    /// Called before a call is issued again because a signal for the hook has ended it. The hook
+    /// may change the memory to which the call's arguments point.
     fn repeats(&self, call: &mut Call) {
         let _ = call;
     }
 
-    /// Maps memory for code of this crate, readable and executable, at addresses where nothing is
-    /// mapped. Returns whether it did.
+    /// Maps memory for code of this crate, readable and executable, at addresses where no memory is
+    /// mapped. Returns whether the memory was mapped.
     fn map_code(&self, range: Range<usize>) -> bool {
         let _ = range;
         false
     }
 
-    /// Called before the process is copied; only this thread continues in the copy.
+    /// Called before a fork; only this thread continues in the child.
     fn before_fork(&self) {}
 
     /// Called after [`before_fork`](Self::before_fork), whether a child was created or not.
     fn after_fork_in_parent(&self) {}
 
-    /// Called first in a child, before any call of its program.
+    /// Called first in a child of fork, before the program makes any call there.
     fn after_fork_in_child(&self) {}
 
-    /// Called right before a call of [`Step::Wait`] is issued, if signals may arrive during it.
-    /// Until [`resumes`](Self::resumes), this thread runs no code except the kernel's for the call.
+    /// Called right before a call of [`Step::Wait`] is issued, if signals may arrive during the
+    /// call. Until [`resumes`](Self::resumes), this thread runs only the kernel's code.
     fn parks(&self) {}
 
-    /// Called first after that, when the call has returned or a signal has interrupted it.
+    /// Called first after a wait that [`parks`](Self::parks) announced, when the call has returned
+    /// or a signal has interrupted it.
     fn resumes(&self) {}
 
-    /// Called before a thread, or a process that shares memory, is created, on the thread that
-    /// creates it.
+    /// Called before a thread, or a process that shares memory, is created. The caller is the
+    /// thread that creates it.
     fn thread_begins(&self) {}
 
     /// Called last on a thread that ends by itself, and in a process that shares memory. Called in
-    /// the parent instead if that waits for the process, or if none was created. Not called for
-    /// threads that end with their process.
+    /// the parent instead if the parent waits for the process, or if no process was created. Not
+    /// called for threads that end with their process.
     fn thread_ends(&self) {}
 }
 
 #[cfg(target_arch = "x86_64")]
 static HOOK: OnceLock<&'static dyn Hook> = OnceLock::new();
 
-/// Sets the hook. Returns whether there was none.
+/// Sets the hook. Returns false if a hook was set before.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn set(hook: &'static dyn Hook) -> bool {
     HOOK.set(hook).is_ok()
@@ -137,7 +139,7 @@ pub(crate) fn get() -> Option<&'static dyn Hook> {
     HOOK.get().copied()
 }
 
-/// Returns the hook, once threads are armed.
+/// Returns the hook, or one that does nothing if none is set.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn hook() -> &'static dyn Hook {
     struct Nothing;

@@ -1,5 +1,5 @@
-//! dispatch: a function sees every system call of an unmodified program before the kernel does,
-//! without privileges, by the kernel's syscall user dispatch (Linux 5.11).
+//! dispatch: calls a function before every system call of an unmodified program, without
+//! privileges, by means of the kernel's syscall user dispatch (Linux 5.11).
 //!
 //! ```text
 //!   program: syscall -> SIGSYS -> entry -> Hook::call -> issue, with the program's mask -> result
@@ -16,7 +16,7 @@ mod hook;
 #[cfg(not(target_arch = "x86_64"))]
 mod elsewhere;
 
-/// All modules that depend on the processor, which lie beside this file.
+/// All modules that depend on the processor. Their files are in the same directory as this file.
 #[cfg(target_arch = "x86_64")]
 #[path = "."]
 mod here {

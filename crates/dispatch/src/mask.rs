@@ -5,7 +5,7 @@ pub(crate) const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
-/// Signals that no thread blocks: those of dispatched calls and of touches.
+/// Signals that no thread blocks, because dispatched calls and faults cause them.
 pub(crate) const OWNED: u64 = bit(libc::SIGSYS) | bit(libc::SIGSEGV) | bit(libc::SIGBUS);
 /// Signals that the kernel never blocks.
 const NEVER: u64 = bit(libc::SIGKILL) | bit(libc::SIGSTOP);
@@ -19,17 +19,17 @@ pub(crate) fn is_owned(signal: i32) -> bool {
     OWNED & bit(signal) != 0
 }
 
-/// Returns the mask that the program gets if it sets `mask`.
+/// Returns the mask that takes effect if the program sets `mask`.
 pub(crate) fn allowed(mask: u64) -> u64 {
     mask & !NEVER
 }
 
-/// Returns the mask that the kernel gets for the program's `mask`.
+/// Returns the mask that is set in the kernel for the program's `mask`.
 pub(crate) fn of_system(mask: u64) -> u64 {
     mask & !OWNED & !NEVER
 }
 
-/// Returns a mask as `sigprocmask` changes it, or `None` if `how` is invalid.
+/// Returns `mask` after a change by `sigprocmask`, or `None` if `how` is invalid.
 pub(crate) fn changed(mask: u64, how: usize, set: u64) -> Option<u64> {
     match how as i32 {
         libc::SIG_BLOCK => Some(mask | allowed(set)),

@@ -1,23 +1,23 @@
 //! Waits for a lock of this crate, which other threads hold for microseconds.
 //!
 //! # Safety
-//! The call touches no memory.
+//! The system call accesses no memory.
 #![allow(unsafe_code)]
 
 use crate::x86_64::instructions::raw_syscall;
 use std::hint::spin_loop;
 
-/// Rounds in which the thread keeps its processor.
+/// The number of rounds in which the thread spins.
 const SPINS: u32 = 100;
-/// Rounds after which a debug build ends the process: they take minutes.
+/// The number of rounds, which take minutes, after which a debug build ends the process.
 const ROUNDS_MAX: u32 = 1 << 28;
 
-/// Waits a moment, in round `round` of a wait.
+/// Waits briefly, in round `round` of a wait.
 pub(crate) fn pause(round: u32) {
     debug_assert!(round < ROUNDS_MAX, "a lock of dispatch is never released");
     if round < SPINS {
         return spin_loop();
     }
-    // SAFETY: see the module's documentation.
+    // SAFETY: the call accesses no memory.
     unsafe { raw_syscall(libc::SYS_sched_yield as usize, [0; 6]) };
 }

@@ -4,11 +4,12 @@
 //!   program: its pointer -> entry: Thread::pointer = it, the register = Thread::storage
 //!            <- its pointer again before rt_sigreturn, or after a call by which it has changed it
 //! ```
-//! While this crate's code runs, the register points to storage of its own (di-9), whatever value
-//! the program has set: runtimes without a C library have pointers of their own.
+//! While this crate's code runs, the register points to this crate's storage (di-9), whatever value
+//! the program has set. Programs without a C library set values of their own.
 //!
 //! # Safety
-//! The calls below only read the register, or the vector that the kernel passed at the start.
+//! The system calls below read or set the register. `getauxval` only reads the vector that the
+//! kernel passed at the start.
 #![allow(unsafe_code)]
 
 use crate::thread::Thread;
@@ -16,18 +17,18 @@ use crate::user;
 use crate::x86_64::instructions::{raw_syscall, set_fast};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Whether system calls read and set the pointer, even if instructions can.
+/// Whether the pointer is read and set by system calls, even if instructions could do it.
 static BY_CALLS: AtomicBool = AtomicBool::new(false);
 
-/// Makes system calls read and set thread pointers, as on kernels that do not let programs use the
-/// instructions. It takes effect when the first thread is armed.
+/// Makes this crate read and set thread pointers by system calls, as on kernels that do not let
+/// programs use the instructions. This takes effect when the first thread is armed.
 pub fn use_calls_for_pointers() {
     BY_CALLS.store(true, Relaxed);
 }
 
 const SET: usize = 0x1002;
 const GET: usize = 0x1003;
-/// In AT_HWCAP2: programs may use RDFSBASE and WRFSBASE.
+/// A bit of AT_HWCAP2: programs may use RDFSBASE and WRFSBASE.
 const HWCAP2_FSGSBASE: u64 = 2;
 
 /// Records this thread's pointer as the program's.
@@ -36,7 +37,7 @@ const HWCAP2_FSGSBASE: u64 = 2;
 /// No thread is armed yet.
 pub(crate) unsafe fn begin(thread: &Thread) {
     let mut now = 0_usize;
-    // SAFETY: the kernel writes only to `now`; the caller vouches for the rest.
+    // SAFETY: the kernel writes only to `now`; the caller guarantees that no thread is armed.
     unsafe {
         let may = libc::getauxval(libc::AT_HWCAP2) & HWCAP2_FSGSBASE != 0;
         set_fast(may && !BY_CALLS.load(Relaxed));
@@ -46,7 +47,7 @@ pub(crate) unsafe fn begin(thread: &Thread) {
     thread.pointer.set(now);
 }
 
-/// Returns whether the `arch_prctl` call is about the pointer, so that this crate answers it.
+/// Returns whether this `arch_prctl` call reads or sets the pointer, so that this crate answers it.
 pub(crate) fn is_about(option: usize) -> bool {
     matches!(option, SET | GET)
 }
@@ -57,7 +58,7 @@ pub(crate) fn answer(thread: &Thread, [option, value, ..]: [usize; 6]) -> isize 
         return user::write(value, &thread.pointer.get()).err().unwrap_or(0);
     }
     // The kernel checks which addresses are valid.
-    // SAFETY: no thread-local storage is used until the register has its own value again.
+    // SAFETY: no thread-local storage is used until the register has this crate's value again.
     let result = unsafe {
         let set = |to| raw_syscall(libc::SYS_arch_prctl as usize, [SET, to, 0, 0, 0, 0]);
         let result = set(value);

@@ -31,13 +31,13 @@ fn is_restarted(call: &Call) -> bool {
         | libc::SYS_wait4
         | libc::SYS_waitid
         | libc::SYS_flock => true,
-        // Without a timeout.
+        // The kernel restarts these calls only without a timeout.
         libc::SYS_futex | libc::SYS_futex_waitv => call.args()[3] == 0,
         _ => false,
     }
 }
 
-/// Continues a call that a signal for the hook has interrupted. `was_parked` is whether the thread
+/// Continues a call that a signal for the hook has interrupted. `was_parked` is true if the thread
 /// was at a safepoint.
 pub(crate) fn go_on(thread: &Thread, context: &mut Context, call: &mut Call, was_parked: bool) {
     if was_parked {
@@ -48,8 +48,8 @@ pub(crate) fn go_on(thread: &Thread, context: &mut Context, call: &mut Call, was
     }
 }
 
-/// Continues a call that a signal for the hook has ended, unless a later signal of the program ends
-/// it as well.
+/// Issues a call again that a signal for the hook has ended, unless a later signal for the program
+/// ends the call as well.
 fn repeat(thread: &Thread, context: &mut Context, call: &mut Call) {
     let number = call.number();
     let at = stage(context.instruction());
@@ -65,8 +65,8 @@ fn repeat(thread: &Thread, context: &mut Context, call: &mut Call) {
             context.set_instruction(context.instruction() + CALL_BYTES);
             context.set_result(EINTR);
         }
-        // The process was stopped, and the return from the handler discards the kernel's state for
-        // the rest of the call.
+        // The process was stopped during the call, and the return from the handler discards the
+        // kernel's state for the rest of the call.
         (false, false) if is_rewound && context.result() == RESTART => {
             hook().repeats(call);
             context.set_result(number as isize);
@@ -76,11 +76,12 @@ fn repeat(thread: &Thread, context: &mut Context, call: &mut Call) {
 }
 
 impl Thread {
-    /// Returns whether a signal is pending that ends a call with EINTR once `mask` is the thread's.
+    /// Returns whether a signal is pending that will end a call with EINTR when `mask` is the
+    /// thread's mask.
     fn has_pending(&self, mask: u64, call: &Call) -> bool {
         let mut pending = 0u64;
         let args = [(&raw mut pending).addr(), BYTES, 0, 0, 0, 0];
-        // SAFETY: see the module's documentation.
+        // SAFETY: the kernel writes only to the local set.
         unsafe { raw_syscall(libc::SYS_rt_sigpending as usize, args) };
         let ends = |signal: i32| {
             let action = self.actions().get(signal);

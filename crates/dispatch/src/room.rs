@@ -3,9 +3,9 @@
 //! ```text
 //!   | PROT_NONE | stack, from its end down | storage: zeros, ours | pointer to itself |
 //! ```
-//! The C library and the program do not know of it: its own system call creates it, and it is not
-//! armed. It calls only functions of the C library that need no storage of theirs except zeros
-//! (di-9).
+//! The C library and the program have no record of the thread, because this crate's own system call
+//! creates it, and the thread is not armed. The thread calls only functions of the C library whose
+//! thread-local storage may be zeros (di-9).
 //!
 //! # Safety
 //! The caller owns the room, and lets one thread at a time use it.
@@ -20,13 +20,13 @@ use std::ptr::with_exposed_provenance_mut;
 use std::sync::atomic::AtomicU32;
 
 const PAGE: usize = 4096;
-/// Only the pages that are touched take memory.
+/// The bytes of the stack. Only pages that are touched use memory.
 const STACK_BYTES: usize = 256 << 10;
 
 /// The function that a room's thread runs.
 pub type Run = unsafe extern "C" fn(*mut c_void) -> !;
 
-/// Addresses of a room.
+/// The memory of a thread: its stack, its storage and their addresses.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     start: usize,
@@ -55,13 +55,13 @@ impl Room {
         Some(room)
     }
 
-    /// Leaves the room out of the memory of children that this process forks from now on.
+    /// Excludes the room from the memory of children that this process forks later.
     pub fn keep_from_children(&self) {
         let advice = libc::MADV_DONTFORK as usize;
         let _kept = system(libc::SYS_madvise, [self.start, self.bytes, advice, 0, 0, 0]);
     }
 
-    /// Unmaps the room. No thread uses it.
+    /// Unmaps the room. The caller guarantees that no thread uses it.
     pub fn unmap(self) {
         let _unmapped = system(libc::SYS_munmap, [self.start, self.bytes, 0, 0, 0, 0]);
     }
@@ -72,8 +72,8 @@ impl Room {
     }
 
     /// Creates a thread, or a process that shares this memory, which calls `run` with `argument`.
-    /// `flags` are those of `clone`; if they ask for it, `number` gets the new number, and 0 when
-    /// the thread ends. Returns the number, or an error below 0.
+    /// `flags` are those of `clone`; if they request it, the kernel writes the new number to
+    /// `number`, and 0 when the thread ends. Returns the number, or a negative error number.
     ///
     /// # Safety
     /// No other thread uses the room. `flags` include CLONE_VM and CLONE_SETTLS. `run` accepts
@@ -85,13 +85,13 @@ impl Room {
         run: Run,
         argument: *mut c_void,
     ) -> isize {
-        // SAFETY: the room is the caller's; behind the pointer, threads write only to the words of
-        // `lay_out`.
+        // SAFETY: the caller owns the room. From the pointer on, threads write only to the words
+        // that `lay_out` writes.
         unsafe { Storage::find().lay_out(self.pointer) };
         let stack = with_exposed_provenance_mut::<usize>(self.stack_end - 16);
         let result: isize;
         // SAFETY: the stack's last words are in the room. The new thread reads them, and never
-        // returns; this one continues as after any system call.
+        // returns; this thread continues as after any system call.
         unsafe {
             stack.write(argument.expose_provenance());
             stack.add(1).write(run as *const () as usize);
@@ -121,9 +121,10 @@ impl Room {
     /// Unmaps the room, and ends the thread that runs in it.
     ///
     /// # Safety
-    /// The caller runs in the room, has all signals blocked, and no other thread accesses it.
+    /// The caller runs in the room and has all signals blocked. No other thread accesses the room.
     pub unsafe fn leave(self) -> ! {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees that no other thread accesses the room and no signal
+        // arrives.
         unsafe { leave(self.start, self.bytes, libc::SYS_exit as usize, 0) }
     }
 }

@@ -1,7 +1,7 @@
-//! Which calls of a thread the kernel dispatches, which the thread's selector determines (SUD).
+//! The selector of a thread, by which the kernel decides whether it dispatches the thread's calls.
 //!
 //! # Safety
-//! The selector lies in the thread's block, which lives as long as the thread makes calls.
+//! The selector lies in the thread's block, which lives until the thread has made its last call.
 #![allow(unsafe_code)]
 
 use crate::thread::{ALLOW, DISPATCH, Thread};
@@ -13,27 +13,27 @@ const PR_SYS_DISPATCH_ON: usize = 1;
 pub(crate) const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
 
 impl Thread {
-    /// Makes the kernel dispatch this thread's calls, depending on the selector.
+    /// Lets the kernel dispatch this thread's calls, depending on the selector.
     pub(crate) fn arm(&self) -> isize {
         let (start, bytes) = range();
         let selector = self.selector.as_ptr().addr();
         let args = [PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, start, bytes, selector, 0];
-        // SAFETY: the selector lives as long as the thread makes calls from outside of the range.
+        // SAFETY: the selector lives until the thread has made its last call outside of the range.
         unsafe { raw_syscall(libc::SYS_prctl as usize, args) }
     }
 
-    /// Stops the kernel from dispatching this thread's calls. From the next return on, the kernel
-    /// has the program's own actions, signal stack and mask.
+    /// Stops the kernel from dispatching this thread's calls. When the thread next returns from a
+    /// signal, the program's own actions, signal stack and mask are in effect in the kernel.
     pub(crate) fn disarm(&self) {
         self.actions().hand_over();
         self.has_left.set(true);
-        // SAFETY: the call names no memory.
+        // SAFETY: the call accesses no memory.
         unsafe {
             raw_syscall(libc::SYS_prctl as usize, [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0])
         };
     }
 
-    /// Lets calls of this crate's code, and of the hook, through. Returns the selector before.
+    /// Lets calls of this crate's code and of the hook through. Returns the previous selector.
     pub(crate) fn let_through(&self) -> u8 {
         self.selector.swap(ALLOW, Ordering::Relaxed)
     }
@@ -42,7 +42,8 @@ impl Thread {
         self.selector.store(selector, Ordering::Release);
     }
 
-    /// Gives a context the signal stack that the program, or this crate, has.
+    /// Sets a context's signal stack to this crate's, or to the program's once the thread's calls
+    /// are no longer dispatched.
     pub(crate) fn give_back(&self, context: &mut Context) {
         context.stack = self.stack();
         if self.has_left.get() {
@@ -50,7 +51,7 @@ impl Thread {
         }
     }
 
-    /// Makes the kernel dispatch calls, before a return to the program.
+    /// Lets the kernel dispatch calls, before a return to the program.
     pub(crate) fn dispatch(&self) {
         self.set_selector(DISPATCH);
     }

@@ -1,12 +1,13 @@
 //! Signals that arrive while a thread runs `simple`.
 //!
 //! di-11: in `simple`, all registers are the program's except rax, rcx, r11, the flags and the
-//! stack pointer. These are recovered from slots below the red zone of the program's stack. The
-//! context becomes that of the site, before the call or after it. Pins are removed first. So a
-//! handler of the program never sees `simple`.
+//! stack pointer. These values are recovered from slots below the red zone of the program's stack.
+//! The context is changed to one at the site, before or after the call. The pins of `simple` are
+//! removed first. So a handler of the program never sees `simple`.
 //!
 //! # Safety
-//! Words of blocks are those that `simple` has pinned. Slots are read as memory of the program.
+//! Only words of blocks that `simple` has pinned are changed. Slots are read like other memory of
+//! the program.
 #![allow(unsafe_code)]
 
 use crate::site;
@@ -30,22 +31,22 @@ const SYS_SECCOMP: i32 = 1;
 /// The position of the program in its settled context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
-    /// It was not in `simple`, nor in a tail.
+    /// The thread was neither in `simple` nor in a tail.
     Elsewhere,
-    /// At the site, before the call.
+    /// The thread is at the site, before the call.
     Before,
-    /// Behind the site, after the call.
+    /// The thread is behind the site, after the call.
     After,
 }
 
 fn slot(context: &Context, at: usize) -> usize {
-    // The thread has just written it. If it can't be read, the program continues at address 0, and
-    // ends.
+    // The thread has just written the slot. If the slot can't be read, the program continues at
+    // address 0, and so ends.
     user::read(context.stack_pointer().wrapping_add(at)).unwrap_or(0)
 }
 
-/// Makes a context at a call that a stub has passed on return to the address behind the call's
-/// site.
+/// If the context is at the call of `slow`, which a stub has reached through `simple`, moves the
+/// context behind the stub's site.
 pub(crate) fn leave_stub(context: &mut Context) {
     if context.instruction() == slow_end() {
         let back = site::behind(slot(context, RETURN));
@@ -54,7 +55,7 @@ pub(crate) fn leave_stub(context: &mut Context) {
     }
 }
 
-/// Makes a context that was interrupted in `simple` or a tail that of the program.
+/// Changes a context that was interrupted in `simple` or in a tail to one of the program.
 pub(crate) fn settle(context: &mut Context, info: &mut Info) -> Settled {
     let Some(place) = place(context.instruction(), context.is_zero()) else {
         return match site::leave_tail(context) {
@@ -98,7 +99,7 @@ pub(crate) fn settle(context: &mut Context, info: &mut Info) -> Settled {
     }
 }
 
-/// Removes the pins that the thread has.
+/// Removes the pins that the thread holds.
 fn release(context: &Context, place: Place) {
     let (first, last) = (|| slot(context, FIRST), || slot(context, LAST) + WORD_BYTES);
     let [next, after] = context.scratch();
@@ -112,7 +113,7 @@ fn release(context: &Context, place: Place) {
 
 fn unpin(words: Range<usize>) {
     for word in words.step_by(WORD_BYTES) {
-        // SAFETY: this is the address of a block's word, which `simple` has pinned.
+        // SAFETY: `simple` has pinned this block, and so `word` is the address of the block's word.
         unsafe { AtomicU32::from_ptr(word as *mut u32) }.fetch_sub(PIN, AcqRel);
     }
 }

@@ -1,5 +1,5 @@
-//! System calls about signals, which this crate answers: the program sees its own masks, actions
-//! and stacks, and the kernel has those of this crate.
+//! System calls about signals, which this crate answers: the program sees the masks, actions and
+//! stacks that it has set, and the kernel uses those of this crate.
 
 use crate::actions::Action;
 use crate::call::Call;
@@ -11,7 +11,7 @@ use crate::x86_64::frame::{AUTODISARM, Context, NO_STACK, Stack};
 pub(crate) const EINVAL: isize = -(libc::EINVAL as isize);
 pub(crate) const MIN_STACK_BYTES: usize = libc::MINSIGSTKSZ;
 
-/// Returns 0 or the error's number.
+/// Returns 0, or the error number.
 fn number(result: Result<(), isize>) -> isize {
     result.err().unwrap_or(0)
 }
@@ -101,13 +101,14 @@ pub(crate) fn sigpending(thread: &Thread, call: &mut Call) -> isize {
     }
 }
 
-/// The places of a call's mask: the argument of the mask, the argument of its length, and whether
-/// both lie in a structure.
+/// The places of a call's mask: the number of the argument for the mask, the number of the argument
+/// for the mask's length, and whether both are in a structure.
 struct Place {
     mask: usize,
     bytes: usize,
     is_behind: bool,
-    /// Whether the call waits with it; otherwise it is the set of signals that the call takes.
+    /// Whether the mask applies while the call waits. Otherwise it is the set of signals that the
+    /// call accepts.
     waits: bool,
 }
 
@@ -128,7 +129,7 @@ fn place(number: usize) -> Option<Place> {
 
 const SYS_IO_PGETEVENTS: i64 = 333;
 
-/// Passes to the kernel a copy of a call's mask without the owned signals.
+/// Passes a copy of a call's mask to the kernel, without the owned signals.
 pub(crate) fn tell_mask(call: &mut Call) {
     let Some(place) = place(call.number()) else { return };
     let args = call.args();
@@ -137,7 +138,7 @@ pub(crate) fn tell_mask(call: &mut Call) {
         let Ok([mask, length]) = user::read::<[usize; 2]>(at) else { return };
         (at, bytes) = (mask, length);
     }
-    // The kernel reports what is wrong with it.
+    // If the mask or its length is invalid, the kernel returns the error.
     let Some(mask) = (at != 0 && bytes == BYTES).then(|| user::read::<u64>(at).ok()).flatten()
     else {
         return;

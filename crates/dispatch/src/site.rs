@@ -1,5 +1,5 @@
-//! The sites of the process, and contexts of threads in the stub or the tail of a site. The rules
-//! are those of [`crate::sites`].
+//! The sites of the process, and contexts of threads in the stub or the tail of a site.
+//! [`crate::sites`] has the rules.
 
 use crate::x86_64::frame::{CALL_BYTES, Context, Info};
 use crate::x86_64::stub::STUB_BYTES;
@@ -7,25 +7,25 @@ use crate::x86_64::tail::{self, Progress};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 
 const SITES: usize = 256;
-/// The number of table entries that a site may use.
+/// The maximum number of table entries that are searched for a site.
 const PROBES: usize = 8;
-/// The state of a site that was replaced.
+/// The state of a site whose instruction is replaced.
 pub(crate) const PATCHED: u32 = u32::MAX - 1;
-/// The state of a site that is not replaced any more.
+/// The state of a site whose instruction is not replaced any more.
 pub(crate) const LEFT: u32 = u32::MAX;
 
-/// Whether a site was ever replaced, or is being replaced.
+/// Whether the instruction of a site was ever replaced, or is being replaced.
 pub(crate) static HAS_STUBS: AtomicBool = AtomicBool::new(false);
 
 #[derive(Debug)]
 pub(crate) struct Site {
     /// The address of the instruction; 0 if the entry is free.
     pub(crate) address: AtomicUsize,
-    /// The address of its stub, once it had one.
+    /// The address of the site's stub, or 0 if it never had one.
     pub(crate) stub: AtomicUsize,
-    /// The address of its tail, once it had one.
+    /// The address of the site's tail, or 0 if it never had one.
     pub(crate) tail: AtomicUsize,
-    /// The number of calls from it, or `PATCHED` or `LEFT`.
+    /// The number of calls from the site, or `PATCHED` or `LEFT`.
     pub(crate) state: AtomicU32,
 }
 
@@ -38,7 +38,7 @@ static TABLE: [Site; SITES] = [const {
     }
 }; SITES];
 
-/// Returns the entry of a site. Makes one if there is room.
+/// Returns the entry of a site. Creates an entry if there is room.
 pub(crate) fn find(address: usize) -> Option<&'static Site> {
     let first = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 56;
     (first..first + PROBES).map(|at| &TABLE[at % SITES]).find(|site| {
@@ -52,14 +52,14 @@ pub(crate) fn find(address: usize) -> Option<&'static Site> {
     })
 }
 
-/// Returns the sites that were replaced.
+/// Returns the sites whose instructions are replaced.
 pub(crate) fn patched() -> impl Iterator<Item = &'static Site> {
     TABLE.iter().filter(|site| site.state.load(Acquire) == PATCHED)
 }
 
-/// Makes a context that was interrupted in a stub that of its site. Returns whether it was in one.
-/// If the site was restored, its stub may be unmapped; then the fault's address is that of the
-/// stub.
+/// Changes a context that was interrupted in a stub to one at the stub's site. Returns whether the
+/// context was in a stub. If the site was restored, the stub may be unmapped, and then the
+/// instruction fetch from the stub faults.
 pub(crate) fn leave(context: &mut Context, info: &Info) -> bool {
     if !HAS_STUBS.load(Acquire) {
         return false;
@@ -89,8 +89,8 @@ fn behind_of(tail: usize) -> Option<usize> {
     Some(site.address.load(Relaxed) + CALL_BYTES)
 }
 
-/// Makes a context that was interrupted in a tail that of its site, behind the call. Returns
-/// whether it was in one.
+/// Changes a context that was interrupted in a tail to one behind the call at the tail's site.
+/// Returns whether the context was in a tail.
 pub(crate) fn leave_tail(context: &mut Context) -> bool {
     let Some((tail, progress)) = tail::progress(context.instruction()) else { return false };
     let Some(behind) = behind_of(tail) else { return false };

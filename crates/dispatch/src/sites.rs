@@ -1,5 +1,5 @@
 //! Sites: `syscall` instructions of the program that are replaced by jumps, so that calls from them
-//! take no signal.
+//! need no signal.
 //!
 //! ```text
 //!   site:  0f 05 | b2 b3 b4 ...      syscall, and the bytes behind it, which do not change
@@ -7,22 +7,22 @@
 //!   stub:  mov rcx, tail or site + 2; jmp simple
 //!   tail:  mov rcx, site + 2; the instruction at site + 2; jmp to the one behind it
 //! ```
-//! di-13: one byte of code is changed, by one write, so a thread executes the old instruction or
-//! the new one. The bytes behind it stay: a thread that returns behind the site finds its own
-//! instructions. The address of the stub follows from these bytes; if it is not free, the site
-//! stays as it is.
+//! di-13: one byte of code is changed, by one write, so a thread executes either the old or the new
+//! instruction. The bytes behind it do not change: a thread that returns behind the site finds the
+//! program's instructions. These bytes determine the address of the stub. If that address is not
+//! free, the site is not replaced.
 //!
-//! di-14: code is changed only if it belongs to a file, is private and not writable. The
-//! instruction that returns from a signal is never changed, because debuggers recognise frames by
-//! it. Before code or stubs are unmapped, moved or made writable, their sites get their byte back
-//! ([`release`]). A child of `fork` has copies of all of it.
+//! di-14: code is changed only in private mappings of files that are not writable. The instruction
+//! that returns from a signal is never changed, because debuggers recognise frames by it. Before
+//! code or stubs are unmapped, moved or made writable, the bytes of their sites are restored
+//! ([`release`]). A child of `fork` has copies of the code, the stubs and the tails.
 //!
 //! di-17: a call returns to the tail of its site, or to site + 2 if the instruction there can't be
 //! moved. A processor predicts the jump of the site for any fetch from its bytes, so a return to
 //! site + 2 costs a wrong prediction. Tails are code of this crate, and outlive stubs and sites.
 //! Outside of this crate a thread in a tail appears at its site, behind the call.
 //!
-//! Stubs are memory of this crate, mapped where nothing was.
+//! Stubs lie in memory of this crate, at addresses that were free.
 
 use crate::code::{mapping_of, write};
 use crate::hook::hook;
@@ -44,15 +44,15 @@ const PAGE: usize = 4096;
 const LOWEST: usize = 1 << 16;
 const HIGHEST: usize = 1 << 47;
 
-/// The number of tails that were given to sites.
+/// The number of tails that were assigned to sites.
 static TAILS: AtomicUsize = AtomicUsize::new(0);
-/// The lock of a thread that changes sites, with all signals blocked.
+/// A lock that a thread holds, with all signals blocked, while it changes sites.
 static IS_HELD: AtomicBool = AtomicBool::new(false);
-/// Whether no site is to be replaced any more.
+/// Whether no more sites may be replaced.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
-/// Counts a simple call that the kernel has dispatched, from the instruction before `back`, and
-/// replaces the instruction if it makes many.
+/// Counts a simple call that the kernel has dispatched, from the instruction before `back`.
+/// Replaces the instruction after `CALLS` calls.
 pub(crate) fn count(back: usize) {
     let Some(site) = find(back.wrapping_sub(CALL_BYTES)) else { return };
     let state = site.state.load(Relaxed);
@@ -60,8 +60,8 @@ pub(crate) fn count(back: usize) {
         // Another thread may have counted, replaced or restored the site since the load.
         let _counted = site.state.compare_exchange(state, state + 1, Relaxed, Relaxed);
     } else if state == CALLS && !IS_HELD.swap(true, Acquire) {
-        // Set before `IS_OVER` is read: either this thread finds that it is over, or the thread
-        // that releases all sites waits for this one.
+        // The flag is set before `IS_OVER` is read. Either this thread finds `IS_OVER` set, or the
+        // thread that releases all sites waits for this thread.
         HAS_STUBS.store(true, SeqCst);
         let is_due = site.state.load(Relaxed) == CALLS && !IS_OVER.load(SeqCst);
         if is_due && patch(site).is_none() {
@@ -71,7 +71,7 @@ pub(crate) fn count(back: usize) {
     }
 }
 
-/// Replaces the instruction of a site. Returns `None` if it has to stay.
+/// Replaces the instruction of a site. Returns `None` if it can't be replaced.
 fn patch(site: &Site) -> Option<()> {
     let address = site.address.load(Relaxed);
     let mut code = [0; JUMP_BYTES];
@@ -105,19 +105,19 @@ fn patch(site: &Site) -> Option<()> {
         return None;
     }
     site.tail.store(tail.unwrap_or(0), Release);
-    // Set before the write, because a child that is forked in between finds the jump.
+    // The state is set before the write, because a child that is forked in between finds the jump.
     site.stub.store(stub, Release);
     site.state.store(PATCHED, Release);
     write(address, &[JUMP]).then_some(())
 }
 
-/// Writes a tail. Returns its address, or `None` if there is no room or it can't be written.
+/// Writes a tail. Returns the tail's address, or `None` if there is no room or the write fails.
 fn write_tail(code: &[u8]) -> Option<usize> {
     let tail = tail::place(TAILS.fetch_add(1, Relaxed))?;
     write(tail, code).then_some(tail)
 }
 
-/// Returns whether a page has stubs.
+/// Returns whether a page contains stubs.
 fn is_ours(page: usize) -> bool {
     let end = page + PAGE;
     patched().any(|site| {
@@ -126,9 +126,9 @@ fn is_ours(page: usize) -> bool {
     })
 }
 
-/// Restores the instructions of sites whose code or stub lies in `range`. A hook calls it before it
-/// lets mappings there be changed. Returns false if they could not be restored and jumps would lead
-/// to other code, because a stub lies in `range` or code is moved.
+/// Restores the instructions of sites whose code or stub lies in `range`. A hook calls this before
+/// it lets mappings in `range` be changed. Returns false if instructions could not be restored, and
+/// jumps would lead to other code because a stub lies in `range` or code is moved.
 pub fn release(range: &Range<usize>, is_moved: bool) -> bool {
     if !HAS_STUBS.load(SeqCst) {
         return true;
@@ -151,14 +151,14 @@ pub fn release(range: &Range<usize>, is_moved: bool) -> bool {
     is_done
 }
 
-/// Restores all sites, and replaces none from now on. Called before the program filters its system
-/// calls, because the filter may not allow those that change code.
+/// Restores all sites, and prevents further replacements. Called before the program filters its
+/// system calls, because the filter may forbid the calls that change code.
 pub fn release_all() {
     IS_OVER.store(true, SeqCst);
     release(&(0..usize::MAX), false);
 }
 
-/// Begins in a child of `fork`.
+/// Releases the lock in a child of `fork`. No other thread of the child can hold the lock.
 pub(crate) fn begin_child() {
     IS_HELD.store(false, Release);
 }

@@ -5,30 +5,31 @@
 //!   PTRACE_ATTACH -> the thread has stopped -> in code of ours? -- no --> the call returns
 //!                        ^                          '-- yes -> it continues, and stops again
 //! ```
-//! di-15: when the call returns, the thread has stopped, and holds nothing of the hook: it is in
-//! code of the program, or in a call that was issued. So the process can touch all memory. The
-//! program's `wait4` finds the stop, because it was left waitable.
+//! di-15: when the `ptrace` call returns, the thread has stopped and holds no lock or other
+//! resource of the hook: it executes the program's code, or is in a system call that was issued. So
+//! the tracing process can access all memory. The program's `wait4` still reports the stop, because
+//! the stop was left waitable.
 //!
 //! # Safety
-//! The calls are those that the program could make: its process traces the thread.
+//! The program's process traces the thread, so the program could make these calls itself.
 #![allow(unsafe_code)]
 
 use crate::thread::{BLOCK_BYTES, Thread};
 use crate::user::read_memory;
 use crate::x86_64::instructions::{raw_syscall, stage};
 
-/// The maximum number of times that a thread is continued, and the time of each.
+/// The maximum number of times that a thread is continued, and the pause after each time.
 const TRIES: usize = 10_000;
 static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
-/// The status of a stop that a tracer has asked for: the signal, and the event if there is one.
+/// The status of a stop that a tracer has requested: the signal, and the event if there is one.
 const ATTACHED: i32 = libc::SIGSTOP;
 const INTERRUPTED: i32 = libc::PTRACE_EVENT_STOP << 8 | libc::SIGTRAP;
 
-/// Makes a call for this process. Returns its result, or an error's number below 0.
+/// Makes a system call for this process. Returns the result, or a negative error number.
 fn ask(number: i64, args: [usize; 5]) -> isize {
     let [a, b, c, d, e] = args;
-    // SAFETY: see the module's documentation; the memory to which the kernel writes is the
-    // caller's.
+    // SAFETY: the process may make the call (see the module's documentation); the caller owns the
+    // memory to which the kernel writes.
     unsafe { raw_syscall(number as usize, [a, b, c, d, e, 0]) }
 }
 
@@ -37,10 +38,11 @@ fn trace(request: u32, thread: usize, data: usize) -> isize {
 }
 
 /// Returns whether a thread has stopped in code of this crate or of the hook: on its block, with
-/// the thread pointer that the block names, and not in an issued call. A C library, too, may put
-/// the storage of a thread on its stack.
+/// the thread pointer that is stored in the block, and not in an issued call. The pointer is
+/// compared because a C library, too, may place the thread-local storage of a thread on the
+/// thread's stack.
 fn is_in_runtime(thread: usize) -> bool {
-    // SAFETY: zeros are a value of the structure.
+    // SAFETY: zeros are a valid value of the structure.
     let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
     let asked = trace(libc::PTRACE_GETREGS, thread, (&raw mut registers).addr());
     let block = (registers.rsp as usize).wrapping_sub(1) & !(BLOCK_BYTES - 1);
@@ -53,16 +55,16 @@ fn is_in_runtime(thread: usize) -> bool {
 /// Waits until a thread stops. The stop stays waitable. Returns the signal and the event, or `None`
 /// if the thread has ended.
 fn wait(thread: usize) -> Option<i32> {
-    // SAFETY: zeros are a value of the structure.
+    // SAFETY: zeros are a valid value of the structure.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let options = libc::WEXITED | libc::WSTOPPED | libc::__WALL | libc::WNOWAIT;
     let at = (&raw mut info).addr();
     let waited = ask(libc::SYS_waitid, [libc::P_PID as usize, thread, at, options as usize, 0]);
-    // SAFETY: the kernel has filled the structure for a child.
+    // SAFETY: `waitid` succeeded, so the kernel has filled the structure for a child.
     (waited == 0 && info.si_code == libc::CLD_TRAPPED).then(|| unsafe { info.si_status() })
 }
 
-/// Completes a call by which this process stops a thread, which has returned.
+/// Completes a call by which this process stops a thread. The call has returned.
 pub(crate) fn settle([request, thread, ..]: [usize; 6]) {
     let stop = match request as u32 {
         libc::PTRACE_ATTACH => ATTACHED,
@@ -81,7 +83,7 @@ pub(crate) fn settle([request, thread, ..]: [usize; 6]) {
                     ask(libc::SYS_tkill, [thread, libc::SIGSTOP as usize, 0, 0, 0]);
                 }
             }
-            // The thread gets another signal first.
+            // The thread receives another signal first.
             Some(signal) => _ = trace(libc::PTRACE_CONT, thread, signal as usize & 0x7f),
             None => return,
         }

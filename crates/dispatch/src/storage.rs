@@ -1,47 +1,48 @@
-//! Thread-local storage for code of this crate and the hook, of which the program's C library does
-//! not know.
+//! Thread-local storage for code of this crate and the hook, on threads that the program's C
+//! library may not know.
 //!
 //! ```text
 //!   | stack | storage of this code: 0, its image | of others: 0 | pointer | descriptor: 0 |
 //! ```
-//! di-9: storage of this code lies at the same distance from every thread's pointer, because its
-//! object was loaded at the start. So storage is laid out for each thread as the C library does it.
-//! Code that is entered on any thread finds its own storage, whatever pointer the program has set.
-//! The functions of the C library that it calls need no storage of their own except zeros.
+//! di-9: this code's storage has the same distance from the thread pointer on every thread, because
+//! the code's object was loaded at the start. So this module lays out storage for each thread as
+//! the C library does. This code finds its storage on any thread, whatever pointer the program has
+//! set. The functions of the C library that this code calls work with zeros as their storage.
 //!
 //! # Safety
-//! The functions of the C library that are called here only read which objects are loaded, and the
-//! calling thread's pointer.
+//! The functions of the C library that are called here only read which objects are loaded, and
+//! return the pointer of the calling thread.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
-/// More than the bytes of the C library's descriptor, which lies above a thread's pointer.
+/// More bytes than the C library's descriptor has, which begins at a thread's pointer.
 const DESCRIPTOR_BYTES: usize = 4096;
-/// More than the storage around a variable takes.
+/// More bytes than the storage around a single variable has.
 const AROUND: usize = 1024;
-/// The alignment of a pointer.
+/// The alignment of a thread pointer, in bytes.
 const ALIGN: usize = 64;
 
 /// The initial contents of this code's thread-local storage on every thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Storage {
-    /// The address and the length of its initial image in its file.
+    /// The address and the length of the initial image in the mapped file.
     image: usize,
     bytes: usize,
-    /// The distance of its start below a thread's pointer.
+    /// The distance of the storage's start below a thread's pointer.
     below: usize,
-    /// The greatest distance below a thread's pointer of any storage that this code uses.
+    /// The maximum distance below a thread's pointer of any storage that this code uses.
     depth: usize,
 }
 
-/// Records the storage of the object that has this code, if `info` describes that object.
+/// Records the storage of the object that contains this code, if `info` describes that object.
 ///
 /// # Safety
-/// `info` and `found` are those that [`Storage::find`] passes.
+/// `info` and `found` are the arguments that [`Storage::find`] causes to be passed.
 unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
-    // SAFETY: the structure is the C library's, of a loaded object, with the number of its headers.
+    // SAFETY: the structure is the C library's, describes a loaded object, and contains the number
+    // of the object's headers.
     let (info, headers) = unsafe {
         let info = &*info;
         (info, std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()))
@@ -54,7 +55,7 @@ unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, found: *mut c
     };
     let storage = headers.iter().find(|header| header.p_type == libc::PT_TLS);
     if let Some(storage) = storage.filter(|_| headers.iter().any(has_here)) {
-        // SAFETY: `find` passes it, and waits.
+        // SAFETY: `find` passes its local variable, and waits until this function has returned.
         let found = unsafe { &mut *found.cast::<Storage>() };
         found.image = base.wrapping_add(storage.p_vaddr as usize);
         found.bytes = storage.p_filesz as usize;
@@ -76,8 +77,8 @@ impl Storage {
         static FOUND: OnceLock<Storage> = OnceLock::new();
         FOUND.get_or_init(|| {
             let mut found = Storage::default();
-            // SAFETY: `note` uses its arguments as its documentation requires; the other call only
-            // returns an address.
+            // SAFETY: `note` uses its arguments as its documentation requires; `__errno_location`
+            // only returns an address.
             let errno = unsafe {
                 libc::dl_iterate_phdr(Some(note), (&raw mut found).cast());
                 libc::__errno_location().addr()
@@ -88,18 +89,19 @@ impl Storage {
         })
     }
 
-    /// Returns the bytes that storage takes below its pointer, and from the pointer on.
+    /// Returns the bytes of storage below its pointer, and the bytes from the pointer on.
     pub(crate) fn room(&self) -> (usize, usize) {
         (self.depth, DESCRIPTOR_BYTES)
     }
 
-    /// Lays storage out around `pointer`, which is a multiple of 64.
+    /// Lays out storage around `pointer`, which is a multiple of 64.
     ///
     /// # Safety
-    /// The caller owns the [`room`](Self::room) there, which holds zeros from the pointer on.
+    /// The caller owns the [`room`](Self::room) around `pointer`, which contains zeros from
+    /// `pointer` on.
     pub(crate) unsafe fn lay_out(&self, pointer: usize) {
         let at = |address: usize| std::ptr::with_exposed_provenance_mut::<u8>(address);
-        // SAFETY: all of it lies in the room, which the caller owns; the image is the file's.
+        // SAFETY: all written bytes lie in the caller's room; the image is in the mapped file.
         unsafe {
             at(pointer - self.depth).write_bytes(0, self.depth);
             let image = std::ptr::with_exposed_provenance::<u8>(self.image);

@@ -4,15 +4,14 @@
 //!   base, a multiple of BLOCK_BYTES:
 //!   | Thread: PART_BYTES | PROT_NONE: PART_BYTES | stack | storage |
 //! ```
-//! The kernel always has the stack as the thread's alternate one (di-1): each signal begins at its
-//! end, or below the frame of the signal that it interrupts. An address on the stack determines the
-//! block. So no thread-local storage is needed. Threads that the C library does not know have a
-//! block too.
+//! For the kernel this stack is always the thread's alternate signal stack (di-1). Each signal
+//! begins at the stack's end, or below the frame of the signal that it interrupts. An address on
+//! the stack determines the block, so no thread-local storage is needed. Threads that the C library
+//! did not create have a block too.
 //!
 //! # Safety
-//! A block is its thread's own, from the call that makes the thread to the one that ends it. Its
-//! cells are accessed only by that thread's handlers, and by the maker of the thread before it
-//! runs.
+//! A block belongs to its thread, from the call that creates the thread to the call that ends it.
+//! Only handlers of that thread access the block's cells, and the creator before the thread runs.
 #![allow(unsafe_code)]
 
 use crate::actions::Actions;
@@ -25,7 +24,7 @@ use std::mem::offset_of;
 use std::ptr::{NonNull, write};
 use std::sync::atomic::AtomicU8;
 
-/// The values of the selector: calls are let through, or dispatched.
+/// The values of the selector: the kernel lets calls through, or dispatches them.
 pub(crate) const ALLOW: u8 = 0;
 pub(crate) const DISPATCH: u8 = 1;
 
@@ -36,7 +35,7 @@ pub(crate) enum Kind {
     Thread,
     /// A process that shares its parent's memory, while the parent continues.
     Sharing,
-    /// A process that shares its parent's memory, while the parent waits. The parent unmaps the
+    /// A process that shares its parent's memory, while the parent waits, and then unmaps the
     /// block.
     Vfork,
 }
@@ -44,54 +43,55 @@ pub(crate) enum Kind {
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Thread {
-    /// The byte that the kernel reads before it dispatches.
+    /// The byte by which the kernel decides whether it dispatches a call.
     pub(crate) selector: AtomicU8,
     /// Whether the thread's calls are no longer dispatched.
     pub(crate) has_left: Cell<bool>,
-    /// The thread pointer while code of ours runs: its thread-local storage lies there.
+    /// The thread pointer of this crate's code: the address of its thread-local storage.
     pub(crate) storage: Cell<usize>,
-    /// The program's thread pointer while code of ours runs.
+    /// The program's thread pointer while this crate's code runs.
     pub(crate) pointer: Cell<usize>,
     pub(crate) kind: Cell<Kind>,
-    /// The [`OWNED`] signals that the program has blocked in its own view.
+    /// The signals of [`OWNED`] that are blocked in the program's view.
     shadow: Cell<u64>,
     /// The program's alternate stack.
     pub(crate) altstack: Cell<Stack>,
-    /// Signals of [`OWNED`] that arrived when they could not be delivered, and their information.
+    /// Signals of [`OWNED`] that arrived when they could not be delivered, with their information.
     pub(crate) pending: Cell<u64>,
     infos: [Cell<Info>; 3],
-    /// Whether other threads may use `own`, so that the block stays.
+    /// Whether other threads may use `own`. The block is then never unmapped.
     pub(crate) is_lent: Cell<bool>,
-    /// Whether the child's handlers are reset before it begins.
+    /// Whether the child's handlers are reset before the child's program continues.
     pub(crate) clears: Cell<bool>,
     actions: Cell<NonNull<Actions>>,
-    /// The actions of a process that shares memory but not its parent's actions.
+    /// The actions of a process that shares memory with its parent, but not its parent's actions.
     own: Actions,
-    /// The bytes at the end of the block that are not stack.
+    /// The number of bytes at the end of the block that are not part of the stack.
     end_bytes: usize,
-    /// The mapping of storage that is too large for the block.
+    /// The address and the length of the mapping of storage that is too large for the block.
     apart: Option<(usize, usize)>,
 }
 
 const _: () = assert!(size_of::<Thread>() <= PART_BYTES);
-// The offsets that instructions.s uses.
+// instructions.s uses these offsets.
 const _: () = assert!(offset_of!(Thread, storage) == 8 && offset_of!(Thread, pointer) == 16);
 const _: () = assert!(BLOCK_BYTES == 262_144);
 
 impl Thread {
-    /// Returns the thread whose block has an address.
+    /// Returns the thread whose block contains `address`.
     ///
     /// # Safety
-    /// It lies in a block that lives for `'t`, for example on this thread's stack of this crate.
+    /// `address` lies in a block that lives for `'t`, for example on the stack of this crate that
+    /// the calling thread uses.
     pub(crate) unsafe fn of<'t>(address: usize) -> &'t Thread {
-        // SAFETY: blocks are aligned to their size, and begin with it.
+        // SAFETY: blocks are aligned to their size, and begin with a `Thread`.
         unsafe { &*((address & !(BLOCK_BYTES - 1)) as *const Thread) }
     }
 
-    /// Makes the block of a thread that does not run yet. Its calls are let through.
+    /// Creates the block of a thread that does not run yet. Calls of the thread are let through.
     ///
     /// # Errors
-    /// The kernel's error if it gives no memory.
+    /// The kernel's error, if it provides no memory.
     pub(crate) fn make<'t>(actions: NonNull<Actions>, kind: Kind) -> Result<&'t Thread, isize> {
         let base = map_block()?;
         let StoragePlace { pointer, end_bytes, apart } = lay_out_storage(base)?;
@@ -112,7 +112,7 @@ impl Thread {
             end_bytes,
             apart,
         };
-        // SAFETY: the mapping is new, not used by other code, aligned, and its head long enough.
+        // SAFETY: the mapping is new, aligned and not used by other code; its head is long enough.
         unsafe {
             write(base as *mut Thread, thread);
             Ok(Thread::of(base))
@@ -122,9 +122,9 @@ impl Thread {
     /// Unmaps a block whose thread does not run, or has ended.
     ///
     /// # Safety
-    /// No code accesses it any more.
+    /// No code accesses the block any more.
     pub(crate) unsafe fn free(&self) {
-        // SAFETY: the mappings are the block's, and the caller gives them up.
+        // SAFETY: the mappings belong to the block, which the caller no longer uses.
         unsafe {
             self.free_apart();
             let _ = memory(libc::SYS_munmap, [self.base(), BLOCK_BYTES, 0, 0, 0, 0]);
@@ -137,7 +137,8 @@ impl Thread {
     /// The thread no longer uses thread-local storage of this crate.
     pub(crate) unsafe fn free_apart(&self) {
         if let Some((start, bytes)) = self.apart {
-            // SAFETY: the mapping is the thread's, and the caller gives it up.
+            // SAFETY: the mapping belongs to the thread, and the caller guarantees that the storage
+            // is no longer used.
             let _ = unsafe { memory(libc::SYS_munmap, [start, bytes, 0, 0, 0, 0]) };
         }
     }
@@ -157,7 +158,7 @@ impl Thread {
     }
 
     pub(crate) fn actions(&self) -> &Actions {
-        // SAFETY: the actions are the program's, or those of a block that stays while it is lent.
+        // SAFETY: the actions are the program's, or lie in a block that stays mapped while lent.
         unsafe { self.actions.get().as_ref() }
     }
 
@@ -165,7 +166,7 @@ impl Thread {
         self.actions.get()
     }
 
-    /// Gives the thread a copy of another's actions.
+    /// Copies the actions of `other` to this thread's own block, and uses them.
     pub(crate) fn own_actions(&self, other: &Actions) {
         self.own.copy_of(other);
         self.actions.set(NonNull::from(&self.own));
@@ -176,7 +177,7 @@ impl Thread {
         self.actions.get() == NonNull::from(&self.own)
     }
 
-    /// Returns the program's mask, as the program sees it.
+    /// Returns the thread's mask as the program sees it.
     pub(crate) fn mask(&self, context: &Context) -> u64 {
         context.mask | self.shadow.get()
     }
@@ -202,8 +203,8 @@ impl Thread {
         }
     }
 
-    /// Keeps an owned signal until it can be delivered. Further signals of its kind are dropped, as
-    /// the kernel does.
+    /// Keeps an owned signal until it can be delivered. Further signals with the same number are
+    /// dropped, as the kernel does.
     pub(crate) fn defer(&self, info: &Info) {
         if self.pending.get() & bit(info.signal) == 0 {
             self.info_of(info.signal).set(*info);
@@ -215,7 +216,7 @@ impl Thread {
         self.pending.get() & !self.shadow.get() != 0
     }
 
-    /// Takes a kept signal that is not blocked.
+    /// Removes and returns a kept signal that is not blocked.
     pub(crate) fn take_pending(&self) -> Option<Info> {
         let ready = self.pending.get() & !self.shadow.get();
         if ready == 0 {

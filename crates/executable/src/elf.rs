@@ -1,4 +1,4 @@
-//! The facts of an ELF file that decide whether a host can run its program.
+//! The properties of an ELF file that determine whether a host can run the program in the file.
 
 use object::elf::{EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, PT_INTERP};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
@@ -13,7 +13,7 @@ use std::path::Path;
 pub enum Loading {
     /// A program that a host can map beside the runtime.
     Program,
-    /// The loader that the program names is not installed.
+    /// The loader that the program specifies is not installed.
     NoLoader,
     /// The file is a host of uzram.
     Host,
@@ -23,7 +23,7 @@ pub enum Loading {
 
 /// The name of a section that every host has.
 const HOST_SECTION: &[u8] = b".uzram_host";
-/// The maximum length of a loader's path.
+/// The maximum length of a loader's path in bytes.
 const LOADER_BYTES_MAX: u64 = 4096;
 
 impl Loading {
@@ -45,8 +45,8 @@ impl Loading {
         if !header.is_little_endian() || header.e_machine(end) != EM_X86_64 || !is_program {
             return Ok(Loading::Foreign);
         }
-        // The kernel does not read sections, so they may be absent or damaged. The header's count
-        // is 0 if the number of sections does not fit into it.
+        // The kernel does not read sections, so they may be absent or damaged. If the number of
+        // sections does not fit into the header's count, the count is 0.
         let has_sections = header.e_shnum(end) != 0;
         let sections = header.sections(end, data).ok().filter(|_| has_sections);
         if sections.unwrap_or_default().section_by_name(end, HOST_SECTION).is_some() {

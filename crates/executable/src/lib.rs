@@ -22,7 +22,7 @@ pub use script::Script;
 /// The maximum depth of interpreters of interpreters, as in Linux.
 pub const DEPTH: u32 = 5;
 
-/// The number of bytes of a script that the kernel examines.
+/// The number of bytes of a script at its start that the kernel examines.
 const LINE: usize = 256;
 
 /// The first bytes of every ELF file.
@@ -33,9 +33,9 @@ const MAGIC: &[u8] = b"\x7fELF";
 pub enum Kind<F> {
     /// An ELF file.
     Elf(F),
-    /// A script with a first line that names its interpreter.
+    /// A script with a first line that specifies its interpreter.
     Script(Script),
-    /// Any other file: text for the shell, if it is executable.
+    /// Any other file: a text for the shell, if the file is executable.
     Text,
 }
 

@@ -7,15 +7,15 @@ const SETGID_EXECUTABLE: u32 = 0o2010;
 /// The properties of a file on which the rights of its program depend.
 #[derive(Clone, Copy, Debug)]
 pub struct FileRights {
-    /// The mode (`st_mode`).
+    /// The mode of the file (`st_mode`).
     pub mode: u32,
-    /// The user and the group that own it.
+    /// The ids of the user and the group that own the file.
     pub owners: [u32; 2],
     /// Whether the file has capabilities (the attribute `security.capability`).
     pub has_capabilities: bool,
 }
 
-/// The rules by which the kernel ignores the rights of a file.
+/// The conditions under which the kernel ignores the rights of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Denial {
     /// The process has set PR_SET_NO_NEW_PRIVS.
@@ -27,18 +27,19 @@ pub struct Denial {
 /// The rights of a program compared with those of the process that executes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// The program has the same rights.
+    /// The program has the same rights as the process.
     Same,
-    /// The program has the same rights, but starts in secure mode (AT_SECURE), because the process
-    /// may not get the capabilities of the file.
+    /// The program has the same rights as the process, but starts in secure mode (AT_SECURE),
+    /// because the process may not get the capabilities of the file.
     Secure,
-    /// The program has more rights. The text names the property of the file that gives them.
+    /// The program has more rights than the process. The text states the property of the file that
+    /// gives these rights.
     Raised(&'static str),
 }
 
 impl FileRights {
     /// Returns the rights of the program for a process whose effective ids are `ids` (user, group).
-    /// Calls `denial` only if the file has rights.
+    /// Calls `denial` only if the file would change the rights.
     pub fn of_program(&self, ids: [u32; 2], denial: impl FnOnce() -> Denial) -> Rights {
         let [of_user, of_group] = [0, 1].map(|nth| self.owners[nth] != ids[nth]);
         let has_capabilities = self.has_capabilities && ids[0] != 0;

@@ -1,4 +1,4 @@
-//! The first line of a script, which names its interpreter.
+//! The first line of a script, which specifies the script's interpreter.
 
 use crate::LINE;
 use std::ffi::{OsStr, OsString};

@@ -1,5 +1,5 @@
-//! The signal of a helper's end. If the helper's parent has executed a program since, the kernel
-//! sends SIGCHLD, whatever exit signal the helper had.
+//! The signal that a helper's end causes. If the helper's parent has executed a program, the kernel
+//! sends SIGCHLD, regardless of the helper's exit signal.
 //!
 //! ```text
 //!   info: signal, errno | code | process ID of the child ...
@@ -10,11 +10,11 @@ use crate::system::system;
 const SIGNAL: usize = libc::SIGCHLD as usize;
 const SET: u64 = 1 << (libc::SIGCHLD - 1);
 const SET_BYTES: usize = size_of::<u64>();
-/// The words of a `siginfo_t`.
+/// A `siginfo_t` as words.
 type Info = [u64; 16];
 
-/// Removes the pending signal of the end of `helper`, if the program begins with SIGCHLD blocked. A
-/// signal of another child stays pending.
+/// Removes the pending signal that the end of `helper` caused, if the program begins with SIGCHLD
+/// blocked. A signal of another child stays pending.
 pub(crate) fn remove(helper: i32) {
     let mut blocked = 0_u64;
     let at = (&raw mut blocked).addr();
@@ -28,7 +28,8 @@ pub(crate) fn remove(helper: i32) {
     if system(libc::SYS_rt_sigtimedwait, taken).is_err() {
         return;
     }
-    // SIGCHLD is pending only once, so a signal of another child may have been dropped.
+    // The kernel keeps at most one pending SIGCHLD, so it may have dropped the signal of another
+    // child.
     if child(&info) == helper && !is_of_another_child(&mut info) {
         return;
     }
@@ -37,8 +38,8 @@ pub(crate) fn remove(helper: i32) {
     let _queued = system(libc::SYS_rt_sigqueueinfo, again);
 }
 
-/// Returns whether a child that ended, stopped or continued has not been waited for yet. Writes
-/// that child's state to `info`.
+/// Returns whether a child that ended, stopped or continued has not yet been reported by a wait.
+/// Writes that child's state to `info`.
 fn is_of_another_child(info: &mut Info) -> bool {
     *info = Info::default();
     let what = libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED | libc::WNOHANG | libc::WNOWAIT;

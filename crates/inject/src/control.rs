@@ -7,9 +7,9 @@
 //!                      DENIED               Yama asks the process to name its tracer
 //! ```
 //! in-1: the helper shares the memory of the process. It allocates nothing, because `execve` may
-//! end another thread that holds a lock of the heap.
-//! in-2: the helper ends before the program's first instruction, or together with the process. It
-//! unmaps its room itself, unless it refused or was killed by `Helper::drop`.
+//! end another thread that holds a lock of the heap. in-2: the helper ends before the program's
+//! first instruction, or together with the process. The helper unmaps its room itself, unless it
+//! refused or was killed by `Helper::drop`.
 //!
 //! # Safety
 //! `Control` lies in the helper's room, and the plan exists until the helper has ended.
@@ -30,13 +30,13 @@ pub(crate) const ASKED: u32 = 1;
 pub(crate) const READY: u32 = 2;
 pub(crate) const REFUSED: u32 = 3;
 pub(crate) const DENIED: u32 = 4;
-/// The nanoseconds after which a waiting process checks whether the other one still runs.
+/// The time in nanoseconds after which a waiting process checks whether the other one still runs.
 const CHECK_AFTER: usize = 100_000_000;
-/// The milliseconds for which a helper waits until its report can be written.
+/// The maximum time in milliseconds that a helper waits until its report can be written.
 const READER_WITHIN: usize = 10_000;
 /// The size of a signal mask in bytes.
 const MASK_BYTES: usize = 8;
-/// The first descriptor that the helper closes. Reports are written to a lower one.
+/// The number of the first descriptor that the helper closes. Reports are written to a lower one.
 const FIRST_CLOSED: usize = 3;
 /// The number of processors in a CPU set.
 const PROCESSORS: usize = 1024;
@@ -46,21 +46,21 @@ const PROCESSORS: usize = 1024;
 pub(crate) struct Control {
     pub(crate) room: Room,
     pub(crate) plan: *const Plan,
-    /// The thread that executes the program, and its process.
+    /// The IDs of the thread that executes the program, and of its process.
     pub(crate) thread: i32,
     pub(crate) parent: i32,
-    /// Whether a line is written to standard error if no host can be entered.
+    /// Whether the helper writes a line to standard error if no host can be entered.
     pub(crate) is_heard: bool,
     /// The address of the vDSO.
     pub(crate) vdso: usize,
     /// The processor on which the thread runs.
     pub(crate) processor: u32,
-    /// A word with which the helper tests that it can read and write the memory of the process.
+    /// A word by which the helper tests whether it can read and write the memory of the process.
     pub(crate) tried: AtomicU64,
     /// The helper's process ID.
     pub(crate) number: AtomicI32,
     pub(crate) state: AtomicU32,
-    /// The helper's process ID while it runs, then 0.
+    /// The helper's process ID while the helper runs, and 0 after that.
     pub(crate) running: AtomicU32,
 }
 
@@ -92,7 +92,7 @@ impl Control {
     /// Traces the thread until it has executed the program, and makes it enter the host. Returns
     /// whether the helper must unmap the room itself.
     fn attend(&self) -> bool {
-        // SAFETY: see "Safety" at the top of this file.
+        // SAFETY: the plan exists until the helper has ended; see "Safety" at the top of this file.
         let plan = unsafe { &*self.plan };
         let Ok(files) = self.prepare(plan) else {
             self.set(REFUSED);
@@ -118,8 +118,8 @@ impl Control {
 
     /// Begins to trace the thread, and tests each call that the helper needs after `execve`.
     fn prepare(&self, plan: &Plan) -> Result<HostFiles, Errno> {
-        // With shared descriptors, the end of the helper would flush files, and others would wait
-        // for it.
+        // With shared descriptors, the end of the helper would flush files, and other threads would
+        // wait for that.
         let all = [FIRST_CLOSED, u32::MAX as usize, CLOSE_RANGE_UNSHARE, 0, 0, 0];
         system(libc::SYS_close_range, all)?;
         self.move_to_processor();
@@ -136,7 +136,7 @@ impl Control {
             seize()
         })?;
         let _set = system(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as usize, 0, 0, 0, 0, 0]);
-        // Each operation that is needed after `execve` is tested before it.
+        // Each operation that is needed after `execve` is tested before `execve`.
         let (tracee, mut copy) = (Tracee::new(self.thread), [0]);
         let tried = self.tried.as_ptr().addr();
         tracee.read(tried, &mut copy)?;
@@ -156,7 +156,7 @@ impl Control {
         }
     }
 
-    /// Waits until the state is not `state`. Fails if the thread no longer exists.
+    /// Waits as long as the state is `state`. Fails if the thread no longer exists.
     fn wait_as_long_as(&self, state: u32) -> Result<(), Errno> {
         while self.state.load(SeqCst) == state {
             let (parent, thread) = (self.parent as usize, self.thread as usize);
@@ -174,8 +174,8 @@ impl Control {
         let failure = entered.err().filter(|_| self.is_heard);
         let failure = failure.filter(|failure| *failure != Failure::System(libc::ESRCH));
         // The report must precede the program's output. A traced process can't be waited for, so
-        // the helper waits for the pipe's reader only after the detach. It does not wait for long,
-        // because it keeps the memory of the previous program.
+        // the helper waits for the pipe's reader only after the detach. The helper does not wait
+        // for long, because it keeps the memory of the previous program mapped.
         let is_first = failure.is_some_and(|_| report::is_possible(0));
         failure.filter(|_| is_first).inspect(|failure| report::write(process, *failure));
         let _gone = tracee.detach();
@@ -187,7 +187,7 @@ impl Control {
 /// Runs the helper.
 ///
 /// # Safety
-/// `control` is that of the helper's room.
+/// `control` points to the `Control` in the helper's room.
 pub(crate) unsafe extern "C" fn run(control: *mut c_void) -> ! {
     let all = u64::MAX;
     let block = [libc::SIG_SETMASK as usize, (&raw const all).addr(), 0, MASK_BYTES, 0, 0];
@@ -195,16 +195,17 @@ pub(crate) unsafe extern "C" fn run(control: *mut c_void) -> ! {
     // SAFETY: the caller passes the `Control` of the helper's room.
     let control = unsafe { &*control.cast::<Control>() };
     let room = control.room;
-    // Until the helper traces the thread that started it, it ends together with that thread.
+    // Until the helper traces the thread that started it, the kernel kills the helper when that
+    // thread ends.
     let on_end = libc::SIGKILL as usize;
     let _set = system(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as usize, on_end, 0, 0, 0, 0]);
     // In a group of its own, the helper is not stopped by signals to the group of the process.
     let _own_group = system(libc::SYS_setpgid, [0; 6]);
     if control.attend() {
-        // Otherwise the kernel would clear a word of the room at the helper's end, after the room
-        // was unmapped.
+        // Without this call, the kernel would clear a word in the room at the helper's end, after
+        // the room was unmapped.
         let _forgotten = system(libc::SYS_set_tid_address, [0; 6]);
-        // SAFETY: the helper runs in the room, and the process no longer reads it.
+        // SAFETY: the helper runs in the room, and the process no longer reads the room.
         unsafe { room.leave() }
     }
     loop {

@@ -10,16 +10,16 @@ use std::os::unix::ffi::OsStrExt as _;
 /// The argument that follows the settings, in place of a file.
 const MARK: &str = "--injected";
 
-/// The state in which the program begins.
+/// The state of the process when the program starts to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The address of the program's stack, as the kernel built it.
     pub stack: usize,
-    /// The address of the first instruction, which is the loader's unless the program is static.
+    /// The address of the first instruction: the loader's entry, or the program's if it is static.
     pub instruction: usize,
     /// The lowest address of the host's own stack, a mapping of [`STACK_BYTES`](Self::STACK_BYTES).
     pub host_stack: usize,
-    /// The program's soft limits (address space, data), if the helper has raised those of the
+    /// The program's soft limits (address space, data), if the helper has raised the limits of the
     /// process.
     pub limits: Option<SoftLimits>,
     /// The helper's process ID.
@@ -27,7 +27,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The size of the host's own stack in bytes. The program's stack may be limited to less.
+    /// The size of the host's own stack in bytes. The program's stack may have a lower limit.
     pub const STACK_BYTES: usize = 512 << 10;
     /// The number of arguments of an injected host.
     pub(crate) const ARGUMENTS: usize = 9;
@@ -55,8 +55,8 @@ impl Entry {
         (mark.as_ref() == MARK).then_some(Entry { stack, instruction, host_stack, limits, helper })
     }
 
-    /// Waits until the helper has ended, so that the program finds neither such a child nor its
-    /// signal.
+    /// Waits until the helper has ended, so that the program finds neither the helper as a child
+    /// nor the signal of its end.
     pub fn wait_for_helper(&self) {
         let _gone = wait(self.helper as i32);
         child_signal::remove(self.helper as i32);

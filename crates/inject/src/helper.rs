@@ -1,4 +1,4 @@
-//! A helper, as seen by the process whose program gets a host.
+//! A helper, from the point of view of the process whose program gets a host.
 //!
 //! # Safety
 //! The room belongs to the helper until it has ended. The plan exists until then, because a
@@ -31,11 +31,13 @@ pub struct Helper<'a> {
 
 impl<'a> Helper<'a> {
     /// Starts a helper for the next program that this thread executes. If no host can be entered
-    /// then, the program runs without one, and is reported on standard error if `is_heard` is true.
+    /// then, the program runs without one, and a line on standard error reports that if `is_heard`
+    /// is true.
     ///
     /// Returns `None` if no host can be injected: the kernel refuses to trace this process, or
-    /// another process traces it already. The same holds if children of this thread get another PID
-    /// namespace, if the program would get fewer capabilities, or if it would start in secure mode.
+    /// another process traces it already. Also returns `None` if children of this thread get
+    /// another PID namespace, or if the injection would reduce the program's capabilities or start
+    /// it in secure mode.
     pub fn start(plan: &'a Plan, is_heard: bool) -> Option<Self> {
         if !has_own_children() || !rights::has_own_ids() || rights::are_regained() {
             return None;
@@ -52,7 +54,7 @@ impl<'a> Helper<'a> {
         let [state, running] = [STARTED, 0].map(AtomicU32::new);
         let number = AtomicI32::new(0);
         // SAFETY: the room is new, and its lowest page is large enough for a `Control`. Only the
-        // helper runs in the room, and it has its own signal handlers.
+        // helper runs in the room, and the helper has its own signal handlers.
         let made = unsafe {
             control.write(Control {
                 room,
@@ -75,7 +77,7 @@ impl<'a> Helper<'a> {
         }
         let helper = Helper { control, _plan: PhantomData };
         helper.control().number.store(made as i32, SeqCst);
-        // The helper may have refused already, and may answer at any time after the exchange.
+        // The helper may already have refused, and it may answer at any time after the exchange.
         let control = helper.control();
         let _refused = control.state.compare_exchange(STARTED, ASKED, SeqCst, SeqCst);
         control.wake();
@@ -104,8 +106,8 @@ impl<'a> Helper<'a> {
                 }
                 state if control.running.load(SeqCst) != 0 => {
                     control.wait_while(state);
-                    // A signal to the group may have stopped both; this process was continued
-                    // since.
+                    // A signal to the process group may have stopped both processes; this process
+                    // was continued.
                     if control.state.load(SeqCst) == state {
                         send(control, libc::SIGCONT);
                     }
@@ -116,7 +118,7 @@ impl<'a> Helper<'a> {
         }
     }
 
-    /// Converts the helper to a word, and lets it run.
+    /// Converts the helper to a word. The helper continues to run.
     pub fn into_word(self) -> u64 {
         let control = self.control;
         std::mem::forget(self);
@@ -126,7 +128,8 @@ impl<'a> Helper<'a> {
     /// Returns the helper that was converted to `word`.
     ///
     /// # Safety
-    /// The word comes from [`into_word`](Self::into_word), and is used once. The plan still exists.
+    /// [`into_word`](Self::into_word) returned the word, and the word is used once. The plan still
+    /// exists.
     pub unsafe fn from_word(word: u64) -> Self {
         let control = std::ptr::with_exposed_provenance_mut(word as usize);
         Helper { control, _plan: PhantomData }

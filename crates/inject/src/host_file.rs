@@ -1,7 +1,7 @@
-//! The files of a host: its program, and the loader that the program names if it is linked
+//! The files of a host: its program, and the loader that the program specifies if it is linked
 //! dynamically.
 //!
-//! The helper reads them, so nothing here allocates.
+//! The helper reads these files, so no code here allocates memory.
 
 use crate::system::{Errno, system};
 use executable::protection;
@@ -11,11 +11,11 @@ use object::pod;
 use std::ffi::CStr;
 
 pub(crate) const PAGE: usize = 4096;
-/// An upper bound of the loadable segments of a host's file.
+/// The maximum number of loadable segments in a host's file.
 const SEGMENTS: usize = 8;
-/// The bytes at the start of a file in which its program headers must lie.
+/// The number of bytes at the start of a file in which the program headers must lie.
 const HEAD_BYTES: usize = PAGE;
-/// The maximum length of a loader's path, with its NUL.
+/// The maximum length of a loader's path in bytes, with its NUL.
 const PATH_BYTES: usize = 256;
 /// The maximum end address of a segment in a file.
 const END_MAX: usize = 1 << 30;
@@ -40,7 +40,7 @@ pub(crate) struct HostFiles {
     pub(crate) loader: Option<Loader>,
 }
 
-/// A loader.
+/// The loader of a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loader {
     pub(crate) elf: Elf,
@@ -81,7 +81,7 @@ pub(crate) type Stat = [u64; 18];
 pub(crate) struct Identity([u64; 5]);
 
 impl Identity {
-    /// Selects device, inode, size, and the time of the last modification.
+    /// Returns the identity of a file: device, inode, size, and the time of the last modification.
     pub(crate) fn of(stat: &Stat) -> Self {
         Identity([0, 1, 6, 11, 12].map(|nth| stat[nth]))
     }

@@ -3,7 +3,7 @@
 
 use crate::system::{Errno, system};
 
-/// The limited resources: address space, data.
+/// The resources whose limits are raised: address space, data.
 const RESOURCES: [u32; 2] = [libc::RLIMIT_AS, libc::RLIMIT_DATA];
 
 /// The soft limits of the resources, in bytes.
@@ -23,7 +23,7 @@ pub(crate) fn restore(process: i32, soft: Option<SoftLimits>) {
     }
 }
 
-/// Sets a soft limit to `of_hard(hard limit)`. Returns the previous soft limit.
+/// Sets the soft limit of a resource to `of_hard(hard limit)`. Returns the previous soft limit.
 fn change(process: i32, resource: u32, of_hard: impl Fn(u64) -> u64) -> Result<u64, Errno> {
     let (process, resource, mut limit) = (process as usize, resource as usize, [0; 2]);
     let at = limit.as_mut_ptr().addr();
@@ -31,7 +31,7 @@ fn change(process: i32, resource: u32, of_hard: impl Fn(u64) -> u64) -> Result<u
     let [before, hard] = limit;
     limit[0] = of_hard(hard);
     if limit[0] != before {
-        // If the kernel refuses the change, the limit stays as it was.
+        // If the kernel refuses the change, the limit does not change.
         let _changed =
             system(libc::SYS_prlimit64, [process, resource, limit.as_ptr().addr(), 0, 0, 0]);
     }

@@ -10,11 +10,11 @@ const ANONYMOUS: usize = PRIVATE | libc::MAP_ANONYMOUS as usize;
 const FIXED: usize = libc::MAP_FIXED as usize;
 const NO_FILE: usize = usize::MAX;
 
-/// Maps a file at addresses that the kernel chooses. The process's stack below `scratch` is free.
-/// Returns the difference between the addresses in memory and those in the file.
+/// Maps a file at addresses that the kernel chooses. The process does not use its stack below
+/// `scratch`. Returns the difference between the addresses in memory and those in the file.
 ///
 /// # Errors
-/// The error of a system call, or ESTALE if the path names another file than before.
+/// The error of a system call, or ESTALE if the path now refers to another file.
 pub(crate) fn map(
     tracee: &Tracee,
     file: &Elf,
@@ -32,7 +32,7 @@ pub(crate) fn map(
     mapped
 }
 
-/// Unmaps a file that was mapped.
+/// Unmaps a file that [`map`] has mapped.
 pub(crate) fn unmap(tracee: &Tracee, file: &Elf, base: usize) {
     unmap_memory(tracee, base, file.end());
 }

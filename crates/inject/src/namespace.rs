@@ -7,8 +7,8 @@ use std::ffi::CStr;
 const LINKS: [&CStr; 2] = [c"/proc/thread-self/ns/pid", c"/proc/thread-self/ns/pid_for_children"];
 const LINK_BYTES: usize = 64;
 
-/// Returns whether the next child of this thread gets the thread's own PID namespace. In a new one,
-/// a helper would be process 1, and its end would end the namespace.
+/// Returns whether the next child of this thread gets the thread's own PID namespace. In a new
+/// namespace, a helper would be process 1, so the helper's end would end the namespace.
 pub(crate) fn has_own_children() -> bool {
     let link = |path: &CStr| {
         let mut link = [0_u8; LINK_BYTES];

@@ -1,15 +1,15 @@
 //! Filters of system calls that kill a process when it traces another one.
 //!
 //! # Safety
-//! The child only makes system calls, and they name only memory of its own.
+//! The child only makes system calls, whose arguments refer only to the child's own memory.
 #![allow(unsafe_code)]
 
 use crate::system::{CLOSE_RANGE_UNSHARE, system, wait};
 use dispatch::raw_syscall;
 
-/// Returns whether a helper survives its system calls. If there is a filter, a child without a core
-/// file issues them. Before Linux 5.16, a filter that kills a process kills all processes that
-/// share its memory.
+/// Returns whether a helper survives its system calls. If this process has a filter, tests that by
+/// a child that issues these calls and writes no core file. Before Linux 5.16, a filter that kills
+/// a process kills all processes that share its memory.
 pub fn is_permitted() -> bool {
     if system(libc::SYS_prctl, [libc::PR_GET_SECCOMP as usize, 0, 0, 0, 0, 0]) == Ok(0) {
         return true;

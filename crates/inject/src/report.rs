@@ -4,10 +4,11 @@ use crate::steps::Failure;
 use crate::system::system;
 use std::io::Write as _;
 
-/// An upper bound of the length of a report.
+/// The maximum length of a report in bytes.
 const LINE_BYTES: usize = 320;
 
-/// Waits at most `milliseconds` until standard error can be written. Returns whether it can.
+/// Waits at most `milliseconds` until standard error can be written. Returns whether standard error
+/// can be written.
 pub(crate) fn is_possible(milliseconds: usize) -> bool {
     let polled = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
     system(libc::SYS_poll, [(&raw const polled).addr(), 1, milliseconds, 0, 0, 0]) == Ok(1)

@@ -12,21 +12,22 @@ use crate::tracee::Tracee;
 use std::io::Cursor;
 
 const WORD: usize = size_of::<usize>();
-/// The maximum number of pairs in an auxiliary vector. The kernel writes about 25.
+/// The maximum number of pairs in an auxiliary vector. The kernel writes about 25 pairs.
 const PAIRS: usize = 64;
 /// The number of words that one call reads.
 const CHUNK: usize = 512;
-/// The maximum size of the data on a host's stack. The settings contain file names.
+/// The maximum size in bytes of the data that are written to a host's stack. The settings contain
+/// file names.
 const BYTES: usize = 32 << 10;
 
 /// The addresses at which a host is mapped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
-    /// The host's first instruction.
+    /// The address of the host's first instruction.
     pub(crate) entry: usize,
-    /// The address and the number of its program headers.
+    /// The address and the number of the host's program headers.
     pub(crate) headers: (usize, usize),
-    /// The address of its loader, or 0.
+    /// The address of the host's loader, or 0 without a loader.
     pub(crate) loader: usize,
 }
 
@@ -55,7 +56,7 @@ impl Auxiliary {
         }
     }
 
-    /// Returns the value of a kind, if the vector has it.
+    /// Returns the value of the pair with this kind, if the vector contains one.
     pub(crate) fn get(&self, kind: u64) -> Option<usize> {
         let pair = self.pairs[..self.count].iter().find(|pair| pair[0] == kind as usize);
         pair.map(|pair| pair[1])

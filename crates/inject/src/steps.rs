@@ -12,9 +12,10 @@ use stack::{Addresses, Auxiliary};
 const CODE_64: u64 = 0x33;
 /// The instruction `syscall`.
 const CALL: [u8; 2] = [0x0f, 0x05];
-/// The number of bytes of the vDSO that are searched for an instruction.
+/// The number of bytes of the vDSO that are searched for a `syscall` instruction.
 const VDSO_BYTES: usize = 2 * PAGE;
-/// The bytes between the program's stack pointer and the file path that the helper writes below it.
+/// The number of bytes between the program's stack pointer and the file path that the helper writes
+/// below it.
 const SCRATCH: usize = 1024;
 const WORD: usize = size_of::<usize>();
 
@@ -53,7 +54,7 @@ pub(crate) fn bring_in(
     trace(libc::PTRACE_SETOPTIONS, tracee.process, 0, options as usize)?;
     let mask = tracee.mask()?;
     tracee.set_mask(u64::MAX)?;
-    // Before this stop, the kernel writes the result of `execve` to the registers.
+    // Before the process stops here, the kernel writes the result of `execve` to the registers.
     tracee.go_to_call()?;
     let program = tracee.registers()?;
     let entered = enter(tracee, files, plan, helper, &program);

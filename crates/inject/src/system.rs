@@ -1,6 +1,6 @@
-//! System calls that are not dispatched, with errors as errno values.
+//! System calls that are not dispatched, which return errors as errno values.
 
-/// A flag of `close_range`: only this process loses the descriptors.
+/// A flag of `close_range`: the descriptors are closed only in this process.
 pub(crate) const CLOSE_RANGE_UNSHARE: usize = 1 << 1;
 
 /// The errno value of a failed system call.

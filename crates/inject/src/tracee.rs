@@ -1,7 +1,8 @@
 //! A traced process: its registers, its memory, and system calls that it issues for its tracer.
 //!
 //! # Safety
-//! The kernel checks addresses of the traced process; our addresses are those of live values.
+//! The kernel checks addresses in the traced process. Addresses in this process are addresses of
+//! live values.
 #![allow(unsafe_code)]
 
 use crate::system::{Errno, system, wait};
@@ -12,7 +13,8 @@ use std::ops::RangeInclusive;
 const MASK_BYTES: usize = 8;
 /// The results of a system call that a stop interrupted and that the kernel restarts.
 const BEGUN_AGAIN: RangeInclusive<isize> = -516..=-512;
-/// A bit of the signal number when a process stops at a system call (PTRACE_O_TRACESYSGOOD).
+/// The bit that the kernel sets in the signal number when a process stops at a system call
+/// (PTRACE_O_TRACESYSGOOD).
 const AT_CALL: i32 = 0x80;
 
 pub(crate) type Registers = libc::user_regs_struct;
@@ -34,7 +36,8 @@ pub(crate) enum Stop {
     Executed,
     /// The process is about to enter a system call, or to leave one.
     Call,
-    /// The process stopped with its group, by this signal, or stopped before it continues.
+    /// This signal has stopped the process and its group, or the process stopped before it
+    /// continues.
     Group(i32),
     /// This signal is about to be delivered.
     Signal(i32),
@@ -54,8 +57,8 @@ impl Stop {
         }
     }
 
-    /// Returns the `ptrace` request and its data with which the process behaves as if it were not
-    /// traced. `goes_on` is the request that continues the process.
+    /// Returns the `ptrace` request, and its data, after which the process behaves as if it were
+    /// not traced. `goes_on` is the request that continues the process.
     pub(crate) fn passed_on(self, goes_on: c_uint) -> (c_uint, usize) {
         match self {
             Stop::Signal(signal) => (goes_on, signal as usize),
@@ -129,7 +132,8 @@ impl Tracee {
     }
 
     /// Continues the process until it enters or leaves a system call. Because signals are blocked,
-    /// only a stop of its group can occur before that. The process then continues after SIGCONT.
+    /// only a stop of its process group can occur before that; the process then continues after
+    /// SIGCONT.
     pub(crate) fn go_to_call(&self) -> Result<(), Errno> {
         let mut next = (libc::PTRACE_SYSCALL, 0);
         loop {
@@ -143,7 +147,8 @@ impl Tracee {
         }
     }
 
-    /// Makes the process, which has just left a system call, issue another one. Returns its result.
+    /// Makes the process, which has just left a system call, issue another system call. Returns the
+    /// result of that call.
     ///
     /// # Errors
     /// The error of the system call.

@@ -1,4 +1,4 @@
-//! Tests that inject a host of their own into programs.
+//! Tests that inject a small test host into programs.
 
 #![cfg(target_arch = "x86_64")]
 #![allow(unsafe_code, clippy::unwrap_used, reason = "tests")]
@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// A host that prints its arguments and the program's, and checks its own memory.
+/// The source of a host that prints its own arguments and the program's arguments, and checks its
+/// own memory.
 const HOST: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +60,8 @@ fn executed(host: &Path, then: impl Fn() + Send + Sync + 'static) -> io::Result<
         then();
         Ok(())
     };
-    // SAFETY: the helper is started by system calls alone, and `then` only makes system calls.
+    // SAFETY: the closure starts the helper by system calls alone, and `then` only makes system
+    // calls.
     unsafe { echo.arg("an argument").env("ONE", "1").pre_exec(inject) };
     echo.output()
 }
@@ -87,7 +89,7 @@ fn files_that_are_no_hosts_are_refused() {
         fs::write(&path, &contents[..bytes]).unwrap();
         assert!(executed(&path, || ()).is_err(), "{bytes}");
     }
-    // Damages each word of the headers in turn: only this process's child may end.
+    // Damages each word of the headers in turn: only the child of this process may be killed.
     for at in (0..64 + 11 * 56).step_by(4) {
         for value in [u32::MAX, 0, 1 << 30] {
             let mut damaged = contents.clone();

@@ -48,7 +48,7 @@ pub struct Expected {
     pub block: usize,
     /// The bytes of memory, with everything counted.
     pub memory: u64,
-    /// The largest error in bytes for 95 of 100 samples.
+    /// The maximum error in bytes in 95 of 100 samples.
     pub error: u64,
 }
 

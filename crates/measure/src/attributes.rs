@@ -12,7 +12,7 @@ pub struct AttributeSetting {
 
 impl AttributeSetting {
     /// Parses `NAME=VALUE` for an attribute that can be set before the device has data. `size` is
-    /// the error message for the size, which can't be set in this way.
+    /// the error message for the size, which can't be set by this argument.
     ///
     /// # Errors
     /// The attribute does not exist or can't be set.
@@ -26,7 +26,7 @@ impl AttributeSetting {
         }
     }
 
-    /// Returns true if this sets the attribute `name`.
+    /// Returns true if this setting is for the attribute `name`.
     pub fn is_of(&self, name: &str) -> bool {
         self.name == name
     }

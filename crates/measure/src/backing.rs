@@ -10,14 +10,14 @@ use std::path::Path;
 use std::sync::Arc;
 use zram::BackingFile;
 
-/// The bytes of a backing file beyond the input, for data that do not fill a block.
+/// The bytes by which a backing file exceeds the input, for data that do not fill a block.
 const BACKING_SPARE: u64 = 1 << 20;
 
 /// Opens a backing store for a device of `bytes` bytes: a block device, or a new file. The file is
 /// unlinked at once, so that its space is freed however this process ends.
 ///
 /// # Errors
-/// The file can't be made, or the device can't be used.
+/// The file can't be created, or the device can't be used.
 pub fn backing_store(path: &Path, bytes: u64) -> Result<Arc<BackingFile>, Error> {
     let failed = |why: io::Error| {
         let remedy = "name a file that does not exist yet, or a block device";

@@ -38,7 +38,7 @@ pub struct Census {
     /// The pages that the codec does not shrink.
     pub incompressible: u64,
     /// C in bytes: the sum, over all pages except same-filled ones, of the smaller of the codec's
-    /// length and the page's.
+    /// length and the page's length.
     pub stored_bytes: u64,
 }
 

@@ -21,9 +21,9 @@ struct Listing {
     order: u32,
     /// The number of all classes, below and above a page.
     class_count: usize,
-    /// The largest size of which a zspage holds more than one object, for blocks of the order.
+    /// The maximum size of objects of which a zspage holds more than one, for blocks of the order.
     watermark: usize,
-    /// The smallest length of objects that are stored uncompressed, in blocks of the order.
+    /// The minimum length of objects that are stored uncompressed, in blocks of the order.
     huge_size: usize,
     /// The number of classes above a page, if an order is given.
     classes_above_page: Option<usize>,
@@ -36,7 +36,7 @@ struct Listing {
 /// A size class.
 #[derive(Debug, Serialize)]
 struct Row {
-    /// The kernel's index of the class, which is that of the largest size that shares it.
+    /// The kernel's index of the class, which is the index of the largest size in the class.
     index: u32,
     size: usize,
     pages_per_zspage: usize,
@@ -123,8 +123,8 @@ fn write_table(out: &mut String, table: &ClassTable, order: u32) -> fmt::Result 
     closing_line(out, table, order)
 }
 
-/// Writes the number of classes, and the bounds from which blocks are huge: for blocks of a page,
-/// and then for those of the order.
+/// Writes the number of classes and the bounds for blocks of a page, and then for blocks of the
+/// order.
 fn closing_line(out: &mut String, table: &ClassTable, order: u32) -> fmt::Result {
     let above = above_page(table);
     let bounds = |order| {

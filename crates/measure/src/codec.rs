@@ -21,7 +21,7 @@ impl RawCodec {
     /// Returns the codec `name` for blocks of `block` bytes.
     pub fn with(name: &str, params: &Params, block: usize) -> Result<RawCodec, Error> {
         let stream = zcomp::by_name(name)?.prepare(params, block)?.stream_owned()?;
-        // No codec makes more than twice the length of a block.
+        // No codec's output is more than twice as long as the block.
         Ok(RawCodec { stream, out: vec![0; 2 * block].into() })
     }
 
@@ -41,8 +41,8 @@ impl RawCodec {
         self.stream.decompress(bytes, block)
     }
 
-    /// Returns C of one page or block in bytes: the smaller of the codec's length and its own, or 0
-    /// if one word fills it.
+    /// Returns C of one page or block in bytes: the smaller of its compressed length and its own
+    /// length, or 0 if it is same-filled.
     pub fn stored_len(&mut self, block: &[u8]) -> Result<usize, Error> {
         if same_filled(block).is_some() {
             return Ok(0);

@@ -21,7 +21,7 @@ pub enum Error {
     /// The device returned an error.
     #[error("the device failed: {0}")]
     Device(#[from] zram::Error),
-    /// Ctrl-C.
+    /// The user pressed Ctrl-C.
     #[error("interrupted")]
     Interrupted,
 }
@@ -42,8 +42,8 @@ impl Error {
         Error::Failed("a worker thread panicked; please report it".to_owned())
     }
 
-    /// Returns the error that the memory needed for each page of input, besides the device's, is
-    /// not available.
+    /// Returns the error that the memory needed for each page of input, besides the memory of the
+    /// device, is not available.
     pub(crate) fn no_room(bytes: u64) -> Self {
         let bytes = crate::text::human(bytes);
         Error::Failed(format!(

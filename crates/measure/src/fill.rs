@@ -40,7 +40,7 @@ use zram::{Config, Device, Zram};
 
 pub use args::FillArgs;
 
-/// The largest number of threads by default.
+/// The maximum number of threads by default.
 const THREADS_DEFAULT_MAX: usize = 16;
 
 /// The memory that must be available for each thread's buffers by default.
@@ -87,7 +87,7 @@ pub fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
     Ok(Outcome { text, warnings: skipped.lines(), failure })
 }
 
-/// Returns the device that the arguments describe, not yet made.
+/// Returns the device that the arguments describe, which is not created yet.
 fn device_to_be(args: &FillArgs) -> Result<Zram, Error> {
     let (zram, geometry) = (Zram::new(), args.geometry()?);
     zram.configure("settings", |settings| {
@@ -115,7 +115,7 @@ fn beside(codecs: &Codecs, plan: &FilePlan, threads: usize) -> u64 {
     (threads * per_thread) as u64 + beside_pages(plan)
 }
 
-/// Returns the part of these bytes that grows with the input.
+/// Returns the part of the bytes of [`beside`] that grows with the input.
 fn beside_pages(plan: &FilePlan) -> u64 {
     u64::from(plan.pages()) * (ENTRY_BYTES + CHECKSUM_BYTES) as u64
 }

@@ -43,7 +43,8 @@ pub(crate) struct GeometryLine {
     no_merge: bool,
 }
 
-/// A geometry as reports name it. Values that a native geometry does not have are null.
+/// A geometry in reports, as names and numbers. Fields that do not apply to a native geometry are
+/// null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct GeometryNames {
     pub(crate) geometry: Kind,

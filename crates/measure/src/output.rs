@@ -28,11 +28,11 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use zram::AtomicFile;
 
-/// Checks that a file can be made or replaced at `path`, and that it is not one of the `inputs`,
+/// Checks that a file can be created or replaced at `path`, and that it is not one of the `inputs`,
 /// which are files, or directories whose files are read.
 ///
 /// # Errors
-/// No file can be made at `path`. Or its file is an input.
+/// No file can be created at `path`. Or its file is an input.
 pub fn check(path: &Path, inputs: &[PathBuf]) -> Result<(), Error> {
     check_name(path)?;
     AtomicFile::check(path).map_err(|error| match Errno::from_io_error(&error) {
@@ -70,7 +70,7 @@ pub fn check_name(path: &Path) -> Result<(), Error> {
 }
 
 /// Writes a file with `fill`, and puts it in place when it is complete. An existing file keeps its
-/// permissions; a new one has those of `mode` that the umask leaves.
+/// permissions; a new file has the permissions of `mode` that the umask permits.
 ///
 /// # Errors
 /// The file can't be written; an existing file is unchanged.
@@ -90,7 +90,7 @@ pub fn failed(path: &Path) -> impl Fn(io::Error) -> Error {
     |why| Error::of_file(path, "can't be written", why, "make room, or give another path")
 }
 
-/// Returns the error of a path at which no file can be made.
+/// Returns the error of a path at which no file can be created.
 pub fn out_path(path: &Path, why: impl Display) -> Error {
     Error::Failed(format!(
         "can't create a file at '{}': {why}; give another path, in a writable directory",
@@ -154,7 +154,7 @@ mod tests {
         let [file, link, probe] = ["file", "link", "probe"].map(|name| dir.path().join(name));
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         fs::write(&probe, b"").unwrap();
-        // A program that was killed left this file, with permissions for itself alone.
+        // A killed program left this file behind, which only its owner may access.
         fs::write(dir.path().join(".file.saving"), b"more than is written now").unwrap();
         write_bytes(&file, b"one").unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"one");

@@ -1,6 +1,6 @@
 //! The unit of every input, and the kinds of pages that figures distinguish.
 
-/// The bytes of a page, independent of the system's page size: those of a device's slot.
+/// The bytes of a page, which is a device's slot, independent of the system's page size.
 pub const PAGE_SIZE: usize = zram::SLOT_BYTES;
 
 /// Returns the word that fills the whole page or block, if one does; a device then stores no data

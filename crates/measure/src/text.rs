@@ -37,7 +37,7 @@ pub fn escaped(path: &Path) -> String {
     path.to_string_lossy().escape_debug().to_string()
 }
 
-/// The largest number of characters of a value that an error repeats, which is enough to recognize
+/// The maximum number of characters of a value that an error repeats, which is enough to recognize
 /// it.
 const REPEATED: usize = 80;
 

@@ -26,7 +26,8 @@ struct Report {
     dictionary_bytes: usize,
     block: usize,
     files: u64,
-    /// The numbers of blocks with which it was trained, and of others on which it was tried.
+    /// The number of blocks with which the dictionary was trained, and of other blocks on which it
+    /// was tried.
     blocks_trained: usize,
     blocks_held_out: usize,
     skipped_files: u64,

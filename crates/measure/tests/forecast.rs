@@ -1,4 +1,4 @@
-//! The memory that `uzram analyze` forecasts for real files, compared with that of a device.
+//! The memory that `uzram analyze` forecasts for real files, compared with the memory of a device.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 use testkit::seed;
 use zram::{Config, Device, Params, by_name};
 
-/// The largest error relative to the device's memory, besides the error of the sample.
+/// The maximum error relative to the device's memory, in addition to the sampling error.
 const OFF_MAX: f64 = 0.03;
 
 /// The time after which a device has released the memory that it kept for further stores.
@@ -37,8 +37,8 @@ fn libraries() -> Vec<u8> {
     pages
 }
 
-/// A forecast from all the data tests the arithmetic alone; one from a sixth of them tests the
-/// sample too.
+/// A forecast from all the data tests the arithmetic alone; a forecast from a sixth of the data
+/// also tests the sample.
 #[test]
 fn devices_take_what_was_forecast() {
     let pages = libraries();
@@ -61,7 +61,7 @@ fn devices_take_what_was_forecast() {
             let error = part.error as f64 / taken;
             println!("{name} {}: {of_all:+.4}, {of_part:+.4} +/- {error:.4}", whole.block);
             assert!(whole.error == 0 && of_all.abs() <= OFF_MAX, "{whole:?}: {taken}");
-            // The error of one sample in 50 exceeds the stated one by more than half.
+            // The error of one sample in 50 exceeds the stated error by more than half.
             assert!(of_part.abs() <= OFF_MAX + 1.5 * error && error < 0.1, "{part:?}: {taken}");
         }
     }

@@ -5,14 +5,14 @@
 //!   tables: | 64 buckets | 128 | ... | 131,072 |     added with sections; the last is in use
 //! ```
 //! A section never straddles a window, because segments are aligned to their size or to 64 MiB.
-//! Small segments may share a window, which then has several buckets; a look-up probes until the
+//! Small segments may share a window, which then takes several buckets; a look-up probes until the
 //! first empty bucket.
 //!
 //! pg-W1: the table in use has a bucket for each section. The bucket is filled before any thread
-//! knows an address in the section, and stays as long as the section has address space. No bucket
-//! becomes empty again, so a look-up visits all buckets of a window. A table that is no longer in
-//! use does not change: a thread that still reads it knows no address in a section that was added
-//! later.
+//! receives an address in the section, and is not removed while the section has address space. No
+//! bucket becomes empty again, so a look-up visits all buckets of a window. A replaced table does
+//! not change any more: a thread that still reads such a table has received no address in a section
+//! that was added later.
 
 use crate::Error;
 use crate::config::SECTION_SHIFT;
@@ -36,7 +36,7 @@ const TABLES: usize = 12;
 
 type Buckets = Box<[AtomicU32]>;
 
-/// An open hash table of section numbers. It is read without a lock, and changed under the space's.
+/// An open hash table of section numbers. Look-ups take no lock; changes hold the space's lock.
 #[derive(Debug)]
 pub(crate) struct AddressIndex {
     tables: [OnceLock<Buckets>; TABLES],
@@ -105,8 +105,8 @@ impl AddressIndex {
             .find_map(|bucket| look(bucket - 1))
     }
 
-    /// Makes room for `more` sections. `base` returns the address at which a section begins. A
-    /// concurrent look-up still finds the sections that were present before.
+    /// Extends the index so that `more` further sections fit. `base` returns the address at which a
+    /// section begins. A concurrent look-up still finds the sections that were present before.
     pub(crate) fn make_room(
         &self,
         more: u32,
@@ -130,7 +130,7 @@ impl AddressIndex {
         Ok(())
     }
 
-    /// Enters `section`, which begins at `address`. The caller has made room for it.
+    /// Enters `section`, which begins at `address`. The caller has made room for the section.
     pub(crate) fn insert(&self, address: usize, section: u32) {
         enter(self.buckets(), address, section);
         self.sections.store(self.sections.load(Relaxed) + 1, Relaxed);
@@ -145,7 +145,7 @@ impl AddressIndex {
         }
     }
 
-    /// Returns the bytes of memory that the tables take.
+    /// Returns the size of the tables in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.tables.iter().filter_map(OnceLock::get).map(|buckets| size_of_val(&**buckets)).sum()
     }
@@ -222,8 +222,8 @@ mod loom_tests {
 
     const PLACES: [usize; 2] = [0x7000_0000_0000, 0x7000_4000_0000];
 
-    /// Two sections' bases, an index with room for one section, and whether the other thread has
-    /// received the second section's address.
+    /// The bases of two sections, an index with room for one section, and whether the other thread
+    /// has received the second section's address.
     struct Subject {
         index: AddressIndex,
         bases: [AtomicUsize; 2],
@@ -243,7 +243,8 @@ mod loom_tests {
             self.index.find(address, |section| begins(section).then_some(section))
         }
 
-        /// Gives the second section address space, and publishes its address to the other thread.
+        /// Assigns address space to the second section, and publishes its address to the other
+        /// thread.
         fn attach(&self, address: usize) {
             let base = |section: u32| self.bases[section as usize].load(Relaxed);
             self.index.make_room(1, None, base).unwrap();
@@ -282,8 +283,8 @@ mod loom_tests {
                     subject.attach(PLACES[0]);
                 })
             };
-            // A thread that has received no address in the later section may find either section,
-            // or none.
+            // A thread that has not received an address in the second section may find either
+            // section, or neither.
             let found = subject.find(PLACES[0]);
             if subject.told.load(Acquire) == 1 {
                 assert_eq!(subject.find(PLACES[0]), Some(1), "after {found:?}");

@@ -9,14 +9,15 @@ pub const EXTENT_PAGES_MAX: u32 = 256;
 /// The number of words of a set that has room for every page of the longest extent.
 const WORDS: usize = EXTENT_PAGES_MAX as usize / 64;
 
-/// Loads a word that [`set_release`] changes. The caller also sees what preceded those changes.
+/// Loads a word that [`set_release`] changes. The caller also sees all writes that preceded those
+/// changes.
 #[inline]
 pub(crate) fn load_acquire(word: &AtomicU64) -> u64 {
     word.load(Acquire)
 }
 
-/// Sets or clears bit `nth` with release order, after the caller has established what the bit
-/// states. Returns whether the bit was set before.
+/// Sets or clears bit `nth` with release order, after the caller has established the fact that the
+/// bit records. Returns whether the bit was set before.
 #[inline]
 pub(crate) fn set_release(word: &AtomicU64, nth: u32, set: bool) -> bool {
     let bit = 1 << nth;
@@ -24,7 +25,7 @@ pub(crate) fn set_release(word: &AtomicU64, nth: u32, set: bool) -> bool {
     before & bit != 0
 }
 
-/// Returns the number of each word that `range` touches, with the bits of `range` in that word.
+/// Returns the number of each word that contains bits of `range`, with a mask of those bits.
 #[inline]
 pub fn masks(range: Range<u32>) -> impl Iterator<Item = (usize, u64)> {
     let mut at = range.start;
@@ -61,7 +62,7 @@ pub fn first(words: &[AtomicU64], from: u32, set: bool) -> Option<u32> {
     None
 }
 
-/// A set of pages of an extent, by number: those below 64 * `W`.
+/// A set of pages of an extent. Page numbers are below 64 * `W`.
 ///
 /// A set can be changed only by its exclusive owner; the sets of a [`Residency`] change only
 /// through the residency. The words are atomic so that a stale reader reads an old set without a
@@ -91,12 +92,12 @@ impl PageSet {
 }
 
 impl<const W: usize> PageSet<W> {
-    /// Returns the pages below 64 of the set, bit n for page n.
+    /// Returns the pages of the set below 64 as a word: bit n stands for page n.
     pub fn low_bits(&self) -> u64 {
         self.0[0].load(Relaxed)
     }
 
-    /// Returns the words that `range` touches, and the bits of `range` in each.
+    /// Returns each word that contains bits of `range`, with a mask of those bits.
     #[inline]
     fn words(&self, range: Range<u32>) -> impl Iterator<Item = (&AtomicU64, u64)> {
         masks(range).map(|(word, bits)| (&self.0[word], bits))
@@ -196,15 +197,15 @@ impl<const W: usize> PageSet<W> {
     }
 }
 
-/// Which pages of an extent have memory, and which of those hold no live object.
+/// The pages of an extent that have memory, and the pages among them that hold no live object.
 ///
 /// ```text
 ///   untouched --enter--> committed --leave--> retained --releasable .. released--------> untouched
 ///                            ^                   | ^
 ///                            '-------enter-------' '------prefault-- untouched
 /// ```
-/// A page that is being given back, outside of the owner's lock, stays retained until
-/// [`released`](Self::released). Until then the owner does not give out slots on that page, and
+/// A page that is being released, without the owner's lock, stays retained until
+/// [`released`](Self::released). Until then the owner does not allocate slots on that page, and
 /// records separately that the extent is busy. The owner ensures that one thread at a time changes
 /// the residency.
 #[derive(Debug, Default)]
@@ -230,11 +231,11 @@ impl<const W: usize> Residency<W> {
         pages.len() as u32 - self.committed.count(pages)
     }
 
-    /// Marks `pages` as holding a live object. They are charged to the budget. Returns how many of
-    /// them were retained.
+    /// Marks `pages` as holding a live object. The pages are charged to the budget. Returns how
+    /// many of them were retained.
     #[inline]
     pub fn enter(&self, pages: Range<u32>) -> u32 {
-        // Usually all are committed and none is retained; then nothing is written.
+        // Usually all pages are committed and none is retained; in that case no word is written.
         if !self.committed.contains_all(pages.clone()) {
             self.committed.set(pages.clone());
         }
@@ -256,7 +257,7 @@ impl<const W: usize> Residency<W> {
         self.retained.set(pages);
     }
 
-    /// Returns at most `most` of the retained pages, the highest ones, for the owner to give back.
+    /// Returns at most `most` of the retained pages, the highest ones, for the owner to release.
     pub fn releasable(&self, most: u32) -> PageSet<W> {
         let highest = PageSet::default();
         let mut left = most;
@@ -271,8 +272,8 @@ impl<const W: usize> Residency<W> {
         highest
     }
 
-    /// Marks retained pages as untouched after the system has taken them back. Returns their
-    /// number.
+    /// Marks retained pages as untouched after they were released to the system. Returns the number
+    /// of these pages.
     pub fn released(&self, gone: &PageSet<W>) -> u32 {
         for pages in gone.runs() {
             debug_assert!(self.retained.contains_all(pages.clone()), "{pages:?} are not retained");
@@ -293,8 +294,7 @@ impl<const W: usize> Residency<W> {
         self.retained.unset_all();
     }
 
-    /// Asserts that the committed pages are the retained pages and those with a live object, and no
-    /// others.
+    /// Asserts that exactly the pages that are retained or have a live object are committed.
     pub fn check(&self, live: impl Fn(u32) -> bool) {
         for page in 0..W as u32 * 64 {
             let (is_live, is_retained) = (live(page), self.retained.contains(page));
@@ -420,7 +420,7 @@ mod tests {
                     let mut highest: Vec<_> = retained.take(most as usize).collect();
                     highest.reverse();
                     assert!(going.runs().flatten().eq(highest.iter().map(|&page| page as u32)));
-                    // The system keeps some of them, as it does with locked pages.
+                    // Some pages are not released, as is the case for locked pages.
                     highest.iter().filter(|_| random.u8(..4) == 0).for_each(|&page| {
                         going.unset(page as u32..page as u32 + 1);
                     });

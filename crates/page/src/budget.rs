@@ -26,9 +26,9 @@ impl Drop for Charge<'_> {
 
 /// A count of pages in use, with a limit that may change at any time.
 ///
-/// A limit below the pages in use releases no page; it refuses further charges until enough pages
-/// are given back. A charge that runs concurrently with the change may still be compared with the
-/// old limit.
+/// A limit below the pages in use releases no page; further charges fail until enough pages are
+/// released. A charge that runs concurrently with the change of the limit may still be compared
+/// with the old limit.
 #[derive(Debug)]
 pub struct Budget {
     limit: AtomicUsize,

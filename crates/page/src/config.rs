@@ -7,12 +7,12 @@ use std::sync::Arc;
 /// The number of bits of an offset: a space has 4 TiB of offsets.
 pub const OFFSET_BITS: u32 = 42;
 
-/// The smallest segment that is tried after the system has refused larger ones, unless the extent
-/// needs a larger one. (In this crate's tests it is smaller than the longest extent, as it is on
-/// systems with large pages.)
+/// The bytes of the smallest segment that is tried after the system has refused larger ones, unless
+/// the extent needs a larger one. (In this crate's tests it is smaller than the longest extent,
+/// which is otherwise possible only with large pages.)
 pub(crate) const SEGMENT_BYTES_MIN: usize = if cfg!(test) { 1 << 16 } else { 1 << 20 };
-/// The largest segment. Large segments need few mappings, of which a process may have 65,530; small
-/// segments are refused less often.
+/// The bytes of the largest segment. Large segments need fewer of the 65,530 mappings that a
+/// process may have; small segments are refused less often.
 pub(crate) const SEGMENT_BYTES_MAX: usize = 1 << 30;
 
 /// The binary logarithm of [`SECTION_BYTES`].
@@ -22,7 +22,7 @@ pub(crate) const SECTION_BYTES: usize = 1 << SECTION_SHIFT;
 /// The maximum number of sections of a space.
 pub(crate) const SECTIONS_MAX: u32 = 1 << (OFFSET_BITS - SECTION_SHIFT);
 
-/// Returns the number of pages in a section: 16384 of 4 KiB.
+/// Returns the number of pages in a section: 16384 if a page has 4 KiB.
 pub(crate) fn section_pages() -> u32 {
     1 << (SECTION_SHIFT - page_shift())
 }
@@ -35,16 +35,18 @@ pub struct Config {
     /// A supply that may refuse requests before they reach the system; `None` grants all.
     pub supply: Option<Arc<dyn Supply>>,
     /// The pages of a granule, a power of two up to 256. A granule is one entry of the map from
-    /// page to extent. An extent takes whole granules; large granules make the map small.
+    /// page to extent. An extent occupies whole granules; the larger a granule, the smaller the
+    /// map.
     pub granule: u32,
     /// Whether the space has an address index, which [`Space::offset_of`](crate::Space::offset_of)
-    /// and [`Space::extent_at`](crate::Space::extent_at) need. It takes 256 bytes, and more from 33
-    /// sections on.
+    /// and [`Space::extent_at`](crate::Space::extent_at) need. The index takes 256 bytes for up to
+    /// 32 sections, and more for larger numbers.
     pub by_address: bool,
-    /// Whether segments are part of core dumps.
+    /// Whether core dumps contain the segments.
     pub in_dumps: bool,
-    /// Whether the child of a fork inherits the pages. If not, it reads zeros there, and the owner
-    /// must refuse to read what was stored: see [`fork::generation`](crate::fork::generation).
+    /// Whether the child of a fork inherits the pages. If false, the child reads zeros in the
+    /// pages, and the owner must refuse to read objects stored before the fork: see
+    /// [`fork::generation`](crate::fork::generation).
     pub in_children: bool,
 }
 

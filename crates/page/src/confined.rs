@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 static IS_CONFINED: AtomicBool = AtomicBool::new(false);
 
-/// Sets whether this process avoids the system calls that it can do without, such as
-/// `process_madvise` and `munlock`, because a filter may kill the process for them.
+/// Sets whether this process avoids optional system calls, such as `process_madvise` and `munlock`,
+/// for which a filter may kill the process.
 pub fn set_confined(is_confined: bool) {
     IS_CONFINED.store(is_confined, Relaxed);
 }
 
-/// Returns whether this process avoids such calls.
+/// Returns whether this process avoids optional system calls.
 pub fn is_confined() -> bool {
     IS_CONFINED.load(Relaxed)
 }

@@ -1,15 +1,15 @@
 //! The errors of this crate.
 
-/// Why pages, or the tables that manage them, could not be allocated.
+/// The reason why pages, or the tables that manage pages, could not be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The budget has no room for the pages.
     #[error("the limit of {limit} pages is reached ({used} in use, {wanted} more wanted)")]
     Limit {
-        /// The pages that the budget allows.
+        /// The maximum number of pages in use.
         limit: usize,
-        /// Pages in use.
+        /// The number of pages in use.
         used: usize,
         /// The number of pages requested.
         wanted: usize,

@@ -5,14 +5,14 @@
 //!   used:    | bit per descriptor |      set while it belongs to an extent
 //!   spare:   a number for each word of `used`, 1 if the word has a clear bit
 //! ```
-//! The lowest free number is given out first. A page of the table without a used descriptor is
-//! given back, so after most extents are freed few pages with low numbers remain.
+//! The lowest free number is assigned first. A page of the table without a used descriptor is
+//! released, so after most extents are freed, only a few pages with low numbers remain.
 //!
 //! All changes are made under the space's lock; look-ups take no lock.
 //!
 //! # Safety
-//! A page of the table is given back only while no descriptor in it is used. Then no thread expects
-//! its bytes, and zeros are valid in their place.
+//! A page of the table is released only while no descriptor in it is used. In that state no thread
+//! depends on the bytes of the page, and zeros are valid descriptors.
 #![allow(unsafe_code)]
 
 use crate::max_tree::MaxTree;
@@ -34,7 +34,7 @@ impl ExtentId {
         NonZeroU32::new(raw).map(ExtentId)
     }
 
-    /// Returns the id's number, to be stored where 0 means none.
+    /// Returns the id's number, which is never 0.
     pub fn to_raw(self) -> u32 {
         self.0.get()
     }
@@ -49,28 +49,28 @@ impl ExtentId {
 }
 
 /// The descriptor of an extent: 12 bytes and the owner's data. Its memory keeps its type for the
-/// life of the space (`data` is never dropped and never replaced), so a stale [`ExtentId`] reads
-/// old values or zeros, never foreign memory.
+/// life of the space (`data` is never dropped and never replaced), so a stale [`ExtentId`] refers
+/// to old values or zeros, never to other memory.
 #[derive(Debug)]
 pub struct Extent<D> {
     /// The number of the first page: its offset divided by the page size.
     first: AtomicU32,
-    /// The number of pages; 0 while the descriptor is free. It is stored last and read first.
+    /// The number of pages; 0 while the descriptor is free. The field is stored last, read first.
     pages: AtomicU32,
-    /// The owner's number, set when the extent is made.
+    /// The owner's number, set when the extent is allocated.
     tag: AtomicU32,
     /// The owner's data about the extent, such as which of its pages are committed. In a new extent
-    /// these are zeros, or the values of an earlier extent with the same number.
+    /// the data are zeros, or those of an earlier extent with the same number.
     pub data: D,
 }
 
 const _: () = assert!(cfg!(all(test, loom)) || size_of::<Extent<()>>() == 12);
 
-// SAFETY: its own fields are AtomicU32, and zeros are valid for D.
+// SAFETY: the other fields are AtomicU32, and `D: Zeroed` makes zeros valid in `data`.
 unsafe impl<D: Zeroed> Zeroed for Extent<D> {}
 
 impl<D> Extent<D> {
-    /// Returns a descriptor as it is in newly mapped memory of a table.
+    /// Returns a descriptor in the state of newly mapped memory.
     #[cfg(all(test, loom))]
     pub(crate) fn unused(data: D) -> Self {
         let [first, pages, tag] = std::array::from_fn(|_| AtomicU32::new(0));
@@ -102,7 +102,7 @@ impl<D> Extent<D> {
         self.pages.load(Acquire)
     }
 
-    /// Returns the number that the owner last gave the extent, in
+    /// Returns the number that the owner last assigned to the extent, in
     /// [`Space::alloc`](crate::Space::alloc) or with [`set_tag`](Self::set_tag).
     pub fn tag(&self) -> u32 {
         self.tag.load(Relaxed)
@@ -135,7 +135,7 @@ impl<D: Zeroed> ExtentTable<D> {
         self.extents.get(id.index())
     }
 
-    /// Returns the bytes of memory that the descriptors take.
+    /// Returns the size of the descriptors in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.pages.load(Relaxed) as usize * page_size() + self.used.bytes()
     }
@@ -183,8 +183,8 @@ impl<D: Zeroed> ExtentTable<D> {
         spare.set(id.index() / 64, 1);
         for page in GrowingTable::<Extent<D>>::pages_of(id.index()) {
             if !self.any_used(page.elements.clone()) {
-                // SAFETY: no descriptor in the page is used, and the space's lock, which the caller
-                // guarantees to hold, keeps it so.
+                // SAFETY: no descriptor in the page is used, and none becomes used while the caller
+                // holds the space's lock.
                 unsafe { self.extents.release(&page) };
                 self.pages.fetch_sub(1, Relaxed);
             }

@@ -2,11 +2,11 @@
 //! each fork and unlocked after it.
 //!
 //! A child has only the thread that forked. A lock that another thread held would never be released
-//! there, and the data that it guards would stay half changed; so all locks are taken before the
-//! fork, in their order. The handlers are registered when the program is loaded, before it has
-//! threads: a fork that began before the registration would call no handler, and a lock taken since
-//! would stay locked in the child. (This can happen if a program loads a library with this crate
-//! late, while another thread forks.)
+//! in the child, and the data behind the lock would stay half changed; so all locks are taken
+//! before the fork, in their order. The handlers are registered when the program is loaded, before
+//! it has threads. A fork that began before the registration would call no handler, and a lock
+//! taken after the registration would stay locked in the child. (This can happen if a program loads
+//! a library with this crate late, while another thread forks.)
 //!
 //! # Safety
 //! The handlers are plain functions, which the C library calls in the thread that forks.
@@ -43,8 +43,8 @@ pub enum Turn {
     #[default]
     First,
     /// After all of [`Turn::First`], in the order of registration: locks that a thread may wait for
-    /// while it holds a lock of the first turn. This includes the locks of memory that is filled
-    /// when such a thread touches it.
+    /// while it holds a lock of the first turn. This includes the locks that a fault takes when
+    /// such a thread touches evicted memory.
     Last,
 }
 
@@ -52,7 +52,7 @@ pub enum Turn {
 struct Registry {
     /// The members of [`Turn::First`], and the members of [`Turn::Last`].
     members: [Vec<Weak<dyn AtFork>>; 2],
-    /// The members that are locked for the current fork.
+    /// The members that the current fork has locked.
     prepared: Vec<Arc<dyn AtFork>>,
 }
 
@@ -67,29 +67,29 @@ impl Registry {
 static REGISTRY: Mutex<Registry> =
     Mutex::new(Registry { members: [Vec::new(), Vec::new()], prepared: Vec::new() });
 
-/// Held from before a fork until after it, so that one thread at a time forks: two threads could
-/// wait for each other's locks.
+/// Held from before a fork until after it, so that one thread at a time forks: two forking threads
+/// could wait for each other's locks.
 static FORKING: Mutex<()> = Mutex::new(());
 
 /// The number of forks between the process in which the handlers were installed and this one.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// Returns a number that differs between each child and its parent. An object that was created
-/// under another number was inherited from the parent: threads that do not exist in this process
-/// may hold its locks, and its memory may exist in the parent only.
+/// Returns a number that differs between a child and its parent. An object that was created under a
+/// different number was inherited: threads that do not exist in this process may hold its locks,
+/// and its memory may exist in the parent only.
 #[inline]
 pub fn generation() -> u32 {
     GENERATION.load(Relaxed)
 }
 
 #[used]
-// SAFETY: the section holds functions of this type, each called once before `main` or when the
-// library is loaded. This one needs nothing that Rust's runtime sets up before `main`.
+// SAFETY: `.init_array` contains functions of this type, each called once before `main` or when the
+// library is loaded. `at_load` needs nothing that Rust's runtime sets up before `main`.
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
-    // The next call of `install` reports a failure.
+    // A failure is reported by the next call of `install`.
     let _not_installed = install();
 }
 
@@ -100,8 +100,8 @@ extern "C" fn at_load() {
 pub fn install() -> Result<(), Error> {
     static ARE_INSTALLED: AtomicBool = AtomicBool::new(false);
     install_once(&ARE_INSTALLED, || {
-        // SAFETY: the three are `extern "C"` functions without arguments, as pthread_atfork
-        // requires, and stay for the life of the process.
+        // SAFETY: the three handlers are `extern "C"` functions without arguments, as
+        // pthread_atfork requires, and exist for the life of the process.
         unsafe {
             libc::pthread_atfork(
                 Some(before_fork),
@@ -115,7 +115,7 @@ pub fn install() -> Result<(), Error> {
 /// Installs the handlers with `ask` unless `are_installed` is set, and then sets the flag.
 ///
 /// No lock is taken, because before the handlers are installed, a child may lack the thread that
-/// holds it. So several threads may install the handlers at once, and each handler is then called
+/// holds it. If several threads install the handlers at the same time, each handler is called
 /// several times at a fork: see [`DEPTH`].
 fn install_once(
     are_installed: &AtomicBool,
@@ -130,8 +130,8 @@ fn install_once(
     Ok(())
 }
 
-/// Registers `member`, which is locked during every fork for as long as it lives. If [`install`]
-/// fails, the member is not locked; the owner may call `install` first to learn of a failure.
+/// Registers `member`, which is locked during every fork as long as it exists. If [`install`]
+/// fails, the member is not locked; to detect the failure, the owner may call `install` first.
 pub fn register(member: Weak<dyn AtFork>, turn: Turn) {
     let _not_installed = install();
     REGISTRY.lock().add(member, turn);
@@ -186,8 +186,8 @@ pub fn after_in_child() {
 }
 
 thread_local! {
-    /// How many times the handler before this thread's fork was called: once for each time the
-    /// handlers were installed. Its first call locks, and the last call of the handler after the
+    /// The number of calls of `before_fork` in this thread's current fork: one for each time that
+    /// the handlers were installed. The first call locks, and the last call of a handler after the
     /// fork unlocks.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
@@ -198,7 +198,7 @@ extern "C" fn before_fork() {
     }
 }
 
-/// Returns whether this is the last call after the fork.
+/// Returns whether this is the last call of a handler after the fork.
 fn is_last() -> bool {
     if IS_TAKEN_OVER.load(Acquire) {
         return false;
@@ -256,7 +256,7 @@ mod tests {
 
     fn ends_unless(is_right: bool) {
         if !is_right {
-            // SAFETY: it ends the child.
+            // SAFETY: `_exit` only ends the child.
             unsafe { libc::_exit(1) }
         }
     }
@@ -275,7 +275,8 @@ mod tests {
     }
 
     thread_local! {
-        /// How often this thread has locked `Counts`, and unlocked it in the parent and in a child.
+        /// The number of times that this thread has locked `Counts`, unlocked it in the parent, and
+        /// unlocked it in a child.
         static COUNTS: Cell<[u32; 3]> = const { Cell::new([0; 3]) };
     }
 

@@ -10,18 +10,18 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::{bits, page_size};
 use std::ops::Range;
 
-/// The free runs of all sections of a space. The space's lock guards them.
+/// The free runs of all sections of a space, guarded by the space's lock.
 #[derive(Debug, Default)]
 pub(crate) struct FreeRuns {
     /// The length of each section's longest free run, at most the length of the largest extent; 0
     /// for a section without address space.
     pub(crate) longest: MaxTree,
-    /// Every section below this one has address space.
+    /// The number of a section; all sections below it have address space.
     pub(crate) bare: u32,
 }
 
 impl FreeRuns {
-    /// Returns the bytes of memory that the numbers take.
+    /// Returns the size of `longest` in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.longest.bytes()
     }
@@ -57,7 +57,7 @@ fn longest(used: &[AtomicU64], range: Range<u32>, enough: u32) -> u32 {
     longest
 }
 
-/// Returns the length of the longest free run after `taken` was marked as used. The length before
+/// Returns the length of the longest free run after `taken` was marked as used. The previous length
 /// was `before`, and all free granules lie in `range`.
 pub(crate) fn longest_after_alloc(
     used: &[AtomicU64],
@@ -65,7 +65,7 @@ pub(crate) fn longest_after_alloc(
     taken: Range<u32>,
     before: u32,
 ) -> u32 {
-    // The run that `taken` was cut from may still be as long as the longest was before.
+    // The rest of the run that contained `taken` may still have the length `before`.
     let rest = taken.end..(taken.start + before).min(range.end);
     let rest = runs(used, rest, before).next().filter(|run| run.start == taken.end);
     let rest = rest.map_or(0, |run| run.len() as u32);
@@ -76,7 +76,7 @@ pub(crate) fn longest_after_alloc(
 }
 
 /// Returns the length of the longest free run, at most `enough`, after `given` was marked as free.
-/// The length before was `before`, and the section has `granules` granules.
+/// The previous length was `before`, and the section has `granules` granules.
 pub(crate) fn longest_after_free(
     used: &[AtomicU64],
     granules: u32,
@@ -88,7 +88,7 @@ pub(crate) fn longest_after_free(
     longest(used, around, enough).max(before)
 }
 
-/// Returns the pages of a map that hold entries of `granules` and have no entry of a used granule.
+/// Returns the pages of a map that contain entries of `granules` but no entry of a used granule.
 pub(crate) fn unused_pages(
     used: &[AtomicU64],
     granules: Range<u32>,

@@ -25,7 +25,7 @@ pub fn boxed<T>(
 /// Returns a table of `items`, as [`boxed`] does, or the first error among the items.
 ///
 /// # Errors
-/// Those of [`boxed`], or an item's.
+/// The errors of [`boxed`], or the first error among the items.
 pub fn try_boxed<T, E: From<Error>>(
     supply: Option<&dyn Supply>,
     items: impl ExactSizeIterator<Item = Result<T, E>>,
@@ -44,7 +44,7 @@ pub fn try_boxed<T, E: From<Error>>(
 ///
 /// # Errors
 /// [`Error::Refused`] if the supply refuses, or [`Error::Mapping`] if there is no memory. In both
-/// cases the elements are unchanged.
+/// cases `elements` is unchanged.
 pub fn reserve<T>(
     elements: &mut Vec<T>,
     len: usize,

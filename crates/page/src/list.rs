@@ -4,12 +4,12 @@
 //! ```text
 //!   ListHead --> Links of an extent <--> Links <--> Links         0 ends the list both ways
 //! ```
-//! One thread at a time uses a list, which the owner's lock ensures. The links are atomic so that a
+//! The owner's lock ensures that one thread at a time uses a list. The links are atomic so that a
 //! stale reader reads an old id without a data race.
 //!
 //! # Safety
-//! Links are two atomic integers. They are valid as zeros, which are the links of an extent in no
-//! list, or of the only extent in a list.
+//! Links are two atomic integers, for which zeros are valid: an extent in no list, or the only
+//! extent in a list, has such links.
 #![allow(unsafe_code)]
 
 use crate::extent::ExtentId;
@@ -26,7 +26,7 @@ pub struct Links {
 
 const _: () = assert!(cfg!(all(test, loom)) || size_of::<Links>() == 8);
 
-// SAFETY: its fields are AtomicU32.
+// SAFETY: both fields of `Links` are AtomicU32.
 unsafe impl Zeroed for Links {}
 
 impl Links {
@@ -93,7 +93,7 @@ impl ListHead {
         }
     }
 
-    /// Returns the extents, first to last. The links of an extent are read when the next one is
+    /// Returns the extents, first to last. The links of an extent are read when the next extent is
     /// requested.
     pub fn iter<'l>(
         &self,

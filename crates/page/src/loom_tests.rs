@@ -1,11 +1,12 @@
-//! Models of the look-ups without a lock:
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p uzram-page --lib loom`.
+//! Models of the look-ups without a lock: `RUSTFLAGS="--cfg loom" cargo test --release -p
+//! uzram-page --lib loom`.
 //!
-//! Atomics are loom's in these tests. Mapped memory is real, and no model reads an atomic that lies
-//! in it. One thread of each model makes all changes, as the space's lock ensures.
+//! These tests use loom's atomics. Mapped memory is real, and no model reads an atomic in mapped
+//! memory. One thread of each model makes all changes, because the code that changes a structure
+//! holds the space's lock.
 //!
 //! # Safety
-//! A plain number is valid as zeros.
+//! Zero bytes are a valid `Number`.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use crate::config::SECTION_BYTES;
@@ -36,10 +37,10 @@ fn beside<S: Send + Sync + 'static>(scene: S, first: fn(&S), other: fn(&S)) -> A
 
 struct Number(#[allow(dead_code)] u64);
 
-// SAFETY: a number.
+// SAFETY: zero bytes are a valid number.
 unsafe impl Zeroed for Number {}
 
-/// Every element below the length has a chunk, even one that was added a moment ago.
+/// Every element below the length has a chunk, even an element that was just added.
 #[test]
 fn loom_table_push_against_look_up() {
     model(|| {
@@ -119,7 +120,8 @@ fn loom_extent_made_again_against_look_up() {
     });
 }
 
-/// A section that has granules has a map for them. Its base is a segment's, or null.
+/// A section that has granules has a map for them. The section's base is the base of a segment, or
+/// null.
 #[test]
 fn loom_section_attached_against_look_up() {
     const GRANULES: u32 = 16;
@@ -130,10 +132,10 @@ fn loom_section_attached_against_look_up() {
             for _ in 0..2 {
                 // SAFETY: a page has 4 bytes for each granule; the base is never dereferenced.
                 unsafe { section.attach(base, GRANULES, page_size(), None) }.unwrap();
-                // SAFETY: no granule is used, and none of them is mapped.
+                // SAFETY: no granule is used, and no memory is mapped at the base.
                 unsafe { section.detach() };
             }
-            // SAFETY: as above.
+            // SAFETY: as for the first `attach`.
             unsafe { section.attach(base, GRANULES, page_size(), None) }.unwrap();
         };
         let look: fn(&Section) = |section| {
@@ -145,7 +147,8 @@ fn loom_section_attached_against_look_up() {
         };
         let section = beside(Section::unused(), attach, look);
         assert_eq!((section.granules(), section.base()), (GRANULES, base().as_ptr()));
-        // SAFETY: `attach` made the map with this length, and no thread uses the section any more.
+        // SAFETY: `attach` created the map with this length, and no thread uses the section any
+        // more.
         unsafe { section.destroy(page_size()) };
     });
 }

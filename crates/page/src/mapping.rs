@@ -1,14 +1,14 @@
-//! The only module that makes the system's memory calls.
+//! The only module of this crate that calls the system's functions for memory.
 //!
 //! # Safety
-//! A [`Mapping`] owns the address range it made and nothing else; every call below is confined to
-//! that range. Memory of a private anonymous mapping reads as zero until written, so any type for
-//! which zero bytes are valid may lie in it.
+//! A [`Mapping`] owns the address range that it mapped and nothing else; every call below affects
+//! only that range. Memory of a private anonymous mapping reads as zero until written, so it may
+//! contain any type for which zero bytes are valid.
 //!
 //! If a process already has its maximum number of mappings, the system refuses to unmap a range
 //! inside a larger mapping (it merges neighbours of the same kind). Such a range is *stuck*: its
-//! memory is given back, and the range is unmapped when a later mapping is dropped. From the time
-//! its owner gives it up until then it is in `STUCK`, once, and nothing else refers to it.
+//! memory is released, and the range is unmapped when a later mapping is dropped. Until then
+//! `STUCK` contains the range once, and nothing else refers to the range.
 #![allow(unsafe_code)]
 
 use crate::fork::Mutex;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The number of bytes in stuck ranges.
 static STUCK_BYTES: AtomicUsize = AtomicUsize::new(0);
-/// The stuck ranges. No thread waits for this lock, which a child may inherit locked.
+/// The stuck ranges. No thread waits for this lock, because a child may inherit it locked.
 static STUCK: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 
 /// An owned range of private anonymous memory, unmapped on drop. Only touched pages use memory.
@@ -34,7 +34,7 @@ pub(crate) struct Mapping {
 
 // SAFETY: a Mapping is an address range; types that hand out references define its writers.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; `&Mapping` gives out only the base and the length.
+// SAFETY: as above; `&Mapping` provides only the base and the length.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -66,7 +66,7 @@ impl Mapping {
         drop(Mapping { base: unsafe { base.add(len) }, len: slack - skip });
         drop(asked);
         let mapping = Mapping { base, len };
-        // SAFETY: no byte changes. (Huge pages could not be given back in parts.)
+        // SAFETY: the advice changes no byte. (Parts of huge pages could not be released.)
         unsafe { mapping.advise(Advice::LinuxNoHugepage) }?;
         Ok(mapping)
     }
@@ -74,7 +74,7 @@ impl Mapping {
     /// Unmaps the range. Returns the mapping unchanged if the system refuses.
     pub(crate) fn unmap(self) -> Result<(), Self> {
         let mapping = ManuallyDrop::new(self);
-        // SAFETY: the range is this mapping's, which is consumed here.
+        // SAFETY: the range belongs to this mapping, which is consumed here.
         match unsafe { unmap(mapping.base, mapping.len) } {
             true => Ok(()),
             false => Err(ManuallyDrop::into_inner(mapping)),
@@ -83,26 +83,27 @@ impl Mapping {
 
     /// Excludes the range from core dumps.
     pub(crate) fn keep_from_dumps(&self) -> Result<(), Error> {
-        // SAFETY: no byte changes.
+        // SAFETY: the advice changes no byte.
         unsafe { self.advise(Advice::LinuxDontDump) }
     }
 
-    /// Excludes the pages from children, which read zeros there. The range stays mapped in a child.
+    /// Excludes the contents of the pages from children: the range stays mapped, but reads as
+    /// zeros.
     pub(crate) fn keep_from_children(&self) -> Result<(), Error> {
-        // SAFETY: no byte changes in this process, and in a child zeros are the same as new memory.
+        // SAFETY: this changes no byte in this process, and a child reads zeros, as in new memory.
         unsafe { self.advise(Advice::LinuxWipeOnFork) }
     }
 
-    /// Gives the system an advice about the whole range: a part with an advice would count as a
-    /// mapping of its own, of which a process may have 65,530. Even the whole range may become one
-    /// mapping too many, if the system had merged it with a neighbour.
+    /// Calls `madvise` for the whole range: a part with an advice would count as a separate
+    /// mapping, of which a process may have 65,530. Even the whole range may be one mapping too
+    /// many, if it was merged with a neighbour.
     ///
     /// # Safety
-    /// The advice changes no byte that a thread expects.
+    /// The advice changes no byte that a thread depends on.
     unsafe fn advise(&self, advice: Advice) -> Result<(), Error> {
-        // SAFETY: the range is this live mapping; the caller vouches for the advice.
+        // SAFETY: the range is this live mapping; the caller guarantees a harmless advice.
         match unsafe { madvise(self.base.as_ptr().cast(), self.len, advice) } {
-            // A system that does not know the advice works without it.
+            // If the kernel does not support the advice, the mapping is used without it.
             Ok(()) | Err(Errno::INVAL) => Ok(()),
             Err(_) => Err(Error::Mapping { bytes: self.len }),
         }
@@ -111,8 +112,8 @@ impl Mapping {
     /// Creates the owner of a mapping again, after its `Mapping` was forgotten.
     ///
     /// # Safety
-    /// `base` and `len` are those of a `Mapping` that was passed to `std::mem::forget`, and this is
-    /// called once for that mapping.
+    /// `base` and `len` are those of a `Mapping` that was passed to `std::mem::forget`, and `adopt`
+    /// is called once for that mapping.
     pub(crate) unsafe fn adopt(base: NonNull<u8>, len: usize) -> Self {
         Mapping { base, len }
     }
@@ -126,17 +127,17 @@ impl Mapping {
     }
 }
 
-/// Gives `len` bytes at `start` back to the system; they read as zero afterwards. If the system
-/// refuses (locked memory), returns false and leaves the bytes unchanged.
+/// Releases `len` bytes at `start` to the system, which then read as zero. If the system refuses
+/// (locked memory), returns false, and the bytes are unchanged.
 ///
 /// # Safety
-/// The range lies in a live `Mapping`, and no thread expects its old bytes.
+/// The range lies in a live `Mapping`, and no thread depends on the old bytes.
 pub(crate) unsafe fn release_at(start: NonNull<u8>, len: usize) -> bool {
-    // SAFETY: the caller vouches for the range; private anonymous memory reads as zero afterwards.
+    // SAFETY: the caller guarantees that the range is mapped and its old bytes are not needed.
     unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxDontNeed) }.is_ok()
 }
 
-/// An address range in the form in which the system accepts many of them in one call.
+/// An address range in the form of an `iovec`, because one system call accepts many of these.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub(crate) struct IoRange(libc::iovec);
@@ -149,40 +150,39 @@ impl IoRange {
     }
 }
 
-/// Gives all `ranges` back in one call, which interrupts the other processors once. Returns false
-/// if the system can't do that (before Linux 6.14) or refuses a range; some ranges may have been
-/// given back even then.
+/// Releases all `ranges` in one call, which interrupts the other processors once. Returns false if
+/// the kernel lacks this call (before Linux 6.14) or refuses a range; other ranges may be released.
 ///
 /// # Safety
 /// As for [`release_at`], for each range.
 pub(crate) unsafe fn release_all_at(ranges: &[IoRange]) -> bool {
     if let [IoRange(range)] = ranges {
         let start = NonNull::new(range.iov_base.cast());
-        // SAFETY: the caller vouches for the range as `release_at` asks.
+        // SAFETY: the caller guarantees for the range what `release_at` requires.
         return start.is_some_and(|start| unsafe { release_at(start, range.iov_len) });
     }
-    // SAFETY: the advice zeroes the ranges; the caller vouches that their bytes may change.
+    // SAFETY: the advice zeroes the ranges; the caller guarantees that no thread needs the bytes.
     !crate::is_confined() && unsafe { advise_all(ranges, libc::MADV_DONTNEED) }
 }
 
 /// Asks the system to populate `ranges`, which are whole pages. This is a hint: it changes no byte
 /// of memory, and if the system refuses, the pages are populated at the first touch.
 pub(crate) fn populate_all_at(ranges: &[IoRange]) {
-    // SAFETY: the advice has the effect of writing each page's own bytes, only on writable pages.
-    // It changes no byte, and fails without effect if nothing is mapped.
+    // SAFETY: the advice overwrites each writable page with its own bytes, so no byte changes. It
+    // fails without effect if nothing is mapped.
     let _ = !crate::is_confined() && unsafe { advise_all(ranges, libc::MADV_POPULATE_WRITE) };
 }
 
-/// Gives the system one advice about many ranges of this process. Returns whether the system
-/// accepted it for all of them.
+/// Calls `process_madvise` once for many ranges of this process. Returns whether the system
+/// accepted the advice for all of them.
 ///
 /// # Safety
 /// The advice is sound for each range.
 unsafe fn advise_all(ranges: &[IoRange], advice: libc::c_int) -> bool {
-    /// The calling process. It needs no descriptor, and in a child it refers to the child.
+    /// A number that refers to the calling process without a descriptor, also in a child of fork.
     const PIDFD_SELF: libc::c_int = -10000;
     let bytes: usize = ranges.iter().map(|range| range.0.iov_len).sum();
-    // SAFETY: an IoRange is an iovec; the slice outlives the call; the caller vouches for it.
+    // SAFETY: an IoRange is an iovec; the slice outlives the call; the caller guarantees soundness.
     let done = unsafe {
         let call = libc::SYS_process_madvise;
         libc::syscall(call, PIDFD_SELF, ranges.as_ptr(), ranges.len(), advice, 0)
@@ -193,7 +193,7 @@ unsafe fn advise_all(ranges: &[IoRange], advice: libc::c_int) -> bool {
 impl Drop for Mapping {
     fn drop(&mut self) {
         unmap_stuck();
-        // SAFETY: the range is this mapping's, which is dropped here: no thread uses it afterwards.
+        // SAFETY: the range belongs to this mapping, which is dropped, so no thread uses it again.
         unsafe {
             if !unmap(self.base, self.len) {
                 release_at(self.base, self.len);
@@ -206,23 +206,22 @@ impl Drop for Mapping {
 /// Unmaps a range. Returns false if the system refuses.
 ///
 /// # Safety
-/// [`Mapping::reserve`] mapped the range, whole or as a part, and no thread uses it.
+/// The range is a whole mapping from [`Mapping::reserve`] or a part, and no thread uses the range.
 unsafe fn unmap(start: NonNull<u8>, len: usize) -> bool {
-    // SAFETY: the caller vouches for the range.
+    // SAFETY: the caller guarantees that no thread uses the range.
     len == 0 || unsafe { munmap(start.as_ptr().cast(), len) }.is_ok()
 }
 
-/// Returns the bytes of unused address space that the system has refused to unmap, because the
-/// process had its maximum number of mappings (`vm.max_map_count`).
+/// Returns the bytes of unused address space that the system refused to unmap because the process
+/// had its maximum number of mappings (`vm.max_map_count`).
 pub fn stuck_bytes() -> usize {
     STUCK_BYTES.load(Relaxed)
 }
 
-/// Records a stuck range. If there is no memory for the record, the range stays mapped for the life
-/// of the process.
+/// Records a stuck range. Without memory for the record, the range stays mapped forever.
 ///
 /// # Safety
-/// `start` and `len` are those of a mapping that its owner, the only one, has given up.
+/// `start` and `len` are those of a mapping whose only owner no longer uses it.
 unsafe fn keep_stuck(start: NonNull<u8>, len: usize) {
     STUCK_BYTES.fetch_add(len, Relaxed);
     if let Some(mut ranges) = STUCK.try_lock()
@@ -240,8 +239,8 @@ fn unmap_stuck() {
     let Some(mut ranges) = STUCK.try_lock() else { return };
     ranges.retain(|&(start, len)| {
         let start = NonNull::new(std::ptr::with_exposed_provenance_mut(start));
-        // SAFETY: the caller of `keep_stuck` vouched that nothing else refers to the range, and it
-        // leaves the list when it is unmapped.
+        // SAFETY: the caller of `keep_stuck` guaranteed that nothing else refers to the range, and
+        // an unmapped range is removed from the list.
         let is_gone = start.is_none_or(|start| unsafe { unmap(start, len) });
         STUCK_BYTES.fetch_sub(if is_gone { len } else { 0 }, Relaxed);
         !is_gone
@@ -258,7 +257,7 @@ mod tests {
         let mapping = Mapping::reserve(16 * page, 1 << 20, None).unwrap();
         assert_eq!(mapping.base().addr().get() % (1 << 20), 0);
         let at = mapping.base().as_ptr();
-        // SAFETY: both bytes lie in the 16 pages mapped, and only this thread knows them.
+        // SAFETY: both bytes lie in the 16 pages mapped, which only this thread uses.
         unsafe {
             assert_eq!(*at.add(5 * page), 0);
             *at.add(5 * page) = 7;

@@ -1,5 +1,5 @@
-//! A tree of maxima over an array of numbers. It finds the first number that is large enough, and
-//! changes a number, in a few steps, independent of the length of the array.
+//! A tree of maxima over an array of numbers. The tree finds the first number that is large enough,
+//! or changes a number, in at most one step per level.
 //!
 //! ```text
 //!   level 2: | largest of the 16 at 0 of level 1 | ...
@@ -12,22 +12,22 @@ use crate::Error;
 use crate::heap::reserve;
 use crate::supply::Supply;
 
-/// The number of elements that share one number in the level above.
+/// The number of elements whose maximum is one number in the level above.
 const WIDTH: usize = 16;
-/// The levels that an array of 2 to the power of 28 numbers needs.
+/// The maximum number of levels: enough for 2 to the power of 28 numbers.
 const LEVELS: usize = 7;
 
-/// Numbers that share one number in the level above. A group is always complete, so that one vector
-/// instruction compares all of it.
+/// Numbers whose maximum is one number in the level above. A group is always complete, so one
+/// vector instruction compares all its numbers.
 type Group = [u16; WIDTH];
 
 /// Numbers of 16 bits, by index. A number that was never set is 0.
 #[derive(Debug, Default)]
 pub(crate) struct MaxTree {
     levels: [Vec<Group>; LEVELS],
-    /// The index and new value of the number that decreased last. The levels keep its old value
-    /// until a search finds it or another number decreases, so a number that repeatedly decreases
-    /// and increases changes no level.
+    /// The index and new value of the number that decreased last. The levels contain the old value
+    /// until a search finds this number or another number decreases, so a number that repeatedly
+    /// decreases and increases changes no level.
     deferred: Option<(u32, u16)>,
 }
 
@@ -55,7 +55,7 @@ impl MaxTree {
         Ok(())
     }
 
-    /// Returns the number at `index`; 0 beyond the last.
+    /// Returns the number at `index`, or 0 if `index` is beyond the array.
     pub(crate) fn get(&self, index: u32) -> u16 {
         let deferred = self.deferred.filter(|&(at, _)| at == index);
         deferred.map_or(self.stored(index), |(_, number)| number)
@@ -116,7 +116,7 @@ impl MaxTree {
         Some(at as u32)
     }
 
-    /// Returns the bytes of memory that the tree takes.
+    /// Returns the size of the tree in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.levels.iter().map(|groups| groups.capacity() * size_of::<Group>()).sum()
     }
@@ -184,7 +184,7 @@ mod tests {
                 row.resize(row.len() + random.usize(1..20), 0);
                 tree.grow(row.len() as u32, None).unwrap();
             }
-            // Usually one of the last, as in a table that grows.
+            // Usually one of the last numbers, as in a table that grows.
             let back = if random.bool() { row.len() } else { row.len().min(20) };
             let index = row.len() - random.usize(1..=back);
             row[index] = random.u16(..9);

@@ -1,12 +1,13 @@
 //! Waits for other threads. In debug builds, a wait that lasts too long aborts the process with a
-//! message that names the object of the wait.
+//! message that identifies the object of the wait.
 
 use std::time::{Duration, Instant};
 
-/// A wait aborts the process after this time. No correct wait lasts that long, even on a slow
-/// machine.
+/// The maximum duration of a wait; a longer wait aborts the process. No correct wait lasts that
+/// long, even on a slow machine.
 const LONGEST: Duration = Duration::from_secs(300);
-/// The maximum time that one round counts, because the process may have been stopped.
+/// The maximum time that one round adds to the wait, because the process may have been stopped
+/// during the round.
 const ROUND_MAX: Duration = Duration::from_secs(1);
 const END: &str = " for 300 s; report this fault with the stacks of all threads\n";
 
@@ -24,7 +25,7 @@ impl Patience {
         Patience { what, last: None, waited: Duration::ZERO }
     }
 
-    /// Counts a round of the wait. In release builds, this does nothing.
+    /// Counts a round of the wait. In release builds, the function does nothing.
     #[inline]
     pub fn spend(&mut self) {
         if cfg!(debug_assertions) && self.is_spent(Instant::now()) {
@@ -39,8 +40,8 @@ impl Patience {
         self.waited > LONGEST
     }
 
-    /// Aborts the process. Nothing is allocated, because the thread may be waiting for the heap's
-    /// lock.
+    /// Aborts the process. The function allocates no memory, because the thread may be waiting for
+    /// the heap's lock.
     #[cold]
     fn fail(&self) -> ! {
         for part in ["uzram: a thread has waited for ", self.what, END] {

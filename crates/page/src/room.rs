@@ -1,7 +1,7 @@
-//! Limited address space (`ulimit -v`, `-d`). Mappings for pages, which can be refused without
-//! harm, leave some of it to work that can't be refused.
+//! Limited address space (`ulimit -v`, `-d`). Mappings for pages can be refused without harm, so
+//! they leave some address space for work that can't be refused.
 //!
-//! Nothing here waits or allocates. A mapping that is in progress counts as taken. So two
+//! No function here waits or allocates. The bytes of a mapping in progress count as used, so two
 //! concurrent requests are not both granted if only one of them fits.
 
 use crate::page_size;
@@ -10,19 +10,20 @@ use rustix::process::{Resource, getrlimit};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
-/// The bytes that all refusable requests leave free; 0 unless [`keep`] was called.
+/// The bytes of address space that every refusable request leaves free; 0 unless [`keep`] was
+/// called.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
-/// The bytes that mappings for pages leave free: more than [`KEPT`].
+/// The bytes of address space that mappings for pages leave free: at least [`KEPT`].
 static KEPT_OF_PAGES: AtomicUsize = AtomicUsize::new(0);
 
-/// The bytes of the mappings in progress.
+/// The total bytes of the mappings in progress.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 static IS_SHORT: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// Keeps `bytes` of the process's address space free for work that can't be refused: mappings for
-/// pages leave them free, and so do callers of [`is_left`]. Mappings for pages leave `for_work`
-/// more bytes free, which only those callers may use.
+/// Keeps `bytes` of the process's address space free for work that can't be refused: neither
+/// mappings for pages nor callers of [`is_left`] use these bytes. Mappings for pages leave
+/// `for_work` more bytes free, for the callers of [`is_left`].
 pub fn keep(bytes: usize, for_work: usize) {
     KEPT.store(bytes, Relaxed);
     KEPT_OF_PAGES.store(bytes.saturating_add(for_work), Relaxed);
@@ -34,8 +35,8 @@ pub fn ask_too(is_short: fn() -> bool) {
     let _ = IS_SHORT.set(is_short);
 }
 
-/// Returns whether there is room for work that takes `bytes` of address space, in addition to what
-/// is kept.
+/// Returns whether there is room for work that takes `bytes` of address space, in addition to the
+/// bytes that are kept free.
 pub fn is_left(bytes: usize) -> bool {
     let needed = bytes.saturating_add(KEPT.load(Relaxed));
     !IS_SHORT.get().is_some_and(|is_short| is_short()) && left().is_none_or(|left| left >= needed)
@@ -68,10 +69,10 @@ fn used(field: usize) -> Option<usize> {
     pages.checked_mul(page_size())
 }
 
-/// Room for a mapping in progress, which counts as taken until this is dropped.
+/// The bytes of a mapping in progress, which count as used until this value is dropped.
 pub(crate) struct Asked(usize);
 
-/// Reserves room for a mapping of `bytes`, or returns `None` if less is left.
+/// Reserves `bytes` for a mapping, or returns `None` if less address space is left.
 pub(crate) fn ask(bytes: usize) -> Option<Asked> {
     let before = ASKED.fetch_add(bytes, SeqCst);
     let asked = Asked(bytes);

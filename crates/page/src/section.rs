@@ -1,10 +1,11 @@
 //! One section of a space: its address space, and the map from each granule to its extent.
 //!
 //! # Safety
-//! A section's base points to `granules` granules of a live segment: the space keeps the mapping
-//! until it has detached the section. The map is created once per section, before `granules` is
-//! raised from 0 with release order. A page of the map is given back when none of its granules is
-//! used, so a reader with a stale offset finds zeros or another extent, and never faults.
+//! A section's base points to `granules` granules of a live segment: the space unmaps the segment
+//! only after it has detached the section. The map is created once per section, before `granules`
+//! is raised from 0 with release order. A page of the map is released when none of its granules is
+//! used, so a reader with a stale offset finds zeros or another extent, and never reads unmapped
+//! memory.
 #![allow(unsafe_code)]
 
 use crate::free_runs::{runs, unused_pages};
@@ -21,19 +22,19 @@ use std::ptr::NonNull;
 pub(crate) struct Section {
     base: AtomicPtr<u8>,
     map: AtomicPtr<AtomicU32>,
-    /// The number of granules that have address space: 0 without a segment, fewer than a full
-    /// section in a small segment.
+    /// The number of granules with address space: 0 without a segment, fewer than in a full section
+    /// if the segment is small.
     granules: AtomicU32,
     free: AtomicU32,
-    /// No granule below this one is free.
+    /// The number of a granule; no granule below it is free.
     hint: AtomicU32,
 }
 
-// SAFETY: its fields are AtomicPtr and AtomicU32.
+// SAFETY: all fields of `Section` are AtomicPtr or AtomicU32.
 unsafe impl Zeroed for Section {}
 
 impl Section {
-    /// Returns a section as it is in newly mapped memory of a table.
+    /// Returns a section in the state of newly mapped memory.
     #[cfg(all(test, loom))]
     pub(crate) fn unused() -> Self {
         let (base, map) = (AtomicPtr::default(), AtomicPtr::default());
@@ -47,10 +48,11 @@ impl Section {
         !self.map.load(Relaxed).is_null()
     }
 
-    /// Gives the section `granules` granules at `base`, and a map of `map_bytes` if it has none.
+    /// Assigns `granules` granules at `base` to the section, and creates a map of `map_bytes` if
+    /// the section has none.
     ///
     /// # Safety
-    /// The granules lie in a mapping that stays as long as one of them is used. `map_bytes` is a
+    /// The granules lie in a mapping that exists as long as one of them is used. `map_bytes` is a
     /// whole number of pages, at least 4 bytes per granule, and the same in every call for this
     /// section.
     pub(crate) unsafe fn attach(
@@ -87,11 +89,11 @@ impl Section {
     /// Unmaps the map.
     ///
     /// # Safety
-    /// No thread uses the section again, and `attach` made its map with `map_bytes`.
+    /// No thread uses the section again, and `attach` created its map with `map_bytes`.
     pub(crate) unsafe fn destroy(&self, map_bytes: usize) {
         if let Some(map) = NonNull::new(self.map.swap(std::ptr::null_mut(), Relaxed)) {
-            // SAFETY: `attach` forgot exactly this mapping, of this length, and the caller vouches
-            // that no thread uses it.
+            // SAFETY: `attach` forgot exactly this mapping, of this length, and the caller
+            // guarantees that no thread uses the section.
             drop(unsafe { Mapping::adopt(map.cast(), map_bytes) });
         }
     }
@@ -114,7 +116,7 @@ impl Section {
         self.base.load(Relaxed)
     }
 
-    /// Returns the extent ids of the granules, 0 for a granule without an extent.
+    /// Returns the extent id of each granule, which is 0 if no extent uses the granule.
     #[inline]
     pub(crate) fn map(&self) -> &[AtomicU32] {
         let granules = self.granules() as usize;
@@ -123,18 +125,18 @@ impl Section {
             return &[];
         }
         // SAFETY: `attach` mapped at least 4 bytes per granule, initially zeros (valid AtomicU32),
-        // before it raised `granules`, which was read with acquire order. They stay as long as the
-        // space.
+        // before it raised `granules`, which was read with acquire order. The map exists as long as
+        // the space.
         unsafe { std::slice::from_raw_parts(map, granules) }
     }
 
-    /// Returns the granules that may be free: none below the hint is free.
+    /// Returns the granules that may be free: those from the hint on.
     pub(crate) fn free_range(&self) -> Range<u32> {
         self.hint.load(Relaxed)..self.granules()
     }
 
-    /// Marks the lowest free run of `count` granules as used by the extent `extent_id`. Returns its
-    /// first granule and the number of pages of the map that had no used granule before.
+    /// Marks the lowest free run of `count` granules as used by the extent `extent_id`. Returns the
+    /// run's first granule and the number of pages of the map that had no used granule before.
     pub(crate) fn alloc_run(
         &self,
         used: &[AtomicU64],
@@ -164,7 +166,7 @@ impl Section {
         let Some(map) = NonNull::new(self.map.load(Relaxed)) else { return 0 };
         let pages = unused_pages(used, range).map(|page| {
             // SAFETY: `attach` mapped whole pages for all possible granules, so the page is mapped.
-            // All its entries are zero now, and stay so if the page is locked.
+            // All its entries are zero now, and remain zero if the page is locked.
             unsafe { release_at(map.cast().byte_add(page * page_size()), page_size()) };
         });
         pages.count()

@@ -9,11 +9,12 @@
 //!   | section u                 | section u + 1             | ...
 //!     map of a section: | u32 per granule: extent index + 1, 0 = none |   a mapping of its own
 //! ```
-//! A map is 4 KiB if a granule is 16 pages of 4 KiB, and stays mapped for the life of the space.
-//! All changes are made under the space's lock; look-ups take no lock.
+//! If a granule is 16 pages of 4 KiB, a map takes 4 KiB. Maps stay mapped for the life of the
+//! space. All changes are made under the space's lock; look-ups take no lock.
 //!
 //! # Safety
-//! The space keeps what a [`Section`] requires: a mapping stays until its sections are detached.
+//! The space meets the requirements of [`Section`]: it detaches a mapping's sections before it
+//! unmaps the mapping.
 #![allow(unsafe_code)]
 
 use crate::address_index::AddressIndex;
@@ -32,7 +33,7 @@ use std::ptr::NonNull;
 pub(crate) struct Placed {
     /// The extent's first page.
     pub(crate) first: u32,
-    /// The number of its section, if no granule of the section was used before.
+    /// The number of the extent's section, if no granule of the section was used before.
     pub(crate) new_section: Option<u32>,
 }
 
@@ -46,7 +47,7 @@ pub(crate) struct Sections {
     /// The number of pages of maps that have a used granule.
     map_pages: AtomicUsize,
     address_index: Option<AddressIndex>,
-    /// The pages of a granule, and the binary logarithm of its bytes.
+    /// The number of pages in a granule, and the binary logarithm of its bytes.
     granule: u32,
     granule_shift: u32,
 }
@@ -97,8 +98,7 @@ impl Sections {
         numbers.filter_map(|number| self.sections.get(number))
     }
 
-    /// Returns the bytes of memory that the maps, the bitmaps, the sections and the address index
-    /// take.
+    /// Returns the bytes of the maps, the bitmaps, the sections and the address index.
     pub(crate) fn bytes(&self) -> usize {
         let maps = self.map_pages.load(Relaxed) * page_size();
         let used = self.used_bytes.load(Relaxed);
@@ -111,7 +111,7 @@ impl Sections {
         self.granules(EXTENT_PAGES_MAX.min(section_pages()))
     }
 
-    /// Gives the extent `extent_id` the lowest free run of granules with room for `pages` pages.
+    /// Assigns the lowest free run of granules that fits `pages` pages to the extent `extent_id`.
     pub(crate) fn alloc_run(
         &self,
         free_runs: &mut FreeRuns,
@@ -135,8 +135,8 @@ impl Sections {
         Some(Placed { first: number * section_pages() + start * self.granule, new_section })
     }
 
-    /// Frees the granules that `alloc_run` gave an extent. Returns the section's number, if none of
-    /// its granules is used any more.
+    /// Frees the granules that `alloc_run` assigned to an extent. Returns the section's number, if
+    /// no granule of the section is used any more.
     ///
     /// # Safety
     /// No thread uses the extent any more.
@@ -150,8 +150,7 @@ impl Sections {
         let (section, used) = (self.sections.get(number)?, self.used(number));
         let start = first % section_pages() / self.granule;
         let given = start..start + self.granules(pages);
-        // SAFETY: these granules are the extent's, and the caller guarantees that no thread uses
-        // it.
+        // SAFETY: the caller guarantees that no thread uses the extent, which has these granules.
         let gone = unsafe { section.free_run(used, given.clone()) };
         let (before, enough) = (free_runs.longest.get(number).into(), self.longest_run());
         let longest = longest_after_free(used, section.granules(), given, before, enough);
@@ -168,8 +167,8 @@ impl Sections {
         Some(section.map().get(granule)?.load(Relaxed))
     }
 
-    /// Returns the address of `offset`, if its section has a segment. If the segment is shorter
-    /// than a section, the address may lie beyond its end.
+    /// Returns the address of `offset`, if the section has a segment. If that segment is shorter
+    /// than a section, the address may lie beyond the segment's end.
     #[inline]
     pub(crate) fn try_address(&self, offset: u64) -> Option<NonNull<u8>> {
         let section = self.sections.get(u32::try_from(offset >> SECTION_SHIFT).ok()?)?;
@@ -178,8 +177,8 @@ impl Sections {
         NonNull::new(base.as_ptr().wrapping_add(offset as usize & (SECTION_BYTES - 1)))
     }
 
-    /// Returns the section that `address` lies in, its number, and the bytes from its base to
-    /// `address`. Returns `None` in a space without an address index.
+    /// Returns the number of the section that contains `address`, the section, and the distance in
+    /// bytes from its base to `address`. Returns `None` in a space without an address index.
     #[inline]
     fn section_at(&self, address: usize) -> Option<(u32, &Section, usize)> {
         self.address_index.as_ref()?.find(address, |number| {
@@ -190,14 +189,15 @@ impl Sections {
         })
     }
 
-    /// Returns the offset of `address`, if it lies in a section and the space has an address index.
+    /// Returns the offset of `address`, if a section contains the address and the space has an
+    /// address index.
     pub(crate) fn offset_of(&self, address: usize) -> Option<u64> {
         let (number, _, at) = self.section_at(address)?;
         Some(((number as u64) << SECTION_SHIFT) + at as u64)
     }
 
-    /// Returns the id of the extent whose granule contains `address`. For an address outside of all
-    /// segments the id may be any extent's.
+    /// Returns the id of the extent whose granule contains `address`. If `address` is outside of
+    /// all segments, the id may be that of any extent.
     #[inline]
     pub(crate) fn extent_id_at_address(&self, address: usize) -> Option<u32> {
         let (_, section, at) = self.section_at(address)?;
@@ -207,7 +207,7 @@ impl Sections {
     /// Assigns the address space of `mapping` to free sections. Returns their numbers.
     ///
     /// # Safety
-    /// The mapping stays as long as a granule of the sections is used.
+    /// The mapping exists as long as a granule of the sections is used.
     pub(crate) unsafe fn attach(
         &self,
         free_runs: &mut FreeRuns,
@@ -222,14 +222,15 @@ impl Sections {
             index.make_room(wanted, supply, base)?;
         }
         for (nth, number) in sections.clone().enumerate() {
-            // SAFETY: the caller vouches for the mapping; the number of sections was computed from
-            // its length, so each begins in it.
+            // SAFETY: the caller guarantees that the mapping exists long enough; the number of
+            // sections was computed from its length, so each section begins in the mapping.
             match unsafe { self.attach_one(number, mapping, nth * SECTION_BYTES, supply) } {
                 Ok(granules) => {
                     free_runs.longest.set(number, granules.min(self.longest_run()) as u16)
                 }
                 Err(error) => {
-                    // SAFETY: these were attached just now, under the space's lock.
+                    // SAFETY: these sections were just attached under the space's lock, so none of
+                    // their granules is used.
                     unsafe { self.detach(free_runs, sections.start..number) };
                     return Err(error);
                 }
@@ -242,7 +243,7 @@ impl Sections {
     /// number of granules.
     ///
     /// # Safety
-    /// `at` is below the mapping's length, and the mapping stays as long as a granule of the
+    /// `at` is below the mapping's length, and the mapping exists as long as a granule of the
     /// section is used.
     unsafe fn attach_one(
         &self,
@@ -255,8 +256,9 @@ impl Sections {
         let granules = (mapping.len() - at).min(SECTION_BYTES) / self.granule_bytes();
         // SAFETY: the caller guarantees that `at` is below the mapping's length.
         let base = unsafe { mapping.base().add(at) };
-        // SAFETY: the mapping, which stays, has these granules from `at` on; `map_bytes` depends
-        // only on the size of a granule, and has 4 bytes for each granule of a section.
+        // SAFETY: the mapping, which the caller keeps, contains these granules from `at` on;
+        // `map_bytes` depends only on the size of a granule, and is at least 4 bytes per granule of
+        // a section.
         unsafe { section.attach(base, granules as u32, self.map_bytes(), supply) }?;
         self.address_index.as_ref().inspect(|index| index.insert(base.addr().get(), number));
         Ok(granules as u32)
@@ -265,7 +267,7 @@ impl Sections {
     /// Removes the address space of `sections`.
     ///
     /// # Safety
-    /// No granule of them is used.
+    /// No granule of these sections is used.
     pub(crate) unsafe fn detach(&self, free_runs: &mut FreeRuns, sections: Range<u32>) {
         free_runs.bare = free_runs.bare.min(sections.start);
         for number in sections {
@@ -281,7 +283,7 @@ impl Sections {
     }
 
     /// Returns the first `wanted` consecutive sections without address space; creates sections if
-    /// there are too few.
+    /// necessary.
     fn spare_sections(
         &self,
         free_runs: &mut FreeRuns,
@@ -314,8 +316,8 @@ impl Sections {
         self.iter(sections).filter(|section| !section.is_unused()).count() as u32
     }
 
-    /// Asserts the state of `sections`, which are all sections that have address space. Returns the
-    /// number of their used granules.
+    /// Asserts the consistency of `sections`, which are all sections that have address space.
+    /// Returns the number of used granules in them.
     pub(crate) fn check(&self, free_runs: &FreeRuns, sections: impl Iterator<Item = u32>) -> u32 {
         free_runs.longest.check();
         let (mut used, mut map_pages) = (0, 0);
@@ -343,7 +345,7 @@ impl Sections {
         used
     }
 
-    /// Returns the number of granules that `pages` pages take.
+    /// Returns the number of granules for `pages` pages.
     pub(crate) fn granules(&self, pages: u32) -> u32 {
         pages.div_ceil(self.granule)
     }
@@ -352,8 +354,8 @@ impl Sections {
 impl Drop for Sections {
     fn drop(&mut self) {
         for section in self.iter(0..self.sections.len()) {
-            // SAFETY: `&mut self` proves that no reference into the sections is left, and
-            // `attach_one` made their maps with this length.
+            // SAFETY: `&mut self` proves that no reference into the sections exists, and
+            // `attach_one` created each map with this length.
             unsafe { section.destroy(self.map_bytes()) }
         }
     }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// Returns the bytes in a page of this system: 4096 on x86-64; 4, 16 or 64 KiB on aarch64.
 #[inline]
 pub fn page_size() -> usize {
-    /// 0 until the size is read. Threads that read it concurrently all store the same value.
+    /// The page size, or 0 until it is read. Threads that read the page size concurrently all store
+    /// the same value.
     static SIZE: AtomicUsize = AtomicUsize::new(0);
     match SIZE.load(Relaxed) {
         0 => {

@@ -1,4 +1,4 @@
-//! Slots of equal length, adjacent from an extent's first byte on, and the pages they lie on.
+//! Slots of equal length, adjacent from an extent's first byte on, and the pages that contain them.
 //!
 //! ```text
 //!   pages: |         0         |         1         |         2         |
@@ -31,14 +31,14 @@ impl SlotGrid {
         at / self.stride
     }
 
-    /// Returns the pages that `slot` lies on, whole or in part.
+    /// Returns the pages that contain at least one byte of `slot`.
     #[inline]
     pub fn pages_of(self, slot: u32) -> Range<u32> {
         let bytes = self.bytes_of(slot);
         bytes.start >> page_shift()..((bytes.end - 1) >> page_shift()) + 1
     }
 
-    /// Returns the slots that lie on `pages`, whole or in part.
+    /// Returns the slots that have at least one byte on `pages`.
     #[inline]
     pub fn slots_of(self, pages: Range<u32>) -> Range<u32> {
         let end = (pages.end << page_shift()).div_ceil(self.stride);

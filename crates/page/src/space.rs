@@ -1,14 +1,14 @@
 //! A space: segments of address space, and the extents in them.
 //!
-//! Lock order: the space's lock is the last of all; while it is held, only the supply and the
-//! system are called. `charge`, `release` and look-ups take no lock: the owner of an extent orders
-//! its own calls, and keeps the set of the extent's committed pages. The budget counts these pages
-//! over all extents.
+//! Lock order: the space's lock is taken after all other locks; its holder calls only the supply
+//! and the system. `charge`, `release` and look-ups take no lock: the owner of an extent serialises
+//! its own calls, and records which pages of the extent are committed. The budget counts the
+//! committed pages of all extents.
 //!
 //! # Safety
 //! The functions that give access to memory are unsafe, and state what their caller must guarantee.
 //! Offsets are resolved through sections, whose bases point into mappings. `state.segments` owns
-//! these until the space is dropped, or until no extent lies in them.
+//! the mappings until the space is dropped, or until no extent lies in them.
 #![allow(unsafe_code)]
 
 use crate::config::{Config, SECTION_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, section_pages};
@@ -28,7 +28,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The maximum number of address ranges that one call gives back.
+/// The maximum number of address ranges that one system call releases.
 const RANGES_MAX: usize = 64;
 
 /// One mapping, and the sections that it backs.
@@ -36,14 +36,14 @@ const RANGES_MAX: usize = 64;
 struct Segment {
     mapping: Mapping,
     sections: Range<u32>,
-    /// The number of its sections that have a used granule.
+    /// The number of the segment's sections that have a used granule.
     used: u32,
 }
 
 /// The data that the space's lock guards.
 #[derive(Debug)]
 struct State {
-    /// In the order of their sections.
+    /// The segments in the order of their sections.
     segments: Vec<Segment>,
     /// The number of segments without a used granule.
     unused: usize,
@@ -66,22 +66,22 @@ impl State {
         }
     }
 
-    /// Returns the bytes of memory that the tables here take.
+    /// Returns the size of these tables in bytes.
     fn bytes(&self) -> usize {
         let segments = self.segments.capacity() * size_of::<Segment>();
         segments + self.free_runs.bytes() + self.spare.bytes()
     }
 
-    /// Returns the index of the segment that contains section `number`, which has one.
+    /// Returns the index of the segment that contains section `number`, if the section has one.
     fn segment_of(&self, number: u32) -> usize {
         self.segments.partition_point(|segment| segment.sections.end <= number)
     }
 }
 
 /// Address space in segments, handed out as extents of consecutive pages. Each extent's descriptor
-/// has a `D`, which belongs to the owner.
+/// contains a `D`, which belongs to the owner.
 ///
-/// An extent uses address space only; its pages are committed and released one by one.
+/// A new extent has address space only; its pages are committed and released one by one.
 pub struct Space<D> {
     budget: Budget,
     supply: Option<Arc<dyn Supply>>,
@@ -90,7 +90,7 @@ pub struct Space<D> {
     sections: Sections,
     extents: ExtentTable<D>,
     state: Mutex<State>,
-    /// The bytes of memory that the tables in `state` take, readable without the lock.
+    /// The size in bytes of the tables in `state`, readable without the lock.
     state_bytes: AtomicUsize,
 }
 
@@ -101,7 +101,7 @@ impl<D> fmt::Debug for Space<D> {
 }
 
 impl<D: Zeroed> Space<D> {
-    /// Returns a space without segments. The first segment is reserved with the first extent.
+    /// Returns a space without segments. The first allocation reserves a segment.
     ///
     /// # Panics
     /// If the configured granule is not a power of two, or is above 256.
@@ -123,8 +123,7 @@ impl<D: Zeroed> Space<D> {
         &self.budget
     }
 
-    /// Returns the bytes of memory that the space itself takes: maps, bitmaps and descriptors, not
-    /// the pages.
+    /// Returns the bytes of the space's metadata: maps, bitmaps and descriptors, not the pages.
     pub fn metadata_bytes(&self) -> usize {
         self.sections.bytes() + self.extents.bytes() + self.state_bytes.load(Relaxed)
     }
@@ -163,7 +162,8 @@ impl<D: Zeroed> Space<D> {
             segment.used += 1;
         }
         self.extent(id).begin(placed.first, pages, tag);
-        // After `begin`, so that a thread that finds the extent among the live ones can read it.
+        // `begin` precedes `claim`, so a thread that finds the extent among the live extents reads
+        // a complete descriptor.
         self.extents.claim(&mut state.spare, id);
         Ok(id)
     }
@@ -175,15 +175,15 @@ impl<D: Zeroed> Space<D> {
     pub unsafe fn free(&self, id: ExtentId) {
         let state = &mut *self.state.lock();
         let (first, pages) = self.extent(id).end();
-        // SAFETY: the caller guarantees that no thread uses the extent, whose place this is.
+        // SAFETY: this is the extent's range, and the caller guarantees that no thread uses it.
         let unused = unsafe { self.sections.free_run(&mut state.free_runs, first, pages) };
         unused.into_iter().for_each(|section| self.shrink(state, section));
-        // SAFETY: as above; `state` holds the lock.
+        // SAFETY: no thread uses the extent, as above, and this thread holds the space's lock.
         unsafe { self.extents.release(&mut state.spare, id) };
     }
 
-    /// Reserves one more segment with room for an extent of `pages` pages. Tries smaller segments
-    /// if the system refuses.
+    /// Reserves one more segment, large enough for an extent of `pages` pages. If the system
+    /// refuses, smaller segments are tried.
     fn grow(&self, state: &mut State, pages: u32) -> Result<(), Error> {
         let segments = state.segments.len();
         reserve(&mut state.segments, segments + 1, self.supply())?;
@@ -203,8 +203,9 @@ impl<D: Zeroed> Space<D> {
         if !self.in_children {
             mapping.keep_from_children()?;
         }
-        // SAFETY: the mapping moves into `state.segments`. It leaves them only when the space is
-        // dropped, or in `shrink`, when none of its granules is used and its sections are detached.
+        // SAFETY: the mapping moves into `state.segments`. The mapping is removed only when the
+        // space is dropped, or in `shrink` after its sections, which have no used granule, are
+        // detached.
         let sections =
             unsafe { self.sections.attach(&mut state.free_runs, &mapping, self.supply()) }?;
         state.segment_bytes = (bytes * 2).clamp(SECTION_BYTES, SEGMENT_BYTES_MAX);
@@ -214,10 +215,10 @@ impl<D: Zeroed> Space<D> {
         Ok(())
     }
 
-    /// Records that section `number` has no used granule left. Unmaps its segment if neither it nor
-    /// another segment has a used granule. One unused segment is kept, so that a user at the edge
-    /// of a segment does not map and unmap it repeatedly. If the system refuses to unmap the
-    /// segment, it stays unchanged, and is used again or unmapped later.
+    /// Records that section `number` has no used granule left. Unmaps the section's segment if it
+    /// has no used granule and another segment is unused as well. One unused segment is kept, so
+    /// that a caller that allocates and frees at the edge of a segment does not map and unmap it
+    /// repeatedly. If the system refuses, the segment is used again or unmapped later.
     fn shrink(&self, state: &mut State, number: u32) {
         let at = state.segment_of(number);
         state.segments[at].used -= 1;
@@ -251,15 +252,14 @@ impl<D: Zeroed> Space<D> {
         }
     }
 
-    /// Returns the extents, lowest number first. Each is found when the iterator reaches it. If
-    /// other threads allocate and free extents concurrently, it may be freed or replaced before the
-    /// caller reads it.
+    /// Returns the extents, lowest number first. Each extent is looked up when the iterator reaches
+    /// it. Another thread may free or replace an extent before the caller reads the descriptor.
     pub fn live(&self) -> impl Iterator<Item = ExtentId> {
         self.extents.live()
     }
 
-    /// Returns the extent whose granules contain `offset`. Its last granule may extend beyond its
-    /// pages: a caller that did not get the offset from a live extent compares it with
+    /// Returns the extent whose granules contain `offset`. The extent's last granule may extend
+    /// beyond its pages: if the offset may not belong to a live extent, the caller compares it with
     /// [`Extent::start`] and [`Extent::pages`].
     pub fn find(&self, offset: u64) -> Option<ExtentId> {
         self.sections.extent_id_at(offset).and_then(ExtentId::from_raw)
@@ -271,17 +271,17 @@ impl<D: Zeroed> Space<D> {
         self.sections.offset_of(address)
     }
 
-    /// Returns the extent whose granules contain `address`. For an address outside of all extents
+    /// Returns the extent whose granules contain `address`. If `address` is outside of all extents,
     /// the result may be any extent: a caller that did not get the address from a live extent
-    /// compares it with the place of the extent.
+    /// compares it with the extent's addresses.
     #[inline]
     pub fn extent_at(&self, address: usize) -> Option<(ExtentId, &Extent<D>)> {
         let id = ExtentId::from_raw(self.sections.extent_id_at_address(address)?)?;
         Some((id, self.extents.get(id)?))
     }
 
-    /// Returns the address of `offset`, if `offset` lies in a segment. Unless it lies in a live
-    /// extent, the segment may be unmapped before this returns.
+    /// Returns the address of `offset`, if `offset` lies in a segment. Unless a live extent
+    /// contains `offset`, the segment may be unmapped before this function returns.
     #[inline]
     pub fn try_address(&self, offset: u64) -> Option<NonNull<u8>> {
         self.sections.try_address(offset)
@@ -290,7 +290,7 @@ impl<D: Zeroed> Space<D> {
     /// Returns the address of `offset`, which lies in a live extent.
     ///
     /// # Panics
-    /// If no segment lies there.
+    /// If no segment contains `offset`.
     pub fn address(&self, offset: u64) -> NonNull<u8> {
         match self.sections.try_address(offset) {
             Some(address) => address,
@@ -305,7 +305,7 @@ impl<D: Zeroed> Space<D> {
     /// writes to them or releases them in that time.
     pub unsafe fn bytes(&self, offset: u64, len: usize) -> &[u8] {
         debug_assert!(len as u64 <= SECTION_BYTES as u64 - (offset & (SECTION_BYTES as u64 - 1)));
-        // SAFETY: the caller vouches that the bytes lie in a live extent, which is contiguous
+        // SAFETY: the caller guarantees that the bytes lie in a live extent, which is contiguous
         // memory of a segment, and that no thread changes them. Such memory is always initialised:
         // it is zero or was written.
         unsafe { std::slice::from_raw_parts(self.address(offset).as_ptr(), len) }
@@ -317,23 +317,23 @@ impl<D: Zeroed> Space<D> {
     /// The bytes at `offset` lie in committed pages of one live extent, and no other thread reads,
     /// writes or releases them at the same time.
     pub unsafe fn write(&self, offset: u64, bytes: &[u8]) {
-        // SAFETY: the caller vouches for the place. No other thread reads it, so the shared slice
-        // `bytes` can't overlap it.
+        // SAFETY: the caller guarantees that the bytes at `offset` are committed and that no other
+        // thread uses them, so the shared slice `bytes` can't overlap them.
         unsafe {
             self.address(offset).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
         }
     }
 
-    /// Counts `pages` more pages as committed, all or none of them. This only counts: the owner
-    /// records which pages they are before any thread touches them.
+    /// Counts `pages` more pages as committed, all or none of them. This function only counts:
+    /// before any thread touches the pages, the owner records which ones are committed.
     pub fn charge(&self, pages: u32) -> Result<(), Error> {
         let wanted = pages as usize;
         if wanted == 0 {
             return Ok(());
         }
-        // Counted first, so that of two concurrent requests at least one sees the other's pages.
+        // The pages are counted first, so one of two concurrent requests sees the other's pages.
         let charge = self.budget.try_charge(wanted)?;
-        // The supply is foreign code. If it panics, the pages are uncharged.
+        // The supply is foreign code. If the supply panics, the pages are uncharged.
         if self.supply().is_some_and(|supply| !supply.grant(Request::Commit { pages: wanted })) {
             return Err(Error::Refused { pages: wanted });
         }
@@ -341,21 +341,21 @@ impl<D: Zeroed> Space<D> {
         Ok(())
     }
 
-    /// Gives committed pages of an extent back to the system, and uncharges them. Returns the pages
-    /// that the system took. The others (locked memory) stay committed.
+    /// Releases committed pages of an extent to the system, and uncharges them. Returns the pages
+    /// that were released. The others (locked memory) stay committed.
     ///
     /// # Safety
-    /// No thread expects the contents of these pages, and no thread commits or touches them until
-    /// the call returns.
+    /// No thread depends on the contents of these pages, and no thread commits or touches them
+    /// until the call returns.
     pub unsafe fn release<const W: usize>(&self, id: ExtentId, pages: &PageSet<W>) -> PageSet<W> {
         let going = pages.clone();
-        // SAFETY: the caller vouches for the pages.
+        // SAFETY: the caller guarantees that no thread uses the pages or depends on their contents.
         unsafe { self.release_all(std::iter::once((id, &going))) };
         going
     }
 
-    /// Gives committed pages of many extents back, as [`release`](Self::release) does. After the
-    /// call each set holds the pages that the system took.
+    /// Releases committed pages of many extents, as [`release`](Self::release) does. After the
+    /// call, each set contains the pages that were released.
     ///
     /// # Safety
     /// As for `release`, for each extent.
@@ -366,13 +366,13 @@ impl<D: Zeroed> Space<D> {
         let mut have_gone = true;
         self.for_each_range(batch.clone(), |ranges| {
             // SAFETY: the pages are committed, so they lie in live extents, whose segments are
-            // mapped; the caller vouches that no thread expects their bytes.
+            // mapped; the caller guarantees that no thread depends on their bytes.
             have_gone &= unsafe { release_all_at(ranges) };
         });
         for (id, pages) in batch.clone().filter(|_| !have_gone) {
             let stays = |run: &Range<u32>| {
                 let (start, len) = self.locate(id, run);
-                // SAFETY: as above. Releasing a range that is already released changes nothing.
+                // SAFETY: as above. A second release of the same range changes nothing.
                 unsafe { !release_at(start, len) }
             };
             pages.runs().filter(stays).for_each(|run| _ = pages.unset(run));
@@ -380,9 +380,9 @@ impl<D: Zeroed> Space<D> {
         self.budget.uncharge(batch.map(|(_, pages)| pages.len() as usize).sum());
     }
 
-    /// Asks the system to populate committed pages of extents, so that a later touch does not wait
-    /// for it. This is a hint, and harmless for any pages: it changes no byte of them, and at worst
-    /// touches a stale range.
+    /// Asks the system to populate committed pages of extents, so that a later touch does not
+    /// fault. The call is only a hint: no byte changes, and at worst pages are populated that no
+    /// extent uses.
     pub fn populate<'b, const W: usize>(
         &self,
         batch: impl Iterator<Item = (ExtentId, &'b PageSet<W>)>,
@@ -410,7 +410,7 @@ impl<D: Zeroed> Space<D> {
         }
     }
 
-    /// Returns the address of a run of an extent's pages, and the run's bytes.
+    /// Returns the address of a run of an extent's pages, and the length of the run in bytes.
     fn locate(&self, id: ExtentId, run: &Range<u32>) -> (NonNull<u8>, usize) {
         let extent = self.extent(id);
         debug_assert!(run.end <= extent.pages());
@@ -428,14 +428,14 @@ impl<D: Zeroed> Space<D> {
         self.in_children
     }
 
-    /// Sets the number of committed pages to the owners' count. This is for the child of a fork:
-    /// another thread may have been between its own count and the budget's.
+    /// Sets the number of committed pages to the owners' count. For the child of a fork: another
+    /// thread may have been between updates of its own count and of the budget.
     pub fn recount(&self, committed: usize) {
         self.budget.recount(committed);
     }
 
     /// Asserts every relation between sections and extents. The owners assert that the budget
-    /// counts the pages that they have committed.
+    /// equals the number of pages that they have committed.
     pub fn check(&self) {
         let state = self.state.lock();
         let mut taken = 0;
@@ -481,7 +481,7 @@ mod tests {
         }
     }
 
-    /// A segment without room for the extent would stay, and each attempt would add another one.
+    /// A segment too small for the extent would remain, and each attempt would add another one.
     #[test]
     fn no_segment_is_made_that_is_too_small_for_the_extent() {
         for granule in [1, 16] {
@@ -499,7 +499,7 @@ mod tests {
             assert_eq!(segments(), 1);
             assert!(space.alloc(fits + 1, 0).is_err());
             assert_eq!(segments(), 1);
-            // SAFETY: no thread uses it.
+            // SAFETY: no thread uses the extent.
             unsafe { space.free(id) };
             space.check();
         }

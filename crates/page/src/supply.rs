@@ -1,9 +1,10 @@
-//! The interface through which a test, or a limit beside the budget, may refuse memory.
+//! The interface through which a test, or another limit than the budget, may refuse memory.
 
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
 use std::fmt::Debug;
 
-/// A request that a [`Space`](crate::Space), or a table beside one, is about to make to the system.
+/// A request that a [`Space`](crate::Space), or a table outside of a space, is about to make to the
+/// system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// A mapping of address space.
@@ -16,18 +17,18 @@ pub enum Request {
         /// The number of pages.
         pages: usize,
     },
-    /// Memory outside of any space, which is touched at once.
+    /// Memory outside of any space, which is touched immediately.
     Allocate {
         /// The bytes of the allocation.
         bytes: usize,
     },
 }
 
-/// Grants or refuses requests before they reach the system. A refusal is handled like the system's
-/// own, which allows tests to reach every failure path.
+/// Grants or refuses requests before they reach the system. A refusal is handled like a refusal by
+/// the system, so tests can reach every failure path.
 ///
-/// [`grant`](Self::grant) is called with the locks of the space and of its users held. It must take
-/// none of these locks, and must not fork.
+/// [`grant`](Self::grant) is called while the locks of the space and of its owners are held. The
+/// function must take none of these locks, and must not fork.
 pub trait Supply: Debug + Send + Sync {
     /// Returns whether the request is granted.
     fn grant(&self, request: Request) -> bool;

@@ -1,4 +1,4 @@
-//! A growing array whose elements never move and live as long as the array, so readers need no
+//! A growing array whose elements never move and exist as long as the array, so readers need no
 //! lock.
 //!
 //! ```text
@@ -7,8 +7,8 @@
 //!
 //! # Safety
 //! The chunks of elements `0..len` were mapped, as zeros, before `len` was raised with release
-//! order, and stay until the table is dropped; a look-up first reads `len` with acquire order.
-//! Zeros are a valid element ([`Zeroed`]). Elements are never moved, and never dropped one by one.
+//! order, and stay mapped until the table is dropped. A look-up first reads `len` with acquire
+//! order. Zeros are a valid element ([`Zeroed`]). Elements are never moved or dropped one by one.
 #![allow(unsafe_code)]
 
 use crate::mapping::{Mapping, release_at};
@@ -27,7 +27,7 @@ const CHUNKS: usize = 22;
 pub(crate) struct TablePage {
     chunk: usize,
     page: usize,
-    /// The elements that lie on the page, whole or in part, including those not yet added.
+    /// The elements with at least one byte on the page, including elements that are not yet added.
     pub(crate) elements: Range<u32>,
 }
 
@@ -37,13 +37,13 @@ pub(crate) struct GrowingTable<T> {
     /// The starts of the chunks, in mappings that were forgotten; null before a chunk is mapped.
     chunks: [AtomicPtr<T>; CHUNKS],
     len: AtomicU32,
-    /// The bytes of memory that the elements take, in whole pages.
+    /// The bytes of the pages that contain the elements.
     bytes: AtomicUsize,
 }
 
 // SAFETY: the table owns its elements and gives out only `&T`, for which T: Send + Sync suffices.
 unsafe impl<T: Send + Sync> Sync for GrowingTable<T> {}
-// SAFETY: as above.
+// SAFETY: the table owns its elements, and `T: Send`.
 unsafe impl<T: Send> Send for GrowingTable<T> {}
 
 /// Returns the number of elements of a chunk.
@@ -66,8 +66,8 @@ impl<T: Zeroed> GrowingTable<T> {
         }
     }
 
-    /// Returns the chunk of element `index`, and the element's index in it. Chunk k starts with
-    /// element FIRST * (2^k - 1).
+    /// Returns the chunk of element `index`, and the element's index in the chunk. Chunk k starts
+    /// with element FIRST * (2^k - 1).
     #[inline]
     fn locate(index: u32) -> (usize, usize) {
         let shifted = index as u64 + FIRST as u64;
@@ -96,7 +96,8 @@ impl<T: Zeroed> GrowingTable<T> {
         }
         let (chunk, at) = Self::locate(index);
         // SAFETY: `push` mapped the chunk, as zeros, which are valid, before it raised `len` past
-        // `index`; `len` was read with acquire order. The element lives as long as `self`.
+        // `index`; `len` was read with acquire order. The chunk stays mapped as long as `self`
+        // exists.
         Some(unsafe { self.chunk(chunk)?.add(at).as_ref() })
     }
 
@@ -107,7 +108,7 @@ impl<T: Zeroed> GrowingTable<T> {
         let made = start.checked_add(count).is_some_and(|end| end <= self.len());
         let fits = at + count as usize <= capacity(chunk);
         match self.chunk(chunk).filter(|_| made && fits) {
-            // SAFETY: as in `get`, and `made` means that `len` is beyond the last of them.
+            // SAFETY: as in `get`; `made` means that `len` is beyond the last of these elements.
             Some(base) => unsafe {
                 std::slice::from_raw_parts(base.add(at).as_ptr(), count as usize)
             },
@@ -115,7 +116,7 @@ impl<T: Zeroed> GrowingTable<T> {
         }
     }
 
-    /// Returns the pages that element `index` lies on.
+    /// Returns the pages that contain element `index` or a part of it.
     pub(crate) fn pages_of(index: u32) -> impl Iterator<Item = TablePage> {
         let (chunk, at) = Self::locate(index);
         let (page_size, size) = (page_size(), size_of::<T>());
@@ -129,15 +130,16 @@ impl<T: Zeroed> GrowingTable<T> {
         })
     }
 
-    /// Gives a page back to the system. Its elements then read as zeros, or, in locked memory, as
-    /// before.
+    /// Releases a page to the system. Afterwards the elements on the page are zeros, or unchanged
+    /// if the page is locked.
     ///
     /// # Safety
-    /// No thread expects the bytes of its elements.
+    /// No thread depends on the bytes of the page's elements.
     pub(crate) unsafe fn release(&self, page: &TablePage) {
         if let Some(base) = self.chunk(page.chunk) {
             // SAFETY: `pages_of` computed the page within the chunk, whose length is whole pages;
-            // the caller vouches for the bytes, and zeros are valid elements.
+            // the caller guarantees that no thread depends on the bytes, and zeros are valid
+            // elements.
             unsafe { release_at(base.cast().add(page.page * page_size()), page_size()) };
         }
     }
@@ -161,7 +163,8 @@ impl<T: Zeroed> GrowingTable<T> {
         Ok(index)
     }
 
-    /// Returns the bytes of memory that the first `count` elements take, in whole pages per chunk.
+    /// Returns the bytes of the pages that contain the first `count` elements, in whole pages per
+    /// chunk.
     pub(crate) fn bytes_below(count: u32) -> usize {
         let mut left = count as usize;
         let mut bytes = 0;
@@ -175,7 +178,7 @@ impl<T: Zeroed> GrowingTable<T> {
         bytes
     }
 
-    /// Returns the bytes of memory that the elements take.
+    /// Returns the bytes of the pages that contain the elements.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -221,7 +224,7 @@ mod tests {
     #[test]
     fn pages_and_elements_agree() {
         type Twelve = [u8; 12];
-        // SAFETY: bytes are valid as zeros; nothing changes them here.
+        // SAFETY: zeros are valid bytes, and nothing changes them here.
         unsafe impl Zeroed for Twelve {}
         for index in (0..1024).chain(1024..1030).chain(3000..3080) {
             let pages: Vec<_> = GrowingTable::<Twelve>::pages_of(index).collect();

@@ -1,5 +1,6 @@
-//! Tests that released pages are returned to the system, and that metadata is counted as the system
-//! counts it. The tests run one at a time, so that nothing else changes the process's memory.
+//! Tests that released pages are returned to the system, and that the counted size of metadata
+//! agrees with the system's count. The tests run one at a time, so that no other test changes the
+//! process's memory.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use page::{Config, ExtentId, PageSet, Space, Zeroed, page_size};
@@ -13,7 +14,7 @@ struct Owners {
     _words: [AtomicU64; 12],
 }
 
-// SAFETY: its words are atomic integers.
+// SAFETY: `Owners` consists of atomic integers.
 unsafe impl Zeroed for Owners {}
 
 static ALONE: Mutex<()> = Mutex::new(());
@@ -29,8 +30,8 @@ fn resident() -> usize {
 #[test]
 fn metadata_is_counted_as_the_system_counts_it() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    // The heap may add this much, and so may the stacks of the harness's threads, which start
-    // concurrently.
+    // The maximum number of bytes by which the heap, and the stacks of the harness's threads, may
+    // grow during the test.
     let slack = 64 << 10;
     for (granule, pages) in [(1, 1), (16, 16)] {
         let mut ids = vec![ExtentId::from_raw(1).unwrap(); 40_000];
@@ -44,8 +45,8 @@ fn metadata_is_counted_as_the_system_counts_it() {
         ids.fill_with(|| space.alloc(pages, 0).unwrap());
         let full = grown_as_counted();
         assert!(full > 4_000_000);
-        // Only the last ones stay, so most pages of the tables have no used entry.
-        // SAFETY: no thread uses its addresses.
+        // Only the last extents remain, so most pages of the tables have no used entry.
+        // SAFETY: no thread uses the addresses of the freed extents.
         ids.drain(..39_000).for_each(|id| unsafe { space.free(id) });
         space.check();
         let left = grown_as_counted();
@@ -84,8 +85,8 @@ fn released_pages_are_really_given_back() {
     space.check();
 }
 
-/// One call releases pages of many extents. If one of the pages is locked, the others are still
-/// released.
+/// One call releases pages of many extents. If one of the pages is locked, the other pages are
+/// still released.
 #[test]
 fn pages_of_many_extents_go_at_once() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,7 +95,7 @@ fn pages_of_many_extents_go_at_once() {
         let id = space.alloc(3, 0).unwrap();
         space.charge(3).unwrap();
         let mut pages = <PageSet>::default();
-        // Two runs per extent, in total more than one system call takes.
+        // Two runs per extent, in total more than the maximum of one system call.
         pages.insert(0..1);
         pages.insert(2..3);
         space.populate(std::iter::once((id, &pages)));

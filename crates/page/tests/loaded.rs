@@ -1,5 +1,5 @@
-//! Tests that the fork handlers are installed when the program is loaded. This test has a process
-//! of its own, which does not call `install`.
+//! Tests that the fork handlers are installed when the program is loaded. This test runs in a
+//! separate process, which does not call `install`.
 #![allow(unsafe_code)]
 
 #[test]

@@ -1,5 +1,5 @@
-//! Tests a space with more sections than the first tables of the address index have room for, in
-//! small segments.
+//! Tests a space with more sections than fit in the first tables of the address index. The segments
+//! are small.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use page::{Config, Error, ExtentId, Request, Space, Supply, page_size};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use testkit::supply::SmallSegments;
 
-/// One section more than half of a table of 4,096 buckets, so the eighth table is in use.
+/// The number of sections: one more than half of 4,096 buckets, so the eighth table is in use.
 const SECTIONS: usize = 2049;
 
 /// Allocates an extent that fills its section's segment.
@@ -42,7 +42,7 @@ fn all_are_found_by_address_and_again_when_they_come_back() {
             );
         }
         // The lower half is freed last, so that sections get other addresses in the next round.
-        // SAFETY: no thread uses its addresses.
+        // SAFETY: no thread uses the extent's addresses.
         ids.iter().rev().for_each(|&id| unsafe { space.free(id) });
         space.check();
     }
@@ -78,7 +78,7 @@ fn a_section_that_could_not_be_found_is_refused() {
         space.check();
     }
     ids.iter().for_each(|&id| assert_found(&space, id));
-    // SAFETY: no thread uses its addresses.
+    // SAFETY: no thread uses the extent's addresses.
     unsafe { space.free(ids[5]) };
     fill_one(&space).unwrap();
     space.check();

@@ -1,5 +1,5 @@
 //! Tests segments that the system refuses to unmap, because the process has its maximum number of
-//! mappings. This test has a process of its own.
+//! mappings. This test runs in a separate process.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use page::{Config, Request, Space, Supply};
@@ -17,7 +17,7 @@ impl Supply for Small {
     }
 }
 
-/// Returns the process's mappings, each as its start and its end.
+/// Returns the start and the end of each mapping of the process.
 fn mappings() -> Vec<(usize, usize)> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let parse = |line: &str| {
@@ -29,7 +29,8 @@ fn mappings() -> Vec<(usize, usize)> {
 
 /// Maps memory of the same kind directly after a segment, so that the system merges the two.
 fn join(end: usize) {
-    // SAFETY: the flag keeps an existing mapping, and no other code knows of a new one.
+    // SAFETY: MAP_FIXED_NOREPLACE never replaces an existing mapping, and no other code uses a new
+    // one.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let (at, access) =
@@ -41,11 +42,11 @@ fn join(end: usize) {
     }
 }
 
-/// Gives the pages of a mapping different protections, so that each counts as a mapping of its own,
-/// until the system refuses. Returns the mapping's start and its length.
+/// Sets different protections on the pages of a mapping, so that each page counts as a separate
+/// mapping, until the system refuses. Returns the mapping's start and its length.
 fn exhaust() -> (usize, usize) {
     let (page, count) = (page::page_size(), 70_000);
-    // SAFETY: no other code knows of the new mapping.
+    // SAFETY: no other code uses the new mapping.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let start = libc::mmap(std::ptr::null_mut(), count * page, libc::PROT_NONE, flags, -1, 0);
@@ -80,8 +81,8 @@ fn segments_that_are_not_taken_back_stay_in_use() {
     let amid: Vec<_> = (0..40).filter(is_amid).collect();
     assert!(amid.len() > 3, "no segments lie side by side: {maps:x?}");
     let (start, len) = exhaust();
-    // The space keeps the first one anyway; the system refuses to unmap the others.
-    // SAFETY: no thread uses its addresses.
+    // The space keeps the first unused segment; the system refuses to unmap the other segments.
+    // SAFETY: no thread uses the extent's addresses.
     amid.iter().for_each(|&nth| unsafe { space.free(ids[nth]) });
     space.check();
     let is_there = |nth: &&usize| address(**nth).is_some();
@@ -93,9 +94,9 @@ fn segments_that_are_not_taken_back_stay_in_use() {
         assert!(offsets.contains(&start), "{start:#x} is no segment that was there");
     }
     space.check();
-    // SAFETY: `exhaust` made this mapping, and no other code knows of it.
+    // SAFETY: `exhaust` created this mapping, and no other code uses it.
     assert_eq!(unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(start), len) }, 0);
-    // SAFETY: no thread uses its addresses.
+    // SAFETY: no thread uses the extent's addresses.
     again.into_iter().for_each(|id| unsafe { space.free(id) });
     space.check();
     assert_eq!(amid.iter().filter(is_there).count(), 1, "one is kept, the others go");

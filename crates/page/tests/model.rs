@@ -1,4 +1,4 @@
-//! Random extents, commits and releases, compared with a naive model, which checks every byte
+//! Compares random allocations, commits and releases with a naive model, which checks every byte
 //! written.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
@@ -73,12 +73,12 @@ fn maps_are_as_small_as_granules_are_coarse() {
     let page = page_size();
     for (granule, map) in [(1, 16384 * 4), (16, 4096)] {
         let space = Space::<()>::new(Config { granule, ..Config::default() }).unwrap();
-        // Each of four tables takes a page at first: the sections and their bitmaps, the
-        // descriptors and theirs.
+        // Each of four tables initially takes one page: the sections, the bitmaps of the sections,
+        // the descriptors, and the bitmap of the descriptors.
         let extents: Vec<_> = (0..256).map(|_| space.alloc(64, 0).unwrap()).collect();
         let tables = space.metadata_bytes() - (map + 4 * page);
         assert!(tables < 256, "{tables} bytes beside, for a section that is all used");
-        // SAFETY: no thread uses its addresses.
+        // SAFETY: no thread uses the extent's addresses.
         extents.iter().for_each(|&id| unsafe { space.free(id) });
         space.check();
         assert_eq!(space.metadata_bytes(), 3 * page + tables, "a section that is unused");
@@ -97,7 +97,7 @@ fn low_numbers_and_offsets_are_taken_first() {
     freed.sort();
     let mut offsets: Vec<_> = freed.iter().map(|&id| space.extent(id).start()).collect();
     offsets.sort();
-    // SAFETY: no thread uses its addresses.
+    // SAFETY: no thread uses the extent's addresses.
     freed.iter().for_each(|&id| unsafe { space.free(id) });
     space.check();
     for (&id, &offset) in freed.iter().zip(&offsets).take(3000) {
@@ -109,10 +109,10 @@ fn low_numbers_and_offsets_are_taken_first() {
         .filter(|id| id.to_raw() > 50)
         .collect::<Vec<_>>()
         .into_iter()
-        // SAFETY: no thread uses its addresses.
+        // SAFETY: no thread uses the extent's addresses.
         .for_each(|id| unsafe { space.free(id) });
     space.check();
-    // The descriptors, 12 bytes each, took 60,000 bytes on 15 pages, of which one is left.
+    // The descriptors, 12 bytes each, took 60,000 bytes on 15 pages; one of these pages remains.
     assert_eq!(space.live().count(), 50);
     assert!(space.metadata_bytes() <= full - 14 * page_size());
 }
@@ -143,8 +143,8 @@ impl Granules {
         ((start / SECTION) as usize, first..first + pages.div_ceil(self.granule) as usize)
     }
 
-    /// Returns the offset of the lowest free granules for `pages` pages, in sections with address
-    /// space.
+    /// Returns the offset of the lowest run of free granules that fits `pages` pages, in sections
+    /// with address space.
     fn lowest(&self, pages: u32) -> Option<u64> {
         let count = pages.div_ceil(self.granule) as usize;
         let is_there = |number: usize| self.space.try_address(number as u64 * SECTION).is_some();
@@ -168,7 +168,7 @@ impl Granules {
         while self.sections.len() <= number {
             self.sections.push(vec![false; (SECTION / self.bytes()) as usize]);
         }
-        // In a new segment the first section has room.
+        // If the segment is new, the extent lies at the start of its first section.
         assert!(lowest.is_none_or(|lowest| lowest == start), "{start:#x}, {lowest:x?} is lower");
         assert!(lowest.is_some() || start.is_multiple_of(SECTION), "{start:#x} in a new segment");
         let section = &mut self.sections[number][granules];
@@ -182,7 +182,7 @@ impl Granules {
         let id = self.extents.remove(&start).unwrap();
         let (number, granules) = self.place(start, self.space.extent(id).pages());
         self.sections[number][granules].fill(false);
-        // SAFETY: no thread uses its addresses.
+        // SAFETY: no thread uses the extent's addresses.
         unsafe { self.space.free(id) };
     }
 
@@ -257,10 +257,10 @@ fn an_extent_takes_whole_granules() {
     let place = |id, page: u64| space.extent(id).start() + page * page_size() as u64;
     assert_eq!(space.extent(first).pages(), 17);
     assert_eq!(place(next, 0), place(first, 32));
-    // This offset is beyond the extent's pages, but in its granules.
+    // This offset is beyond the extent's pages, but in its last granule.
     assert_eq!(space.find(place(first, 31)), Some(first));
     assert_eq!(space.find(place(next, 16)), None);
-    // SAFETY: no thread uses its addresses.
+    // SAFETY: no thread uses the extent's addresses.
     unsafe { space.free(first) };
     assert_eq!(space.find(place(first, 0)), None);
     space.check();
@@ -273,7 +273,7 @@ fn address_space_is_reused_and_segments_come_and_go() {
     space.check();
     let high = space.extent(all[1199]).start();
     for &id in &all {
-        // SAFETY: no thread uses its addresses.
+        // SAFETY: no thread uses the extent's addresses.
         unsafe { space.free(id) };
     }
     space.check();

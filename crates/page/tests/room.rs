@@ -1,4 +1,4 @@
-//! Tests a limited address space. This test has a process of its own, so that no other test maps
+//! Tests a limited address space. This test runs in a separate process, so that no other test maps
 //! memory at the same time.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
@@ -8,19 +8,20 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 #[test]
 fn what_is_left_is_known() {
     let before = getrlimit(Resource::As);
-    // If there is no limit, one above all addresses in use: sanitizers map most of them.
+    // If there is no limit, a limit above all addresses in use is set, because sanitizers map most
+    // of the address space.
     let limit = before.current.or(before.maximum).unwrap_or(1 << 50);
     setrlimit(Resource::As, Rlimit { current: Some(limit), ..before }).unwrap();
     let all = room::left().unwrap();
     let len = 1 << 30;
-    // SAFETY: no other code knows of the new mapping.
+    // SAFETY: no other code uses the new mapping.
     let start = unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         libc::mmap(std::ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0)
     };
     assert_ne!(start, libc::MAP_FAILED);
     let left = room::left().unwrap();
-    // The harness may also map a little.
+    // The test harness may also map some memory.
     assert!(left < all - len / 2 && left > all - 2 * len, "{left} of {all}");
     // SAFETY: the range was mapped above.
     assert_eq!(unsafe { libc::munmap(start, len) }, 0);

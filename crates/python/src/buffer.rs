@@ -1,10 +1,10 @@
-//! Memory that Python objects lend through the buffer protocol.
+//! Memory that Python objects provide through the buffer protocol.
 //!
 //! # Safety
-//! An object vouches for the memory of its view until the view is released. Another Python thread
-//! may change the bytes while the interpreter is detached, as it may during `os.write`: the package
-//! asks callers not to. If it does, arbitrary bytes of that range are stored or read, but no length
-//! and no address is derived from them.
+//! An object guarantees that the memory of its view stays valid until the view is released. Another
+//! Python thread may change the bytes while the interpreter is detached, as it may during
+//! `os.write`; the package's documentation forbids that. If a thread does so, arbitrary bytes of
+//! that range are stored or read, but no length and no address is derived from them.
 #![allow(unsafe_code)]
 
 use pyo3::ffi;
@@ -12,7 +12,8 @@ use pyo3::prelude::*;
 use std::mem::MaybeUninit;
 use std::slice;
 
-/// A view that is released on drop. It is not moved, because an object may keep its address.
+/// A view that is released on drop. The view is not moved, because an object may keep the view's
+/// address.
 struct View<'v>(&'v mut ffi::Py_buffer);
 
 impl<'v> View<'v> {
@@ -22,11 +23,11 @@ impl<'v> View<'v> {
         place: &'v mut MaybeUninit<ffi::Py_buffer>,
         flags: i32,
     ) -> PyResult<Self> {
-        // SAFETY: the object lives, and `place` has room for a view.
+        // SAFETY: the object is alive, and `place` is large enough for a view.
         if unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), place.as_mut_ptr(), flags) } != 0 {
             return Err(PyErr::fetch(object.py()));
         }
-        // SAFETY: the call above has initialised it.
+        // SAFETY: the call above has succeeded, so it has initialised `place`.
         Ok(View(unsafe { place.assume_init_mut() }))
     }
 
@@ -38,7 +39,7 @@ impl<'v> View<'v> {
 impl Drop for View<'_> {
     fn drop(&mut self) {
         // SAFETY: the view was initialised, and this is its only release. `View::of` requires an
-        // attached thread, and the user of a view attaches again before this.
+        // attached thread, and a thread that detached attaches again before it drops the view.
         unsafe { ffi::PyBuffer_Release(self.0) };
     }
 }
@@ -46,7 +47,8 @@ impl Drop for View<'_> {
 /// Calls `work` with the bytes of an object.
 ///
 /// # Errors
-/// `TypeError`: it lends no memory. `BufferError`: its bytes are not contiguous.
+/// `TypeError`: the object does not support the buffer protocol. `BufferError`: the bytes of the
+/// object are not contiguous.
 pub(crate) fn with_bytes<T>(
     object: &Bound<'_, PyAny>,
     work: impl FnOnce(&[u8]) -> T,
@@ -60,7 +62,7 @@ pub(crate) fn with_bytes<T>(
     Ok(work(unsafe { slice::from_raw_parts(view.0.buf.cast(), view.len()) }))
 }
 
-/// Calls `work` with the bytes of an object, which it may write.
+/// Calls `work` with the bytes of an object, which `work` may write.
 ///
 /// # Errors
 /// As for [`with_bytes`]; also `BufferError` if the memory is read-only.
@@ -91,7 +93,8 @@ pub(crate) unsafe fn describe(
     flags: i32,
 ) -> PyResult<()> {
     let bytes = bytes as ffi::Py_ssize_t;
-    // SAFETY: as the caller guarantees; the view takes its own reference to the object.
+    // SAFETY: the caller guarantees that `view` is valid; the view takes its own reference to the
+    // object.
     let filled =
         unsafe { ffi::PyBuffer_FillInfo(view, object.as_ptr(), start.cast(), bytes, 0, flags) };
     if filled == 0 { Ok(()) } else { Err(PyErr::fetch(object.py())) }

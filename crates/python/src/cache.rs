@@ -24,7 +24,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use uzram::Dictionary;
 
-/// The length from which on other Python threads run while a value is compressed or decompressed.
+/// The minimum length in bytes of a value during whose compression or decompression other Python
+/// threads can run.
 const DETACHED_FROM: usize = 16 << 10;
 
 /// The errno for "no space left", which is the same on all supported systems.
@@ -65,7 +66,8 @@ pub(crate) struct Cache {
     kept: Arc<Kept<Key>>,
     pickles: bool,
     on_evict: Mutex<Option<Py<PyAny>>>,
-    /// Whether a key may be part of a reference cycle: `str`, `bytes`, `int` and `float` never are.
+    /// Whether a key may be part of a reference cycle. Keys of the types `str`, `bytes`, `int` and
+    /// `float` never are.
     has_containers: AtomicBool,
 }
 
@@ -80,7 +82,7 @@ impl From<NoCache> for Failure {
     }
 }
 
-/// Returns the source of the dictionary that the argument selects.
+/// Returns the source of the dictionary that the argument `dictionary` selects.
 fn training(dictionary: &Given<'_>) -> Answer<Training> {
     let Some(dictionary) = &dictionary.0 else { return Ok(Training::Itself) };
     match dictionary.cast::<PyBool>() {
@@ -90,13 +92,13 @@ fn training(dictionary: &Given<'_>) -> Answer<Training> {
     }
 }
 
-/// Returns the error for a missing key. The key is wrapped, because a tuple would be taken as all
-/// arguments.
+/// Returns the error for a missing key. The key is wrapped, because Python would interpret a tuple
+/// as all arguments of the exception.
 fn missing(key: &Bound<'_, PyAny>) -> Failure {
     PyKeyError::new_err((key.clone().unbind(),)).into()
 }
 
-/// Returns the error for a value that the system has no memory for.
+/// Returns the error for a value for which the system refused memory.
 fn no_memory(what: impl std::fmt::Display) -> Failure {
     let message = format!("the system has no memory for a copy of a value: {what}");
     Failure::Python(PyMemoryError::new_err(message))
@@ -143,7 +145,7 @@ impl Cache {
         found.map(|(_, packed)| self.value(key.py(), &packed.map_err(no_memory)?)).transpose()
     }
 
-    /// Removes the value of a key after it was converted to its Python form.
+    /// Removes the value of a key after the value was converted to its Python form.
     fn take<'py>(&self, key: &Bound<'py, PyAny>) -> Answer<Option<Bound<'py, PyAny>>> {
         loop {
             let call = |hash, probe: &dyn Probe<Key>, verdicts: &Verdicts| {
@@ -151,14 +153,15 @@ impl Cache {
             };
             let Some((id, packed)) = Self::ask(key, call)? else { return Ok(None) };
             let value = self.value(key.py(), &packed.map_err(no_memory)?)?;
-            // Another thread may have changed the cache in between.
+            // Another thread may have changed the cache since the value was found.
             if self.kept.remove_same(id, &mut Departed::default()) {
                 return Ok(Some(value));
             }
         }
     }
 
-    /// Calls `on_evict` for evicted values, and drops everything that left the cache.
+    /// Calls `on_evict` for evicted values, and drops all keys and values that were removed from
+    /// the cache.
     fn depart(&self, py: Python<'_>, out: Departed<Key>) {
         if out.evicted.is_empty() {
             return;

@@ -12,7 +12,7 @@ use uzram::{Dictionary, Params, codecs};
 pub(crate) fn params(level: Option<i32>, dictionary: Option<&Bound<'_, PyAny>>) -> Answer<Params> {
     let dictionary = match dictionary {
         Some(object) => Some(with_bytes(object, |bytes| {
-            // Too large a dictionary is refused without copying all of it.
+            // A dictionary that is too large is refused before all of it is copied.
             Dictionary::new(&bytes[..bytes.len().min(Dictionary::BYTES_MAX + 1)])
         })??),
         None => None,

@@ -12,7 +12,7 @@ pyo3::create_exception!(
      and `strerror` says what is wrong and what helps."
 );
 
-/// Why a call from Python failed.
+/// The reason why a call from Python failed.
 pub(crate) enum Failure {
     /// An error of uzram.
     Uzram(uzram::Error),

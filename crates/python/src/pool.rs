@@ -20,9 +20,9 @@ use uzram::{Handle, PageConfig, PoolConfig, page_size};
 #[pyclass(frozen, weakref, module = "uzram")]
 pub(crate) struct Pool(Shared<uzram::Pool>);
 
-// All methods except `compact` and `close` take about a microsecond, and stay attached. Otherwise a
-// thread with a pinned object could wait for the interpreter, while the thread that has the
-// interpreter waits for the pin.
+// All methods except `compact` and `close` take about a microsecond, so the thread stays attached
+// to the interpreter. Otherwise a thread with a pinned object could wait for the interpreter, while
+// the thread that is attached waits for the pin.
 
 impl Pool {
     fn get(&self) -> Answer<Arc<uzram::Pool>> {

@@ -46,7 +46,7 @@ use uzram::{Advice, RegionOptions, SLOT_BYTES, by_name};
 #[pyclass(frozen, weakref, module = "uzram")]
 pub(crate) struct Region(Arc<Memory>);
 
-/// Returns a range, which the region itself checks.
+/// Returns the range of `length` bytes at `offset`. The region checks whether the range is valid.
 fn range(offset: usize, length: usize) -> Answer<Range<usize>> {
     let end = offset.checked_add(length);
     let end = end.ok_or_else(|| {
@@ -96,7 +96,8 @@ impl Region {
     /// Python calls this with a valid `view`.
     unsafe fn __getbuffer__(slf: &Bound<'_, Self>, view: *mut Py_buffer, flags: i32) -> Answer<()> {
         let region = slf.get().0.take()?;
-        // SAFETY: the view is Python's; the memory stays as long as views are counted.
+        // SAFETY: Python passed the view to `__getbuffer__`; the memory stays mapped as long as a
+        // view is counted as a user.
         let described =
             unsafe { describe(slf.as_any(), view, region.as_ptr(), region.len(), flags) };
         if described.is_err() {
@@ -150,7 +151,7 @@ impl Region {
     /// one of those is locked, nothing is changed, and OSError (EBUSY) is raised.
     fn discard(&self, py: Python<'_>, offset: usize, length: usize) -> Answer<()> {
         let (region, range) = (self.get()?, range(offset, length)?);
-        // SAFETY: see the head of this file.
+        // SAFETY: no reference to the region's bytes exists; see the head of this file.
         py.detach(|| unsafe { region.dont_need_shared(range) })?;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The value that a Python object shares with the calls on it, until it is closed.
+//! The value that a Python object shares with the running calls of its methods, until it is closed.
 
 use crate::error::{Answer, closed};
 use pyo3::prelude::*;
@@ -9,14 +9,14 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A value that can be closed. A running call keeps it until the call ends.
+/// A value that can be closed. A running call keeps the value alive until the call ends.
 pub(crate) struct Shared<T> {
     what: &'static str,
     value: Mutex<Option<Arc<T>>>,
 }
 
 impl<T: Send + Sync> Shared<T> {
-    /// Returns an open value; `what` is its name in errors.
+    /// Returns an open value; `what` is the name of the value in error messages.
     pub(crate) fn new(what: &'static str, value: T) -> Self {
         Shared { what, value: Mutex::new(Some(Arc::new(value))) }
     }
@@ -24,7 +24,7 @@ impl<T: Send + Sync> Shared<T> {
     /// Returns the value.
     ///
     /// # Errors
-    /// `ValueError` if it is closed.
+    /// `ValueError` if the value is closed.
     pub(crate) fn get(&self) -> Answer<Arc<T>> {
         lock(&self.value).clone().ok_or_else(|| closed(self.what))
     }

@@ -1,23 +1,26 @@
-//! Work without the interpreter, which lets other Python threads run.
+//! Work that a thread does while it is detached from the interpreter, so that other Python threads
+//! can run.
 
 use pyo3::prelude::*;
 use std::hint;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Below this length, a codec finishes before another thread could take the interpreter.
+/// The length in bytes below which a codec finishes before another thread could take the
+/// interpreter.
 const TINY: usize = 2048;
 /// The maximum number of times that a thread which has finished checks whether another thread has
-/// the interpreter: for some microseconds.
+/// the interpreter. The checks take some microseconds.
 const LOOKS: usize = 200;
 
 /// Whether the thread that finished last is still running Python code before its next call. This is
-/// a hint: another thread may have the interpreter, and two threads may have set it.
+/// a hint: another thread may have the interpreter, and two threads may have set the flag.
 static HELD: AtomicBool = AtomicBool::new(false);
 
-/// Runs `work` on `bytes` bytes, and lets other Python threads run during it if that is worthwhile.
+/// Runs `work` on `bytes` bytes, and lets other Python threads run at the same time if that is
+/// worthwhile.
 ///
-/// A thread needs some tenths of a microsecond from one call to the next, while sleeping and being
-/// woken takes tens of microseconds. So a thread that has finished stays awake for a while.
+/// A thread needs some tenths of a microsecond from one call to the next, but going to sleep and
+/// being woken take tens of microseconds. So a thread that has finished stays awake for a while.
 pub(crate) fn work<T: Send>(py: Python<'_>, bytes: usize, work: impl FnOnce() -> T + Send) -> T {
     if bytes < TINY {
         return work();

@@ -1,4 +1,4 @@
-//! The cache without Python, compared with a model.
+//! Tests the cache without Python, by comparison with a model.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 
 #[path = "../src/cache/kept/mod.rs"]
@@ -18,7 +18,7 @@ use uzram::Dictionary;
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key(u32, String);
 
-/// A key to look up, and whether it can be compared under the lock.
+/// A key to look up, and whether it can be compared while the lock is held.
 struct Wanted<'k>(&'k Key, bool);
 
 impl Probe<Key> for Wanted<'_> {
@@ -230,7 +230,7 @@ fn it_keeps_what_a_model_keeps() {
     run(seed(6), &mut Cache::new(1 << 20, "zstd", Training::Without), 2000);
 }
 
-/// A cache that was full of small values has as much room for large ones as a new cache.
+/// A cache that was full of small values can hold as many large values as a new cache.
 #[test]
 fn what_small_values_leave_behind_is_given_back() {
     let mut rng = fastrand::Rng::with_seed(seed(10));
@@ -252,7 +252,7 @@ fn what_small_values_leave_behind_is_given_back() {
             cache.kept.check();
             let left = cache.kept.len();
             assert!(is_kept_in_new || left == before);
-            // Small values stay if there is room for them.
+            // Small values stay if they fit.
             assert!(percent > 50 || left > before / 10, "{limit} {percent}: {left} of {before}");
         }
     }
@@ -272,7 +272,7 @@ fn an_empty_cache_is_as_a_new_one() {
     while cache.remove_oldest().is_some() {}
     assert!(cache.kept.figures().held < new + (8 << 20) / 50);
     fill();
-    // Memory is given back in parts as values are removed.
+    // Memory is released in parts while values are removed.
     let full = cache.kept.figures().held;
     while cache.kept.len() > 3000 {
         cache.remove_oldest();
@@ -326,7 +326,7 @@ fn prose(len: usize, rng: &mut fastrand::Rng) -> Vec<u8> {
     text
 }
 
-/// A test for values of any size, while they are added, and when others replace them.
+/// Tests values of any size, while they are added, and when other values replace them.
 #[test]
 fn a_trained_dictionary_never_takes_more_than_it_saves() {
     const LIMIT: usize = 32 << 20;
@@ -348,7 +348,7 @@ fn a_trained_dictionary_never_takes_more_than_it_saves() {
         let [with, without] = [with, without].map(|cache| cache.kept.figures());
         assert_eq!((with.entries, with.evictions), (without.entries, 0));
         println!("values of {len} bytes: {} of {}", with.held, without.held);
-        // Small values have little in common with themselves.
+        // Small values repeat little text, so the dictionary must help.
         assert!(len > 2000 || with.held * 20 < without.held * 19, "{len}: {with:?}\n{without:?}");
     }
 }
@@ -359,7 +359,7 @@ fn a_value_that_fits_nowhere_leaves_the_one_in_its_place() {
     let mut noise = |len| (0..len).map(|_| rng.u8(..)).collect::<Vec<u8>>();
     let cache = Cache::new(4 << 20, "lz4", Training::Without);
     let key = Key(1, "key".into());
-    // It replaces a value of the same size, though there is no room for both.
+    // The second value replaces a value of the same size, although both do not fit.
     let (first, second) = (noise(2_300_000), noise(2_300_000));
     assert!(cache.put(&key, &first).1);
     assert!(cache.put(&key, &second).1);
@@ -369,7 +369,7 @@ fn a_value_that_fits_nowhere_leaves_the_one_in_its_place() {
     cache.kept.check();
 }
 
-/// A value that replaces one of the same size evicts no other.
+/// A value that replaces a value of the same size evicts no other value.
 #[test]
 fn a_value_in_the_place_of_another_needs_no_more_room() {
     let mut rng = fastrand::Rng::with_seed(seed(11));
@@ -405,7 +405,7 @@ fn a_limit_that_leaves_no_room_is_refused() {
     assert!(matches!(Kept::<Key>::new(plan(least - 1)), Err(NoCache::Limit(_))));
 }
 
-/// A child has the cache in a consistent state, whatever the parent's threads were doing.
+/// A child has the cache in a consistent state, regardless of the work of the parent's threads.
 #[test]
 fn a_child_has_a_copy() {
     let cache = Arc::new(Cache::new(1 << 20, "zstd", Training::Itself));
@@ -483,7 +483,7 @@ fn looks_while_packing(round: u64) -> u64 {
     looks
 }
 
-/// Values that left the cache are unpacked in a child, too, by a coder that has been replaced.
+/// A child, too, can unpack removed values whose coder was replaced.
 #[test]
 fn a_child_unpacks_with_a_coder_that_was_replaced() {
     let cache = Cache::new(4 << 20, "zstd", Training::Itself);

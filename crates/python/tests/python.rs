@@ -1,4 +1,4 @@
-//! Runs the tests written in Python, with the library that cargo has built for them.
+//! Runs the tests written in Python, with the library that cargo has built for these tests.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
@@ -16,7 +16,7 @@ fn put_package(dir: &Path) {
             fs::copy(file.path(), package.join(file.file_name())).unwrap();
         }
     }
-    // Cargo builds it, with the same profile, beside this program.
+    // Cargo builds the library, with the same profile, beside this program.
     let library = std::env::current_exe().unwrap().with_file_name("lib_uzram.so");
     let library = fs::canonicalize(&library).unwrap_or_else(|error| {
         panic!("{} is not there, which cargo builds for this test: {error}", library.display())

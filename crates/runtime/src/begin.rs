@@ -1,4 +1,4 @@
-//! The start of the runtime, before the program: makes the arena, and arms the first thread.
+//! The start of the runtime, before the program: creates the arena, and arms the first thread.
 //!
 //! # Safety
 //! The process has only one thread.
@@ -22,18 +22,19 @@ use zmem::{Arena, SAFEPOINT};
 /// The minimum size of an arena in bytes.
 const ARENA_MIN: usize = 64 << 20;
 const ARENA_MAX: usize = 32 << 30;
-/// If mappings are limited and units are larger than `UNIT_MAX`, the arena is made smaller, because
-/// mappings of programs are often no larger than such a unit. It keeps at least `LIMITS` times the
-/// limit.
+/// If the number of mappings is limited and blocks are larger than `UNIT_MAX`, a smaller arena is
+/// used, because mappings of programs are often no larger than such a block. The arena has at least
+/// `LIMITS` times the bytes of the limit.
 const UNIT_MAX: usize = 16 << 10;
 const LIMITS: usize = 4;
 const ARENA_LEAST: usize = 256 << 20;
 const ALIGN: usize = 2 << 20;
-/// The divisor that gives the share of the addresses that are reserved for windows (pl-24).
+/// The reserved share of the address space for windows (pl-24) is 1/`ROOM_SHARE`.
 const ROOM_SHARE: usize = 4;
-/// The break of a program that is not position-independent lies below this address.
+/// The maximum address of the break of a program that is not position-independent.
 const LOW_END: usize = 1 << 32;
-/// Two thirds of the address space, where the kernel places position-independent programs.
+/// The address at two thirds of the address space, where the kernel maps position-independent
+/// programs.
 const HIGH: usize = 0x5555_5555_4000;
 const PAGE: usize = 4096;
 
@@ -42,9 +43,9 @@ static PROGRAM: OnceLock<Program> = OnceLock::new();
 /// The soft limits of address space and data, in bytes.
 type Soft = Option<[u64; 2]>;
 
-/// Starts the runtime in a process that hosts the program of the file `path`, or into whose program
+/// Starts the runtime in a process that hosts the program in the file `path`, or into whose program
 /// a host was injected. After this call, system calls of this thread are handled as the program's.
-/// `soft` are the program's soft limits of address space and data, if those of the process were
+/// `soft` are the program's soft limits for address space and data, if those of the process were
 /// raised.
 ///
 /// # Errors
@@ -57,17 +58,17 @@ pub unsafe fn begin(settings: &OsStr, path: Option<&Path>, soft: Soft) -> Result
     start(parsed, settings, path, soft).map_err(|error| error.to_string())
 }
 
-/// Makes the arena right above the program's break if possible, so that the arena can serve the
-/// break. A break at low addresses is answered as one at `HIGH`, because an arena above it would
-/// take all addresses of MAP_32BIT.
+/// Creates the arena, right above the program's break if possible, so that the arena can serve
+/// `brk`. If the break is at a low address, `brk` is answered as if the break were at `HIGH`,
+/// because an arena above the real break would occupy all addresses for MAP_32BIT.
 fn arena(settings: &Settings) -> Result<(Arena, Option<Break>), zmem::Error> {
     let brk = match system(libc::SYS_brk, [0; 6]).unwrap_or(0) {
         low @ ..LOW_END => low + HIGH,
         brk => brk,
     };
     let start = brk.next_multiple_of(ALIGN);
-    // This is done first, because the C library's allocator may still be called, and moves the
-    // break.
+    // The range is reserved first, because the C library's allocator may still be called and move
+    // the break.
     let is_reserved = reserve(&(brk.next_multiple_of(PAGE)..start));
     let wanted = settings.arena.unwrap_or(ARENA_MAX);
     let mut bytes = wanted.next_multiple_of(ALIGN).max(ARENA_MIN);
@@ -81,7 +82,7 @@ fn arena(settings: &Settings) -> Result<(Arena, Option<Break>), zmem::Error> {
             above.map(|arena| (arena, is_reserved.then_some(Break { first: brk, now: brk })));
         let made = above.or_else(|_| Ok((made_at(0)?, None)));
         match made {
-            // A limit of address space may be the cause.
+            // The program's limit of address space may be the cause.
             Err(zmem::Error::System { .. }) if bytes > ARENA_MIN => {
                 bytes = (bytes / 2).max(ARENA_MIN)
             }
@@ -98,7 +99,7 @@ fn reserve(range: &Range<usize>) -> bool {
     range.is_empty() || system(libc::SYS_mmap, args) == Ok(range.start)
 }
 
-/// Makes the arena, and arms this thread.
+/// Creates the arena, and arms this thread.
 fn start(
     mut settings: Settings,
     text: &OsStr,
@@ -110,7 +111,8 @@ fn start(
     let hosting = Hosting::new(&settings, text, path);
     let tree = settings.tree.and_then(TreeFile::open);
     settings.options.tree = tree.as_ref().map(|file| file.tree);
-    // The limits are raised before the arena is mapped, because the kernel would count the arena.
+    // The limits are raised before the arena is mapped, because the kernel would count the arena
+    // towards them.
     let limits = Limits::take_over(soft);
     let (arena, brk) = arena(&settings)?;
     let end = arena.addresses().end;
@@ -127,7 +129,7 @@ fn start(
     }
     SAFEPOINT.begin();
     program.begin_simple();
-    // SAFETY: the program's hook uses only its own heap, and waits for no lock of the program.
+    // SAFETY: the hook uses only its own heap, and waits for no lock of the program.
     unsafe { dispatch::arm(program)? };
     program.arena.hear();
     measure_calls(program);

@@ -1,22 +1,23 @@
-//! The cause of a fault as the program sees it. The kernel's cause refers to the marks and
-//! protections of the runtime in the arena.
+//! The cause of a fault as the program sees it. The cause that the kernel reports is due to the
+//! protections that the runtime has set in the arena.
 //!
 //! # Safety
-//! The `siginfo_t` is the kernel's, in the frame of this thread's own signal.
+//! The `siginfo_t` lies in the frame of a signal of this thread, where the kernel wrote it.
 #![allow(unsafe_code)]
 
 use crate::pieces::Pieces;
 use crate::windows;
 use zmem::Arena;
 
-/// The kernel's codes for an address without a mapping (SEGV_MAPERR), and for a protected one
+/// The kernel's codes for an address without a mapping (SEGV_MAPERR), and for a protected address
 /// (SEGV_ACCERR).
 const UNMAPPED: i32 = 1;
 const PROTECTED: i32 = 2;
 
 /// Returns the address of a fault whose cause is that a mapping is absent or protected.
 pub(crate) fn address(info: *const libc::siginfo_t) -> Option<usize> {
-    // SAFETY: the structure belongs to this thread's signal, which reports a fault.
+    // SAFETY: the structure belongs to a signal of this thread that reports a fault, so it contains
+    // an address.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
     [UNMAPPED, PROTECTED].contains(&code).then_some(address)
 }
@@ -24,7 +25,7 @@ pub(crate) fn address(info: *const libc::siginfo_t) -> Option<usize> {
 /// Corrects the code of a SIGSEGV at an address of the arena, according to the program's mappings.
 pub(crate) fn correct(info: *const libc::siginfo_t, arena: &Arena, pieces: &Pieces) {
     let Some(address) = address(info) else { return };
-    // SAFETY: as above.
+    // SAFETY: the structure belongs to a signal of this thread, and no other code accesses it.
     let info = unsafe { &mut *info.cast_mut() };
     if windows::has(arena, address) {
         let is_free = pieces.is_empty(address..address + 1);

@@ -1,6 +1,6 @@
-//! Faults during a change of mappings by another thread (pl-25). The kernel answers a fault before
-//! or after a change. The runtime changes a mapping in several steps, so a fault between two of
-//! them is retried.
+//! Faults during a change of mappings by another thread (pl-25). The kernel handles a fault either
+//! before or after a change. The runtime changes a mapping in several steps, so a fault between two
+//! steps is retried.
 
 use crate::pieces::Kind;
 use crate::space::Space;
@@ -10,13 +10,14 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use zmem::Arena;
 
-/// The number of retries at one address without a change. After that, the fault is the program's.
+/// The maximum number of retries at one address without a change. After them, the fault is passed
+/// to the program.
 const TRIES: u32 = 8;
-/// The number of retries while the lock of `Space` is held.
+/// The maximum number of retries while the lock of `Space` is held.
 const LOCKED_TRIES: u32 = 10_000;
 
 thread_local! {
-    /// The address of the last fault that was retried, and the number of its retries.
+    /// The address of the last fault that was retried, and the number of retries there.
     static LAST: Cell<(usize, u32)> = const { Cell::new((0, 0)) };
 }
 
@@ -49,7 +50,7 @@ impl Changer {
     }
 
     /// Returns whether the thread must retry a fault that the pager has not answered, because
-    /// another thread changes mappings or has just made the address data.
+    /// another thread changes mappings, or has just turned the address into managed data.
     pub(crate) fn is_transient(&self, arena: &Arena, space: &Mutex<Space>, address: usize) -> bool {
         if self.is_another() {
             std::thread::yield_now();
@@ -62,7 +63,7 @@ impl Changer {
         let tries = if last == address { tries } else { 0 };
         let is_again = match space.try_lock() {
             Some(space) => tries < TRIES && space.is_all(address..address + 1, Kind::Data),
-            // Another thread holds the lock, or this thread itself does and would wait for ever.
+            // Another thread holds the lock, or this thread holds it and would wait for itself.
             None => {
                 std::thread::yield_now();
                 tries < LOCKED_TRIES

@@ -1,5 +1,5 @@
 //! The clock of the runtime's own code, and the vDSO that reads it. A program may unmap the vDSO,
-//! or disable the time stamp counter that it reads.
+//! or disable the time stamp counter that the vDSO reads.
 //!
 //! ```text
 //!   Instant::now -> clock_gettime, below -> the vDSO
@@ -23,14 +23,15 @@ const CODE_PAGES: usize = 2;
 /// Whether a thread of the program has disabled the time stamp counter (PR_SET_TSC).
 static IS_COUNTER_OFF: AtomicBool = AtomicBool::new(false);
 
-/// The address of the vDSO's code, or 0. It is stored because the auxiliary vector lies on the
-/// stack on which the host was entered, which an injected host unmaps.
+/// The address of the vDSO's code, or 0. The address is stored because the auxiliary vector lies on
+/// the stack on which the host was entered, and an injected host unmaps that stack.
 pub(crate) static CODE: AtomicUsize = AtomicUsize::new(0);
 
-/// Stores the address of the vDSO, and whether the program that executed this one has disabled the
-/// counter.
+/// Stores the address of the vDSO, and whether the previous program of this process has disabled
+/// the counter.
 pub(crate) fn begin() {
-    // SAFETY: the program has not begun, so the vector is as the kernel or the helper wrote it.
+    // SAFETY: the program has not begun, so the vector is unchanged since the kernel or the helper
+    // wrote it.
     CODE.store(unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as usize, Relaxed);
     let mut state: c_int = 0;
     let args = [libc::PR_GET_TSC as usize, (&raw mut state).addr(), 0, 0, 0, 0];
@@ -79,15 +80,15 @@ extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
     match known.filter(|_| !IS_COUNTER_OFF.load(Relaxed)) {
         Some(known) => {
             let now = rustix::time::clock_gettime(known);
-            // SAFETY: the caller passes the address of a `timespec`, as to the C library's
-            // function.
+            // SAFETY: like callers of the C library's function, the caller passes the address of a
+            // `timespec`.
             unsafe { *time = timespec { tv_sec: now.tv_sec, tv_nsec: now.tv_nsec } };
             0
         }
         None => match system(libc::SYS_clock_gettime, [clock as usize, time.addr(), 0, 0, 0, 0]) {
             Ok(_) => 0,
             Err(failed) => {
-                // SAFETY: the address of this thread's own `errno`.
+                // SAFETY: the C library returns a valid address, that of this thread's `errno`.
                 unsafe { *libc::__errno_location() = -failed as c_int };
                 -1
             }

@@ -6,8 +6,8 @@
 //!   signal: of any call, measured once, at the start; timed: for one call in 64
 //! ```
 //! The time in which the process evicts for other processes is not charged to a call, because it is
-//! rare and long. A part during which the thread was preempted is rare too: it counts once, not for
-//! 64 calls.
+//! rare and long. A part during which the thread was preempted is rare too, so its time is added
+//! once, not 64 times.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -19,10 +19,11 @@ const TRIES: usize = 4;
 const SHARE: u32 = 6;
 const SHIFT: u32 = u64::BITS - SHARE;
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-/// The number of buckets: parts of calls are counted by powers of two nanoseconds, up to two
-/// seconds and more.
+/// The number of buckets. Parts of calls are counted by the power of two of their nanoseconds. All
+/// parts from two seconds are in the last bucket.
 const BUCKETS: usize = 32;
-/// Parts that took at least 2^`FAR` times the median are outliers if they are fewer than this.
+/// Parts that took at least 2^`FAR` times the median are outliers if there are fewer of them than
+/// this number.
 const OUTLIERS: u64 = 8;
 const FAR: usize = 4;
 
@@ -33,14 +34,14 @@ struct Bucket {
     nanoseconds: AtomicU64,
 }
 
-/// The counts and times of dispatched calls. See the head of this file.
+/// The counts and times of dispatched calls: see the module's documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Cost {
     calls: AtomicU64,
     timed: AtomicU64,
     buckets: [Bucket; BUCKETS],
-    /// The `signal` of the diagram in nanoseconds. Every call is timed while it is 0, before it was
-    /// measured.
+    /// The value `signal` of the diagram, in nanoseconds. While it is 0, before it was measured,
+    /// every call is timed.
     signal: AtomicU64,
 }
 
@@ -50,14 +51,14 @@ pub(crate) struct Costs {
     pub(crate) calls: u64,
     /// The number of calls that were timed.
     pub(crate) timed: u64,
-    /// The time that the runtime took for the timed calls, in nanoseconds.
+    /// The nanoseconds that the runtime spent on the timed calls.
     pub(crate) nanoseconds: u64,
-    /// The time to the runtime and back, in nanoseconds.
+    /// The nanoseconds to enter the runtime and to return from it.
     pub(crate) signal: u64,
 }
 
-/// Returns the sum of the nanoseconds of `buckets`, pairs of parts and nanoseconds. Outliers are
-/// weighted by the share of calls that are timed.
+/// Returns the sum of the nanoseconds in `buckets`, which are pairs of parts and nanoseconds.
+/// Outliers count only with the share of calls that are timed.
 fn without_outliers(buckets: &[(u64, u64)]) -> u64 {
     let all: u64 = buckets.iter().map(|(parts, _)| parts).sum();
     let mut below = 0;
@@ -78,7 +79,7 @@ impl Cost {
         self.calls.fetch_add(1, Relaxed)
     }
 
-    /// Runs the work before a call. `nth` is the number of calls before that call.
+    /// Does the work before a call. `nth` is the number of calls before that call.
     pub(crate) fn before<T>(&self, nth: u64, work: impl FnOnce() -> T) -> T {
         if !self.is_timed(nth) {
             return work();
@@ -88,8 +89,8 @@ impl Cost {
         done
     }
 
-    /// Runs the work after a call. In a process of one thread, this is the call that was counted
-    /// last; else it may be another one.
+    /// Does the work that remains after a call has returned. In a process with one thread, that
+    /// call was counted last; otherwise another call may have been.
     pub(crate) fn after<T>(&self, work: impl FnOnce() -> T) -> T {
         match self.is_timed(self.calls.load(Relaxed).wrapping_sub(1)) {
             true => self.time(work),
@@ -112,7 +113,7 @@ impl Cost {
     }
 
     /// Measures `signal`: `dispatched` makes a call that does not block, and `direct` makes the
-    /// same call undispatched. Then resets the counts.
+    /// same call without dispatch. Then resets the counts.
     pub(crate) fn measure(&self, dispatched: impl Fn(), direct: impl Fn()) {
         let took = |work: &dyn Fn()| {
             let began = Instant::now();
@@ -164,7 +165,7 @@ mod tests {
         cost.before(cost.count(), || ());
         assert_eq!((cost.costs().timed, cost.costs().signal), (1, 0));
         cost.measure(|| cost.before(cost.count(), || sleep(Duration::from_millis(1))), || ());
-        // The time of `before` is not part of `signal`.
+        // `signal` does not include the time of `before`.
         let costs = cost.costs();
         assert!((1..500_000).contains(&costs.signal), "{costs:?}");
         assert_eq!((costs.calls, costs.timed, costs.nanoseconds), (0, 0, 0));

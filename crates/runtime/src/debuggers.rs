@@ -7,8 +7,8 @@
 //!   after PTRACE_DETACH                -> a signal: no tracer, and no such file is open?
 //!   a call or a fault of the process   ->           then it evicts again
 //! ```
-//! pl-30: the debugger's reads are not intercepted, because all data are in their places. The
-//! process itself finds out that the debugger has left, even if the debugger was killed.
+//! pl-30: the debugger's reads are not intercepted, because all of the process's data are resident.
+//! The process itself finds out that the debugger has left, even if the debugger was killed.
 
 use crate::peers::{TRIES, TRIES_OF_SIGNAL, pause};
 use crate::program::Program;
@@ -22,9 +22,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use zmem::poke::Asked;
 use zmem::{Kept, Tree};
 
-/// The maximum number of tries while the other process fills its blocks: one or two minutes.
+/// The maximum number of tries (one or two minutes) while the other process fills its blocks.
 const TRIES_OF_KEEPING: usize = 1 << 20;
-/// The maximum number of tries after a debugger has left. If they fail, the process looks later.
+/// The maximum number of tries after a debugger has left. Then the process itself checks later.
 const TRIES_OF_LOOK: usize = 10 * TRIES_OF_SIGNAL;
 
 /// Returns whether the path of a call that opens a file may be in /proc. Calls with other paths are
@@ -70,15 +70,15 @@ impl Program {
     }
 
     fn peer_tree(&self) -> Option<&Tree> {
-        // A filter may end the confined program for calls that it does not make itself. A child of
-        // `vfork` shares this memory, so it is not handled as a debugger.
+        // A filter may end the confined program for calls that the program does not make itself. A
+        // child of `vfork` shares this memory, so it is not handled as a debugger.
         let is_free = !self.is_confined.load(Relaxed) && !self.arena.is_lent();
         let file = self.tree.as_ref().filter(|_| is_free);
         file.map(|TreeFile { tree, .. }| tree)
     }
 
     /// Waits until the process of a thread keeps all of its memory resident for the debugger that
-    /// `word` identifies. Returns at once if the process is this one, or not of the tree.
+    /// `word` identifies. Returns at once if the process is this process, or is outside the tree.
     fn keep_peer(&self, thread: u64, word: u64) {
         let Some(tree) = self.peer_tree() else { return };
         let Some((process, tracer)) = traced(thread).filter(|(process, _)| !is_own(*process))
@@ -149,7 +149,7 @@ impl Program {
     /// If another thread changes mappings, this is deferred.
     pub(crate) fn stay(&self, word: u64) {
         // The later check whether the debugger has left may violate a filter of the process. A
-        // child of `vfork` does not have its parent's slot.
+        // child of `vfork` uses no slot of its parent.
         if word == 0 || self.is_confined.load(Relaxed) || self.arena.is_lent() {
             return;
         }
@@ -171,7 +171,7 @@ impl Program {
         self.arena.note_whole();
     }
 
-    /// Stores a word for a thread that can act on it.
+    /// Stores a request's word for a thread that can handle the request.
     pub(crate) fn stay_later(&self, word: u64) {
         self.watch.asked.store(word, Relaxed);
     }
@@ -188,7 +188,7 @@ impl Program {
         self.watch.any().into_iter().for_each(|word| self.stay(word));
     }
 
-    /// Evicts blocks again in spite of debuggers, because this process is about to be confined.
+    /// Lets the pager evict again despite debuggers, because this process is about to be confined.
     pub(crate) fn stay_no_more(&self) {
         self.watch.clear();
         self.arena.evict_again();
@@ -200,7 +200,8 @@ impl Program {
         self.watch.next.store(0, Relaxed);
     }
 
-    /// Evicts blocks again if all debuggers have left. Each process checks this periodically.
+    /// Lets the pager evict again if all debuggers have left. Each process checks this
+    /// periodically.
     pub(crate) fn look_for_debuggers(&self) {
         let may_look = || !self.is_confined.load(Relaxed) && !self.arena.is_lent();
         if !self.watch.is_look_due() || !may_look() {

@@ -10,14 +10,14 @@ use std::sync::atomic::Ordering::Relaxed;
 /// A flag of `close_range`.
 const CLOSE_RANGE_UNSHARE: usize = 2;
 
-/// How long the runtime's own thread stays ended because of a call.
+/// How long the runtime's own thread remains ended because of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
     No,
-    /// Until blocks are evicted again. The kernel refuses the call to a process of several threads,
-    /// or the call changes a property of a thread that a new thread inherits.
+    /// Until blocks are evicted again. The kernel refuses the call in a process with several
+    /// threads, or the call changes a property of a thread that a new thread inherits.
     Once,
-    /// For ever, because a filter may end the process when it makes a thread.
+    /// Permanently, because a filter may end the process when it creates a thread.
     ForGood,
 }
 
@@ -48,7 +48,7 @@ fn ends_for(number: usize, args: &[usize; 6]) -> Ends {
 }
 
 impl Program {
-    /// Passes the program's limits to the kernel before a program is executed. Does nothing in a
+    /// Sets the program's limits in the kernel before a program is executed. Does nothing in a
     /// confined process, because a filter may end the program for such a call.
     pub(crate) fn give_limits(&self) {
         if !self.is_confined.load(Relaxed) {
@@ -64,18 +64,19 @@ impl Program {
         self.arena.set_confined(false);
     }
 
-    /// Takes the limits back from the kernel, because no program was executed.
+    /// Raises the limits in the kernel again, because no program was executed.
     pub(crate) fn take_limits_back(&self) {
         if !self.is_confined.load(Relaxed) {
             self.space.lock().limits.lift();
         }
     }
 
-    /// Ends the runtime's own thread if a call requires that. Nothing may be evicted after this.
+    /// Ends the runtime's own thread if a call requires that. The caller must not evict blocks
+    /// after this.
     pub(crate) fn end_thread_for(&self, number: usize, args: &[usize; 6]) {
         if matches!(number as i64, libc::SYS_execve | libc::SYS_execveat) {
-            // This is the last step, because the kernel would refuse mappings of the runtime after
-            // it.
+            // This is the last step, because with the program's limits the kernel would refuse
+            // mappings of the runtime.
             self.give_limits();
         }
         let is_prctl = number as i64 == libc::SYS_prctl;
@@ -104,7 +105,7 @@ impl Program {
         }
     }
 
-    /// Runs the steps before a call that ends its thread, the process or its program.
+    /// Does the work before a call that ends its thread, the process or its program.
     pub(crate) fn before_end(&self, call: &mut Call) {
         let number = call.number() as i64;
         match number {
@@ -117,7 +118,7 @@ impl Program {
             }
             _ => return,
         }
-        // A filter may end the program for a call that it does not make itself.
+        // A filter may end the program for a call that the program does not make itself.
         if !self.is_confined.load(Relaxed) {
             robust::pin(&self.arena, call.note(), number == libc::SYS_exit);
         }

@@ -19,11 +19,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The kernel's names for the program of this process. The name with its process ID means it too.
+/// The kernel's names for the program of this process. The path with the process ID has the same
+/// meaning.
 const SELF: [&[u8]; 2] = [b"/proc/self/exe", b"/proc/thread-self/exe"];
 const PROC: &[u8; 6] = b"/proc/";
 const WORD: usize = size_of::<usize>();
-/// The number of arguments before the program's: host, settings, file, and the path of the call.
+/// The number of arguments that precede the program's: host, settings, file, and the path in the
+/// call.
 const ADDED: usize = 4;
 
 /// How a program is executed.
@@ -31,7 +33,7 @@ const ADDED: usize = 4;
 enum Way {
     /// The call is issued unchanged.
     Plain,
-    /// The call is unchanged, because the program gets more rights. The text names the reason.
+    /// The call is unchanged, because the program gets more rights. The text states the reason.
     Raised(&'static str),
     /// A host maps the program.
     Host,
@@ -48,15 +50,15 @@ pub(crate) struct Hosting {
     pub(crate) tries: Tries,
     /// Whether this process has reported that a program with more rights has no limit.
     has_said: AtomicBool,
-    /// The path of this process's program, if /proc/self/exe is the host.
+    /// The path of this process's program, if /proc/self/exe refers to the host.
     program: Option<CString>,
-    /// Whether executed programs get the limit too.
+    /// Whether executed programs are managed with the limit, too.
     goes_on: bool,
 }
 
 impl Hosting {
     /// Returns how programs are executed with these settings, whose text is `text`. `path` is the
-    /// file of this process's program, if it is hosted. Returns `None` if the settings name no
+    /// file of this process's program, if a host runs it. Returns `None` if the settings contain no
     /// host.
     pub(crate) fn new(settings: &Settings, text: &OsStr, path: Option<&Path>) -> Option<Self> {
         let program = path.map(|path| CString::new(path.as_os_str().as_bytes()));
@@ -75,8 +77,8 @@ impl Hosting {
         })
     }
 
-    /// Returns the program's path if the string at `address` is the kernel's name for it, by which
-    /// the kernel would find the host.
+    /// Returns the path of this process's program if the string at `address` is the kernel's name
+    /// for the program. With that name, the kernel would find the host.
     pub(crate) fn own_program(&self, address: usize) -> Option<&CString> {
         let program = self.program.as_ref()?;
         let mut start = [0; PROC.len()];
@@ -89,8 +91,8 @@ impl Hosting {
         (SELF.contains(&&*path) || path == own.as_bytes()).then_some(program)
     }
 
-    /// Replaces the kernel's name for the program by the program's path in a call that accesses
-    /// that file. Returns the result of a call that asks for the path itself.
+    /// In a call that accesses the file of this process's program by the kernel's name, replaces
+    /// the name by the file's path. Returns the result if the call requests the path itself.
     pub(crate) fn name_program(&self, call: &mut Call) -> Option<isize> {
         let mut args = call.args();
         let nth = match call.number() as i64 {
@@ -118,8 +120,8 @@ impl Hosting {
         None
     }
 
-    /// Starts a helper that injects a host into the program that `call` executes, and returns it.
-    /// If that is refused, changes the call so that a host runs the program.
+    /// Starts a helper that injects a host into the program that `call` executes, and returns the
+    /// helper. If the injection is refused, changes the call so that a host runs the program.
     pub(crate) fn redirect(
         &self,
         call: &mut Call,
@@ -159,7 +161,7 @@ impl Hosting {
         let Execution { path_at, list, environment, .. } = *execution;
         let file_at = own.map_or(path_at, |own| own.as_ptr().addr());
         let count = (0..).take_while(|nth| list != 0 && has_word(list + nth * WORD)).count();
-        // If the list is long, a child of `vfork` leaks it in its parent's heap.
+        // If the list is long, a child of `vfork` leaks the list in its parent's heap.
         let mut long = Vec::new();
         let room = match call.room() {
             room if room.len() > ADDED + count.max(1) => room,
@@ -170,7 +172,7 @@ impl Hosting {
         };
         let [host, settings] = [&self.plan.host, &self.plan.settings].map(|it| it.as_ptr().addr());
         room[..ADDED].copy_from_slice(&[host, settings, file_at, path_at]);
-        // If a program gets no arguments, the kernel gives it an empty one.
+        // If a program is executed without arguments, the kernel passes it one empty argument.
         room[ADDED] = c"".as_ptr().addr();
         for nth in 0..count {
             let Some(argument) = word(list + nth * WORD) else { return };
@@ -182,14 +184,14 @@ impl Hosting {
         call.set_args(args);
     }
 
-    /// Returns whether `call` executes a host in place of the program that it named.
+    /// Returns whether `call` executes a host in place of the program in the original call.
     pub(crate) fn is_host(&self, call: &Call) -> bool {
         let is_host = call.args()[0] == self.plan.host.as_ptr().addr();
         call.number() as i64 == libc::SYS_execve && is_host
     }
 }
 
-/// Returns whether a list has another word at `address`.
+/// Returns whether the word of a list at `address` is not the last one (0).
 fn has_word(address: usize) -> bool {
     word(address).is_some_and(|word| word != 0)
 }

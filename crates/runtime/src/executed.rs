@@ -1,4 +1,4 @@
-//! A file that is about to be executed. The runtime reads it by system calls that are not
+//! A file that is about to be executed. The runtime reads the file by system calls that are not
 //! dispatched.
 
 use crate::tree::stat;
@@ -9,7 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// The number of words of `statfs`, and the index of the one that has the mount options.
+/// The number of words in `statfs`, and the index of the word that contains the mount flags.
 const MOUNT_WORDS: usize = 15;
 const MOUNT_FLAGS: usize = 10;
 /// The call exists since Linux 5.8.
@@ -68,7 +68,7 @@ impl ExecutedFile {
         }
     }
 
-    /// Returns the rights that the kernel gives the file's program.
+    /// Returns the rights that the file's program gets when it is executed.
     pub(crate) fn rights(&self) -> Rights {
         let number = |number| system(number, [0; 6]).unwrap_or(0) as u32;
         let capabilities = c"security.capability".as_ptr().addr();

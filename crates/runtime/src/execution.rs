@@ -5,14 +5,15 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Paths by which a host can't open a file: they name descriptors, which `execve` may close.
+/// Prefixes of paths by which a host can't open a file: the paths refer to descriptors, which
+/// `execve` may close.
 const DESCRIPTORS: [&[u8]; 2] = [b"/proc/", b"/dev/fd/"];
 
 /// A call that executes a program.
 pub(crate) struct Execution {
-    /// The address of the path that the call names.
+    /// The address of the path in the call.
     pub(crate) path_at: usize,
-    /// The path, or that of this process's program if the call names it by /proc/self/exe.
+    /// The path in the call. If that is /proc/self/exe, the path of this process's program.
     pub(crate) path: PathBuf,
     pub(crate) list: usize,
     pub(crate) environment: usize,
@@ -21,8 +22,8 @@ pub(crate) struct Execution {
 }
 
 impl Execution {
-    /// Parses a call that executes a program. Returns `None` for other calls. `own` is this
-    /// process's program, if the call names it.
+    /// Parses a call that executes a program. Returns `None` for other calls. `own` is the path of
+    /// this process's program, if the call executes that program by the kernel's name.
     pub(crate) fn of(call: &Call, own: Option<&CString>) -> Option<Self> {
         let args = call.args();
         let (folder, args, flags) = match call.number() as i64 {
@@ -49,7 +50,7 @@ impl Execution {
 pub(crate) fn text(address: usize) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     while text.len() < libc::PATH_MAX as usize {
-        // Each read ends with its page, because the next page may not be mapped.
+        // Each read ends at a page boundary, because the next page may not be mapped.
         let at = address.wrapping_add(text.len());
         let mut part = [0; 256];
         let bytes = part.len().min(4096 - at % 4096);

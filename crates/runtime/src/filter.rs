@@ -22,7 +22,7 @@ const SCRATCH: usize = 16;
 /// AUDIT_ARCH_X86_64.
 const ARCHITECTURE: u32 = 0xc000_003e;
 const DATA_WORDS: usize = 16;
-/// Offsets in the data.
+/// Offsets of fields in the data, and the size of the data, in bytes.
 const OF_ARCHITECTURE: u32 = 4;
 const OF_ADDRESS: u32 = 8;
 const OF_ARGUMENTS: u32 = 16;
@@ -37,11 +37,11 @@ pub(crate) enum Answer {
     Allowed,
     /// The call fails with an error.
     Fails,
-    /// The process is killed, a signal is sent, or a tracer or supervisor decides.
+    /// The kernel kills the process, sends a signal, or lets a tracer or supervisor decide.
     Other,
 }
 
-/// A filter.
+/// The instructions of a filter.
 #[derive(Debug)]
 pub(crate) struct Filter(Vec<[u32; 4]>);
 
@@ -78,9 +78,9 @@ impl Filter {
         })
     }
 
-    /// Writes the filter and its description to `into`, with instructions before it that allow one
-    /// call: the one with this number and first argument at the instruction address `at`. Returns
-    /// the description's address.
+    /// Writes the filter and its description to `into`. Instructions before the filter allow one
+    /// call: the call with this number and first argument at the instruction address `at`. Returns
+    /// the address of the description.
     pub(crate) fn allowing(
         &self,
         (number, argument, at): (i64, u32, usize),
@@ -291,8 +291,8 @@ mod tests {
         assert_eq!(is(&skipped), Some(2));
     }
 
-    /// Generates a random filter that allows `exit_group`. Any other call fails with an error of 7
-    /// bits that depends on its data.
+    /// Generates a random filter that allows `exit_group`. Any other call fails with a 7-bit error
+    /// number that depends on the call's data.
     fn drawn(rng: &mut fastrand::Rng) -> Vec<(u32, u8, u8, u32)> {
         let exit = libc::SYS_exit_group as u32;
         let mut list =
@@ -361,7 +361,7 @@ mod tests {
             }
             let result = filter.result(&data).unwrap();
             match result {
-                // A division by zero, which kills the thread.
+                // The filter divided by zero, which kills the thread.
                 0 => {
                     assert_eq!(libc::WTERMSIG(status), libc::SIGSYS, "{round}: {list:?}");
                     ended += 1;

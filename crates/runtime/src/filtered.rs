@@ -7,7 +7,7 @@
 //!                                                  executes programs without a host
 //!     fewer, or the strict mode                 -> leaves the runtime, if it has one thread
 //! ```
-//! When a process leaves, all of its memory is resident. It then installs the filter itself.
+//! When a process leaves, all of its memory is resident. The process then installs the filter.
 
 use crate::filter::Filter;
 use crate::needs::{Effect, SET_DISPATCH};
@@ -18,7 +18,8 @@ use inject::has_capability;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The first argument for a filter: of `prctl(PR_SET_SECCOMP)` after the option, and of `seccomp`.
+/// The first argument of a call that sets a filter or the strict mode: for `prctl`, the one after
+/// the option; for `seccomp`, the operation.
 const PRCTL_FILTER: usize = libc::SECCOMP_MODE_FILTER as usize;
 const SECCOMP_FILTER: usize = libc::SECCOMP_SET_MODE_FILTER as usize;
 const PRCTL_STRICT: usize = libc::SECCOMP_MODE_STRICT as usize;
@@ -31,7 +32,7 @@ enum Restriction {
     Filter(usize),
 }
 
-/// The flags of `seccomp` for a filter (Linux 5.19).
+/// The flags that `seccomp` accepts for a filter (Linux 5.19).
 const FLAGS: usize = 0x3f;
 const CAP_SYS_ADMIN: u32 = 21;
 
@@ -56,7 +57,7 @@ impl Restriction {
         }
     }
 
-    /// Returns the filter, if it can be read.
+    /// Returns the filter, or `None` if there is no filter or it can't be read.
     fn filter(&self) -> Option<Filter> {
         match self {
             Restriction::Filter(address) => Filter::read(*address),
@@ -65,11 +66,11 @@ impl Restriction {
     }
 
     /// Returns the effect of the restriction. If `is_confined`, the process has installed a filter
-    /// before, so it may install another one.
+    /// before, so it may install another filter.
     fn effect(&self, is_confined: bool) -> Effect {
         let ask = |option: c_int| system(libc::SYS_prctl, [option as usize, 0, 0, 0, 0, 0]);
         let filter = match self {
-            // If there is a filter, the kernel refuses the strict mode.
+            // If a filter is installed, the kernel refuses the strict mode.
             Restriction::Strict if is_confined || ask(libc::PR_GET_SECCOMP) != Ok(0) => None,
             Restriction::Strict => return Effect::Refuses,
             Restriction::Filter(_) => self.filter(),
@@ -106,7 +107,8 @@ impl Program {
     }
 
     /// Prepares a call that restricts the system calls of this process. Returns a step if the
-    /// process must leave the runtime before the call. The step is an error if it can't leave.
+    /// process must leave the runtime before the call. If the process can't leave, the step is an
+    /// error.
     pub(crate) fn restrict(&self, call: &mut Call) -> Option<Step> {
         let restriction = Restriction::of(call.number(), &call.args())?;
         let effect = restriction.effect(self.is_confined.load(Relaxed));

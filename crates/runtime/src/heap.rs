@@ -1,9 +1,8 @@
-//! The runtime's own heap, in mappings of its own. It does not use the program's allocator, because
-//! the program may be interrupted within it.
+//! The runtime's own heap, in separate mappings. The runtime does not use the program's allocator,
+//! because the program may have been interrupted in the allocator.
 //!
-//! A large allocation has a mapping of its own, so only its written pages take memory. An example
-//! are the contexts of codecs, which most processes never use; dlmalloc would write zeros to all of
-//! them.
+//! Each large allocation has a separate mapping, so only its written pages use memory. Examples are
+//! the contexts of codecs, which most processes never use; dlmalloc would zero all of their pages.
 //!
 //! # Safety
 //! dlmalloc allocates from memory that this file has mapped, under a lock. The layout determines
@@ -17,7 +16,7 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// dlmalloc's mappings have a multiple of this size in bytes.
+/// The granularity of dlmalloc's mappings in bytes.
 const GRAIN: usize = 1 << 20;
 
 /// The heap of the runtime.
@@ -26,7 +25,7 @@ pub(crate) struct Heap(Mutex<Dlmalloc<Mappings>>);
 #[cfg_attr(not(test), global_allocator)]
 pub(crate) static HEAP: Heap = Heap(Mutex::new(Dlmalloc::new_with_allocator(Mappings)));
 
-/// The size in bytes from which an allocation is large.
+/// The minimum size in bytes of a large allocation.
 const LARGE: usize = 16 << 10;
 
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
@@ -37,8 +36,8 @@ pub(crate) fn mapped() -> usize {
 }
 
 impl Heap {
-    /// Locks the heap before a fork, or unlocks it after that. It is locked last, because holders
-    /// of the other locks allocate.
+    /// Locks the heap before a fork, or unlocks it after the fork. The heap is locked last, because
+    /// threads that hold the other locks allocate memory.
     pub(crate) fn at_fork(&self, step: page::fork::Step) {
         self.0.at_fork(step);
     }
@@ -55,10 +54,10 @@ fn map(bytes: usize) -> *mut u8 {
     std::ptr::with_exposed_provenance_mut(start)
 }
 
-/// Unmaps memory. Returns whether the kernel accepted it.
+/// Unmaps memory. Returns whether the kernel unmapped it.
 ///
 /// # Safety
-/// [`map`] has returned the memory, or it is a part of that, and it is no longer used.
+/// [`map`] has returned the memory, or memory that contains it, and no code uses it any more.
 unsafe fn unmap(start: *mut u8, bytes: usize) -> bool {
     let is_freed = system(libc::SYS_munmap, [start.addr(), bytes, 0, 0, 0, 0]).is_ok();
     if is_freed {
@@ -67,7 +66,8 @@ unsafe fn unmap(start: *mut u8, bytes: usize) -> bool {
     is_freed
 }
 
-/// Returns the size of an allocation's own mapping, or `None` if it is not large.
+/// Returns the size of the separate mapping for an allocation, or `None` if the allocation is not
+/// large.
 fn own_mapping(layout: Layout) -> Option<usize> {
     let page = page::page_size();
     (layout.size() >= LARGE && layout.align() <= page).then(|| layout.size().next_multiple_of(page))
@@ -76,7 +76,8 @@ fn own_mapping(layout: Layout) -> Option<usize> {
 /// The source of dlmalloc's memory.
 struct Mappings;
 
-// SAFETY: memory is mapped by `alloc`, and unmapped only by `free`, as dlmalloc requires.
+// SAFETY: `alloc` maps memory that no other code uses. Only `free` unmaps it, when dlmalloc no
+// longer uses it.
 unsafe impl dlmalloc::Allocator for Mappings {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
         let bytes = size.next_multiple_of(GRAIN);
@@ -124,7 +125,7 @@ unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         match own_mapping(layout) {
             Some(bytes) => map(bytes),
-            // SAFETY: as above.
+            // SAFETY: the caller passes a layout with a size and a valid alignment.
             None => unsafe { self.0.lock().calloc(layout.size(), layout.align()) },
         }
     }
@@ -132,7 +133,7 @@ unsafe impl GlobalAlloc for Heap {
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
         match own_mapping(layout) {
             Some(bytes) => {
-                // SAFETY: its layout shows that the allocation has a mapping of its own.
+                // SAFETY: the allocation's layout shows that it has a separate mapping.
                 let _kept = unsafe { unmap(ptr, bytes) };
             }
             // SAFETY: the caller passes an allocation of this heap, with its layout.
@@ -145,7 +146,8 @@ unsafe impl GlobalAlloc for Heap {
         let new = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
         if own_mapping(layout).is_none() && own_mapping(new).is_none() {
             let (size, align) = (layout.size(), layout.align());
-            // SAFETY: as above.
+            // SAFETY: the caller passes an allocation of this heap with its layout, and a valid new
+            // size.
             return unsafe { self.0.lock().realloc(ptr, size, align, new_size) };
         }
         // SAFETY: both allocations have at least the number of bytes that are copied.

@@ -1,7 +1,9 @@
-//! The helper of a call that executes a program (pl-27). The call's note holds it.
+//! The helper of a call that executes a program (pl-27). The call's note contains the helper's
+//! word.
 //!
 //! # Safety
-//! The word of a note is 0, or a helper's word, which is cleared when the helper is taken out.
+//! The word of a note is 0, or a helper's word, which is cleared when the helper is taken from the
+//! note.
 #![allow(unsafe_code)]
 
 use crate::pins::{HELPER, Note};
@@ -12,9 +14,9 @@ pub(crate) fn keep(note: &mut Note, helper: Option<Helper<'_>>) {
     note[HELPER] = helper.map_or(0, Helper::into_word);
 }
 
-/// Drops the helper of a call that has executed no program. Returns whether the call had one.
+/// Drops the helper of a call that has executed no program. Returns whether the call had a helper.
 pub(crate) fn dismiss(note: &mut Note) -> bool {
     let word = std::mem::take(&mut note[HELPER]);
-    // SAFETY: see "Safety" above.
+    // SAFETY: the word identifies a helper, and `take` has cleared the word in the note.
     (word != 0).then(|| unsafe { Helper::from_word(word) }).is_some()
 }

@@ -1,7 +1,8 @@
 //! The functions of the runtime that `dispatch` calls.
 //!
 //! # Safety
-//! Faults and contexts are the kernel's, as passed on by `dispatch`.
+//! The kernel has written the structures of faults and contexts, and `dispatch` passes them
+//! unchanged.
 #![allow(unsafe_code)]
 
 use crate::cause;
@@ -33,8 +34,8 @@ impl Hook for Program {
         info: *const libc::siginfo_t,
         context: *mut libc::ucontext_t,
     ) -> bool {
-        // SAFETY: the arguments are the kernel's, of a handler that blocks all signals except those
-        // of faults.
+        // SAFETY: the kernel has written the arguments, for a handler that blocks all signals
+        // except those of faults.
         let is_answered = unsafe { zmem::answer_fault(signal, info, context) };
         if is_answered {
             Changer::forget_tries();
@@ -56,7 +57,7 @@ impl Hook for Program {
     }
 
     fn sent(&self, info: *const libc::siginfo_t, may_act: bool) -> bool {
-        // SAFETY: the structure is the kernel's, of a signal that was sent.
+        // SAFETY: the kernel has written the structure, for a signal that was sent.
         let asked = unsafe { poke::asked(&*info) };
         asked.inspect(|asked| self.do_asked(*asked, may_act)).is_some()
     }

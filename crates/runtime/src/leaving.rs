@@ -1,5 +1,5 @@
-//! The end of the runtime in a process that continues without it (pl-28). All memory is resident,
-//! and the kernel gets the break and the limits, which the runtime has kept.
+//! The end of the runtime in a process that continues without it (pl-28). All memory becomes
+//! resident. The break and the limits, which the runtime has emulated, are set in the kernel.
 
 use crate::executed::contents;
 use crate::memory_map::MemoryMap;
@@ -42,7 +42,7 @@ fn unmap(range: Range<usize>) {
     }
 }
 
-/// Returns the bytes that this process has mapped, and the bytes of data among them.
+/// Returns the bytes that this process has mapped, and the bytes of data in these mappings.
 fn sizes() -> [u64; 2] {
     let text = String::from_utf8_lossy(&contents("/proc/self/statm")).into_owned();
     let pages: Vec<u64> = text.split_whitespace().map_while(|word| word.parse().ok()).collect();

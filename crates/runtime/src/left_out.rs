@@ -1,6 +1,6 @@
-//! Memory that the children of a fork do not get (MADV_DONTFORK). It is managed like other memory,
-//! and a child frees it before its program continues. The kernel does not get this advice, because
-//! it would then place mappings in the holes of the child's arena.
+//! Memory that children of a fork do not inherit (MADV_DONTFORK). Such memory is managed like other
+//! memory, and a child frees it before the child's program continues. The advice is not passed to
+//! the kernel, because the kernel would then place mappings in the holes of the child's arena.
 
 use crate::pieces::Kind;
 use crate::space::Space;
@@ -10,16 +10,17 @@ use std::ops::Range;
 use zmem::Arena;
 
 impl Space {
-    /// Returns whether children do not get the page at an address.
+    /// Returns whether children do not inherit the page at an address.
     pub(crate) fn is_left_out(&self, at: usize) -> bool {
         self.left_out.is_full(at..at + 1)
     }
 
-    /// Sets whether children get the mapped pages of a range.
+    /// Sets whether children inherit the mapped pages of a range.
     pub(crate) fn leave_out(&mut self, range: Range<usize>, is_left_out: bool) {
         for (part, kind) in self.pieces.parts(range) {
             if kind == Some(Kind::Other) && !is_left_out {
-                // The kernel may have got MADV_DONTFORK for this memory before it was moved here.
+                // MADV_DONTFORK may have been set in the kernel for this memory before it was moved
+                // here.
                 let args = [part.start, part.len(), MADV_DOFORK as usize, 0, 0, 0];
                 let _done = system(SYS_madvise, args);
             }
@@ -29,13 +30,14 @@ impl Space {
         }
     }
 
-    /// Frees the memory that this process, a child of a fork, must not have.
+    /// Frees the memory that this process, a child of a fork, must not inherit.
     pub(crate) fn begin_child(&mut self, arena: &Arena) {
         for (part, mark) in
             arena.windows().flat_map(|window| self.left_out.parts(window)).collect::<Vec<_>>()
         {
             if mark.is_some() {
-                // If freeing fails, the child keeps a copy, which its program does not use.
+                // If freeing fails, the child keeps a copy of the memory, which the child's program
+                // does not use.
                 let _left = self.put(arena, part, None);
             }
         }

@@ -1,7 +1,7 @@
-//! The program's limits of address space and data (`RLIMIT_AS`, `RLIMIT_DATA`). The runtime
-//! enforces them in place of the kernel (pl-19), which would count the arena and refuse the
-//! runtime's own mappings. Mappings outside of the arena (files, stacks, shared memory) are not
-//! counted.
+//! The program's limits for address space and data (`RLIMIT_AS`, `RLIMIT_DATA`). The runtime
+//! enforces these limits instead of the kernel (pl-19), because the kernel would count the arena
+//! and refuse the runtime's own mappings. Mappings outside of the arena (files, stacks, shared
+//! memory) are not counted.
 //!
 //! ```text
 //!   begin:      the soft limit of the kernel, or of the helper that injected the host -> here;
@@ -17,21 +17,22 @@ const EFAULT: isize = -(libc::EFAULT as isize);
 const EINVAL: isize = -(libc::EINVAL as isize);
 const EPERM: isize = -(libc::EPERM as isize);
 const WORD: usize = size_of::<u64>();
-/// The number of the capability to raise a hard limit.
+/// The number of the capability that permits raising a hard limit.
 const CAP_SYS_RESOURCE: u32 = 24;
 const INFINITE: u64 = u64::MAX;
 
 /// A soft limit and a hard limit, in bytes.
 type Limit = [u64; 2];
 
-/// The program's limits of address space and data.
+/// The program's limits for address space and data.
 #[derive(Debug)]
 pub(crate) struct Limits {
     space: Limit,
     data: Limit,
 }
 
-/// Reads and sets a limit of this process in the kernel.
+/// Reads and sets a limit of this process in the kernel. Returns whether the kernel accepted the
+/// call.
 fn kernel(resource: u32, new: Option<&Limit>, old: Option<&mut Limit>) -> bool {
     let new = new.map_or(0, |new| new.as_ptr().addr());
     let old = old.map_or(0, |old| old.as_mut_ptr().addr());
@@ -39,8 +40,8 @@ fn kernel(resource: u32, new: Option<&Limit>, old: Option<&mut Limit>) -> bool {
 }
 
 impl Limits {
-    /// Takes the limits over from the kernel. `soft` are the program's soft limits, if those in the
-    /// kernel were raised.
+    /// Reads the limits from the kernel, and raises the kernel's soft limits. `soft` are the
+    /// program's soft limits, if the kernel's were raised already.
     pub(crate) fn take_over(soft: Option<[u64; 2]>) -> Self {
         let [mut space, mut data] = [libc::RLIMIT_AS, libc::RLIMIT_DATA].map(|resource| {
             let mut found = [INFINITE; 2];
@@ -54,20 +55,21 @@ impl Limits {
         limits
     }
 
-    /// Raises the kernel's soft limits to the hard ones. A limit that a child of `vfork` has set
-    /// for itself stays.
+    /// Raises the kernel's soft limits to its hard limits. Does not change a limit that a child of
+    /// `vfork` has set in the kernel.
     pub(crate) fn lift(&self) {
         self.set(|soft, [now, hard]| if now == soft { hard } else { now });
     }
 
-    /// Sets the kernel's soft limits to the program's, before a program is executed. A limit that a
-    /// child of `vfork` has set for itself stays.
+    /// Sets the kernel's soft limits to the program's, before a program is executed. Does not
+    /// change a limit that a child of `vfork` has set in the kernel.
     pub(crate) fn apply(&self) {
         self.set(|soft, [now, hard]| if now == hard { soft.min(hard) } else { now });
     }
 
     /// Sets the kernel's limits to the program's, for a process that continues without the runtime.
-    /// `others` are the bytes of address space and of data that are not counted here.
+    /// `others` are the bytes of address space and of data that the kernel counts and this module
+    /// does not.
     pub(crate) fn leave(&self, others: [u64; 2]) {
         let limits = [(libc::RLIMIT_AS, self.space), (libc::RLIMIT_DATA, self.data)];
         for ((resource, limit), others) in limits.into_iter().zip(others) {
@@ -79,8 +81,8 @@ impl Limits {
         }
     }
 
-    /// Sets the kernel's soft limits to `of(program's soft limit, kernel's limit)`, except if the
-    /// program's is infinite.
+    /// Sets each soft limit in the kernel to `of(program's soft limit, kernel's limit)`, unless the
+    /// program's limit is infinite.
     fn set(&self, of: fn(u64, Limit) -> u64) {
         let limits = [(libc::RLIMIT_AS, self.space[0]), (libc::RLIMIT_DATA, self.data[0])];
         for (resource, soft) in limits.into_iter().filter(|(_, soft)| *soft != INFINITE) {
@@ -96,7 +98,7 @@ impl Limits {
         (self.space[0], self.data[0]) == (INFINITE, INFINITE)
     }
 
-    /// Returns whether `mapped` bytes of address space, or `data` bytes of data, exceed a limit.
+    /// Returns whether `mapped` bytes of address space or `data` bytes of data exceed a limit.
     pub(crate) fn refuses(&self, mapped: u64, data: u64) -> bool {
         mapped > self.space[0] || data > self.data[0]
     }
@@ -114,8 +116,8 @@ impl Limits {
         }
     }
 
-    /// Handles `getrlimit`, `setrlimit` and `prlimit64` of this process. Returns `None` if the
-    /// kernel must.
+    /// Answers `getrlimit`, `setrlimit` and `prlimit64` for this process. Returns `None` if the
+    /// kernel must handle the call.
     pub(crate) fn answer(&mut self, number: usize, args: &[usize; 6]) -> Option<isize> {
         let (resource, new, old) = match number as i64 {
             // If the address is null, the kernel handles the call.

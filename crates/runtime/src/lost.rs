@@ -1,5 +1,5 @@
-//! The message that a limit can't be kept. It names the process that holds the most memory that
-//! can't be evicted, and the kinds of that memory.
+//! The message that a limit can't be kept. The message contains the process that holds the most
+//! memory that can't be evicted, and the kinds of that memory.
 
 use crate::executed::contents;
 use crate::pieces::Pieces;
@@ -11,8 +11,8 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use zmem::{Arena, Holdings, Lost};
 
-/// The number of checks after which another process writes the message in place of the process that
-/// holds the most.
+/// The number of checks after which another process writes the message instead of the process that
+/// holds the most memory.
 const LEFT_MAX: u32 = 64;
 
 /// Private memory that the arena does not manage, in bytes.
@@ -23,13 +23,13 @@ struct Unmanaged {
 }
 
 impl Program {
-    /// Reports, once per tree, that the limit can't be kept, if standard error is still that of
+    /// Reports, once per tree, that the limit can't be kept, if standard error is still the one of
     /// `uzram run`.
     pub(crate) fn say_if_lost(&self) {
-        /// The number of times that this process left the message to another one.
+        /// The number of times that this process left the message to another process.
         static LEFT: AtomicU32 = AtomicU32::new(0);
         let may_say = |lost: &Lost| {
-            // A filter may end the program for calls that it does not make itself.
+            // A filter may end the program for calls that the program does not make itself.
             if self.is_confined.load(Relaxed) {
                 return false;
             }
@@ -54,8 +54,8 @@ impl Program {
             write!(text, "Process {} ({name}) holds {} KiB of it", lost.process, most >> 10);
         if let Some(holdings) = holdings {
             let maps = contents("/proc/self/smaps");
-            // If the fault occurred within a mapping call of this thread, this thread holds the
-            // lock.
+            // If the fault occurred during a mapping call of this thread, this thread already holds
+            // the lock.
             let space = self.space.try_lock();
             let unmanaged = space.map(|space| unmanaged(&maps, &space, &self.arena));
             text += &kinds(&holdings, &unmanaged.unwrap_or_default());
@@ -65,8 +65,9 @@ impl Program {
     }
 }
 
-/// Returns the kinds of memory that a process holds, the largest first, without those below 1 KiB.
-/// Their sum is that of `holdings`; `unmanaged` only splits two of the kinds.
+/// Returns a text with the kinds of memory that a process holds, the largest first, without kinds
+/// below 1 KiB. Their sum is the sum of `holdings`; `unmanaged` only divides two of the kinds
+/// further.
 fn kinds(holdings: &Holdings, unmanaged: &Unmanaged) -> String {
     let Holdings { mut pinned, unmanaged: mut other, .. } = *holdings;
     let take = |wanted: u64, from: &mut u64| {
@@ -153,7 +154,7 @@ mod tests {
             1024 KiB locked, 1024 KiB private memory that can't be managed";
         assert_eq!(text, expected);
         assert_eq!(kinds(&Holdings::default(), &Unmanaged::default()), "");
-        // Locked blocks of the arena count as pinned. Amounts of `unmanaged` beyond the holdings
+        // Locked blocks in the arena count as pinned. Amounts in `unmanaged` that exceed `holdings`
         // are ignored.
         let holdings = Holdings { pinned: 3 << 20, resident: 1 << 20, ..Holdings::default() };
         let text = kinds(&holdings, &Unmanaged { locked: 2 << 20, stacks: 5 << 20 });

@@ -7,7 +7,7 @@ use std::ops::Range;
 const PR_SET_MM_MAP: usize = 14;
 const WORD: usize = size_of::<usize>();
 
-/// `struct prctl_mm_map` of the kernel.
+/// The kernel's structure `prctl_mm_map`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct MemoryMap {
@@ -27,7 +27,7 @@ impl MemoryMap {
     /// Reads the kernel's record of this process.
     pub fn of_process() -> Option<Self> {
         let stat = String::from_utf8_lossy(&contents("/proc/self/stat")).into_owned();
-        // The second field is a name in parentheses, which may contain any byte.
+        // The second field is a name in parentheses, which may contain any bytes.
         let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
         let field = |nth: usize| fields.get(nth - 3)?.trim().parse::<u64>().ok();
         let heap_end = system(libc::SYS_brk, [0; 6]).ok()? as u64;
@@ -67,8 +67,8 @@ impl MemoryMap {
         self.write();
     }
 
-    /// Passes the record to the kernel, with the auxiliary vector that it names. The kernel may
-    /// refuse it.
+    /// Passes the record to the kernel, with the auxiliary vector to which it refers. The kernel
+    /// may refuse the record.
     fn write(&self) {
         let (map, bytes) = ((&raw const *self).addr(), size_of::<Self>());
         let args = [libc::PR_SET_MM as usize, PR_SET_MM_MAP, map, bytes, 0, 0];

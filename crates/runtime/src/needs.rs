@@ -1,4 +1,5 @@
-//! The system calls that the runtime needs, and the effect of a filter that refuses some (pl-28).
+//! The system calls that the runtime needs, and the effect of a filter that refuses some of them
+//! (pl-28).
 
 use crate::filter::Answer::{self, Other};
 use crate::filter::Filter;
@@ -12,8 +13,8 @@ use std::ffi::c_int;
 const PAGE: usize = 4096;
 /// The size of a signal mask in bytes.
 const MASK_BYTES: usize = 8;
-/// Calls, beside those of `of_blocks` and `of_hosts`, that the runtime, its thread and a new host
-/// need.
+/// Calls that the runtime, its thread and a new host need, in addition to those of `of_blocks` and
+/// `of_hosts`.
 const NEEDED: [i64; 52] = [
     libc::SYS_access,
     libc::SYS_brk,
@@ -92,13 +93,13 @@ const OPTIONAL: [i64; 19] = [
 ];
 const MADV_GUARD_INSTALL: c_int = 102;
 const MADV_GUARD_REMOVE: c_int = 103;
-/// Advice about blocks that the kernel may refuse.
+/// Values of `madvise` for blocks. The kernel may refuse them.
 const HINTS: [c_int; 4] =
     [libc::MADV_COLD, libc::MADV_POPULATE_WRITE, libc::MADV_HUGEPAGE, libc::MADV_NOHUGEPAGE];
-/// The flags with which the runtime's thread is made.
+/// The flags with which the runtime's thread is created.
 const THREAD: c_int =
     CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SETTLS;
-/// PR_SET_SYSCALL_USER_DISPATCH.
+/// The option PR_SET_SYSCALL_USER_DISPATCH of `prctl`.
 pub(crate) const SET_DISPATCH: usize = 59;
 /// The options of `prctl` that a host needs.
 const OPTIONS: [c_int; 9] = [
@@ -131,8 +132,8 @@ const OTHERS: [(i64, [usize; 6]); 2] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     None,
-    /// Blocks can be evicted and filled, but other calls are refused. The fields hold whether the
-    /// process may execute programs, and append to a file.
+    /// Blocks can be evicted and filled, but other calls are refused. The fields state whether the
+    /// process may execute programs, and whether it may append to a file.
     Confines {
         executes: bool,
         reports: bool,
@@ -164,8 +165,8 @@ impl Effect {
     }
 }
 
-/// Returns calls with arguments that filters check. They map a host, write its stubs, make a thread
-/// of the runtime and a helper, and prepare them.
+/// Returns calls with arguments that filters check. These calls map a host, write the host's stubs,
+/// and create and prepare a thread of the runtime and a helper.
 fn of_hosts() -> Vec<(i64, [usize; 6])> {
     let code = (PROT_READ | PROT_EXEC) as usize;
     let mapped = [
@@ -189,7 +190,7 @@ fn advice(advice: c_int) -> (i64, [usize; 6]) {
     (libc::SYS_madvise, [PAGE, PAGE, advice as usize, 0, 0, 0])
 }
 
-/// Returns the calls that evict and fill blocks in a process of one thread, and that handle
+/// Returns the calls that evict and fill blocks in a process with one thread, and that handle
 /// signals.
 fn of_blocks() -> [(i64, [usize; 6]); 14] {
     let block = PAGE;

@@ -1,12 +1,12 @@
-//! The compressor thread, which stores blocks that the program's threads have put aside. It is
-//! unknown to the C library and to the program: a system call of the runtime makes it, and it runs
-//! in a `Room` with all signals blocked.
+//! The compressor thread, which stores blocks that the program's threads have put aside. The C
+//! library and the program have no record of this thread. A system call of the runtime creates the
+//! thread, which runs in a `Room` with all signals blocked.
 //!
-//! pl-12: the thread calls no function of the C library that needs more thread-local storage than
-//! zeros. Only the host's own storage is initialised from its file, as in any thread (pl-10).
-//! System calls of the thread are not dispatched, and it touches no memory of the program.
-//! pl-13: there is at most one such thread. The next one begins when the kernel has reported that
-//! the last one no longer uses the room.
+//! pl-12: the thread calls only functions of the C library whose thread-local storage may be zeros.
+//! Only the host's own storage is initialised from its file, as in any thread (pl-10). The thread's
+//! system calls are not dispatched, and the thread accesses no memory of the program. pl-13: there
+//! is at most one such thread. The next thread begins when the kernel has reported that the last
+//! one no longer uses the room.
 //!
 //! # Safety
 //! The room stays mapped. The thread that changes `is_there` from 0 owns the room until the kernel
@@ -22,9 +22,9 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 use zmem::StartThread;
 
-/// The number of checks after which a thread that ends is no longer waited for.
+/// The maximum number of checks whether a thread that ends has ended.
 const END_LOOKS: usize = 10_000;
-/// The value of `is_there` while the thread is being made.
+/// The value of `is_there` while the thread is being created.
 const TO_COME: u32 = u32::MAX;
 const FLAGS: c_int = CLONE_VM
     | CLONE_FS
@@ -36,7 +36,7 @@ const FLAGS: c_int = CLONE_VM
     | CLONE_PARENT_SETTID
     | CLONE_CHILD_CLEARTID;
 
-/// The function that the thread runs. It is boxed twice, so that one word names it.
+/// The function that the thread runs. It is boxed twice, so that its address fits into one word.
 type Run = Box<dyn FnOnce() + Send>;
 
 /// The compressor thread of this process.
@@ -54,8 +54,8 @@ pub(crate) struct OwnThread {
 }
 
 impl OwnThread {
-    /// Returns whether the thread is used. With one processor, it would only alternate with the
-    /// program.
+    /// Returns whether a compressor thread is useful. With one processor, the thread would only
+    /// alternate with the program.
     pub(crate) fn is_useful() -> bool {
         zmem::processors() > 1
     }
@@ -70,9 +70,9 @@ impl OwnThread {
 /// Runs the function for which the thread was started, and ends the thread.
 ///
 /// # Safety
-/// `run` is the word that names a [`Run`], which is not used elsewhere.
+/// `run` is the address of a boxed [`Run`] that no other code uses.
 unsafe extern "C" fn run_thread(run: *mut c_void) -> ! {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller guarantees that `run` is the address of a box that no other code uses.
     let run = unsafe { Box::from_raw(run.cast::<Run>()) };
     run();
     // SAFETY: the thread ends; its stack and storage lie in memory that stays mapped.
@@ -100,12 +100,13 @@ impl StartThread for OwnThread {
             return false;
         };
         let run = Box::into_raw(Box::new(run));
-        // SAFETY: this thread owns the room and has all signals blocked; the argument is a box.
+        // SAFETY: this thread owns the room and has all signals blocked; the argument is the
+        // address of a box.
         let made = unsafe { room.start(FLAGS, &raw const self.is_there, run_thread, run.cast()) };
         if made > 0 {
             self.last.store(made as u32, SeqCst);
         } else {
-            // SAFETY: no thread was made, so the box is not used.
+            // SAFETY: no thread was created, so no other code uses the box.
             drop(unsafe { Box::from_raw(run) });
             self.is_there.store(0, SeqCst);
         }
@@ -127,7 +128,8 @@ impl StartThread for OwnThread {
                 system(libc::SYS_futex, [word, wait, seen as usize, time.as_ptr().addr(), 0, 0]);
             return false;
         }
-        // The room is free before the kernel has released all that the thread shared.
+        // The kernel reports that the room is free before it has released all resources that the
+        // thread shared.
         last == 0 || (0..END_LOOKS).any(|_| !has_thread(last))
     }
 }

@@ -1,5 +1,6 @@
 //! Transfers between the memories of two processes (`process_vm_readv`, `process_vm_writev`), as
-//! used by libraries for parallel programs. The other process fills the blocks first.
+//! used by libraries for parallel programs. The other process first fills the blocks that are
+//! transferred.
 //!
 //! ```text
 //!   the call stops at address A of process P -> a signal to P: A -> P fills 256 KiB from A on
@@ -20,12 +21,12 @@ use zmem::Advice;
 use zmem::poke::Asked;
 
 const EFAULT: isize = -(libc::EFAULT as isize);
-/// The number of bytes that a process fills at a time for another one.
+/// The number of bytes that a process fills for each request of another process.
 const BROUGHT: usize = 256 << 10;
 /// The kernel's maximum number of parts in a vector.
 const VECTOR_MAX: usize = 1024;
-/// The time between two tries. After `TRIES_OF_SIGNAL` tries the signal is sent again, because the
-/// other process may have been unable to act.
+/// The pause between two tries. After `TRIES_OF_SIGNAL` tries the signal is sent again, because the
+/// other process may have been unable to handle it.
 static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
 pub(crate) const TRIES_OF_SIGNAL: usize = 40;
 pub(crate) const TRIES: usize = 5000;
@@ -38,7 +39,7 @@ fn is_transfer(number: usize) -> bool {
     matches!(number as i64, libc::SYS_process_vm_readv | libc::SYS_process_vm_writev)
 }
 
-/// Parts of memory, as named by a vector of `iovec`.
+/// Parts of memory, as described by a vector of `iovec`.
 struct Parts(Vec<iovec>);
 
 impl Parts {
@@ -92,10 +93,10 @@ impl Program {
         }
     }
 
-    /// If the call is a transfer, waits until the other process of the tree fills no block in
-    /// place.
+    /// If the call is a transfer, waits until the other process of the tree has agreed to fill no
+    /// block in place.
     pub(crate) fn greet_peer(&self, number: usize, args: &[usize; 6]) {
-        // A filter may end the program for calls that it does not make itself.
+        // A filter may end the program for calls that the program does not make itself.
         let is_free = is_transfer(number) && !self.is_confined.load(Relaxed);
         let Some(TreeFile { tree, .. }) = self.tree.as_ref().filter(|_| is_free) else {
             return;
@@ -135,7 +136,7 @@ impl Program {
         }
     }
 
-    /// Handles a signal's request that was deferred.
+    /// Handles deferred requests.
     pub(crate) fn do_left(&self) {
         if self.asked.load(Relaxed) != 0 {
             self.bring_for_peer(self.asked.swap(0, Relaxed));

@@ -10,11 +10,11 @@ pub(crate) enum Kind {
     Data,
     /// Private, anonymous, and always PROT_NONE since it was mapped: it has no contents.
     Reserved,
-    /// Private and anonymous, with any other protection.
+    /// Private and anonymous, with a protection other than that of `Data`.
     Held,
-    /// Any other memory: of a file, shared, or locked.
+    /// Any other memory: file-backed, shared, or locked.
     Other,
-    /// The program has sealed the memory (`mseal`): the kernel refuses all changes of it.
+    /// Sealed by the program (`mseal`): the kernel refuses all changes to the mapping.
     Sealed,
 }
 
@@ -29,7 +29,7 @@ impl<K> Pieces<K> {
 }
 
 impl<K: Copy + Eq> Pieces<K> {
-    /// Calls `work` for each part of a range, in order. The kind of a free part is `None`.
+    /// Calls `work` for each part of a range, in order. For a free part, the kind is `None`.
     pub(crate) fn for_parts(
         &self,
         range: Range<usize>,
@@ -68,7 +68,7 @@ impl<K: Copy + Eq> Pieces<K> {
         is_full
     }
 
-    /// Returns whether a whole range is of one kind.
+    /// Returns whether a whole range has the kind `of`.
     pub(crate) fn is_all(&self, range: Range<usize>, of: K) -> bool {
         let mut is_all = true;
         self.for_parts(range, |_, kind| is_all &= kind == Some(of));
@@ -150,7 +150,7 @@ impl<K: Copy + Eq> Pieces<K> {
     }
 }
 
-/// Returns the highest start of `bytes` bytes in a gap.
+/// Returns the highest start of `bytes` bytes in a gap, as a multiple of `align`.
 fn fit(gap: Range<usize>, bytes: usize, align: usize) -> Option<usize> {
     let start = gap.end.checked_sub(bytes)? / align * align;
     (start >= gap.start).then_some(start)

@@ -1,5 +1,5 @@
-//! The memory that a system call is about to touch. Its blocks are filled, and pinned during the
-//! call.
+//! The memory that the kernel accesses during a system call. The blocks of this memory are filled
+//! before the call, and pinned during it.
 //!
 //! ```text
 //!   note:  | list, or 0 | ranges and flags | start, end | start, end | start, end | helper |
@@ -8,7 +8,8 @@
 //! the call has ended. Ranges that do not fit into the note are in a list on the runtime's heap.
 //!
 //! # Safety
-//! The list's address is that of a box, which is freed when the address is taken out of the note.
+//! The list's address is the address of a box, which is freed when the address is removed from the
+//! note.
 #![allow(unsafe_code)]
 
 use crate::space::Space;
@@ -18,15 +19,15 @@ use dispatch::NOTE_WORDS;
 use std::ops::Range;
 use zmem::Arena;
 
-/// The word of a note that identifies a helper (pl-27), or is 0.
+/// The index of the word in a note that identifies a helper (pl-27), or is 0.
 pub(crate) const HELPER: usize = NOTE_WORDS - 1;
 /// The number of ranges that fit into a note.
 const INLINE: usize = (HELPER - 2) / 2;
-/// The call was issued twice.
+/// A flag: the call was issued twice.
 const RETRIED: u64 = 1 << 32;
-/// The call names memory of the arena.
+/// A flag: the call accesses memory of the arena.
 const IN_ARENA: u64 = 1 << 33;
-/// The number of bytes that are assumed to be touched after an address of unknown use.
+/// The number of bytes after an address of unknown use that the call is assumed to access.
 const UNKNOWN_BYTES: usize = 64 << 10;
 
 /// The data that are stored for a call while it is issued.
@@ -41,9 +42,9 @@ impl Memory for ProgramMemory {
     }
 }
 
-/// Fills the blocks that a call touches, and pins them. If `is_lasting`, they stay pinned after the
-/// call's return, because the kernel may touch them later. Returns whether all memory that the call
-/// may touch is pinned.
+/// Fills and pins the blocks that a call accesses. If `is_lasting`, the blocks stay pinned after
+/// the call's return, because the kernel may access them later. Returns whether all memory that the
+/// call may access is pinned.
 pub(crate) fn take(
     arena: &Arena,
     call: (usize, [usize; 6]),
@@ -60,7 +61,7 @@ pub(crate) fn take(
     is_all
 }
 
-/// Fills and pins blocks: see [`take`]. Returns false if that failed.
+/// Fills and pins blocks: see [`take`]. Returns false if a block could not be pinned.
 pub(crate) fn hold(arena: &Arena, note: &mut Note, range: Range<usize>, is_lasting: bool) -> bool {
     parts_within(arena, &range).fold(true, |is_held, part| {
         note[1] |= IN_ARENA;
@@ -84,7 +85,7 @@ pub(crate) fn release(arena: &Arena, note: &mut Note) -> usize {
     let inline = note[2..HELPER].chunks(2).take(count.min(INLINE));
     inline.for_each(|range| unpin(range[0] as usize..range[1] as usize));
     if note[0] != 0 {
-        // SAFETY: `add` stored the address of a box, which is taken out below.
+        // SAFETY: `add` stored the address of a box, and the note's word is cleared below.
         let list: Box<Vec<Range<usize>>> =
             unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut(note[0] as usize)) };
         list.into_iter().for_each(unpin);
@@ -94,9 +95,9 @@ pub(crate) fn release(arena: &Arena, note: &mut Note) -> usize {
     bytes
 }
 
-/// Returns whether the runtime issues a call again that failed with EFAULT. It does so once, and
-/// only if the call names memory of the arena. Any other call would fail again, and the kernel
-/// would drop a second datagram.
+/// Returns whether the runtime issues a call again that failed with EFAULT. The runtime does so
+/// once, and only if the call accesses memory of the arena. Any other call would fail again, and
+/// the kernel would drop a second datagram.
 pub(crate) fn retry(note: &mut Note) -> bool {
     let is_first = note[1] & (RETRIED | IN_ARENA) == IN_ARENA;
     note[1] |= RETRIED;
@@ -116,7 +117,7 @@ fn add(note: &mut Note, range: Range<usize>) {
         let list: Box<Vec<Range<usize>>> = Box::default();
         note[0] = Box::into_raw(list).expose_provenance() as u64;
     }
-    // SAFETY: the address is that of a box, which only the call's thread uses.
+    // SAFETY: the address is the address of a box, which only the call's thread uses.
     let list: &mut Vec<Range<usize>> =
         unsafe { &mut *std::ptr::with_exposed_provenance_mut(note[0] as usize) };
     list.push(range);

@@ -4,7 +4,7 @@
 //!   | break ... --> |            <-- ... data | library | free | library | free: 24 MiB |
 //!                                             |<----------- an eighth of it ----------->|
 //! ```
-//! pl-3: data are placed below libraries until that part of the arena is full.
+//! pl-3: data are placed below the part for libraries until the rest of the arena is full.
 
 use crate::space::Space;
 use std::ops::Range;
@@ -12,10 +12,10 @@ use zmem::Arena;
 
 /// The alignment of mappings of at least this size, so that they consist of whole chunks.
 const CHUNK: usize = 2 << 20;
-/// The divisor that gives the share of the arena, at its end, for libraries.
+/// The part for libraries, at the arena's end, is 1/`LIBRARIES_SHARE` of the arena.
 const LIBRARIES_SHARE: usize = 8;
-/// The addresses that stay free above a library. The stubs of glibc lie 4 and 20 MiB above their
-/// sites, because of the instructions after each `syscall` (di-13).
+/// The number of bytes that remain free above a library. The stubs of glibc lie 4 and 20 MiB above
+/// their sites, because of the instructions after each `syscall` (di-13).
 const ABOVE_LIBRARY: usize = 24 << 20;
 
 /// Returns the part of an arena's addresses for libraries.
@@ -29,14 +29,14 @@ impl Space {
     pub(crate) fn find(&self, arena: &Arena, bytes: usize) -> Option<usize> {
         let align = if bytes >= CHUNK { CHUNK } else { arena.block() };
         let of = arena.addresses();
-        // Leaves room for the break to grow.
+        // The addresses below remain free, so that the break can grow.
         let least = self.brk.map_or(of.start, |brk| brk.now.max(of.start) + CHUNK);
         let find = |end| self.pieces.find(least.min(end)..end, bytes, align.max(arena.block()));
         find(libraries(&of).start).or_else(|| find(of.end))
     }
 
-    /// Returns the start of free addresses in a window that was added: those that the program has
-    /// requested. If it has requested none, finds free ones.
+    /// Returns the start of free addresses in an added window: those that the program has
+    /// requested, or any if the program has requested none.
     pub(crate) fn find_in_windows(
         &self,
         arena: &Arena,
@@ -46,8 +46,8 @@ impl Space {
         let alike = |window: &Range<usize>| arena.is_executable(window.start) == is_executable;
         let mut windows = arena.windows().skip(1).filter(alike);
         match wanted.start {
-            // A program may later map at an address that it named before, so only windows at
-            // addresses that the kernel chose are used.
+            // A program may later map memory at addresses that it requested before, so only windows
+            // at addresses that the kernel chose are used.
             0 => windows
                 .filter(|window| self.chosen.is_full(window.clone()))
                 .find_map(|window| self.pieces.find(window, wanted.len(), arena.block())),

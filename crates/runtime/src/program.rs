@@ -40,11 +40,11 @@ pub(crate) struct Program {
     pub(crate) is_confined: AtomicBool,
     /// Whether a child of `vfork` has confined this process.
     pub(crate) is_child_confined: AtomicBool,
-    /// Whether the call that confines the process has not returned yet.
+    /// Whether the call that confines the process is still in progress.
     pub(crate) is_newly_confined: AtomicBool,
     /// Whether reports are suppressed, because a filter may end the process for them.
     pub(crate) is_silent: AtomicBool,
-    /// The address of another process's request that was deferred, or 0: see `peers`.
+    /// The address in another process's request that was deferred, or 0: see `peers`.
     pub(crate) asked: AtomicUsize,
     pub(crate) watch: Watch,
     /// Whether all memory was made plain, because this process or a child of `vfork` leaves the
@@ -54,7 +54,7 @@ pub(crate) struct Program {
 
 /// The number of calls between two measurements of the process's memory outside of its arena.
 const WEIGHED: u64 = 128;
-/// If a call has pinned more than 1/16 of the limit, the excess is evicted after it.
+/// If a call has pinned more than 1/`MUCH_SHARE` of the limit, the excess is then evicted.
 const MUCH_SHARE: u64 = 16;
 
 impl Program {
@@ -87,8 +87,9 @@ impl Program {
         }
     }
 
-    /// Runs periodic work before a call: measures memory outside of the arena, and evicts for other
-    /// processes before this one may block. `nth` is the number of calls before this one.
+    /// Does periodic work before a call: measures memory outside of the arena, and evicts for other
+    /// processes, because this process may block in the call. `nth` is the number of calls before
+    /// this one.
     pub(crate) fn tend(&self, nth: u64) {
         let Some(TreeFile { tree, .. }) = &self.tree else { return };
         self.look_for_debuggers();
@@ -122,7 +123,7 @@ impl Program {
         }
         let (number, args) = (call.number(), call.args());
         let of_tree = self.tree.as_ref().and_then(|tree| tree.answer(number, args));
-        // Limits of a child of `vfork` are kept by the kernel, because its parent has others.
+        // The kernel enforces the limits of a child of `vfork`: its parent may have others.
         let has_limits = Limits::are_about(number) && !self.arena.is_lent();
         let of_limits = || has_limits.then(|| self.space.lock().limits.answer(number, &args))?;
         if let Some(result) = of_tree.or_else(of_limits) {
@@ -160,8 +161,8 @@ impl Program {
                 call.repeat();
             }
             if may_be_asked(number, &args) {
-                // This comes last: after it, this thread must not touch absent memory on any other
-                // stack.
+                // This is the last step, because after it this thread must not access absent
+                // memory, except on the stack of `dispatch`.
                 self.arena.waits();
             }
         }
@@ -177,7 +178,7 @@ impl Program {
         Step::Issue
     }
 
-    /// Completes a call that has returned or was given up.
+    /// Completes a call that has returned or was abandoned.
     pub(crate) fn after(&self, call: &mut Call, outcome: Outcome) -> Step {
         let outcome = self.complete_transfer(call, outcome);
         self.after_debugger(call, outcome);
@@ -212,7 +213,7 @@ impl Program {
         }
         match outcome {
             Outcome::Returned(EFAULT) if pins::retry(call.note()) => self.again(call),
-            // The host can't be executed here, but the program itself may be.
+            // The host can't be executed in this environment, but the program itself may be.
             Outcome::Returned(..0) if self.hosting.as_ref().is_some_and(|it| it.is_host(call)) => {
                 call.restore();
                 self.again(call)

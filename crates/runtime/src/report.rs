@@ -29,8 +29,8 @@ impl Program {
         }
     }
 
-    /// Returns whether standard error is that of `uzram run`. Messages to any other, such as a
-    /// parent's pipe or a file, might be read by a program that does not expect them.
+    /// Returns whether standard error is still the one of `uzram run`. Messages to another file or
+    /// pipe might be read by a program that does not expect them.
     pub(crate) fn is_heard(&self) -> bool {
         self.settings.stderr.is_some_and(|heard| {
             let facts = stat(libc::SYS_fstat, [libc::STDERR_FILENO as usize, 0]);
@@ -38,8 +38,8 @@ impl Program {
         })
     }
 
-    /// Returns the figures of this process, including those of the programs that it executed before
-    /// this one.
+    /// Returns the figures of this process, including the figures from before it executed its
+    /// current program.
     pub(crate) fn figures(&self) -> Figures {
         let Costs { calls, timed, nanoseconds, signal } = self.cost.costs();
         let own = Figures {
@@ -55,16 +55,16 @@ impl Program {
         self.arena.with_before(own)
     }
 
-    /// Appends the figures of this process to the file of the settings. Returns false if there is
-    /// such a file, and the process could not write to it. A child of `vfork` does not write,
-    /// because its figures are part of its parent's.
+    /// Appends the figures of this process to the file in the settings. Returns false if the
+    /// settings contain a file and the process could not write to it. A child of `vfork` does not
+    /// write, because its figures are part of its parent's.
     fn report(&self) -> bool {
         let Some(path) = &self.settings.stats else { return true };
         if self.arena.is_lent() || self.is_silent.load(Relaxed) {
             return self.arena.is_lent();
         }
         let figures = self.figures().json();
-        // A filter may end the program for calls that it does not make itself.
+        // A filter may end the program for calls that the program does not make itself.
         let name = if self.is_confined.load(Relaxed) { String::new() } else { name() };
         write(path, &format!("{{\"name\":\"{name}\",{}", &figures[1..]))
     }
@@ -84,7 +84,7 @@ impl Program {
         self.arena.show(&self.figures());
     }
 
-    /// Publishes the figures if the last time was long enough ago.
+    /// Publishes the figures if that is due.
     pub(crate) fn show_now_and_then(&self) {
         if self.arena.is_show_due() {
             self.show();
@@ -108,7 +108,7 @@ fn name() -> String {
     name.trim_end_matches('\n').chars().map(escape).collect()
 }
 
-/// Appends a line to a file. Returns whether all of it was written.
+/// Appends a line to a file. Returns whether the whole line was written.
 fn write(path: &[u8], line: &str) -> bool {
     let path: Vec<u8> = path.iter().copied().chain([0]).collect();
     let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CLOEXEC;

@@ -1,5 +1,5 @@
-//! The robust mutexes that a thread holds when it ends. The kernel then walks the thread's robust
-//! list and wakes waiting threads; absent memory would end the walk (pl-16).
+//! The robust mutexes that a thread holds when it ends. The kernel then walks over the thread's
+//! robust list and wakes waiting threads. Absent memory would end this walk (pl-16).
 //!
 //! ```text
 //!   head: | first | offset | pending |     node: | next | ...     its futex is `offset` bytes on
@@ -14,13 +14,13 @@ use zmem::Arena;
 const WORD: usize = size_of::<usize>();
 /// The size of a futex in bytes.
 const FUTEX: usize = 4;
-/// The kernel's maximum number of nodes.
+/// The maximum number of nodes that the kernel reads.
 const NODES_MAX: usize = 2048;
-/// The lowest bit of a node's address holds the mutex's kind.
+/// The lowest bit of a node's address, which encodes the mutex's kind.
 const KIND: usize = 1;
 
-/// Fills and pins the memory of this thread's list that the kernel will access. If `is_lasting`,
-/// the thread ends and the memory stays pinned.
+/// Fills and pins the memory in this thread's list that the kernel will access. If `is_lasting`,
+/// the thread ends, and the memory stays pinned.
 pub(crate) fn pin(arena: &Arena, note: &mut Note, is_lasting: bool) {
     let mut told = [0_usize; 2];
     let at = told.as_mut_ptr().expose_provenance();

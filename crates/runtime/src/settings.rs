@@ -4,7 +4,7 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use zmem::{BackendKind, BlockOrder, Options};
 
-/// The mechanisms that can handle touches in an arena.
+/// The mechanisms that can handle faults in an arena.
 const BACKENDS: [(&str, BackendKind); 4] = [
     ("best", BackendKind::Best),
     ("signal", BackendKind::Signal),
@@ -16,11 +16,11 @@ const BACKENDS: [(&str, BackendKind); 4] = [
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) options: Options,
-    /// The size of the arena's address space in bytes. `None` selects it by the backend.
+    /// The size of the arena's address space in bytes. If `None`, the backend determines the size.
     pub(crate) arena: Option<usize>,
     /// The file to which each process appends a line when it ends.
     pub(crate) stats: Option<Vec<u8>>,
-    /// Whether programs that this one executes run without a host.
+    /// Whether programs that this program executes run without a host.
     pub(crate) is_first_only: bool,
     /// Whether hosts are injected into executed programs, if the kernel permits it.
     pub(crate) is_injected: bool,
@@ -28,11 +28,11 @@ pub(crate) struct Settings {
     pub(crate) tree: Option<TreeName>,
     /// The path of the host.
     pub(crate) host: Option<CString>,
-    /// The standard error of `uzram run`, by device and inode.
+    /// The device and the inode of `uzram run`'s standard error.
     pub(crate) stderr: Option<(usize, usize)>,
 }
 
-/// The number of a file's inherited descriptor, and the file's inode number.
+/// The number of the inherited descriptor for a file, and the file's inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TreeName {
     pub(crate) number: usize,
@@ -42,7 +42,7 @@ pub(crate) struct TreeName {
 /// The version of this host.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Checks that the settings come from a command of this version, if they name a version. Other
+/// If the settings contain a version, checks that it is the version of this host. Commands of other
 /// versions may pass other arguments after the settings.
 ///
 /// # Errors
@@ -64,7 +64,7 @@ impl Settings {
     /// Parses the settings.
     ///
     /// # Errors
-    /// A message about the part that is not valid.
+    /// A message about the part of the settings that is not valid.
     pub(crate) fn parse(text: &OsStr) -> Result<Self, String> {
         let mut options = Options::default();
         let mut found = Settings {

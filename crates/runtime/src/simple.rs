@@ -44,7 +44,7 @@ impl Program {
     }
 }
 
-/// Returns how a call is issued in which the runtime has no part except to fill memory.
+/// Returns how a call is issued for which the runtime only fills memory.
 fn class(number: i64) -> Class {
     match number {
         libc::SYS_read | libc::SYS_write | libc::SYS_pread64 | libc::SYS_pwrite64 => Class::Buffer,

@@ -33,7 +33,7 @@ fn time_at(call: &Call) -> Option<usize> {
     }
 }
 
-/// Returns the index of the time's argument, if the call sleeps for the time in its room.
+/// Returns the index of the time's argument, if the call's time is stored in its room.
 fn kept_at(call: &mut Call) -> Option<usize> {
     let room = call.room().as_ptr().addr();
     time_at(call).filter(|nth| call.args()[*nth] == room)
@@ -47,7 +47,7 @@ pub(crate) fn keep_time(call: &mut Call) {
         return;
     }
     let [seconds, nanoseconds] = words.map(usize::from_ne_bytes);
-    // The kernel refuses other times.
+    // For invalid times the kernel returns an error.
     if let (0..=0x7fff_ffff, 0..1_000_000_000) = (seconds, nanoseconds) {
         let end = monotonic() + Duration::new(seconds as u64, nanoseconds as u32);
         let room = &mut call.room()[..3];
@@ -57,7 +57,7 @@ pub(crate) fn keep_time(call: &mut Call) {
     }
 }
 
-/// Sets the time of a call that sleeps to the remaining time, before the call is issued again.
+/// Before a call that sleeps is issued again, sets its time to the remaining time.
 pub(crate) fn go_on(call: &mut Call) {
     if kept_at(call).is_some() {
         let [seconds, nanoseconds, end, ..] = call.room() else { return };
@@ -66,8 +66,8 @@ pub(crate) fn go_on(call: &mut Call) {
     }
 }
 
-/// Writes the remaining time to the program's memory, if a signal of the program has ended the
-/// sleep. Returns the outcome for the program.
+/// Writes the remaining time to the program's memory if a signal for the program has ended the
+/// sleep. Returns the outcome that the program sees.
 pub(crate) fn give_time(call: &mut Call, outcome: Outcome) -> Outcome {
     let Some(nth) = kept_at(call) else { return outcome };
     let [seconds, nanoseconds, ..] = *call.room() else { return outcome };

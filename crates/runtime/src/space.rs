@@ -1,15 +1,15 @@
-//! The arena as the program sees it: its mappings, by pages, and the use of blocks that results.
+//! The program's mappings in the arena, by pages, and the resulting use of the arena's blocks.
 //!
 //! ```text
 //!   pages   | Data Data Data Data | Data  -    -    -  | Reserved ...     | Held Data Data Data |
 //!   block   |      Managed        |       Plain        |       Free       |        Plain        |
 //! ```
 //! pl-1: a block is managed if all its pages are `Data`, free if none of its pages has contents,
-//! and plain otherwise. The kernel's mappings of a plain block are as the program has set them,
-//! page by page.
+//! and plain otherwise. In a plain block, the kernel's mapping of each page is as the program has
+//! requested.
 //!
 //! # Safety
-//! The program has requested the effect of each function on its memory.
+//! The program has requested the effect that each function has on the program's memory.
 #![allow(unsafe_code)]
 
 use crate::limits::Limits;
@@ -25,20 +25,21 @@ const NO_FILE: usize = usize::MAX;
 #[derive(Debug)]
 pub(crate) struct Space {
     pub(crate) pieces: Pieces,
-    /// Memory that children of a fork do not get: see `left_out`.
+    /// Memory that children of a fork do not inherit: see `left_out`.
     pub(crate) left_out: Pieces<()>,
     /// The stacks of threads, which lie outside of the arena. Some may have been unmapped in part.
     pub(crate) stacks: Pieces<()>,
-    /// The addresses of windows that were chosen by the kernel, and not by the program.
+    /// The addresses of windows that the kernel chose, and not the program.
     pub(crate) chosen: Pieces<()>,
-    /// The parts of mappings with a window that lie outside of the window, as they were mapped.
+    /// For mappings with a window, the parts outside of the window, with the kind that they had
+    /// when they were mapped.
     pub(crate) edges: Pieces<Kind>,
-    /// Whether the kernel may refuse executable memory, so that none is managed.
+    /// Whether the kernel may refuse executable memory. If so, no executable memory is managed.
     pub(crate) is_exec_refused: bool,
     pub(crate) limits: Limits,
     /// The program's break, or `None` if the kernel moves it.
     pub(crate) brk: Option<Break>,
-    /// Whether new mappings are managed. False after the program has locked all future memory.
+    /// Whether new mappings are managed; false after the program has locked all future memory.
     pub(crate) is_serving: bool,
 }
 
@@ -65,7 +66,7 @@ pub(crate) fn protect(range: &Range<usize>, prot: i32) -> Result<usize, Failed> 
     system(libc::SYS_mprotect, [range.start, range.len(), prot as usize, 0, 0, 0])
 }
 
-/// Converts an error of `zmem`: there is no address space for a larger table, or too many pins.
+/// Converts an error of `zmem` (no address space for a larger table, or too many pins) to ENOMEM.
 pub(crate) fn refused<E>(_: E) -> Failed {
     -(libc::ENOMEM as isize)
 }
@@ -84,16 +85,15 @@ impl Space {
         range.start / block * block..range.end.next_multiple_of(block)
     }
 
-    /// Returns the addresses of all blocks that lie completely within a range. The result may be
-    /// empty.
+    /// Returns the addresses of all blocks completely within a range. The result may be empty.
     pub(crate) fn within(arena: &Arena, range: &Range<usize>) -> Range<usize> {
         let block = arena.block();
         let start = range.start.next_multiple_of(block);
         start..(range.end / block * block).max(start)
     }
 
-    /// Replaces the contents of a range by private anonymous memory: `Data`, `Reserved`, or none.
-    /// Children of a fork get the new memory.
+    /// Replaces the contents of a range by private anonymous memory of the kind `Data` or
+    /// `Reserved`, or unmaps them. Children of a fork inherit the new memory.
     ///
     /// # Errors
     /// ENOMEM
@@ -109,7 +109,7 @@ impl Space {
     }
 
     /// Replaces the contents like [`put`](Self::put), but does not change whether children of a
-    /// fork get the memory.
+    /// fork inherit the memory.
     ///
     /// # Errors
     /// ENOMEM
@@ -132,7 +132,7 @@ impl Space {
             self.make_plain(arena, edge)?;
             map_over(edge, prot)?;
         }
-        // SAFETY: see "Safety" above: the program no longer needs the old contents.
+        // SAFETY: the program has requested the change, so it no longer needs the old contents.
         unsafe {
             arena.set_use(inner.clone(), Use::Free).map_err(refused)?;
             if to == Use::Managed {
@@ -150,7 +150,7 @@ impl Space {
         (!self.is_exec_refused || prot & libc::PROT_EXEC == 0).then_some(prot)
     }
 
-    /// Returns whether a whole range is a single mapping of one kind for the program.
+    /// Returns whether a whole range is one mapping of the kind `of` from the program's view.
     pub(crate) fn is_one_mapping(&self, arena: &Arena, range: &Range<usize>, of: Kind) -> bool {
         let mut is_one = true;
         self.pieces.for_parts(range.clone(), |part, kind| {
@@ -160,8 +160,8 @@ impl Space {
         is_one
     }
 
-    /// Makes executable memory plain, before a filter or a setting of the program may make the
-    /// kernel refuse its protection.
+    /// Makes executable memory plain before a filter or a setting of the program may cause the
+    /// kernel to refuse the memory's protection.
     pub(crate) fn leave_executable(&mut self, arena: &Arena) {
         self.is_exec_refused = true;
         for window in arena.windows().filter(|window| arena.is_executable(window.start)) {
@@ -174,7 +174,7 @@ impl Space {
         }
     }
 
-    /// Returns whether a whole range is of one kind.
+    /// Returns whether a whole range has the kind `of`.
     pub(crate) fn is_all(&self, range: Range<usize>, of: Kind) -> bool {
         self.pieces.is_all(range, of)
     }
@@ -188,7 +188,8 @@ impl Space {
         is_sealed
     }
 
-    /// Returns the bytes that the program has mapped in ranges, and the bytes of data among them.
+    /// Returns the bytes that the program has mapped in ranges, and the bytes of data in these
+    /// mappings.
     pub(crate) fn counted(&self, ranges: impl Iterator<Item = Range<usize>>) -> (usize, usize) {
         let (mut mapped, mut data) = (0, 0);
         for within in ranges {

@@ -11,18 +11,18 @@ use crate::tree::stat;
 use dispatch::{Call, Step, system};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The divisor of the limit that gives the size of a part, and the minimum size of a part in bytes.
+/// A part has at most 1/`SHARE` of the limit, and at least `PART_MIN` bytes.
 const SHARE: usize = 8;
 const PART_MIN: usize = 1 << 20;
 const PAGE: usize = 4096;
-/// The maximum length of a read or a write, as in the kernel (MAX_RW_COUNT).
+/// The maximum number of bytes in a read or a write, as in the kernel (MAX_RW_COUNT).
 const BYTES_MAX: usize = 0x7fff_f000;
 const EFAULT: isize = -(libc::EFAULT as isize);
 
 impl Program {
     /// Makes a large read or write of a regular file in parts. Returns the step, or `None` for
-    /// other calls. Signals are delivered after it, as for files on a disk. On FUSE, a signal could
-    /// interrupt it.
+    /// other calls. Signals are delivered afterwards, as for files on a disk. For files on FUSE,
+    /// the kernel would let a signal interrupt the call.
     pub(crate) fn split(&self, call: &Call) -> Option<Step> {
         let (number, args) = (call.number(), call.args());
         let is_positioned = match number as i64 {
@@ -47,7 +47,7 @@ impl Program {
             let result = system(number as i64, of_part);
             pins::release(&self.arena, &mut note);
             match result {
-                // The call is issued as a whole, because other code may resolve the fault.
+                // The call is issued as a whole, because other code may handle the fault.
                 Err(EFAULT) if done == 0 => return None,
                 Err(failed) if done == 0 => return Some(Step::Answer(failed)),
                 Ok(1..) => done += result.unwrap_or(0),

@@ -4,11 +4,11 @@ use crate::executed::contents;
 use dispatch::system;
 
 const CWD: usize = libc::AT_FDCWD as usize;
-/// The offsets of the length and the name in a directory entry.
+/// The offsets of the entry's length and of the name in a directory entry.
 const LENGTH_AT: usize = 16;
 const NAME_AT: usize = 19;
 
-/// Returns whether a process is this one.
+/// Returns whether a process is the caller's process.
 pub(crate) fn is_own(process: usize) -> bool {
     system(libc::SYS_getpid, [0; 6]) == Ok(process)
 }
@@ -17,7 +17,7 @@ pub(crate) fn is_own(process: usize) -> bool {
 /// or has ended.
 pub(crate) fn is_stopped(process: usize, thread: usize) -> bool {
     let stat = contents(&format!("/proc/{process}/task/{thread}/stat"));
-    // The second field is a name in parentheses, which may contain any byte.
+    // The second field is a name in parentheses, which may contain any bytes.
     let end = stat.iter().rposition(|byte| *byte == b')').unwrap_or(0);
     stat.get(end + 2).is_none_or(|state| matches!(state, b't' | b'T' | b'Z' | b'X'))
 }

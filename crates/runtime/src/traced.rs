@@ -1,10 +1,10 @@
-//! Children that ask to be traced (PTRACE_TRACEME), as the child of a debugger does before it
+//! Children that request to be traced (PTRACE_TRACEME), as the child of a debugger does before it
 //! executes a program.
 //!
-//! The tracer would see each signal by which the runtime handles calls and touches. If the tracer
-//! also waits for its child's `execve`, as after `vfork`, both would wait for ever. So such a child
-//! leaves the runtime (pl-23): all of its memory is made resident, and its next program runs
-//! without a host.
+//! The tracer would see each signal by which the runtime handles calls and faults. If the tracer
+//! also waits for its child's `execve`, as after `vfork`, the two would wait for each other
+//! forever. So such a child leaves the runtime (pl-23): all of its memory is made resident, and its
+//! next program runs without a host.
 
 use crate::pieces::Kind;
 use crate::program::Program;
@@ -14,14 +14,14 @@ use dispatch::{Call, Failed, Outcome, Step, system};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Returns whether a process asks by this call to be traced.
+/// Returns whether the calling process requests by this call to be traced.
 fn is_asked(call: &Call) -> bool {
     call.number() as i64 == libc::SYS_ptrace && call.args()[0] as u32 == libc::PTRACE_TRACEME
 }
 
 impl Program {
-    /// Prepares a call by which this process asks to be traced. Returns the step to take, or `None`
-    /// if the process does not leave the runtime.
+    /// Prepares a call by which this process requests to be traced. Returns the step, or `None` if
+    /// the process does not leave the runtime.
     pub(crate) fn leave_for_tracer(&self, call: &Call) -> Option<Step> {
         if !is_asked(call) || !self.is_alone() {
             return None;
@@ -39,7 +39,7 @@ impl Program {
         Some(Step::Leave)
     }
 
-    /// Completes a call by which this process asked to be traced.
+    /// Completes a call by which this process requested to be traced.
     pub(crate) fn after_trace(&self, call: &Call, outcome: Outcome) {
         if !is_asked(call) || !self.is_plain.load(Relaxed) {
             return;
@@ -69,8 +69,8 @@ impl Program {
         self.of_data(&space).into_iter().try_for_each(|part| space.make_plain(&self.arena, &part))
     }
 
-    /// Manages the memory again that a child of `vfork` made plain, and ends a confinement that it
-    /// caused.
+    /// Manages memory again that a child of `vfork` made plain, and ends a confinement that the
+    /// child caused.
     pub(crate) fn manage_again(&self) {
         if self.is_child_confined.swap(false, Relaxed) {
             self.end_confinement();

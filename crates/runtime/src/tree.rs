@@ -1,14 +1,14 @@
-//! The processes that share one limit: the file that they share, and how it stays open.
+//! The file that the processes with a common limit share, and how the file is kept open.
 //!
 //! ```text
 //!   uzram run: makes it, descriptor N -> each program: maps it; N stays open for the next program
 //!                              N is closed (by a program without a host) -> the parent's N
 //! ```
-//! The mapping needs no descriptor (pl-7), and the program can't close this one (pl-8).
+//! The mapping needs no descriptor (pl-7), and the program can't close descriptor N (pl-8).
 //!
 //! # Safety
-//! The file is mapped for ever, and can't be truncated. It holds only integers, which are atomic
-//! because other processes change them at any time.
+//! The file stays mapped for the life of the process, and can't be truncated. The file contains
+//! only integers, which are atomic because other processes change them at any time.
 #![allow(unsafe_code)]
 
 use crate::settings::TreeName;
@@ -26,7 +26,7 @@ const CWD: usize = libc::AT_FDCWD as usize;
 #[derive(Debug)]
 pub(crate) struct TreeFile {
     pub(crate) tree: Tree,
-    /// The descriptor, which executed programs inherit.
+    /// The number of the descriptor, which executed programs inherit.
     number: usize,
 }
 
@@ -43,14 +43,14 @@ pub(crate) fn stat(number: i64, args: [usize; 2]) -> Result<libc::stat, Failed> 
 }
 
 impl TreeFile {
-    /// Opens the tree's file. If it returns `None`, this process has a limit of its own.
+    /// Opens the tree's file. Returns `None` if this process can't share the limit of the tree.
     pub(crate) fn open(name: TreeName) -> Option<Self> {
         let own = Self::map(name.number, name.inode);
         let tree = own.or_else(|| Self::of_parent(name))?;
         Some(TreeFile { tree, number: name.number })
     }
 
-    /// Opens the parent's file, and duplicates it to the same number if that is free.
+    /// Opens the parent's file, and duplicates the descriptor to the same number if it is free.
     fn of_parent(name: TreeName) -> Option<Tree> {
         let parent = system(libc::SYS_getppid, [0; 6]).ok()?;
         let path = format!("/proc/{parent}/fd/{}\0", name.number);
@@ -60,7 +60,7 @@ impl TreeFile {
         if tree.is_some() {
             let (as_it_is, number) = (libc::F_DUPFD as usize, name.number);
             let high = system(libc::SYS_fcntl, [low, as_it_is, number, 0, 0, 0]);
-            // If the number is not free, the next program can't open the file by its parent.
+            // If the number is not free, the next program can't open the file through its parent.
             let other = high.ok().filter(|high| *high != number);
             other.inspect(|high| _ = system(libc::SYS_close, [*high, 0, 0, 0, 0, 0]));
         }
@@ -78,7 +78,8 @@ impl TreeFile {
         let prot = (libc::PROT_READ | libc::PROT_WRITE) as usize;
         let args = [0, bytes, prot, libc::MAP_SHARED as usize, file, 0];
         let start = system(libc::SYS_mmap, args).ok()?;
-        // SAFETY: `bytes` bytes were just mapped there for ever; see also "Safety" above.
+        // SAFETY: `bytes` bytes were just mapped at `start` and are never unmapped; see also
+        // "Safety" above.
         let words: &'static [AtomicU64] = unsafe {
             let first = std::ptr::with_exposed_provenance(start);
             std::slice::from_raw_parts(first, bytes / size_of::<AtomicU64>())

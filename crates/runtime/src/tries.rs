@@ -1,5 +1,5 @@
-//! Calls that execute a program, but are ended by a signal. A helper may take longer to start than
-//! the next signal takes to arrive, so the same call could be interrupted for ever.
+//! Calls that execute a program, but are ended by a signal. If signals arrive faster than a helper
+//! starts, the same call could be interrupted forever.
 //!
 //! ```text
 //!   slot of a thread:  | its ID | consecutive calls that signals ended |
@@ -10,7 +10,7 @@ use dispatch::system;
 use std::array::from_fn;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// The number of consecutive interrupted calls of a thread after which no helper is started.
+/// The number of consecutive interrupted calls of a thread after which the thread starts no helper.
 const TRIES: u32 = 8;
 const SLOTS: usize = 16;
 
@@ -20,7 +20,7 @@ struct Slot {
     ended: AtomicU32,
 }
 
-/// The counts of interrupted calls, by threads.
+/// The counts of consecutive interrupted calls, by threads.
 #[derive(Debug)]
 pub(crate) struct Tries([Slot; SLOTS]);
 
@@ -39,7 +39,7 @@ impl Tries {
         &self.0[thread as usize % SLOTS]
     }
 
-    /// Returns whether the next call of this thread gets a helper.
+    /// Returns whether the next call of this thread may start a helper.
     pub(crate) fn may_try(&self) -> bool {
         let thread = own_number();
         let slot = self.slot(thread);

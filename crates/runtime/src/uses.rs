@@ -1,7 +1,7 @@
-//! The use of blocks that results from the pieces of a program's memory (pl-1).
+//! The use of blocks, which results from the program's mappings (pl-1).
 //!
 //! # Safety
-//! The program has requested each change of its memory.
+//! The program has requested each change that these functions make to the program's memory.
 #![allow(unsafe_code)]
 
 use crate::pieces::Kind;
@@ -25,8 +25,8 @@ impl Space {
         }
     }
 
-    /// Returns the blocks that overlap a range, and their uses. Adjacent blocks of one use are
-    /// merged.
+    /// Returns the blocks that overlap a range, and their uses. Adjacent blocks with the same use
+    /// are merged.
     pub(crate) fn uses(&self, arena: &Arena, range: &Range<usize>) -> Vec<(Range<usize>, Use)> {
         let block = arena.block();
         let mut uses: Vec<(Range<usize>, Use)> = Vec::new();
@@ -37,8 +37,8 @@ impl Space {
         };
         let around = Self::around(arena, range);
         let mut next = around.start;
-        // Blocks within one piece have the same use. A block with the edge of a piece is examined
-        // alone.
+        // Blocks within one piece have the same use. A block that contains the edge of a piece is
+        // examined separately.
         for (part, kind) in self.pieces.parts(around.clone()) {
             let inner = Self::within(arena, &(part.start.max(next)..part.end));
             while next < inner.start.min(around.end) {
@@ -60,15 +60,16 @@ impl Space {
         uses
     }
 
-    /// Makes all blocks that overlap a range plain. Their mapped pages stay as the program has set
-    /// them. Free and reserved pages are PROT_NONE.
+    /// Makes all blocks that overlap a range plain. The mappings of their pages stay as the program
+    /// has requested. Free and reserved pages are PROT_NONE.
     ///
     /// # Errors
     /// ENOMEM
     pub(crate) fn make_plain(&self, arena: &Arena, range: &Range<usize>) -> Result<(), Failed> {
         for (part, of) in self.uses(arena, range) {
             if of != Use::Plain {
-                // SAFETY: see "Safety" above.
+                // SAFETY: no data are lost, and the program has requested a call for which the
+                // blocks must be plain.
                 unsafe { arena.set_use(part.clone(), Use::Plain) }.map_err(refused)?;
             }
             if of == Use::Free {
@@ -78,7 +79,7 @@ impl Space {
         Ok(())
     }
 
-    /// Sets blocks that were made plain to the use that results from pl-1.
+    /// Sets the use of blocks that were made plain according to pl-1.
     ///
     /// # Errors
     /// ENOMEM

@@ -1,8 +1,8 @@
-//! The calls in which threads block, and may be at a safepoint (zm-A8).
+//! The calls in which threads block, during which the threads may be at a safepoint (zm-A8).
 
-/// Returns whether a call may block for long, and touches only memory that its row in the table
-/// names. This excludes memory that the kernel knows from earlier calls (`ioctl` on a virtual
-/// machine) or addresses by an offset.
+/// Returns whether a call both may block for long and accesses only memory that its table row
+/// describes. This excludes memory that the kernel knows from earlier calls (`ioctl` on a virtual
+/// machine) or that a call addresses by an offset.
 pub(crate) fn waits(number: usize) -> bool {
     matches!(
         number as i64,
@@ -41,13 +41,13 @@ pub(crate) fn waits(number: usize) -> bool {
     )
 }
 
-/// Returns whether a signal of the runtime may interrupt a call. The kernel restarts the call, or
-/// it is issued again with the same arguments and does not wait longer in total.
+/// Returns whether a signal for the runtime may interrupt a call. If so, the kernel restarts the
+/// call, or it is issued again with the same arguments and does not wait longer in total.
 pub(crate) fn may_be_asked(number: usize, args: &[usize; 6]) -> bool {
     let has_no_end = |milliseconds: usize| (milliseconds as i32) < 0;
     match number as i64 {
         libc::SYS_wait4 | libc::SYS_waitid => true,
-        // The kernel writes the remaining time to memory.
+        // The kernel writes the remaining time to the program's memory.
         libc::SYS_ppoll | libc::SYS_select | libc::SYS_pselect6 => true,
         libc::SYS_futex => match args[1] as i32 & libc::FUTEX_CMD_MASK {
             libc::FUTEX_WAIT => args[3] == 0,
@@ -68,11 +68,11 @@ pub(crate) fn may_be_asked(number: usize, args: &[usize; 6]) -> bool {
 }
 
 /// Returns whether a debugger's signal may interrupt a call, which is then issued again. If the
-/// kernel does not write the remaining time of a call (`poll`, `epoll_wait`), the full time starts
-/// again.
+/// kernel does not write the remaining time of a call (`poll`, `epoll_wait`), the call starts again
+/// with the full time.
 pub(crate) fn may_be_debugged(number: usize, args: &[usize; 6]) -> bool {
     match number as i64 {
-        // No other operation fails with EINTR: the kernel restarts those that lock.
+        // No other operation fails with EINTR: the kernel restarts operations that lock.
         libc::SYS_futex => {
             let operation = args[1] as i32 & libc::FUTEX_CMD_MASK;
             matches!(operation, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET)

@@ -6,21 +6,22 @@ use crate::threads::is_own;
 use dispatch::system;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The bit of a debugger's word that identifies an open file of another process, by its process ID
-/// and descriptor. Without it, the word is the ID of the thread that is traced.
+/// The bit of a debugger's word for an open file of another process. Such a word contains the
+/// process ID and the descriptor. Without this bit, the word is the ID of the thread that is
+/// traced.
 const FILE: u64 = 1 << 63;
 const DESCRIPTOR_BITS: u32 = 31;
-/// The time in milliseconds that a debugger has to attach, and between two checks whether it has
-/// left.
+/// The milliseconds that a debugger has to attach, and the milliseconds between two checks whether
+/// debuggers have left.
 const LOOK_TIME: u64 = 1000;
 const ENOENT: isize = -(libc::ENOENT as isize);
 
 /// The debuggers that are attached to this process.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// The word of a request that was deferred because the thread could not act, or 0.
+    /// The word in a request that was deferred because the thread could not handle it, or 0.
     pub(crate) asked: AtomicU64,
-    /// The words of the last thread that is traced, and of the last file.
+    /// The word of the thread that was traced last, and of the file that was opened last.
     words: [AtomicU64; 2],
     /// The time of the next check, in milliseconds.
     pub(crate) next: AtomicU64,
@@ -30,7 +31,7 @@ fn milliseconds() -> u64 {
     coarse().as_millis() as u64
 }
 
-/// Returns the process of a thread, and the process that traces the thread, or 0.
+/// Returns the process of a thread, and the process that traces the thread (0 if none does).
 pub(crate) fn traced(thread: u64) -> Option<(usize, usize)> {
     let text = contents(&format!("/proc/{thread}/status"));
     let text = String::from_utf8_lossy(&text);
@@ -38,7 +39,7 @@ pub(crate) fn traced(thread: u64) -> Option<(usize, usize)> {
     Some((field("Tgid:")?, field("TracerPid:")?))
 }
 
-/// Returns the thread that a path names, if it is /proc/PID/mem or /proc/PID/task/TID/mem.
+/// Returns the thread in a path of the form /proc/PID/mem or /proc/PID/task/TID/mem.
 pub(crate) fn thread_of(path: &[u8]) -> Option<u64> {
     let name = str::from_utf8(path).ok()?.strip_prefix("/proc/")?.strip_suffix("/mem")?;
     let (process, thread) = name.split_once("/task/").unwrap_or((name, name));
@@ -65,7 +66,7 @@ fn is_there(word: u64) -> bool {
     let is_own = |thread| traced(thread).is_some_and(|(process, _)| is_own(process));
     match link(process, descriptor) {
         Ok(path) => thread_of(&path).is_some_and(is_own),
-        // The files of another user's process are not visible.
+        // The descriptors of another user's process are not visible.
         Err(failed) => failed != ENOENT,
     }
 }
@@ -95,7 +96,7 @@ impl Watch {
         self.words.iter().all(|word| word.load(Relaxed) == 0)
     }
 
-    /// Returns whether it is time to check if the debuggers have left.
+    /// Returns whether a check is due that the debuggers are still attached.
     pub(crate) fn is_look_due(&self) -> bool {
         !self.is_empty() && milliseconds() >= self.next.load(Relaxed)
     }

@@ -1,4 +1,4 @@
-//! The addresses of the arena's windows, and the protection of managed memory there.
+//! The addresses of the arena's windows, and the protection of managed memory in windows.
 
 use std::ops::Range;
 use zmem::Arena;

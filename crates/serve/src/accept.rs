@@ -1,7 +1,7 @@
 //! Accepts connections.
 //!
-//! The thread waits for a connection or for the end, so the socket need not be shut down. A socket
-//! that the service manager passed is also the manager's, which keeps it for the next server.
+//! The thread waits for a connection or for the end, so the socket need not be shut down. The
+//! service manager also uses a socket that it passed, and keeps this socket for the next server.
 
 use crate::address::{Listening, SocketFile};
 use crate::log::Log;
@@ -19,7 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// The pause before the next try if the system has no resources left for a connection.
+/// The pause before the next attempt to accept a connection if the system has no resources left for
+/// a connection.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// The stack size of the accepting thread, in bytes.
@@ -28,10 +29,11 @@ const STACK: usize = 256 << 10;
 /// Accepts connections on a thread.
 pub(crate) struct Acceptor {
     stop: Arc<AtomicBool>,
-    /// Wakes the thread.
+    /// The descriptor whose event wakes the thread, so that it ends.
     ends: Arc<OwnedFd>,
     thread: JoinHandle<()>,
-    /// Dropped last, so that a client that finds the file finds a listening socket.
+    /// The socket's file, which is dropped last, so that a client that finds the file finds a
+    /// listening socket.
     file: Option<SocketFile>,
 }
 
@@ -45,7 +47,7 @@ pub(crate) struct Door {
 
 impl Acceptor {
     /// Passes each connection to `client`, which must not wait for the connection. A thread that
-    /// waits for one is woken after `tick`.
+    /// waits for a connection's data is woken after `tick`.
     pub(crate) fn start(
         listening: Listening,
         tick: Duration,
@@ -54,7 +56,8 @@ impl Acceptor {
     ) -> io::Result<Self> {
         Acceptor::run("accept", listening, log, move |door| {
             while door.wait(PollFlags::IN, [], None) {
-                // If the client has disconnected already, its socket may refuse options.
+                // If the client has already disconnected, the system may refuse to set options of
+                // its socket.
                 let socket = door.accept(SocketFlags::empty());
                 if let Some(socket) = socket.and_then(|fd| Socket::new(fd, tick).ok()) {
                     client(socket);
@@ -72,8 +75,8 @@ impl Acceptor {
         work: impl FnOnce(Door) + Send + 'static,
     ) -> io::Result<Self> {
         let (socket, file) = listening.into_parts();
-        // Another process that shares the socket may accept the connection for which this one was
-        // woken.
+        // Another process that shares the socket may accept the connection for which this process
+        // was woken.
         fcntl_setfl(&socket, fcntl_getfl(&socket)? | OFlags::NONBLOCK)?;
         let stop = Arc::new(AtomicBool::new(false));
         let ends = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
@@ -86,7 +89,8 @@ impl Acceptor {
     pub(crate) fn stop(self) {
         drop(self.file);
         self.stop.store(true, Relaxed);
-        // This fails only if the counter of wake-ups is full, and then the thread is awake.
+        // The write fails only if the counter of wake-ups is full; the thread has then been woken
+        // already.
         let _ = write(&*self.ends, &1_u64.to_ne_bytes());
         let _ = self.thread.join();
     }
@@ -94,7 +98,7 @@ impl Acceptor {
 
 impl Door {
     /// Waits until one of `others` is ready, a connection arrives (if `new` is `IN`), `timeout` has
-    /// passed, or the acceptor stops. Returns false if it stops.
+    /// passed, or the acceptor stops. Returns false if the acceptor stops.
     pub(crate) fn wait<'c>(
         &'c self,
         new: PollFlags,
@@ -107,13 +111,13 @@ impl Door {
         ];
         let mut all: Vec<_> = own.into_iter().chain(others).collect();
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        // A signal wakes the thread early, which does no harm.
+        // A signal wakes the thread early, which is harmless.
         let _ = poll(&mut all, timeout.as_ref());
         !self.stop.load(Relaxed)
     }
 
-    /// Accepts a connection with these flags, if one has arrived. If the system has no resources
-    /// left for it, logs that and sleeps for a while.
+    /// Accepts a connection with `flags`, if a connection has arrived. If the system lacks the
+    /// resources for the connection, logs that and sleeps for a while.
     pub(crate) fn accept(&self, flags: SocketFlags) -> Option<OwnedFd> {
         match net::accept_with(&self.socket, SocketFlags::CLOEXEC | flags) {
             Ok(accepted) => return Some(accepted),
@@ -149,7 +153,7 @@ mod tests {
             Acceptor::start(listening, Duration::from_secs(5), Log::new(|_| {}), client).unwrap()
         };
         let acceptors = [start(), start(), start()];
-        // Each connection wakes all of the threads, and one accepts it.
+        // Each connection wakes all of the threads, and one thread accepts the connection.
         for nth in 1..=50 {
             let _client = UnixStream::connect(&path).unwrap();
             until("it is accepted", || accepted.load(Relaxed) == nth);

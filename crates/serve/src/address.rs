@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// NBD's registered port.
 const PORT: u16 = 10809;
 
-/// The maximum length of a socket's path in bytes: clients can't connect to longer ones.
+/// The maximum length of a socket's path in bytes; clients can't connect to a longer path.
 pub(crate) const PATH_MAX: usize = 107;
 
 /// The address at which clients find a server.
@@ -23,12 +23,12 @@ pub(crate) const PATH_MAX: usize = 107;
 pub enum Address {
     /// A socket in the file system.
     Unix(PathBuf),
-    /// A port of one of this machine's addresses. NBD has no authentication: every program that
+    /// A TCP port at an address of this machine. NBD has no authentication: every program that
     /// reaches the port can use the disk.
     Tcp {
         /// The host's name, or its numeric address.
         host: String,
-        /// The port; 0 lets the system choose one.
+        /// The port; if it is 0, the system chooses a port.
         port: u16,
     },
 }
@@ -40,10 +40,10 @@ pub enum AddressError {
     /// Another server answers at the path.
     #[error("'{0}' is in use by another server; stop that one, or give another path")]
     Live(String),
-    /// Something other than a socket is at the path.
+    /// The file at the path is not a socket.
     #[error("'{0}' exists and is not a socket; remove it, or give another path")]
     NoSocket(String),
-    /// The path can't be a socket's name.
+    /// The path can't be the path of a socket.
     #[error(
         "'{0}' can't be a socket: its path may have at most {PATH_MAX} bytes; give a shorter one"
     )]
@@ -69,7 +69,7 @@ impl Address {
     /// loopback.
     ///
     /// # Errors
-    /// Returns a message that names the accepted forms, if the text has none of them.
+    /// Returns a message that names the accepted forms, if `text` has none of these forms.
     pub fn parse(text: &str) -> Result<Self, String> {
         const EXPECTED: &str = "expected unix:PATH, tcp:HOST:PORT, tcp:PORT or tcp";
         let loopback = || Ipv4Addr::LOCALHOST.to_string();

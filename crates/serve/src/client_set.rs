@@ -1,4 +1,4 @@
-//! Sets of connections of one kind, which are counted, evicted to make room for others, and closed
+//! Sets of connections of one kind, which are counted, evicted in favor of others, and closed
 //! together.
 
 use crate::socket::Socket;
@@ -20,10 +20,10 @@ pub(crate) struct ClientSet {
 #[derive(Default)]
 struct ClientMap {
     next: u64,
-    /// Whether the set is closed for good.
+    /// Whether the set admits no more clients.
     has_ended: bool,
     is_paused: bool,
-    /// The clients by number, and so in the order in which they connected.
+    /// The clients by their numbers, which is the order in which they connected.
     all: BTreeMap<u64, Client>,
 }
 
@@ -32,24 +32,25 @@ struct Client {
     stance: Stance,
 }
 
-/// The progress of a client, which decides whether it can be evicted for another.
+/// The progress of a client, which determines whether the client can be evicted in favor of another
+/// client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stance {
-    /// The client has not sent its choice or request yet: it may be evicted.
+    /// The client has not sent its choice or request yet, and may be evicted.
     New,
-    /// The client stays.
+    /// The client is never evicted.
     Established,
     /// The client was evicted; its further requests have no effect.
     Evicted,
 }
 
-/// A client's place in the set, which becomes free when this is dropped.
+/// A client's place in the set, which becomes free when the permit is dropped.
 pub(crate) struct ClientPermit {
     set: Arc<ClientSet>,
     number: u64,
 }
 
-/// While this exists, the set admits no client.
+/// A guard: while it exists, the set admits no client.
 pub(crate) struct Paused<'c>(&'c ClientSet);
 
 impl ClientSet {
@@ -57,14 +58,14 @@ impl ClientSet {
         ClientSet { most, clients: Mutex::default(), left: Condvar::new() }
     }
 
-    /// Admits one more client, if there is room.
+    /// Admits one more client if the set is not full.
     pub(crate) fn enter(self: &Arc<Self>, socket: &Arc<Socket>) -> Option<ClientPermit> {
         self.admit(&mut self.clients.lock(), socket)
     }
 
-    /// Admits one more client, and returns whether another was evicted for it. If there is no room,
-    /// or `has_room` returns false for the number of clients, the client that has been new for the
-    /// longest time is evicted.
+    /// Admits one more client, and returns whether another client was evicted in its favor. If the
+    /// set is full, or if `has_room` returns false for the number of clients, the client that has
+    /// been new for the longest time is evicted.
     pub(crate) fn enter_or_evict(
         self: &Arc<Self>,
         socket: &Arc<Socket>,
@@ -82,7 +83,8 @@ impl ClientSet {
             longest.stance = Stance::Evicted;
             longest.socket.hang_up();
         } else {
-            // Otherwise waits for a client that was evicted already and is about to disconnect.
+            // If no client can be evicted, the thread waits for a client that was already evicted
+            // and is about to disconnect.
             clients.all.values_mut().find(stands(Stance::Evicted))?;
         }
         let until = Instant::now() + EVICTED_WITHIN;
@@ -119,8 +121,8 @@ impl ClientSet {
         self.clients.lock().next > 0
     }
 
-    /// Admits no client until the returned guard is dropped. Returns the number of clients as an
-    /// error, if there are any.
+    /// Admits no client until the returned guard is dropped. If the set contains clients, returns
+    /// their number as an error.
     pub(crate) fn pause(&self) -> Result<Paused<'_>, usize> {
         let mut clients = self.clients.lock();
         if clients.is_paused || !clients.all.is_empty() {
@@ -145,7 +147,8 @@ impl ClientSet {
         clients.all.values().for_each(|client| client.socket.hang_up());
     }
 
-    /// Waits for all clients to disconnect. Returns whether they had done so by `until`.
+    /// Waits until all clients have disconnected, at most until the time `until`. Returns whether
+    /// all have disconnected.
     pub(crate) fn is_empty_by(&self, until: Instant) -> bool {
         let mut clients = self.clients.lock();
         while !clients.all.is_empty() {
@@ -163,8 +166,9 @@ impl Drop for Paused<'_> {
 }
 
 impl ClientPermit {
-    /// Establishes the client, so that it is never evicted. Returns false if it was evicted before
-    /// or the set was closed, so that its request may be incomplete.
+    /// Marks the client as established, so that it is never evicted. Returns false if the client
+    /// was already evicted or the set was closed. In that case the client's request may then be
+    /// incomplete.
     pub(crate) fn establish(&self) -> bool {
         let mut clients = self.set.clients.lock();
         let has_ended = clients.has_ended;

@@ -1,22 +1,22 @@
-//! File descriptors: some are kept free, so that a full server still answers its control socket,
-//! serves metrics, and saves the disk.
+//! File descriptors: some descriptors are kept free, so that a server with the maximum number of
+//! clients still answers its control socket, serves metrics, and saves the disk.
 
 use crate::{control, metrics};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::read_dir;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The descriptors that a save, an unmount, a log and a refused client need at a time: files, their
-/// directories, a lock, and files of /proc.
+/// The number of descriptors that a save, an unmount, a log and a refused client need at the same
+/// time: files, their directories, a lock, and files of /proc.
 const FOR_WORK: usize = 24;
 
-/// The descriptors that NBD clients leave free for control, metrics and saves.
+/// The number of descriptors that NBD clients must leave free for control, metrics and saves.
 pub const RESERVE: usize = control::CLIENTS + metrics::CLIENTS + FOR_WORK;
 
-/// The descriptors that the caller of this crate will open later.
+/// The number of descriptors that the caller of this crate will open later.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 
-/// Keeps `count` descriptors free of NBD clients, for a mount and other files that are opened
+/// Prevents NBD clients from using `count` descriptors, which a mount and other files will need
 /// later.
 pub fn keep(count: usize) {
     KEPT.store(count, Relaxed);
@@ -34,7 +34,8 @@ pub fn left() -> usize {
     most.saturating_sub(open)
 }
 
-/// Raises the limit of descriptors, as far as this process may, until `wanted` more can be opened.
+/// Raises the limit of descriptors, as far as the system permits, so that `wanted` more descriptors
+/// can be opened.
 pub fn raise(wanted: usize) {
     let (missing, limit) = (wanted.saturating_sub(left()), getrlimit(Resource::Nofile));
     let Some(current) = limit.current.filter(|_| missing > 0) else { return };

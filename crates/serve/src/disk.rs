@@ -4,7 +4,7 @@ use rustix::io::Errno;
 use std::ops::{Deref, Range};
 use zram::{Device, SLOT_BYTES};
 
-/// A range of bytes that are all stored, or all holes.
+/// A range of bytes that are either all stored or all holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// The length in bytes: a multiple of 4096, except at the end of the requested range.
@@ -14,30 +14,29 @@ pub struct Extent {
 }
 
 /// A disk. Any thread may call any method; if requests overlap, each block holds the data of one of
-/// them.
+/// the requests.
 pub trait Disk: Send + Sync {
     /// Returns the size of the disk in bytes.
     fn size(&self) -> u64;
-    /// Returns the block size in bytes; requests for whole blocks cost least.
+    /// Returns the block size in bytes; requests for whole blocks cost the least time.
     fn block(&self) -> u32;
     /// Returns whether a request for `len` bytes at `offset` may take long because it needs the
-    /// backing store. This is a cheap hint.
+    /// backing store. The result is a hint that is cheap to compute.
     fn may_wait(&self, offset: u64, len: u64) -> bool;
     /// Fills `buf` with the bytes at `offset`.
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Errno>;
-    /// Stores `bytes` at `offset`. After an error each block has either its old or its new
-    /// contents.
+    /// Stores `bytes` at `offset`. After an error, each block holds either its old or its new data.
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Errno>;
     /// Makes the range read as zeros, and frees the blocks that lie wholly in it.
     fn discard(&self, offset: u64, len: u64) -> Result<(), Errno>;
     /// Makes all earlier writes durable.
     fn flush(&self) -> Result<(), Errno>;
-    /// Calls `each` with the extents of a nonempty range, at least one, in order and without gaps,
-    /// until `each` returns false. The last one ends at the end of the range, or before.
+    /// Calls `each` with at least one extent of a nonempty range, in order and without gaps, until
+    /// `each` returns false. The last extent ends at the end of the range, or before it.
     fn extents(&self, range: Range<u64>, each: &mut dyn FnMut(Extent) -> bool);
 }
 
-/// The maximum number of entries that one call of `extents` examines: those of a gigabyte.
+/// The maximum number of entries that one call of `extents` examines: the entries of 1 GiB.
 const LOOKED_AT: usize = 1 << 18;
 
 /// Any pointer to a device is a disk.
@@ -86,7 +85,8 @@ impl<D: Deref<Target = Device> + Send + Sync> Disk for D {
     }
 }
 
-/// Merges extents as they are found. Each is reported when the next one begins, so none are stored.
+/// Merges extents as they are found. Each extent is reported when the next one begins, so only the
+/// last extent is stored.
 struct ExtentMap<'e> {
     range: Range<u64>,
     each: &'e mut dyn FnMut(Extent) -> bool,
@@ -96,7 +96,7 @@ struct ExtentMap<'e> {
 }
 
 impl<'e> ExtentMap<'e> {
-    /// Begins at slot `first`, in which the range's first byte lies.
+    /// Creates a map that begins at slot `first`, in which the first byte of `range` lies.
     fn new(range: Range<u64>, first: u64, each: &'e mut dyn FnMut(Extent) -> bool) -> Self {
         ExtentMap { range, each, last: first..first, is_stored: false }
     }
@@ -131,7 +131,7 @@ impl<'e> ExtentMap<'e> {
     }
 }
 
-/// Returns the errno that a block device would return, which is ENOSPC if memory is used up.
+/// Returns the errno that a block device would return for `error`: ENOSPC if memory is used up.
 fn errno(error: zram::Error) -> Errno {
     match error {
         zram::Error::OutOfMemory { .. } => Errno::NOSPC,

@@ -1,6 +1,6 @@
-//! The users of a disk that this process has mounted, which may have data that they have not
-//! written yet: loop devices on its file, with their mounts and swap. The search keeps one
-//! directory entry at a time, because memory may be full.
+//! The users of a mounted disk that may hold data not yet written to the disk: loop devices on the
+//! disk's file, with their mounts and swap areas. The search keeps one directory entry at a time in
+//! memory, because memory may be full.
 
 use crate::mountinfo::{self, MountEntry, device_number};
 use rustix::fs::{AtFlags, StatxFlags, makedev, statx};
@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 /// The maximum depth of stacked devices.
 const DEPTH: usize = 8;
 
-/// A block device that lies on the mount, directly or indirectly.
+/// A block device whose data lie on the mount, directly or through other devices.
 struct BlockDevice {
     name: String,
     number: u64,
 }
 
 /// Returns the users of the file system with the number `device`, each as words for a message.
-/// Makes no request to that file system.
+/// Sends no request to that file system.
 pub(crate) fn of(device: u64) -> Vec<String> {
     let mounts = mountinfo::all().unwrap_or_default();
     let swaps = read_to_string("/proc/swaps").unwrap_or_default();
@@ -39,14 +39,15 @@ pub(crate) fn of(device: u64) -> Vec<String> {
     found
 }
 
-/// Returns the number of the file system that a file lies in.
+/// Returns the number of the file system that contains a file.
 fn number_of_file_system(file: &Path) -> Option<u64> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let stat = statx(mountinfo::open(file).ok()?, "", flags, StatxFlags::TYPE).ok()?;
     Some(makedev(stat.stx_dev_major, stat.stx_dev_minor))
 }
 
-/// Adds the device in a directory of sysfs, its partitions, and the devices built on them.
+/// Adds the device in a directory of sysfs, its partitions, and the devices that are built on
+/// these.
 fn add_devices(block: &Path, depth: usize, found: &mut Vec<BlockDevice>) {
     let number = read_to_string(block.join("dev")).ok().and_then(|text| device_number(&text));
     let (Some(number), Some(name), 1..) = (number, block.file_name(), depth) else { return };
@@ -57,7 +58,7 @@ fn add_devices(block: &Path, depth: usize, found: &mut Vec<BlockDevice>) {
     }
 }
 
-/// Returns the uses of a block device.
+/// Returns the uses of a block device, as mounts or as swap.
 fn uses(device: &BlockDevice, mounts: &[MountEntry], swaps: &str) -> Vec<String> {
     let path = format!("/dev/{}", device.name);
     let is_its =

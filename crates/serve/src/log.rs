@@ -1,6 +1,6 @@
-//! The log. The number of its lines is limited, because a client could cause any number of them. A
-//! line that was written recently is not written again, so a flood of one kind leaves room for
-//! others.
+//! The log. The number of its lines is limited, because a client could cause any number of lines. A
+//! line that was written recently is not written again, so repetitions of one line do not exclude
+//! other lines.
 
 use rustix_futex_sync::Mutex;
 use std::fmt::{self, Display};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const LINES: usize = 20;
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Writes lines to the log.
+/// The log, to which lines can be written.
 #[derive(Clone)]
 pub struct Log(Arc<Inner>);
 
@@ -24,10 +24,10 @@ struct Inner {
 
 struct Period {
     begun: Instant,
-    /// The hashes of the lines written in this period, each different.
+    /// The hashes of the lines that were written in this period, without duplicates.
     said: [u64; LINES],
     lines: usize,
-    /// The number of lines left out in this period.
+    /// The number of lines that were left out in this period.
     left_out: u32,
 }
 
@@ -44,14 +44,14 @@ impl fmt::Debug for Log {
 }
 
 impl Log {
-    /// Makes a log that passes lines to `write`, which must not fail.
+    /// Creates a log that passes lines to `write`, which must not fail.
     pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Self {
         let (period, hashes) = (Mutex::new(Period::new()), RandomState::new());
         Log(Arc::new(Inner { write: Box::new(write), period, hashes }))
     }
 
-    /// Writes a line, unless it or the maximum number of lines was already written in this period.
-    /// A later line reports the number of lines left out.
+    /// Writes a line, unless the same line, or the maximum number of lines, was already written in
+    /// this period. A later line reports the number of lines left out.
     pub fn line(&self, line: impl Display) {
         let line = line.to_string();
         let (left_out, is_told) = self.0.count(&line);

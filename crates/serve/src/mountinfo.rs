@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountEntry {
     pub(crate) id: u64,
-    /// The number of the mount on which this one is mounted.
+    /// The number of the mount on which this mount is mounted.
     pub(crate) parent: u64,
     /// The number of the mount's file system.
     pub(crate) device: u64,
@@ -24,12 +24,12 @@ pub(crate) struct MountEntry {
     pub(crate) options: Vec<u8>,
 }
 
-/// Opens a path without a request to its file system's server.
+/// Opens a path without a request to the server of the file system.
 pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
     Ok(fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Returns the mount of an open file.
+/// Returns the mount that contains an open file.
 pub(crate) fn of(file: &OwnedFd) -> io::Result<MountEntry> {
     let told = read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))?;
     let id = told.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
@@ -59,7 +59,7 @@ fn entry(line: &[u8]) -> Option<MountEntry> {
     Some(MountEntry { id, parent, device, fs_type, dir, source, options })
 }
 
-/// Parses a device's number, written as major and minor number.
+/// Parses a device's number, which is written as major and minor number.
 pub(crate) fn device_number(text: &str) -> Option<u64> {
     let (major, minor) = text.trim_end().split_once(':')?;
     Some(makedev(major.parse().ok()?, minor.parse().ok()?))

@@ -1,9 +1,10 @@
-//! Detects whether a file lies on a disk that this process serves. A save of the disk to such a
-//! file would wait for itself.
+//! Detects whether a file lies on a disk that this process serves. If the disk were saved to such a
+//! file, the save would wait for itself.
 //!
 //! The search follows partitions, mapped devices, loop devices and their files, and the upper layer
-//! of an overlay. It can't follow network file systems, the other devices of a file system that has
-//! several, or other mount namespaces. It also can't detect the server of a network block device.
+//! of an overlay. It can't follow network file systems, the further devices of a file system that
+//! spans several devices, or other mount namespaces. The search also can't detect which server a
+//! network block device uses.
 
 use crate::mountinfo;
 use rustix::fd::OwnedFd;
@@ -20,7 +21,8 @@ static MOUNTS: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 /// The maximum depth of stacked devices that the search follows.
 const DEPTH: usize = 16;
 
-/// A file system that this process has mounted. Dropping this removes it from the list.
+/// A file system that this process has mounted. Dropping this value removes the file system from
+/// the list.
 #[derive(Debug)]
 pub(crate) struct OwnMount(u64);
 
@@ -77,12 +79,13 @@ impl DiskSearch {
         found.or_else(|| self.below_mount(&mountinfo::of(file).ok()?, depth))
     }
 
-    /// Returns the same for file systems whose number is not that of a device.
+    /// Returns the reason as `below_file` does, for file systems whose number is not the number of
+    /// a device.
     fn below_mount(&self, mount: &mountinfo::MountEntry, depth: usize) -> Option<String> {
         if depth == DEPTH {
             return None;
         }
-        // nbdfuse does not report its server: its source is that of any FUSE mount that names none.
+        // nbdfuse does not report its server: its mount has the default source of FUSE mounts.
         let may_be_nbdfuse = mount.fs_type == "fuse" && mount.source == b"/dev/fuse";
         if self.clients == Clients::Some && may_be_nbdfuse {
             return Some("by nbdfuse, or may".to_owned());
@@ -119,7 +122,7 @@ impl DiskSearch {
     }
 }
 
-/// Parses the device number in a directory of sysfs.
+/// Parses the device number in a file of sysfs.
 fn number(told: &Path) -> Option<u64> {
     mountinfo::device_number(&read_to_string(told.join("dev")).ok()?)
 }

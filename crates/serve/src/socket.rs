@@ -9,7 +9,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// The bytes of replies that the kernel buffers for a client, if its limit allows that.
+/// The number of bytes of replies that the kernel buffers for a client, if the kernel's limit
+/// allows that.
 const SEND_BUFFER: usize = 1 << 20;
 
 /// A client's connection.
@@ -17,7 +18,7 @@ const SEND_BUFFER: usize = 1 << 20;
 pub(crate) struct Socket(OwnedFd);
 
 impl Socket {
-    /// Makes a client's connection whose blocking calls return after `tick`.
+    /// Creates a client's connection whose blocking calls return after `tick`.
     pub(crate) fn new(fd: OwnedFd, tick: Duration) -> io::Result<Self> {
         sockopt::set_socket_timeout(&fd, Timeout::Recv, Some(tick))?;
         sockopt::set_socket_timeout(&fd, Timeout::Send, Some(tick))?;
@@ -39,26 +40,26 @@ impl Socket {
         Ok(net::send(&self.0, bytes, SendFlags::NOSIGNAL)?)
     }
 
-    /// Returns the user at the other end of a Unix socket.
+    /// Returns the user whose process is at the other end of a Unix socket.
     pub(crate) fn peer(&self) -> Option<Uid> {
         sockopt::socket_peercred(&self.0).ok().map(|peer| peer.uid)
     }
 
-    /// Returns whether the other end is closed, so that nothing can arrive there.
+    /// Returns whether the other end is closed, so that the client can't receive anything.
     pub(crate) fn has_left(&self) -> bool {
         let mut polled = [PollFd::new(&self.0, PollFlags::empty())];
         let is_polled = poll(&mut polled, Some(&Timespec::default())) == Ok(1);
         is_polled && polled[0].revents().contains(PollFlags::HUP)
     }
 
-    /// Ends sending. Bytes that were sent before still arrive.
+    /// Shuts down the sending direction. The client still receives the bytes that were sent before.
     pub(crate) fn end_sending(&self) -> io::Result<()> {
         Ok(net::shutdown(&self.0, Shutdown::Write)?)
     }
 
-    /// Shuts the connection down, which wakes all threads that wait for it.
+    /// Shuts the connection down, which wakes all threads that wait for data of the connection.
     pub(crate) fn hang_up(&self) {
-        // If the client has disconnected already, an error has no effect.
+        // The call fails only if the client has already disconnected, so an error is ignored.
         let _ = net::shutdown(&self.0, Shutdown::Both);
     }
 }

@@ -18,8 +18,8 @@ pub fn spawn(
     Builder::new().name(name.to_owned()).stack_size(stack).spawn(work)
 }
 
-/// Runs `work` on a new thread, and returns its result if it ends `within` that time. Work that
-/// hangs does not delay the caller further.
+/// Runs `work` on a new thread, and returns the result if `work` ends in the time `within`. If
+/// `work` hangs, the caller does not wait longer.
 pub fn spawn_within<T: Send + 'static>(
     name: &str,
     stack: usize,
@@ -28,7 +28,7 @@ pub fn spawn_within<T: Send + 'static>(
 ) -> Option<T> {
     let (tell, told) = mpsc::channel();
     let tells = move || {
-        // The caller may have given up.
+        // The caller may no longer wait for the result.
         let _ = tell.send(work());
     };
     spawn(name, stack, tells).ok()?;

@@ -14,7 +14,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Makes a refusal with one of Linux's errnos and a reason on one line.
+    /// Creates a refusal with one of Linux's errno values and a reason on one line.
     pub fn new(errno: Errno, message: impl Into<String>) -> Self {
         Refusal { errno: errno.raw_os_error(), message: message.into() }
     }
@@ -41,7 +41,7 @@ impl From<zram::Error> for Refusal {
     }
 }
 
-/// A served device, and the conditions of its server for saving and restoring it.
+/// A served device, and the conditions under which its server saves and restores it.
 pub trait Steered: Send + Sync {
     /// Returns the device with its attributes.
     fn zram(&self) -> &Zram;
@@ -54,7 +54,7 @@ pub trait Steered: Send + Sync {
     /// Saves the device to a file.
     ///
     /// # Errors
-    /// Fails if the server refuses, or if the device can't be saved there.
+    /// Fails if the server refuses, or if the device can't be saved at `path`.
     fn save(&self, path: &Path) -> Result<Saved, Refusal> {
         Ok(self.zram().open()?.save(path)?)
     }
@@ -68,14 +68,14 @@ pub trait Steered: Send + Sync {
     }
 }
 
-/// A device without a server that adds conditions.
+/// A device whose server adds no conditions.
 impl Steered for Zram {
     fn zram(&self) -> &Zram {
         self
     }
 }
 
-/// Parses a path, the value of attribute `name`.
+/// Parses the value of attribute `name`, which is a path.
 fn path<'t>(name: &'static str, text: &'t str) -> Result<&'t Path, Refusal> {
     if text.is_empty() {
         let (value, reason) = (String::new(), "expected the path of a file".to_owned());
@@ -84,7 +84,7 @@ fn path<'t>(name: &'static str, text: &'t str) -> Result<&'t Path, Refusal> {
     Ok(Path::new(text))
 }
 
-/// Sets an attribute, for the control socket and the mount alike. Values that save or restore the
+/// Sets an attribute, for the control socket and for the mount. Values that save or restore the
 /// disk are passed to the server.
 pub(crate) fn store(steered: &dyn Steered, name: &str, value: &str) -> Result<(), Refusal> {
     match name {

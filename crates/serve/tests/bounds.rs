@@ -1,5 +1,5 @@
-//! Requests around every limit of the server: one below it, at it, and one above, with short and
-//! long requests queued before and after. Each request is answered once, with its own data.
+//! Requests around every limit of the server: below, at, and above the limit, with short and long
+//! requests queued before and after. Each request is answered once, with its own data.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -15,7 +15,7 @@ use support::*;
 use zram::{Config, Device};
 
 const SIZE: u64 = 144 * MIB;
-/// Reads lie below this offset, writes above it.
+/// Reads lie below this offset, and writes above it.
 const WRITABLE: u64 = 34 * MIB;
 
 const SHORT: u32 = 512;
@@ -59,13 +59,13 @@ impl Bench {
         client
     }
 
-    /// Sends all requests at once. Checks that each is answered once, and that the written data are
-    /// stored.
+    /// Sends all requests at once. Checks that each request is answered once, and that the written
+    /// data are stored.
     fn exchange(&self, client: &mut Client, asks: &[Ask]) {
         self.exchange_from(client, asks, WRITABLE);
     }
 
-    /// Does the same, with writes from `writable` on.
+    /// Does the same as `exchange`, with writes from the offset `writable` on.
     fn exchange_from(&self, client: &mut Client, asks: &[Ask], mut writable: u64) {
         let mut bytes = Vec::new();
         let mut pending = HashMap::new();
@@ -140,7 +140,7 @@ fn neighbours() -> Vec<Vec<Ask>> {
     ]
 }
 
-/// Returns every limit, its neighbours, and those of the limits minus the headers around data.
+/// Returns every limit and every limit minus the headers around data, each with its neighbours.
 fn lengths() -> Vec<u32> {
     let headers = [0, 16, 20, 26, 28];
     let whole = [HEAVY_BYTES, 4 * HEAVY_BYTES, INPUT_BUFFER, READ_PART, WORKER_BUFFER].into_iter();
@@ -155,7 +155,7 @@ fn lengths() -> Vec<u32> {
     lengths
 }
 
-/// Sends requests of every length with varying neighbours: with more of them, if `all`.
+/// Sends requests of every length with varying neighbours, or with more neighbours if `all` is set.
 fn at_every_length(bench: &Bench, structured: bool, all: bool) {
     let mut client = bench.client(structured);
     let (neighbours, mut turn) = (neighbours(), 0);
@@ -169,7 +169,7 @@ fn at_every_length(bench: &Bench, structured: bool, all: bool) {
         asks.extend([ask(TRIM, len), ask(WRITE_ZEROES, len)]);
         asks.push(Ask { flags: NO_HOLE, ..ask(WRITE_ZEROES, len) });
         for middle in asks {
-            // With no request before it and eight short ones after, they form one batch if
+            // With eight short requests after this one and none before, all form one batch if
             // possible.
             let mut around = vec![(1, 0)];
             let count = if all { neighbours.len() } else { 1 };
@@ -201,7 +201,7 @@ fn requests_of_every_length_are_answered_beside_others() {
     }
 }
 
-/// Nine requests at once, the first a read of the length at which the kind of batch changes.
+/// Nine requests at once; the first is a read with the length at which the kind of batch changes.
 #[test]
 fn short_requests_behind_a_long_read_are_answered() {
     for (workers, structured) in [(1, false), (1, true), (2, false), (4, true)] {
@@ -219,8 +219,7 @@ fn short_requests_behind_a_long_read_are_answered() {
     }
 }
 
-/// The maximum number of requests in a batch, one less and one more, with a long one at every
-/// place.
+/// The maximum number of requests in a batch, one less and one more, with a long one anywhere.
 #[test]
 fn so_many_requests_are_answered() {
     for workers in [1, 2, 8] {
@@ -240,7 +239,7 @@ fn so_many_requests_are_answered() {
     }
 }
 
-/// Payloads and answers that fill a worker's buffer exactly, and one byte more or less.
+/// Payloads and answers fill a worker's buffer exactly, or with one byte more or less.
 #[test]
 fn a_buffer_may_be_full() {
     for workers in [1, 2] {
@@ -279,7 +278,7 @@ fn the_longest_payloads_are_answered_with_others_around() {
     }
 }
 
-/// Long writes of two connections that fit in the memory together, and that do not.
+/// Sends long writes on two connections, which fit in the memory together or do not.
 #[test]
 fn memory_for_long_writes_is_shared_and_waited_for() {
     let bench = Bench::new(2);
@@ -350,7 +349,7 @@ fn names_and_options_of_every_length() {
     client.choose(&longest, false);
     assert_eq!(client.read(0, 9), [0; 9]);
 
-    // Several options at once, so that they begin anywhere in the received bytes.
+    // Several options are sent at once, so that they begin anywhere in the received bytes.
     for len in [OPTION_DATA_MAX - 1, OPTION_DATA_MAX, INPUT_BUFFER / 2 - 17, INPUT_BUFFER / 3] {
         let mut client = served.greeted();
         let mut sender = client.stream.try_clone().unwrap();

@@ -1,4 +1,4 @@
-//! The protocol, case by case, according to its document.
+//! Tests the protocol case by case, according to its document.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -125,7 +125,7 @@ fn contexts_are_listed_and_set() {
     }
     let set = client.option(SET_META_CONTEXT, &contexts("", &["x:y", BASE_ALLOCATION]));
     assert_eq!(set, [named(1), ack.clone()]);
-    // The context was set for another name.
+    // The context was set for another export.
     client.option(GO, &info("disk", &[]));
     assert_eq!(client.error_of(BLOCK_STATUS, 0, 0, 4096), EINVAL);
     // An earlier choice is forgotten when the context is set again, even if that fails.
@@ -153,7 +153,7 @@ fn data_come_back() {
         let served = Served::new(exports());
         let mut client = served.greeted();
         client.choose("disk", structured);
-        // Short, unaligned, across parts, and the longest.
+        // Reads that are short, unaligned, across parts, and of the maximum length.
         for (nth, (offset, len)) in [
             (0, 1),
             (4095, 2),
@@ -210,7 +210,7 @@ fn zeros_and_trims_free_blocks() {
         }
         expected
     });
-    // A range with more bytes than a reply could carry.
+    // A range may have more bytes than a reply could hold.
     assert_eq!(client.error_of(WRITE_ZEROES, NO_HOLE, 0, 64 << 20), 0);
     assert_eq!(client.error_of(TRIM, 0, 0, 64 << 20), 0);
     assert_eq!(client.request(BLOCK_STATUS, 0, 0, 64 << 20).extents, [(64 << 20, hole)]);
@@ -236,7 +236,7 @@ fn block_status_is_exact() {
     );
     assert_eq!(client.error_of(BLOCK_STATUS, 0, 0, 0), EINVAL);
     assert_eq!(client.error_of(TRIM, 0, 0, 1 << 20), 0);
-    // Every other block is stored: the number of extents in a reply is limited, and at least one.
+    // Every other block is stored: a reply contains a limited number of extents, but at least one.
     for block in 0..2000 {
         assert_eq!(client.write(0, block * 8192, &[7; 4096]), 0);
     }
@@ -265,7 +265,7 @@ fn requests_that_can_t_be_get_their_error_and_change_nothing() {
     }
     assert_eq!(client.read(size - 1, 1), [0]);
     assert_eq!(client.error_of(READ, 0, 0, (32 << 20) + 1), EINVAL);
-    // Flags that are unknown, or that the command does not have.
+    // Flags that are unknown, or that the command does not support, are refused.
     for flags in [1 << 5, 1 << 15, NO_HOLE, REQ_ONE, FAST_ZERO] {
         assert_eq!(client.error_of(READ, flags, 0, 512), EINVAL);
         assert_eq!(client.write(flags | DF, 0, &[1; 512]), EINVAL);
@@ -275,7 +275,7 @@ fn requests_that_can_t_be_get_their_error_and_change_nothing() {
     for kind in [8, 99, u16::MAX] {
         assert_eq!(client.error_of(kind, 0, 0, 512), EINVAL);
     }
-    // Requests of length 0.
+    // Requests of length 0 are tested.
     for kind in [READ, TRIM, CACHE, WRITE_ZEROES] {
         assert_eq!(client.error_of(kind, 0, 5, 0), 0);
     }

@@ -1,4 +1,4 @@
-//! The control socket while a job takes long: others are answered, and the job's client may
+//! Tests the control socket during a long job: other clients are answered, and the job's client may
 //! disconnect.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -30,7 +30,7 @@ struct Steering {
 }
 
 impl Steering {
-    /// Makes a device with data to write back, and a store that can get stuck.
+    /// Creates a device with data to write back, and a backing store that can get stuck.
     fn new() -> Self {
         let (store, zram) = (Arc::new(Faulty::new(1 << 20)), Arc::new(Zram::new()));
         let backing = store.clone();
@@ -62,7 +62,7 @@ impl Steering {
     }
 }
 
-/// Releases the store if a test fails, so that nothing waits for it.
+/// A guard that releases the store if a test fails, so that no thread waits for the store.
 struct Unstuck<'s>(&'s Faulty);
 
 impl Drop for Unstuck<'_> {
@@ -86,7 +86,7 @@ fn beside_a_stuck_job(steering: &Steering, work: impl FnOnce()) {
     });
 }
 
-/// Returns the answer to bytes after which the client sends no more.
+/// Returns the server's answer to a client that sends `bytes` and then shuts down its sending side.
 fn sent(steering: &Steering, bytes: &[u8]) -> String {
     let mut client = UnixStream::connect(&steering.path).unwrap();
     client.write_all(bytes).unwrap();
@@ -133,7 +133,7 @@ fn a_job_goes_on_when_its_client_leaves_and_is_logged() {
     }
 }
 
-/// Connects clients without complete requests; some have sent a part, which is never carried out.
+/// Connects clients without complete requests. A part that was sent is never carried out.
 fn silent(steering: &Steering) -> Vec<UnixStream> {
     let connect = |nth| {
         let mut client = UnixStream::connect(&steering.path).unwrap();
@@ -229,7 +229,7 @@ fn at_the_end_it_tells_and_saves_and_changes_nothing() {
     assert!(told.starts_with("pages 20\n"), "{told}");
 }
 
-/// Listens at a path, with room for one connection that is never accepted.
+/// Listens at a path, with a backlog for one connection, which is never accepted.
 fn stuck(path: &Path) -> OwnedFd {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
     let socket = socket.unwrap();
@@ -250,8 +250,8 @@ fn a_server_that_never_answers_is_not_waited_for() {
             scope.spawn(move || {
                 let _listens = stuck(&path);
                 let begun = Instant::now();
-                // The first connection has a place in the backlog and gets no answer. The others
-                // have no place, including the one that checks whether the server runs.
+                // The first connection has a place in the backlog and gets no answer. The others do
+                // not fit, nor does the connection that checks whether the server runs.
                 for _ in 0..2 {
                     let answer = request.ask(&path, &mut Vec::new());
                     assert!(matches!(answer, Err(AskError::Silent { .. })), "{answer:?}");

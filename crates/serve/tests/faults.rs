@@ -1,5 +1,5 @@
-//! Disks that fail, are slow or full: the client gets an error for that request, and all other
-//! requests succeed.
+//! Tests disks that fail, are slow or are full: the client gets an error for that request, and all
+//! other requests succeed.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -15,7 +15,7 @@ use support::*;
 use zram::{Config, Device};
 
 /// A disk that fails in its second half, is slow in the block before the last, and panics in the
-/// last one.
+/// last block.
 struct Faulty(Arc<Device>);
 
 /// Whether the slow request may end.
@@ -154,7 +154,7 @@ fn a_full_disk_has_no_space_left_and_keeps_what_it_has() {
     for nth in 0..stored {
         assert!(client.read(nth * (64 << 10), 64 << 10) == noise(nth));
     }
-    // Stored data may be overwritten and freed; then there is room again.
+    // Stored data may be overwritten and freed; then memory is available again.
     assert_eq!(client.write(0, 0, &noise(777)), 0);
     assert_eq!(client.error_of(TRIM, 0, 0, 1 << 20), 0);
     assert_eq!(client.write(0, 50 * MIB, &noise(999)), 0);

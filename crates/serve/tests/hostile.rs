@@ -1,5 +1,5 @@
-//! Clients that send invalid data, stop in the middle of a request, or take no replies: the server
-//! continues to serve others.
+//! Tests clients that send invalid data, stop in the middle of a request, or receive no replies:
+//! the server continues to serve other clients.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use support::*;
 use testkit::wait::{until_with, within};
 
-/// Checks that a client is served while others misbehave, before the server disconnects clients
-/// that stop in the middle of a request.
+/// Checks that a client is served while other clients misbehave, before the server disconnects
+/// clients that stop in the middle of a request.
 fn is_served(served: &Served) {
     within(ENDS_WITHIN, || {
         let mut client = served.chosen();
@@ -94,8 +94,7 @@ fn a_half_sent_request_changes_nothing() {
 
 #[test]
 fn clients_that_leave_at_any_point_leave_the_others_alone() {
-    // More connections than will be needed, so there is room however late the server notices that a
-    // client has disconnected.
+    // The maximum is high, so a client is admitted even if the server detects a disconnect late.
     let served = Served::with(exports(), Options { workers: 3, connections: 1000 });
     for round in 0..200 {
         // A case that crashed qemu-nbd: the client chooses by EXPORT_NAME, and disconnects before
@@ -126,7 +125,7 @@ fn a_client_that_takes_nothing_stops_only_itself() {
     for client in &mut stuck {
         client.stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
         let request = header(READ, 0, 1, 0, 1 << 20);
-        // Until the server takes no more requests.
+        // Sends until the server receives no more requests.
         let mut sent = 0;
         while sent < 100_000 && client.stream.write_all(&request).is_ok() {
             sent += 1;
@@ -148,8 +147,8 @@ fn unfinished_long_writes_hold_up_no_one_for_long() {
     }
     is_served(&served);
     let mut client = served.chosen();
-    // If each of the others could use the whole time that it has when no client waits, this one
-    // would wait three times as long.
+    // If each other client could use the time that it has when none waits, this client would wait
+    // three times as long.
     let sent = || client.write(0, 0, &contents(1, 32 << 20));
     assert_eq!(within(Duration::from_secs(150), sent), 0);
     served.logged("timeout while receiving a request");
@@ -163,7 +162,7 @@ fn silent_clients_are_sent_away() {
     let served = Served::new(exports());
     let begun = Instant::now();
     let mut silent = [served.connect(), served.greeted()];
-    // The client sends a byte now and then, but never chooses an export.
+    // The client sends a byte from time to time, but never chooses an export.
     let mut slow = served.greeted();
     let trickle = thread::spawn(move || {
         until_with(Duration::from_millis(500), "it is sent away", || {
@@ -210,8 +209,8 @@ fn a_thousand_connections_are_withstood() {
     assert_eq!(established.read(0, 9), [132; 9]);
 }
 
-/// Slow clients send a byte now and then. The newest is admitted, and the oldest is disconnected if
-/// the maximum is reached.
+/// Slow clients send a byte from time to time. The newest is admitted, and the oldest is
+/// disconnected if the maximum is reached.
 #[test]
 fn slow_handshakes_keep_nobody_out() {
     for count in [HALF_OPEN_MAX - 1, HALF_OPEN_MAX, HALF_OPEN_MAX + 1] {
@@ -251,7 +250,8 @@ fn the_server_ends_in_time_whatever_clients_do() {
     assert!(!served.path.exists());
 }
 
-/// A client that floods a server with connections does not hide the faults of others from the log.
+/// A client that floods a server with connections does not prevent faults of other clients from
+/// being logged.
 #[test]
 fn clients_that_make_room_take_one_line_of_the_log() {
     let served = Served::new(exports());

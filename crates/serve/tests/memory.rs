@@ -1,5 +1,5 @@
 //! The memory and descriptors that misbehaving clients take. The tests run one at a time, because
-//! each measures the process.
+//! each test measures the memory of the whole process.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -16,7 +16,7 @@ use support::*;
 
 static PROCESS: Mutex<()> = Mutex::new(());
 
-/// The most memory that misbehaving clients may take together.
+/// The maximum number of bytes of memory that misbehaving clients may take together.
 const BOUND: u64 = 96 << 20;
 
 fn descriptors() -> usize {
@@ -33,7 +33,8 @@ fn status(field: &str) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Misbehaves in one of four ways: a long write sent in part, replies not taken, invalid requests.
+/// Misbehaves in one of four ways: sends a part of a long write, receives no replies, or sends
+/// invalid requests.
 fn misbehave(nth: usize, client: &mut Client) {
     client.stream.set_write_timeout(Some(Duration::from_millis(20))).unwrap();
     match nth % 4 {
@@ -70,7 +71,7 @@ fn memory_of_bad_clients_is_bounded_and_comes_back() {
         drop(clients);
         served.settled(0);
     }
-    // A socket is closed a moment after its connection ends.
+    // The server closes a socket a moment after the connection has ended.
     until("descriptors are closed", || descriptors() <= opened);
     assert_eq!(served.chosen().read(0, 512).len(), 512);
 }
@@ -103,6 +104,6 @@ fn clients_that_take_no_replies_share_one_bound_and_hold_up_no_other() {
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     drop(clients);
     served.settled(1);
-    // Idle workers end; the client's first one stays.
+    // Idle workers end; the first worker of the connection stays.
     until("workers end", || status("Threads:") <= threads + 1);
 }

@@ -1,4 +1,4 @@
-//! Metrics over HTTP beside clients that misbehave: each scrape is answered completely.
+//! Tests metrics over HTTP while other clients misbehave: each scrape is answered completely.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -16,11 +16,11 @@ use testkit::wait::{patience, until};
 
 const REQUEST: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/// The bytes of the text that most tests serve: about the size of a disk's metrics.
+/// The number of bytes of the text that most tests serve: about the size of a disk's metrics.
 const TEXT: usize = 8 << 10;
 
 struct Served {
-    /// An `Option`, so that `drop` can take it.
+    /// The server; an `Option`, so that `drop` can take the server out.
     metrics: Option<Metrics>,
     log: Arc<Mutex<Vec<String>>>,
 }
@@ -55,7 +55,7 @@ impl Drop for Served {
     }
 }
 
-/// Scrapes once. Returns an error if the answer is incomplete, or not a 200.
+/// Scrapes once. Returns an error if the answer is incomplete, or its status is not 200.
 fn scrape(mut stream: impl Read + Write, text: usize) -> Result<(), String> {
     let mut answer = Vec::new();
     stream.write_all(REQUEST).map_err(|error| format!("sending: {error}"))?;
@@ -144,7 +144,7 @@ fn clients_of_a_byte_a_second_keep_no_one_out_and_are_told() {
             if stream.write_all(&[*byte]).is_err() {
                 break;
             }
-            // In parts, so that the test ends soon.
+            // Waits in short steps, so that the test ends soon.
             for _ in 0..10 {
                 if is_over.load(Relaxed) {
                     return;
@@ -159,7 +159,7 @@ fn clients_of_a_byte_a_second_keep_no_one_out_and_are_told() {
         println!("50 scrapes took {:?}", begun.elapsed());
     });
     served.await_line("to let another one in");
-    // Evicted clients are answered too.
+    // Evicted clients receive an answer too.
     let silent: Vec<_> = (0..CLIENTS).map(|_| TcpStream::connect(&host).unwrap()).collect();
     thread::sleep(Duration::from_millis(500));
     scrape_at(&host).unwrap();

@@ -1,4 +1,4 @@
-//! Random clients, one after the other, checked against the protocol's document.
+//! Tests the answers to random clients, one client after another, against the protocol's document.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,5 +1,5 @@
-//! Random requests, many at a time, checked against an array with the expected contents. A missing
-//! answer is detected.
+//! Tests the answers to random requests, many at a time, against an array with the expected
+//! contents. A missing answer is detected.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use support::*;
 use zram::{Config, Device};
 
-/// The bytes of each client's part of the disk. Parts begin within blocks, so that clients share
-/// some blocks.
+/// The number of bytes of each client's part of the disk. Parts begin within blocks, so that
+/// clients share some blocks.
 const REGION: usize = (4 << 20) + 1234;
 const CLIENTS: u64 = 8;
 const SIZE: u64 = 64 * MIB;
@@ -29,7 +29,7 @@ const DEPTH: usize = 64;
 
 struct Shadow {
     client: Client,
-    /// Bytes are sent on another thread, so that answers can be received at the same time.
+    /// The channel to the thread that sends, so that this thread can receive answers.
     out: Sender<Vec<u8>>,
     random: Rng,
     base: u64,
@@ -37,7 +37,7 @@ struct Shadow {
     /// The requests in flight, by cookie; no two of them touch the same byte.
     pending: HashMap<u64, Pending>,
     next: u64,
-    /// The number of reads and writes that the server handles as long ones.
+    /// The number of reads and writes that the server handles as long requests.
     long: u64,
 }
 
@@ -69,7 +69,7 @@ impl Shadow {
                     64 * HEAVY_BYTES,
                 ];
                 let (near, bound) = (self.random.usize(..60), self.random.choice(bounds).unwrap());
-                // Some with whole requests or answers in between.
+                // Some lengths allow for whole requests or answers in between.
                 let between = self.random.choice([0, 0, 28 + 512, 9 * 540]).unwrap();
                 bound - between + near - 30
             }
@@ -161,7 +161,7 @@ impl Shadow {
             };
         let reply = client.reply_by(len);
         let asked = pending.remove(&reply.cookie).expect("nothing is answered twice");
-        // Answers to other requests may have arrived in time.
+        // Answers to later requests may be in time, so the oldest request is checked.
         let oldest = pending.values().map(|asked| asked.since).min();
         assert!(oldest.is_none_or(|since| since.elapsed() < patience()), "an answer is lost");
         assert_eq!(reply.error, asked.error, "{} of {}", asked.kind, asked.len);
@@ -208,7 +208,7 @@ impl Shadow {
         while Instant::now() < until {
             let mut burst = Vec::new();
             let goal = self.random.usize(1..=DEPTH);
-            // There are fewer requests if no free place is found.
+            // If no free place is found, fewer requests are sent.
             for _ in 0..2 * DEPTH {
                 if self.pending.len() < goal {
                     self.add(&mut burst);
@@ -289,7 +289,7 @@ fn all_bytes_are_as_an_array_has_them() {
     device.check();
 }
 
-/// Compacts, marks slots idle and reads their states during the test.
+/// Compacts, marks slots idle, and reads the states of slots during the test.
 fn meddle(device: &Device, is_over: &AtomicBool) {
     while !is_over.load(Relaxed) {
         device.compact();

@@ -1,4 +1,4 @@
-//! A backing store that is slow or stuck: only requests for data in the store wait.
+//! Tests a backing store that is slow or stuck: only requests for data in the store wait.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -15,7 +15,7 @@ const PAGE: u64 = 4096;
 /// The number of pages that are written back.
 const AWAY: u64 = 16;
 
-/// Makes a disk whose first pages are in a store that can get stuck.
+/// Creates a disk whose first pages are in a backing store that can get stuck.
 fn away() -> (Arc<Faulty>, Arc<Device>, Served) {
     let store = Arc::new(Faulty::new(1 << 20));
     let config = Config { backing: Some(store.clone()), ..Config::new(64 * MIB).unwrap() };
@@ -36,7 +36,8 @@ fn who_waits_for_the_store_holds_up_no_other_request() {
         let (store, device, served) = away();
         let mut client = served.chosen();
         store.stick(true);
-        // All requests arrive at once, and the one that waits is neither the first nor the last.
+        // All requests arrive at once, and the request that waits is neither the first nor the last
+        // one.
         let mut burst = Vec::new();
         for cookie in 0..16 {
             match cookie {
@@ -74,7 +75,7 @@ fn a_stuck_store_does_not_keep_the_server_from_its_end() {
         }
     }
     store.wait_until_stuck(1);
-    // The store is stuck until this has returned.
+    // The store stays stuck until `stop` has returned.
     assert!(!served.server.stop(Duration::from_secs(1)), "nobody waits for the store");
     assert!(clients.iter_mut().all(Client::is_closed));
     store.stick(false);

@@ -14,12 +14,12 @@ use std::collections::{BTreeMap, HashMap};
 use uzram::zcomp::{Stream, train};
 use uzram::{Dictionary, Error, Handle, PageConfig, Params, Pool, PoolConfig, page_size};
 
-/// The maximum size of a document in bytes.
+/// The maximum size of a document, in bytes.
 const DOCUMENT_MAX: usize = 4096;
-/// The number of documents with which the dictionary is trained.
+/// The number of documents that train the dictionary.
 const SAMPLES: u64 = 2000;
 
-/// Returns a user's order, as the service of a shop would cache it.
+/// Returns an order of a user, in the form in which a shop's service would cache it.
 fn document(id: u64) -> String {
     let mix = |n: u64| (id ^ n << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
     let pick = |n: u64, from: &[&'static str]| from[mix(n) as usize % from.len()];
@@ -51,16 +51,17 @@ fn document(id: u64) -> String {
     order.to_string()
 }
 
-/// The place of a document in the pool.
+/// A document's handle in the pool, its length and the time of its last use.
 struct Place {
     handle: Handle,
-    /// The length before compression.
+    /// The length of the document before compression, in bytes.
     len: usize,
-    /// The time of the last use.
+    /// The tick of the last use.
     tick: u64,
 }
 
-/// Documents by number. The least recently used one is dropped if memory is short.
+/// The compressed documents by number. If memory is short, the least recently used document is
+/// dropped.
 struct Documents {
     pool: Pool,
     stream: Box<dyn Stream>,
@@ -80,7 +81,7 @@ impl Documents {
         Ok(Documents { pool, stream, places, by_age, tick: 0 })
     }
 
-    /// Stores a document, and drops the oldest ones if there is no room.
+    /// Stores a document, and drops the oldest documents if memory is short.
     fn insert(&mut self, id: u64, text: &str) -> Result<(), Error> {
         let mut compressed = [0; 2 * DOCUMENT_MAX];
         let len = self.stream.compress(text.as_bytes(), &mut compressed)?.unwrap();
@@ -97,7 +98,7 @@ impl Documents {
         Ok(())
     }
 
-    /// Returns a document, and makes it the most recently used one.
+    /// Returns a document, and marks it as the most recently used one.
     fn get(&mut self, id: u64) -> Result<Option<String>, Error> {
         let Some(place) = self.places.get_mut(&id) else { return Ok(None) };
         let mut text = vec![0; place.len];

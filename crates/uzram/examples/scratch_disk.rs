@@ -1,13 +1,13 @@
-//! A compressed scratch disk for a virtual machine monitor. A request names guest memory, which the
-//! device reads and writes in place.
+//! A compressed scratch disk for a virtual machine monitor. A request refers to guest memory, which
+//! the device reads and writes in place.
 //!
 //! `cargo run --release -p uzram --example scratch_disk`
 //!
 //! # Safety
-//! A slice of guest memory exists only during the request that names it. During that time the guest
-//! has promised not to access the memory, as for the transfers of any disk. This guest has no
-//! processor, so it keeps the promise; a monitor for a guest that may break it must copy the bytes
-//! first.
+//! A slice of guest memory exists only during the request that refers to it. During that time the
+//! guest must not access this memory, as for the transfers of any disk. The guest of this example
+//! has no processor, so it accesses no memory; a monitor for a guest that may break the rule must
+//! copy the bytes first.
 #![allow(clippy::unwrap_used, unsafe_code, reason = "an example: what fails ends it")]
 
 mod measured;
@@ -20,7 +20,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 const SECTOR: u64 = 512;
 /// The size of a request in bytes, typical of a guest with a large readahead.
 const REQUEST: usize = 64 << 10;
-/// The errno if the address of a request is not guest memory.
+/// The errno for an address that is not guest memory.
 const EFAULT: i32 = 14;
 
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ enum Kind {
     Discard,
 }
 
-/// A request as in virtio-blk: the sector, and guest memory.
+/// A request as in virtio-blk: a sector, and a range of guest memory.
 struct Request {
     kind: Kind,
     sector: u64,
@@ -54,7 +54,7 @@ impl ScratchDisk {
         Ok(ScratchDisk { device: Device::new(config)? })
     }
 
-    /// Serves a request, and returns its errno, or 0.
+    /// Executes a request, and returns its errno, or 0 if it succeeded.
     fn serve(&self, memory: &GuestMemoryMmap, request: &Request) -> i32 {
         let Request { kind, sector, address, len } = *request;
         let offset = sector * SECTOR;
@@ -69,7 +69,8 @@ impl ScratchDisk {
                     let bytes = unsafe { slice::from_raw_parts(start.as_ptr(), len) };
                     self.device.write(offset, bytes)
                 } else {
-                    // SAFETY: as above.
+                    // SAFETY: as for the read of guest memory above; the guest does not access
+                    // these bytes, so the slice is exclusive.
                     let bytes = unsafe { slice::from_raw_parts_mut(start.as_ptr(), len) };
                     self.device.read(offset, bytes)
                 }
@@ -79,8 +80,8 @@ impl ScratchDisk {
     }
 }
 
-/// Returns typical contents of a scratch disk: parts of this program's own file, each changed a
-/// little.
+/// Returns typical contents of a scratch disk: parts of this program's own file, each slightly
+/// changed.
 fn contents(program: &[u8], nth: u64) -> Vec<u8> {
     let parts = (program.len() / REQUEST).max(1) as u64;
     let first = (nth % parts) as usize * REQUEST;

@@ -1,5 +1,5 @@
-//! A pool of sessions behind handles. A client's token is the raw value of a handle, and the token
-//! of a session that has ended is detected.
+//! A pool of sessions behind handles. A client's token is the raw value of a handle, and a lookup
+//! detects the token of a session that has ended.
 //!
 //! `cargo run --release -p uzram --example sessions`
 #![allow(clippy::unwrap_used, reason = "an example: what fails ends it")]
@@ -10,7 +10,7 @@ use measured::{Amount, measured, mib};
 use std::collections::HashMap;
 use uzram::{Error, Handle, Pool, PoolConfig};
 
-/// Sessions of some hundred bytes each.
+/// Sessions of a few hundred bytes each.
 struct Sessions {
     pool: Pool,
 }
@@ -35,7 +35,7 @@ impl Sessions {
     }
 }
 
-/// Returns the state of a user's session: 100 to 900 bytes.
+/// Returns the state of a user's session, which has 100 to 900 bytes.
 fn state(user: u64) -> Vec<u8> {
     let len = 100 + (user.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % 800;
     let words = (0..len.div_ceil(8) as u64).flat_map(|word| (user << 8 ^ word).to_le_bytes());

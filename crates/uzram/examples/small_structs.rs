@@ -1,4 +1,4 @@
-//! Millions of small structs in a cache of their own, without space between them.
+//! Millions of small structs in a cache for this type, without space between them.
 //!
 //! `cargo run --release -p uzram --example small_structs`
 #![allow(clippy::unwrap_used, reason = "an example: what fails ends it")]
@@ -26,7 +26,8 @@ impl Order {
     }
 }
 
-/// Returns the result of `work`, the bytes of memory that it took, and its duration.
+/// Returns the result of `work`, the size of the memory that it allocated in bytes, and its
+/// duration.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, u64, Duration) {
     let ((made, time), taken) = measured(|| {
         let begun = Instant::now();

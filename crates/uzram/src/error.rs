@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-/// The reason why a call failed: the error of a layer.
+/// The reason why a call failed: an error of one of the layers.
 ///
 /// ```
 /// fn first_bytes(device: &uzram::Device) -> Result<uzram::Handle, uzram::Error> {
@@ -40,8 +40,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the errno that a C function would return: ENOSPC if a limit is reached, ENOMEM if
-    /// the system has no more memory, EINVAL for invalid arguments.
+    /// Returns the errno that the corresponding C function would return: ENOSPC if a limit is
+    /// reached, ENOMEM if the system has no more memory, EINVAL for invalid arguments.
     pub fn errno(&self) -> i32 {
         match self {
             Error::Device(error) => of_device(error),
@@ -58,8 +58,8 @@ impl Error {
     }
 }
 
-/// Returns the errno of a device's error. A block device returns ENOMEM for a limit, too, and
-/// EINVAL for most errors of codecs.
+/// Returns the errno of a device's error. As the kernel's block device, it uses ENOMEM also for a
+/// limit that is reached, and EINVAL for most errors of codecs.
 fn of_device(error: &zram::Error) -> i32 {
     match error {
         zram::Error::OutOfMemory { total_limit: Some(_), .. } => Errno::NOSPC.raw_os_error(),
@@ -67,7 +67,7 @@ fn of_device(error: &zram::Error) -> i32 {
             of_pool(source).raw_os_error()
         }
         zram::Error::Codec(source) => of_codec(source).raw_os_error(),
-        // The limit is too low for any device, but memory is not short.
+        // The limit is too low for any device; memory itself is not short.
         zram::Error::TotalLimit { .. } => Errno::INVAL.raw_os_error(),
         error => error.errno(),
     }
@@ -79,7 +79,7 @@ fn of_pool(error: &zsmalloc::Error) -> Errno {
         Pages(pages) | Meta(zsmalloc::meta::Error::Pages(pages)) => of_pages(pages),
         Meta(_) => Errno::NOMEM,
         LeftBehind => Errno::NODEV,
-        // The object of the handle was freed.
+        // The object that the handle refers to was freed.
         Handle { .. } => Errno::STALE,
         _ => Errno::INVAL,
     }

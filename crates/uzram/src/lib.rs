@@ -57,7 +57,7 @@
 //!
 //! # Limits
 //! If no limit is set, only the machine limits memory, and the kernel kills a process that exceeds
-//! it. If a limit is set, a call that would exceed it fails, and stored data are not lost.
+//! it. If a limit is set, a call that would exceed the limit fails, and stored data are not lost.
 //! [`Config::mem_limit`] limits the pages of compressed data, and [`Config::total_limit`] all
 //! memory of a device, both in bytes. The limits of pools and caches are in pages
 //! ([`PageConfig::limit`]). [`Error::errno`] is ENOSPC for a limit, and ENOMEM if the system
@@ -78,14 +78,14 @@
 //! Every type is `Send` and `Sync`, and any thread may make any call at any time. Readers share
 //! locks, and never wait for memory that is being moved. A call that writes may wait for another
 //! call that writes or reads the same slot or object, until that call ends. A thread that holds a
-//! [`ReadGuard`] must not write or free the same object, because it would wait for itself. It must
-//! not read the object again, either, if another thread may write it: a waiting writer blocks all
-//! later readers, and itself waits for the guard.
+//! [`ReadGuard`] must not write or free the same object, because it would wait for itself. If
+//! another thread may write the object, the thread must not read it again, either. A waiting writer
+//! blocks all later readers, and itself waits for the guard.
 //!
 //! # Fork
-//! After a fork, the parent and the child each have a copy, even if other threads are at work
-//! during the fork. [`Config::fork`] and [`PageConfig::in_children`] can leave the data with the
-//! parent instead, so that the child needs no page tables for them; calls in the child then fail
+//! After a fork, the parent and the child each have a copy of all data, even if other threads make
+//! calls during the fork. [`Config::fork`] and [`PageConfig::in_children`] can exclude the data
+//! from the child, so that the child needs no page tables for them; calls in the child then fail
 //! with ENODEV. Background threads are started again in the child when they are needed.
 //!
 //! # Guarantees
@@ -93,7 +93,7 @@
 //! - A call that fails has changed nothing, except as its documentation states: a write of several
 //!   slots has written those before the one that its error names.
 //! - Limits hold at any moment, not on average.
-//! - Misuse of handles is detected: a stale handle is refused, as is one of another pool.
+//! - Misuse of handles is detected: a stale handle and a handle of another pool are rejected.
 //! - Data do not survive the process; use [`Device::save`] and [`Device::restore`] for that.
 //!
 //! # Errors
@@ -103,21 +103,22 @@
 //! `slab` and `zmem` are enabled by default, `serve` is not. None of them includes a command line.
 //!
 //! # Programs in C
-//! libuzram offers all of this to C and C++ (`make libuzram`; `uzram.h` documents it). It is the
-//! package `uzram-capi`, which depends on this one, and so can't be a feature here. A Rust library
-//! that exports the same functions beside its own depends on that package, too, and contains
-//! `use uzram_capi as _;`.
+//! libuzram is the library for C and C++ (`make libuzram`; `uzram.h` documents its functions). Its
+//! package `uzram-capi` depends on this package, and so can't be a feature of this one. A Rust
+//! library that exports these functions together with its own also depends on `uzram-capi`, and
+//! contains `use uzram_capi as _;`.
 //!
 //! # Layers
-//! The underlying crates are re-exported in whole under their names: [`page`], [`zsmalloc`],
-//! [`zcomp`], [`zram`], `slab`, `zmem`, `serve`. The types of this page belong to them.
+//! All items of the underlying crates are re-exported under the crates' names: [`page`],
+//! [`zsmalloc`], [`zcomp`], [`zram`], `slab`, `zmem`, `serve`. The types of this page are defined
+//! in these crates.
 #![forbid(unsafe_code)]
 
 mod error;
 
 pub use error::Error;
 
-// Re-exports the layers, so that all types in their signatures can be named.
+// Re-exports the layers, so that callers can name all types in the signatures of their functions.
 pub use {page, zcomp, zram, zsmalloc};
 
 pub use page::{Config as PageConfig, page_size};
@@ -137,7 +138,7 @@ pub use slab::{self, Arena, Cache, CacheBox, ConstructedCache, Options as CacheO
 #[cfg(feature = "zmem")]
 pub use zmem::{self, Advice, Locked, Options as RegionOptions, Region};
 
-// The examples of README are compiled and run as tests.
+// The examples of README, which are compiled and run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -1,5 +1,5 @@
-//! The guarantees of this crate: each error of each layer keeps its text and has a known errno, and
-//! its users need no other crate of this workspace.
+//! Tests the guarantees of this crate: each error of each layer keeps its text and has a known
+//! errno, and users of this crate need no other crate of the workspace.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -75,7 +75,7 @@ fn codec() -> Vec<Row<zcomp::Error>> {
     ]
 }
 
-/// The errors of a device that are not those of a lower layer.
+/// The errors of a device that do not originate in a lower layer.
 fn own_of_device() -> Vec<Row<zram::Error>> {
     use zram::Error::*;
     use zram::{Access as Kind, BadValue};
@@ -181,7 +181,7 @@ fn region() -> Vec<Row<uzram::zmem::Error>> {
     own.into_iter().chain(devices).collect()
 }
 
-/// Returns the names of the errors that a layer's source defines.
+/// Returns the names of the errors that the source code of a layer defines.
 fn defined(source: &str) -> BTreeSet<String> {
     let text = fs::read_to_string(Path::new(HERE).join(source)).unwrap();
     let body = text.split_once("pub enum Error {\n").unwrap().1.split_once("\n}\n").unwrap().0;
@@ -190,14 +190,14 @@ fn defined(source: &str) -> BTreeSet<String> {
     starts.map(|line| name(&line)).collect()
 }
 
-/// Returns the name at the beginning of a text.
+/// Returns the identifier at the beginning of a text.
 fn name(told: &dyn ToString) -> String {
     let told = told.to_string();
     told.split(|letter: char| !letter.is_alphanumeric()).next().unwrap().to_owned()
 }
 
-/// Asserts that every error that `source` defines has a row, and that the `uzram::Error` of it has
-/// the same text.
+/// Asserts that every error that `source` defines has a row, and that its conversion to
+/// `uzram::Error` has the same text.
 fn check<E>(source: &str, rows: Vec<Row<E>>)
 where
     E: std::error::Error + Debug + Clone,
@@ -228,7 +228,7 @@ fn every_error_has_its_words_and_an_errno() {
     assert_eq!(defined("src/error.rs"), layers.map(str::to_owned).into());
 }
 
-/// Returns the source files below a directory.
+/// Returns the source files in a directory and its subdirectories.
 fn sources(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let below = |path: PathBuf| if path.is_dir() { sources(&path) } else { vec![path] };
@@ -244,7 +244,7 @@ fn ours() -> BTreeSet<String> {
     ours
 }
 
-/// Returns the first line that names one of these crates other than through `uzram`.
+/// Returns the first line that refers to one of these crates other than through `uzram`.
 fn names_another(code: &str) -> Option<&str> {
     let ours = ours();
     let is_named = |line: &&str| {

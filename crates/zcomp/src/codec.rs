@@ -5,13 +5,14 @@ use std::ops::RangeInclusive;
 
 use crate::{Dictionary, Error, Memory};
 
-/// The largest block of a stream. Every length up to it fits the C integers of the codecs.
+/// The maximum size of a stream's blocks in bytes. Every length up to it fits in the C integers of
+/// the codecs.
 pub const BLOCK_BYTES_MAX: usize = 1 << 30;
 
 /// The parameters of a codec.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Params {
-    /// The level, see [`Codec::levels`]; `None` is the codec's default.
+    /// The level, see [`Codec::levels`]; `None` selects the codec's default.
     pub level: Option<i32>,
     /// The dictionary that blocks may refer to. Only the same dictionary decompresses them.
     pub dictionary: Option<Dictionary>,
@@ -37,8 +38,8 @@ pub trait Codec: Send + Sync + Debug {
     /// Returns the level that is used if none is set.
     fn default_level(&self) -> i32;
 
-    /// Checks that the level is one of [`levels`](Codec::levels). Whether the codec can use the
-    /// dictionary is checked by [`prepare`](Codec::prepare) only.
+    /// Checks that the level is one of [`levels`](Codec::levels). Only [`prepare`](Codec::prepare)
+    /// checks whether the codec can use the dictionary.
     ///
     /// # Errors
     /// [`Error::Level`]: the level is out of range.
@@ -50,8 +51,8 @@ pub trait Codec: Send + Sync + Debug {
         Err(Error::Level { codec: self.name(), level, range })
     }
 
-    /// Checks everything that streams for blocks of `block` bytes need, and makes the digest of the
-    /// dictionary, which the streams share.
+    /// Checks the parameters for streams with blocks of `block` bytes, and computes the digest of
+    /// the dictionary, which the streams share.
     ///
     /// # Errors
     /// As [`check`](Codec::check); [`Error::Block`] for a block of 0 bytes or above
@@ -60,18 +61,20 @@ pub trait Codec: Send + Sync + Debug {
     fn prepare(&self, params: &Params, block: usize) -> Result<Box<dyn Prepared>, Error>;
 }
 
-/// A codec with its parameters, from which streams are made. The streams share the digest of the
-/// dictionary, which is freed with the last of them.
+/// A codec with its parameters, which creates streams. The streams share the digest of the
+/// dictionary, which is freed together with the last of them.
 pub trait Prepared: Send + Sync + Debug {
-    /// Returns the bytes of memory that a stream needs for all its contexts, a multiple of 8.
+    /// Returns the size of the memory that a stream needs for all its contexts, in bytes: a
+    /// multiple of 8.
     fn stream_bytes(&self) -> usize;
 
-    /// Returns the bytes that all streams share: the dictionary and its digest.
+    /// Returns the size of the memory that all streams share, in bytes: the dictionary and its
+    /// digest.
     fn bytes(&self) -> usize;
 
-    /// Returns a stream whose contexts lie in `memory`. The stream allocates nothing later, except
-    /// for lz4hc from level 10 on: the library then takes 64 KiB from the heap in each call. If
-    /// that allocation fails, the result of the compression is "does not fit".
+    /// Returns a stream whose contexts lie in `memory`. The stream allocates nothing later, with
+    /// one exception: from level 10 on, each call of lz4hc allocates 64 KiB on the heap. If that
+    /// allocation fails, `compress` returns `Ok(None)`.
     ///
     /// # Errors
     /// [`Error::Memory`] if `memory` is smaller than [`stream_bytes`](Prepared::stream_bytes).
@@ -86,30 +89,30 @@ pub trait Prepared: Send + Sync + Debug {
     }
 }
 
-/// The contexts of a codec, for one thread at a time. A call that fails does not affect later
-/// calls.
+/// The contexts of a codec. Only one thread at a time can use them. A call that fails does not
+/// affect later calls.
 pub trait Stream: Send {
-    /// Compresses `src`, which must not be longer than the block, into `dst` and returns the
-    /// length. Returns `Ok(None)` if the result does not fit in `dst`.
+    /// Compresses `src`, which must not be longer than the block, into `dst`, and returns the
+    /// compressed length. Returns `Ok(None)` if the result does not fit in `dst`.
     ///
-    /// The result depends only on the source, the parameters and the room in `dst`. With lz4 and
-    /// lz4hc it fits exactly if there is room for it. Zstd needs about ten bytes more; with less it
-    /// may give up, or produce a longer result than necessary.
+    /// The result depends only on the source, the parameters and the length of `dst`. With lz4 and
+    /// lz4hc, `dst` needs only the length of the result. With zstd, it needs about ten bytes more;
+    /// with less, zstd may return `Ok(None)`, or a longer result than necessary.
     ///
     /// # Errors
-    /// [`Error::TooLong`]: `src` is longer than the block that the stream was made for.
+    /// [`Error::TooLong`]: `src` is longer than the block for which the stream was created.
     fn compress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>, Error>;
 
-    /// Decompresses all of `src` into exactly `dst.len()` bytes. With another dictionary than at
-    /// the compression, the result may be other bytes than the original ones.
+    /// Decompresses all of `src` into exactly `dst.len()` bytes. If the dictionary differs from the
+    /// one at compression, the bytes may differ from the original ones.
     ///
     /// # Errors
-    /// [`Error::Corrupt`]: the data are invalid, or have another length. `dst` may then be written
-    /// in part.
+    /// [`Error::Corrupt`]: the data are invalid, or decompress to another length. `dst` may then be
+    /// written in part.
     fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), Error>;
 }
 
-/// Checks the level and the block size, as every codec does before it prepares anything.
+/// Checks the level and the block size, which is the first step of every codec's `prepare`.
 pub(crate) fn check_stream(codec: &dyn Codec, params: &Params, block: usize) -> Result<(), Error> {
     codec.check(params)?;
     if (1..=BLOCK_BYTES_MAX).contains(&block) {

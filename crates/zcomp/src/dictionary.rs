@@ -8,14 +8,14 @@ use crate::error::DICTIONARY_BYTES_MAX;
 
 /// A dictionary; clones share its bytes.
 ///
-/// Zstd uses the tables of a dictionary that [`train`](crate::train) or `zstd --train` made, and
-/// takes any other dictionary as content. The last 64 KiB of any dictionary are content for lz4 and
-/// lz4hc.
+/// If [`train`](crate::train) or `zstd --train` created the dictionary, zstd uses its tables; any
+/// other dictionary is content only. lz4 and lz4hc use the last 64 KiB of any dictionary as
+/// content.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Dictionary(Arc<[u8]>);
 
 impl Dictionary {
-    /// The maximum size: 16 MiB, much more than blocks of 64 KiB can use.
+    /// The maximum size in bytes: 16 MiB. Blocks of 64 KiB can use much less.
     pub const BYTES_MAX: usize = DICTIONARY_BYTES_MAX;
 
     /// Returns a dictionary of these bytes.

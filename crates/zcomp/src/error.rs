@@ -4,7 +4,8 @@ use std::ops::RangeInclusive;
 
 use crate::names::ALL;
 
-/// The maximum size of a dictionary, which the text of [`Error::LargeDictionary`] needs too.
+/// The maximum size of a dictionary in bytes. The text of [`Error::LargeDictionary`] contains it,
+/// too.
 pub(crate) const DICTIONARY_BYTES_MAX: usize = 16 << 20;
 
 /// The reason why a codec is not available, or why a call failed.
@@ -17,13 +18,13 @@ pub enum Error {
         /// The requested name.
         name: String,
     },
-    /// The kernel has an algorithm of this name, but this library does not.
+    /// The kernel supports an algorithm of this name, but this library does not.
     #[error("algorithm '{name}' is not supported; available are: {}", ALL.join(", "))]
     Unsupported {
         /// The requested name.
         name: &'static str,
     },
-    /// The level is not in the codec's range.
+    /// The level is outside the codec's range.
     #[error("level {level} is out of range for {codec}: {} to {}", range.start(), range.end())]
     Level {
         /// The codec's name.
@@ -66,44 +67,44 @@ pub enum Error {
         /// The minimum size in bytes.
         min: usize,
     },
-    /// There are too few samples to train a dictionary.
+    /// There are too few samples to train a dictionary of this size.
     #[error(
         "too few blocks to train a dictionary of this size: {given}, and it takes {needed}; \
          give more, or train a smaller one"
     )]
     TooFewSamples {
-        /// The number of given samples.
+        /// The number of samples that the caller passed.
         given: usize,
-        /// The number of needed samples.
+        /// The minimum number of samples.
         needed: usize,
     },
-    /// The trainer failed to make a dictionary of the samples.
+    /// The trainer failed to create a dictionary from the samples.
     #[error(
         "no dictionary could be trained from these samples: {reason}; give others, or more of them"
     )]
     Training {
-        /// The reason that the library gives.
+        /// The reason that the library reports.
         reason: &'static str,
     },
-    /// The memory given for a stream is too small.
+    /// The memory passed for a stream is too small.
     #[error("a stream of {codec} needs {needed} bytes of memory, {given} were given")]
     Memory {
         /// The codec's name.
         codec: &'static str,
-        /// The needed bytes.
+        /// The number of bytes needed.
         needed: usize,
-        /// The given bytes.
+        /// The number of bytes that the caller passed.
         given: usize,
     },
-    /// The system has no memory for a stream.
+    /// The system has no more memory for a stream.
     #[error(
         "no memory for a stream of {bytes} bytes; free some, or take a lower level or fewer streams"
     )]
     NoMemory {
-        /// The requested bytes.
+        /// The number of bytes requested.
         bytes: usize,
     },
-    /// The source is longer than the block that the stream was made for.
+    /// The source is longer than the block for which the stream was created.
     #[error("{bytes} bytes are too many for this stream, which was made for blocks of {block}")]
     TooLong {
         /// The length of the source.
@@ -123,7 +124,7 @@ pub enum Error {
         /// The expected length after decompression.
         expected: usize,
     },
-    /// The library failed for another reason, which is a bug in this crate or in the library.
+    /// The library failed for another reason. This is a bug in this crate or in the library.
     #[error("{codec} failed with its error {code}; please report this as a bug")]
     Library {
         /// The codec's name.
@@ -133,8 +134,8 @@ pub enum Error {
     },
 }
 
-/// Returns a name for a message: escaped to one line, and shortened, because no algorithm has a
-/// longer name.
+/// Returns a name for a message: escaped to one line, and shortened, because every valid name is
+/// short.
 fn shown(name: &str) -> String {
     const LONGEST: usize = 40;
     let shown = name.chars().take(LONGEST).flat_map(char::escape_debug).collect::<String>();

@@ -6,10 +6,10 @@
 //!
 //! A [`Codec`] is a constant that describes an algorithm. [`Prepared`] has checked parameters and
 //! the digest of a [`Dictionary`], which its streams share. A [`Stream`] compresses and
-//! decompresses for one thread at a time. All its contexts lie in one [`Memory`] whose size is
-//! known beforehand, so it allocates nothing later (except lz4hc, see [`Prepared::stream`]).
-//! Compressed blocks include neither lengths nor checksums: the caller must know the lengths before
-//! and after compression.
+//! decompresses for one thread at a time. All contexts of a stream lie in one [`Memory`] whose size
+//! is known beforehand, so a stream allocates nothing later (except with lz4hc, see
+//! [`Prepared::stream`]). Compressed blocks include neither lengths nor checksums: the caller must
+//! know the lengths before and after compression.
 //!
 //! ```
 //! let codec = zcomp::by_name("lz4")?;

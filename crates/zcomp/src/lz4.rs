@@ -2,10 +2,10 @@
 //! have the same format and the same decoder; lz4hc compresses better and slower.
 //!
 //! # Safety
-//! Whatever the compressed data are, the C library reads and writes only the ranges that it gets
-//! (`LZ4_decompress_safe_usingDict`, `_safe_partial_usingDict`), and those a state refers to. Each
-//! call below gets the start and length of one slice, or a state, which lies in a [`Region`] of its
-//! stream or [`Lz4Dictionary`].
+//! For any compressed data, the C library accesses only the ranges that are passed
+//! (`LZ4_decompress_safe_usingDict`, `_safe_partial_usingDict`), and the ranges that a state refers
+//! to. Each call below passes the start and length of one slice, or a state, which lies in a
+//! [`Region`] of its stream or [`Lz4Dictionary`].
 #![allow(unsafe_code)]
 
 mod runs;
@@ -25,13 +25,15 @@ use crate::names;
 use crate::{Codec, Dictionary, Error, Memory, Params, Prepared, Stream};
 use tail::Tail;
 
-/// LZ4_ACCELERATION_MAX of the library, which silently reduces larger values to it.
+/// LZ4_ACCELERATION_MAX of the library, which silently reduces larger accelerations to this value.
 const ACCELERATION_MAX: i32 = 65_537;
 
-/// LZ4HC_MAX_CLEVEL of the kernel. The library's is 12, and it reduces larger values to that.
+/// LZ4HC_MAX_CLEVEL of the kernel. The maximum of the library is 12; it reduces higher levels to
+/// 12.
 const HIGH_LEVEL_MAX: i32 = 16;
 
-/// The maximum distance of a match, and so the part of a dictionary that can be used.
+/// The maximum distance of a match in bytes, and so the maximum length of the usable part of a
+/// dictionary.
 const WINDOW_BYTES: usize = 64 << 10;
 
 // These functions are in lz4-sys' static library, but not in its bindings.
@@ -39,9 +41,9 @@ unsafe extern "C" {
     fn LZ4_sizeofState() -> c_int;
     fn LZ4_sizeofStateHC() -> c_int;
 
-    // Clears the state first. The variant that does not (`_fastReset`) gains nothing here: it also
-    // clears the state for blocks of 4 KiB or more, and the result for a shorter block would depend
-    // on the blocks before it.
+    // Clears the state first. The variant `_fastReset` is no faster here, because it also clears
+    // the state for blocks of 4 KiB or more. For a shorter block its result would depend on the
+    // previous blocks.
     fn LZ4_compress_fast_extState(
         state: *mut c_void,
         src: *const c_char,
@@ -62,9 +64,9 @@ unsafe extern "C" {
         acceleration: c_int,
     ) -> c_int;
 
-    // Numbers positions from beyond the reach of the blocks before, instead of clearing the state
-    // of 256 KiB. It clears the state only after a failure or after 1 GiB. So the result is the
-    // same as with a new state, in less time.
+    // Instead of clearing the state of 256 KiB, begins to number positions out of reach of the
+    // previous blocks. The function clears the state only after a failure or after 1 GiB. So the
+    // result is the same as with a new state, but takes less time.
     fn LZ4_compress_HC_extStateHC_fastReset(
         state: *mut c_void,
         src: *const c_char,
@@ -104,27 +106,27 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// The part of a block that is decompressed.
+/// How much of a block is decompressed.
 #[derive(Clone, Copy, PartialEq)]
 enum Extent {
     Whole,
-    /// As many bytes as fill the output.
+    /// The beginning of the block, as many bytes as fill the output.
     Beginning,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Lz4 {
-    /// lz4: takes the first match that it finds. Its level is the acceleration.
+    /// lz4: uses the first match that it finds. The level of lz4 is the acceleration.
     Fast,
-    /// lz4hc: searches for longer matches. From level 10 on, each call takes 64 KiB from malloc and
-    /// frees them at its end, which the library's build options leave no way to avoid.
+    /// lz4hc: searches for longer matches. From level 10 on, each call allocates 64 KiB with malloc
+    /// and frees them at its end. No build option of the library avoids this.
     High,
 }
 
 impl Lz4 {
     /// Returns the size of the match tables in bytes.
     fn state_bytes(self) -> usize {
-        // SAFETY: both return constants.
+        // SAFETY: both functions have no requirements and return constants.
         let bytes = unsafe {
             match self {
                 Lz4::Fast => LZ4_sizeofState(),
@@ -138,8 +140,8 @@ impl Lz4 {
     fn state(self, region: &mut Region<'_>) -> NonNull<c_void> {
         let bytes = self.state_bytes();
         let state = region.take(bytes).cast();
-        // SAFETY: `take` returns `bytes` bytes, the size of a state, aligned to a cache line and
-        // used by this state alone.
+        // SAFETY: `take` returns `bytes` bytes, the size of a state, aligned to a cache line. Only
+        // this state uses these bytes.
         unsafe {
             match self {
                 Lz4::Fast => LZ4_initStream(state.as_ptr(), bytes),
@@ -182,19 +184,19 @@ impl Codec for Lz4 {
     }
 }
 
-/// A dictionary and the match tables for it.
+/// A dictionary and the match tables of its content.
 #[derive(Debug)]
 struct Lz4Dictionary {
     content: Dictionary,
-    /// A state of `state_bytes` bytes in the region, which refers to `content`.
+    /// The pointer to a state of `state_bytes` bytes in the region, which refers to `content`.
     state: NonNull<c_void>,
     region: Region<'static>,
 }
 
-// SAFETY: nothing writes to the state after `new` returns: streams attach it, for which the library
-// takes it as const. The content and the region are `Send`, and of `region` only the size is read.
+// SAFETY: no code writes to the state after `new` returns: streams pass it to the library as a
+// const pointer. The content and the region are `Send`, and only the size of `region` is read.
 unsafe impl Send for Lz4Dictionary {}
-// SAFETY: as above.
+// SAFETY: see `Send`: no code writes to the state after `new` returns.
 unsafe impl Sync for Lz4Dictionary {}
 
 impl Lz4Dictionary {
@@ -203,9 +205,9 @@ impl Lz4Dictionary {
         let state = codec.state(&mut region);
         let digested = Lz4Dictionary { content: content.clone(), state, region };
         let (content, bytes) = digested.window();
-        // SAFETY: `Lz4::state` made `state` for this codec above. `window` returns the start and
-        // the length of a slice, which stays where it is while `digested` exists, because that has
-        // a clone of the dictionary.
+        // SAFETY: `Lz4::state` created `state` for this codec above. `window` returns the start and
+        // the length of a slice, which does not move while `digested` exists, because `digested`
+        // contains a clone of the dictionary.
         unsafe {
             match codec {
                 Lz4::Fast => LZ4_loadDictSlow(state.as_ptr(), content, bytes),
@@ -219,8 +221,7 @@ impl Lz4Dictionary {
         Ok(digested)
     }
 
-    /// Returns the start and length of the dictionary's end, which is the only part that can be
-    /// used.
+    /// Returns the start and length of the end of the dictionary, which is the only usable part.
     fn window(&self) -> (*const c_char, c_int) {
         let bytes = self.content.bytes();
         let window = &bytes[bytes.len().saturating_sub(WINDOW_BYTES)..];
@@ -237,7 +238,7 @@ impl Lz4Dictionary {
 struct PreparedLz4 {
     codec: Lz4,
     level: c_int,
-    /// At most BLOCK_BYTES_MAX.
+    /// The maximum block size in bytes, at most BLOCK_BYTES_MAX.
     block: usize,
     stream_bytes: usize,
     dictionary: Option<Arc<Lz4Dictionary>>,
@@ -263,7 +264,7 @@ impl PreparedLz4 {
         let mut region = Region::new(memory, codec.name(), self.stream_bytes)?;
         let state = match codec {
             // Each compression initializes the state. So a stream that only decompresses touches
-            // none of its pages.
+            // none of the state's pages.
             Lz4::Fast => region.take(codec.state_bytes()).cast(),
             Lz4::High => codec.state(&mut region),
         };
@@ -276,20 +277,20 @@ impl PreparedLz4 {
 struct Lz4Stream<'m> {
     codec: Lz4,
     level: c_int,
-    /// At most BLOCK_BYTES_MAX.
+    /// The maximum block size in bytes, at most BLOCK_BYTES_MAX.
     block: usize,
-    /// A state of `state_bytes` bytes in the region, on a cache line. For lz4hc, `Lz4::state` has
-    /// initialized it.
+    /// The pointer to a state of `state_bytes` bytes in the region, aligned to a cache line. For
+    /// lz4hc, `Lz4::state` has initialized the state.
     state: NonNull<c_void>,
     dictionary: Option<Arc<Lz4Dictionary>>,
     _region: Region<'m>,
 }
 
-// SAFETY: the state lies in the region, which is `Send`, as is the dictionary. The library keeps no
-// data per thread.
+// SAFETY: the state lies in the region; the region and the dictionary are `Send`. The library keeps
+// no data per thread.
 unsafe impl Send for Lz4Stream<'_> {}
 
-/// BLOCK_BYTES_MAX fits a C integer, and so does every length up to it.
+/// BLOCK_BYTES_MAX and every length up to it fit in a C integer.
 const _: () = assert!(BLOCK_BYTES_MAX <= c_int::MAX as usize);
 
 impl Stream for Lz4Stream<'_> {
@@ -298,8 +299,8 @@ impl Stream for Lz4Stream<'_> {
             return Err(Error::TooLong { bytes: src.len(), block: self.block });
         }
         if src.is_empty() {
-            // A token for no literals. The library would read below the slice's address, which is
-            // 1.
+            // The token of a sequence without literals. The library is not called, because it would
+            // read memory below the address of an empty slice, which is 1.
             return Ok(dst.first_mut().map(|token| *token = 0).map(|()| 1));
         }
         let length = self.encode(src, dst);
@@ -314,8 +315,8 @@ impl Stream for Lz4Stream<'_> {
     fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
         let is_done =
             Tail::of(src, dst.len()).is_some_and(|tail| self.decode_tail(&tail, src, dst));
-        // A negative result means damage; a result below `dst.len()` means that the block is
-        // shorter.
+        // A negative result means damage; a result below `dst.len()` means that the block
+        // decompresses to fewer bytes.
         if is_done || self.decode(src, dst, Extent::Whole) == Some(dst.len()) {
             return Ok(());
         }
@@ -325,17 +326,17 @@ impl Stream for Lz4Stream<'_> {
 }
 
 impl Lz4Stream<'_> {
-    /// Compresses a block by the library. The block is neither empty nor too long. Returns the
-    /// length, or `None` if there is not enough room.
+    /// Compresses a block with the library. The block is neither empty nor too long. Returns the
+    /// length, or `None` if the result does not fit in `dst`.
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
         let (state, level) = (self.state.as_ptr(), self.level);
         let (from, bytes) = (src.as_ptr().cast(), src.len() as c_int);
         let (to, room) = (dst.as_mut_ptr().cast(), dst.len().min(c_int::MAX as usize) as c_int);
-        // SAFETY: `src` is a slice of at most BLOCK_BYTES_MAX bytes, so its length is passed whole;
+        // SAFETY: `src` is a slice of at most BLOCK_BYTES_MAX bytes, so its full length is passed;
         // `dst` is a slice, and at most its length is passed. The state has this codec's size, and
-        // is used by this call alone (`&mut self`). lz4's functions initialize it first. lz4hc's
-        // get a state that `Lz4::state` initialized, and first reset it. The dictionary was
-        // digested for the same codec, and lives while the stream has its Arc.
+        // only this call uses it (`&mut self`). The functions of lz4 initialize the state first.
+        // The functions of lz4hc reset the state, which `Lz4::state` initialized. The dictionary
+        // was digested for the same codec, and exists while the stream holds its Arc.
         let written = unsafe {
             match (self.codec, &self.dictionary) {
                 (Lz4::Fast, None) => {
@@ -356,20 +357,21 @@ impl Lz4Stream<'_> {
                 }
             }
         };
-        // The result is never negative. It is 0 only if the output does not fit or, from lz4hc's
-        // level 10 on, if malloc fails to allocate 64 KiB.
+        // The result is never negative. The result is 0 only if the output does not fit or, from
+        // lz4hc's level 10 on, if malloc fails to allocate 64 KiB.
         (written > 0).then_some(written as usize)
     }
 
-    /// Decompresses a block by the library. Returns the length of its output.
+    /// Decompresses a block with the library. Returns the length of its output, or `None` if the
+    /// block is damaged.
     fn decode(&self, src: &[u8], dst: &mut [u8], extent: Extent) -> Option<usize> {
         let bytes = c_int::try_from(src.len()).ok()?;
         let room = c_int::try_from(dst.len()).ok()?;
         let (from, to) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
         let window = self.dictionary.as_deref().map(Lz4Dictionary::window);
         let (window, size) = window.unwrap_or((std::ptr::null(), 0));
-        // SAFETY: each pointer is the start of a slice whose length is passed with it, or null with
-        // the length 0, which the library treats as no dictionary.
+        // SAFETY: each pointer is the start of a slice, and the length of the slice is passed with
+        // it. A null pointer has the length 0, which the library treats as no dictionary.
         let written = unsafe {
             match extent {
                 Extent::Whole => LZ4_decompress_safe_usingDict(from, to, bytes, room, window, size),
@@ -381,8 +383,8 @@ impl Lz4Stream<'_> {
         usize::try_from(written).ok()
     }
 
-    /// Decompresses the block `src` that ends in `tail`. Returns false if this is not the tail of
-    /// the block, or if the library takes less time for it.
+    /// Decompresses the block `src` that ends in `tail`. Returns false if `tail` is not the tail of
+    /// the block, or if the library decompresses the block faster.
     fn decode_tail(&self, tail: &Tail<'_>, src: &[u8], dst: &mut [u8]) -> bool {
         let (plain, room) = dst.split_at_mut(tail.short_bytes());
         let is_tail = match tail.shortened(room) {

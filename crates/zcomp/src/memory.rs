@@ -1,4 +1,5 @@
-//! The memory of a stream, owned or borrowed, and its single owner while C contexts point into it.
+//! The memory of a stream, owned or borrowed, and a [`Region`], which is its single owner while C
+//! contexts point into it.
 //!
 //! ```text
 //!   Memory    | up to 56 bytes skipped | room, from a cache line on                  |
@@ -6,11 +7,11 @@
 //! ```
 //!
 //! # Safety
-//! A [`Region`] holds its memory as a raw pointer that is made once, and never makes a reference to
-//! it again: the C contexts inside keep their own pointers, which a second `&mut` or a moved `Box`
-//! would invalidate. It is the only user of the memory: a `Box` is turned into a pointer at the
-//! start and back into a `Box` in `drop`, and a borrowed slice stays borrowed for `'m`.
-//! [`Memory::owned`] makes a `Box` of zeroed memory from the heap.
+//! A [`Region`] creates one raw pointer to its memory, and never creates a reference to the memory
+//! again: the C contexts in the memory contain pointers to it, which a second `&mut` or a moved
+//! `Box` would invalidate. The region is the only user of the memory. `new` converts a `Box` to a
+//! pointer, and `drop` converts it back; a borrowed slice remains borrowed for `'m`.
+//! [`Memory::owned`] creates a `Box` of zeroed memory from the heap.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed};
@@ -21,25 +22,26 @@ use crate::Error;
 
 const WORD_BYTES: usize = size_of::<u64>();
 
-/// Contexts begin on cache lines: zstd requires words only, but its tables are faster on lines.
+/// The alignment of contexts in bytes: a cache line. zstd requires only the alignment of words, but
+/// its tables are faster on lines.
 const LINE_BYTES: usize = 64;
 
-/// The maximum distance from a word to the next line.
+/// The maximum distance from a word to the start of the next line, in bytes.
 const SKIP_BYTES: usize = LINE_BYTES - WORD_BYTES;
 
 /// The memory of a stream, in words. [`Prepared::stream_bytes`](crate::Prepared::stream_bytes)
 /// returns the needed size.
 #[derive(Debug)]
 pub enum Memory<'m> {
-    /// Memory of the stream, freed with it.
+    /// Memory that the stream owns and frees.
     Owned(Box<[u64]>),
-    /// Memory of the caller, borrowed while the stream exists.
+    /// Memory that the caller lends while the stream exists.
     Given(&'m mut [u64]),
 }
 
 impl Memory<'static> {
     /// Allocates at least `bytes` bytes from the heap, all zero. Pages that the stream does not use
-    /// stay untouched.
+    /// are never touched.
     ///
     /// # Errors
     /// [`Error::NoMemory`]: the allocation failed.
@@ -73,8 +75,8 @@ impl Memory<'_> {
     }
 }
 
-/// Returns the bytes of memory for contexts of these sizes. Each context takes whole lines, and the
-/// memory may begin before the first line.
+/// Returns the number of bytes that contexts of these sizes need. Each context takes whole lines,
+/// and the memory may begin before the first line.
 pub(crate) fn bytes_for(contexts: &[usize]) -> Result<usize, Error> {
     let sum = contexts.iter().try_fold(SKIP_BYTES, |sum, bytes| sum.checked_add(lines(*bytes)?));
     sum.ok_or(Error::NoMemory { bytes: usize::MAX })
@@ -85,31 +87,32 @@ fn lines(bytes: usize) -> Option<usize> {
     bytes.checked_next_multiple_of(LINE_BYTES)
 }
 
-/// Memory from which contexts are allocated one after another.
+/// The memory of a stream, from which contexts are allocated one after another.
 #[derive(Debug)]
 pub(crate) struct Region<'m> {
-    /// The address of the next context, on a line.
+    /// The address of the next context, aligned to a line.
     next: NonNull<u8>,
-    /// The number of bytes from there to the end.
+    /// The number of bytes from `next` to the end of the memory.
     left: usize,
-    /// The memory that `drop` frees.
+    /// The memory that `drop` frees, if the region owns it.
     owned: Option<NonNull<[u64]>>,
     bytes: usize,
     borrowed: PhantomData<&'m mut [u64]>,
 }
 
-// SAFETY: a region is the only user of its memory (see the head of this file), as a `Box` or a
-// `&mut` is, and both of those are `Send`.
+// SAFETY: a region is the only user of its memory (see the head of this file). So is the holder of
+// a `Box` or a `&mut`, and both types are `Send`.
 unsafe impl Send for Region<'_> {}
 
 impl<'m> Region<'m> {
-    /// Returns a region that owns its memory, for contexts of these sizes, all zero.
+    /// Returns a region that owns its memory, for contexts of these sizes. The memory is zeroed.
     pub(crate) fn owned(codec: &'static str, contexts: &[usize]) -> Result<Self, Error> {
         let needed = bytes_for(contexts)?;
         Region::new(Memory::owned(needed)?, codec, needed)
     }
 
-    /// Takes `memory` over, which must have `needed` bytes as [`bytes_for`] returns them.
+    /// Returns a region that uses `memory`, which must have at least `needed` bytes, the result of
+    /// [`bytes_for`].
     pub(crate) fn new(
         memory: Memory<'m>,
         codec: &'static str,
@@ -137,16 +140,17 @@ impl<'m> Region<'m> {
         self.bytes
     }
 
-    /// Returns the next `bytes` bytes. They begin on a line, belong to the caller alone, and are
-    /// valid as long as the region exists.
+    /// Returns the next `bytes` bytes. These bytes begin on a line, are valid as long as the region
+    /// exists, and are used only by the caller.
     ///
     /// # Panics
-    /// If more is taken than the region has.
+    /// If the region has fewer bytes left.
     pub(crate) fn take(&mut self, bytes: usize) -> NonNull<u8> {
         let taken = self.next;
         let step = lines(bytes).unwrap_or(usize::MAX);
         assert!(step <= self.left, "contexts take more memory than `prepare` counted");
-        // SAFETY: `step <= left`, the number of bytes from `next` to the memory's end.
+        // SAFETY: the assertion establishes `step <= left`, and `left` is the number of bytes from
+        // `next` to the end of the memory.
         self.next = unsafe { taken.add(step) };
         self.left -= step;
         taken
@@ -156,7 +160,7 @@ impl<'m> Region<'m> {
 impl Drop for Region<'_> {
     fn drop(&mut self) {
         if let Some(words) = self.owned {
-            // SAFETY: the pointer came from a leaked `Box` in `new`, and is turned back into a
+            // SAFETY: `new` leaked a `Box` to create this pointer, which is converted back to a
             // `Box` only here.
             drop(unsafe { Box::from_raw(words.as_ptr()) });
         }

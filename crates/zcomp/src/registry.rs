@@ -1,4 +1,4 @@
-//! All codecs, by name.
+//! All codecs, and the search for a codec by its name.
 
 use crate::lz4::Lz4;
 use crate::names::{ALL, RESERVED};
@@ -13,11 +13,11 @@ pub fn codecs() -> &'static [&'static dyn Codec] {
     &CODECS
 }
 
-/// Finds a codec by its name in the kernel.
+/// Returns the codec with this name in the kernel.
 ///
 /// # Errors
 /// [`Error::Unsupported`] for an algorithm that only the kernel has, [`Error::UnknownAlgorithm`]
-/// for any other name. Both list the available codecs.
+/// for any other name. The texts of both errors list the available codecs.
 pub fn by_name(name: &str) -> Result<&'static dyn Codec, Error> {
     if let Some(codec) = CODECS.iter().find(|codec| codec.name() == name) {
         return Ok(*codec);

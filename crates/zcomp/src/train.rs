@@ -2,43 +2,44 @@
 
 use crate::{Dictionary, Error};
 
-/// ZDICT_DICTSIZE_MIN of the library.
+/// The minimum size of a dictionary in bytes: ZDICT_DICTSIZE_MIN of the library.
 pub const DICTIONARY_BYTES_MIN: usize = 256;
 
-/// The minimum number of samples that the trainer can learn from and test with.
+/// The minimum number of samples with which the trainer can both learn and test.
 const SAMPLES_MIN: usize = 8;
 
-/// Returns the minimum number of blocks of `block` bytes for a dictionary of `bytes` bytes:
-/// together they are as long as the dictionary. It improves with more, up to a hundred times as
-/// many.
+/// Returns the minimum number of blocks of `block` bytes to train a dictionary of `bytes` bytes:
+/// the blocks together are at least as long as the dictionary. More blocks improve the dictionary,
+/// up to a hundred times this number.
 pub fn samples_needed(block: usize, bytes: usize) -> usize {
     bytes.div_ceil(block.max(1)).max(SAMPLES_MIN)
 }
 
-/// Returns a dictionary of at most `bytes` bytes for blocks like `samples`, which are consecutive,
-/// each of `block` bytes. The same samples give the same dictionary.
+/// Returns a dictionary of at most `bytes` bytes for blocks like those in `samples`, which contains
+/// consecutive blocks of `block` bytes. The result depends only on the samples and the two sizes.
 ///
-/// The dictionary has zstd's tables for such blocks, which take some hundred bytes, and then the
-/// pieces that recur most, the most common last. For lz4 and lz4hc all of it is content.
+/// The dictionary begins with zstd's tables for such blocks, which take some hundred bytes. The
+/// strings that recur most follow, the most common last. For lz4 and lz4hc the whole dictionary is
+/// content.
 ///
 /// # Errors
-/// [`Error::DictionarySize`] below [`DICTIONARY_BYTES_MIN`]; [`Error::TooFewSamples`], see
-/// [`samples_needed`]; [`Error::Training`]: the trainer found nothing that the samples have in
-/// common.
+/// [`Error::DictionarySize`] if `bytes` is below [`DICTIONARY_BYTES_MIN`];
+/// [`Error::TooFewSamples`], see [`samples_needed`]; [`Error::Training`]: the trainer found no
+/// common strings in the samples.
 pub fn train(samples: &[u8], block: usize, bytes: usize) -> Result<Dictionary, Error> {
     let lengths: Vec<usize> = samples.chunks(block.max(1)).map(<[u8]>::len).collect();
     check(lengths.len(), samples_needed(block, bytes), bytes)?;
     trained(samples, &lengths, bytes)
 }
 
-/// Returns a dictionary of at most `bytes` bytes, as [`train`] does, for consecutive samples of
-/// these `lengths`.
+/// Returns a dictionary of at most `bytes` bytes, as [`train`] does, for consecutive samples with
+/// the lengths `lengths`.
 ///
 /// # Errors
-/// As [`train`]; [`Error::TooFewSamples`] if the samples have fewer bytes than the dictionary.
+/// As [`train`]; [`Error::TooFewSamples`] if the samples together are shorter than the dictionary.
 ///
 /// # Panics
-/// If the sum of the lengths is not that of all samples.
+/// If the sum of `lengths` differs from the length of `samples`.
 pub fn train_lengths(samples: &[u8], lengths: &[usize], bytes: usize) -> Result<Dictionary, Error> {
     assert_eq!(lengths.iter().sum::<usize>(), samples.len(), "the lengths are others");
     let mean = samples.len() / lengths.len().max(1);

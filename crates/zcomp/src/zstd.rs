@@ -1,11 +1,11 @@
-//! zstd, the densest of the fast codecs. Blocks are frames without magic number, content size,
-//! checksum and dictionary id: two bytes of header, then zstd's own blocks.
+//! zstd, the densest of the fast codecs. A block is a frame without magic number, content size,
+//! checksum and dictionary id: two bytes of header, followed by blocks in zstd's sense.
 //!
 //! # Safety
 //! All contexts are static: they lie in a [`Region`] that the stream, or the [`ZstdDictionary`],
-//! owns. The library allocates nothing for them and refuses contexts that do not fit there. Calls
-//! with slices access only the ranges that are passed, whatever the compressed data are, and the
-//! ranges that a digested dictionary refers to.
+//! owns. The library allocates nothing for contexts, and fails if a context does not fit in its
+//! memory. For any compressed data, a call accesses only the ranges that are passed, and the ranges
+//! that a digested dictionary refers to.
 #![allow(unsafe_code)]
 
 use std::ops::RangeInclusive;
@@ -26,7 +26,7 @@ use crate::{Codec, Dictionary, Error, Memory, Params, Prepared, Stream};
 /// The default level of the library and of the kernel.
 const LEVEL_DEFAULT: i32 = 3;
 
-/// The codec. Its levels are the library's.
+/// The codec. Its levels are those of the library.
 #[derive(Debug)]
 pub(crate) struct Zstd;
 
@@ -36,7 +36,7 @@ impl Codec for Zstd {
     }
 
     fn levels(&self) -> RangeInclusive<i32> {
-        // SAFETY: both return constants.
+        // SAFETY: both functions have no requirements and return constants.
         unsafe { sys::ZSTD_minCLevel()..=sys::ZSTD_maxCLevel() }
     }
 
@@ -49,8 +49,8 @@ impl Codec for Zstd {
         let level = params.level_of(self.default_level());
         let dictionary_bytes =
             params.dictionary.as_ref().map_or(0, |content| content.bytes().len());
-        // SAFETY: these functions compute from their arguments; the estimate gets parameters that
-        // the library made.
+        // SAFETY: these functions compute results from their arguments; the parameters that are
+        // passed to the estimate were returned by the library.
         let (cparams, encoder_bytes, decoder_bytes) = unsafe {
             let cparams = sys::ZSTD_getCParams(level, block as u64, dictionary_bytes);
             let of_encoder = match dictionary_bytes {
@@ -79,11 +79,11 @@ impl Codec for Zstd {
     }
 }
 
-/// For blocks of this size or more, the library may decide to compress without the digest's tables.
+/// The minimum size in bytes of blocks that the library may compress without the digest's tables.
 const DIGEST_BYTES_MAX: usize = 128 << 10;
 
 /// Returns the size in bytes of the largest block for which the library uses the digest's tables in
-/// place. For a larger block it copies them to the context's own tables.
+/// place. For a larger block the library copies the digest's tables to the tables of the context.
 fn attached_bytes_max(strategy: ZSTD_strategy) -> usize {
     match strategy {
         ZSTD_strategy::ZSTD_dfast => 16 << 10,
@@ -96,10 +96,10 @@ fn attached_bytes_max(strategy: ZSTD_strategy) -> usize {
     }
 }
 
-/// Returns the parameters for the estimate of the size of an encoder with a digest of `cparams`.
-/// The window and the tables only cover a block, unless the library copies the digest's tables. A
-/// table for matches of three bytes depends on the size of the whole window. If the library needed
-/// more than the estimate, it would refuse the first block.
+/// Returns the parameters that estimate the size of an encoder with a digest of `cparams`. The
+/// window and the tables cover only a block, unless the library copies the digest's tables. The
+/// size of a table for matches of three bytes depends on the whole window. If the estimate were too
+/// small, the compression of the first block would fail.
 fn beside_dictionary(
     cparams: ZSTD_compressionParameters,
     block: usize,
@@ -107,7 +107,7 @@ fn beside_dictionary(
     if block >= DIGEST_BYTES_MAX {
         return cparams;
     }
-    // SAFETY: it computes from its arguments, which may have any value.
+    // SAFETY: the function computes its result from its arguments, which may have any value.
     let of_block = unsafe { sys::ZSTD_adjustCParams(cparams, block as u64, 0) };
     let tables = match block <= attached_bytes_max(cparams.strategy) {
         true => of_block,
@@ -117,31 +117,32 @@ fn beside_dictionary(
     ZSTD_compressionParameters { windowLog: window, ..tables }
 }
 
-/// A dictionary, digested for both contexts.
+/// A dictionary with its digests for compression and decompression.
 #[derive(Debug)]
 struct ZstdDictionary {
-    /// Both lie in the region, and refer to `content`.
+    /// The digest for compression. Both digests lie in the region, and refer to `content`.
     encoding: NonNull<ZSTD_CDict>,
     decoding: NonNull<ZSTD_DDict>,
     content: Dictionary,
     region: Region<'static>,
 }
 
-// SAFETY: nothing writes to either after `new` returns: the library takes them as const, for any
-// number of threads. The content and the region are `Send`, and of `region` only the size is read.
+// SAFETY: no code writes to either digest after `new` returns: the library takes const pointers,
+// which several threads may pass. The content and the region are `Send`; of `region`, code reads
+// only the size.
 unsafe impl Send for ZstdDictionary {}
-// SAFETY: as above.
+// SAFETY: see `Send`: no code writes to either digest after `new` returns.
 unsafe impl Sync for ZstdDictionary {}
 
 impl ZstdDictionary {
     fn new(content: &Dictionary, cparams: ZSTD_compressionParameters) -> Result<Self, Error> {
         const BY_REF: ZSTD_dictLoadMethod_e = ZSTD_dictLoadMethod_e::ZSTD_dlm_byRef;
-        // If the dictionary begins as zstd's own do, its tables are used; else it is content alone.
+        // If the dictionary begins as a zstd dictionary, its tables are used; else it is content.
         const AUTO: ZSTD_dictContentType_e = ZSTD_dictContentType_e::ZSTD_dct_auto;
         let content = content.clone();
         let (start, bytes) = (content.bytes().as_ptr().cast(), content.bytes().len());
-        // SAFETY: these functions compute from their arguments, including parameters that the
-        // library made.
+        // SAFETY: these functions compute results from their arguments; the parameters among them
+        // were returned by the library.
         let (encoding_bytes, decoding_bytes) = unsafe {
             (
                 sys::ZSTD_estimateCDictSize_advanced(bytes, cparams, BY_REF),
@@ -152,9 +153,9 @@ impl ZstdDictionary {
         let mut region = Region::owned(NAME, &[encoding_bytes, decoding_bytes])?;
         let encoding_room = region.take(encoding_bytes).as_ptr().cast();
         let decoding_room = region.take(decoding_bytes).as_ptr().cast();
-        // SAFETY: `take` returns separate bytes for each; the content is a slice, passed with its
-        // length, and stays where it is while its clone exists, which is stored beside the digests
-        // that refer to it.
+        // SAFETY: `take` returns separate bytes for each digest. The content is a slice that is
+        // passed with its length. The content does not move while its clone exists, and the clone
+        // is stored together with the digests that refer to the content.
         let (encoding, decoding) = unsafe {
             (
                 sys::ZSTD_initStaticCDict(
@@ -176,7 +177,7 @@ impl ZstdDictionary {
                 ),
             )
         };
-        // There was enough room, so the failure is due to the dictionary.
+        // The memory suffices, so the failure is due to the dictionary.
         match (NonNull::new(encoding.cast_mut()), NonNull::new(decoding.cast_mut())) {
             (Some(encoding), Some(decoding)) => {
                 Ok(ZstdDictionary { encoding, decoding, content, region })
@@ -195,11 +196,11 @@ impl ZstdDictionary {
 struct PreparedZstd {
     level: i32,
     block: usize,
-    /// The parameters for blocks of this size; a shorter block never needs more memory.
+    /// The parameters for blocks of the maximum size; a shorter block never needs more memory.
     cparams: ZSTD_compressionParameters,
     encoder_bytes: usize,
     decoder_bytes: usize,
-    /// The size of both contexts in bytes.
+    /// The size of both contexts together, in bytes.
     stream_bytes: usize,
     dictionary: Option<Arc<ZstdDictionary>>,
 }
@@ -232,10 +233,10 @@ impl PreparedZstd {
     /// Returns a context for decompression.
     fn decoder(&self, region: &mut Region<'_>) -> Result<NonNull<ZSTD_DCtx>, Error> {
         let room = region.take(self.decoder_bytes);
-        // SAFETY: `take` returns `decoder_bytes` bytes for this context alone.
+        // SAFETY: `take` returns `decoder_bytes` bytes that only this context uses.
         let decoder = unsafe { sys::ZSTD_initStaticDCtx(room.as_ptr().cast(), self.decoder_bytes) };
         let decoder = NonNull::new(decoder).ok_or(TOO_SMALL)?;
-        // SAFETY: the context was made on the line above.
+        // SAFETY: `decoder` is the context that was created above.
         check_code(unsafe {
             sys::ZSTD_DCtx_setParameter(
                 decoder.as_ptr(),
@@ -244,8 +245,8 @@ impl PreparedZstd {
             )
         })?;
         if let Some(dictionary) = self.dictionary.as_deref() {
-            // SAFETY: the context was made above. The stream that gets it keeps the dictionary,
-            // too.
+            // SAFETY: the context was created above. The stream that owns the context holds a
+            // reference to the dictionary, so the dictionary exists as long as the context.
             check_code(unsafe {
                 sys::ZSTD_DCtx_refDDict(decoder.as_ptr(), dictionary.decoding.as_ptr())
             })?;
@@ -256,7 +257,7 @@ impl PreparedZstd {
     /// Returns a context for compression.
     fn encoder(&self, region: &mut Region<'_>) -> Result<NonNull<ZSTD_CCtx>, Error> {
         let room = region.take(self.encoder_bytes);
-        // SAFETY: `take` returns `encoder_bytes` bytes for this context alone.
+        // SAFETY: `take` returns `encoder_bytes` bytes that only this context uses.
         let encoder = unsafe { sys::ZSTD_initStaticCCtx(room.as_ptr().cast(), self.encoder_bytes) };
         let encoder = NonNull::new(encoder).ok_or(TOO_SMALL)?;
         for (parameter, value) in [
@@ -269,23 +270,23 @@ impl PreparedZstd {
             (ZSTD_cParameter::ZSTD_c_contentSizeFlag, 0),
             (ZSTD_cParameter::ZSTD_c_checksumFlag, 0),
             (ZSTD_cParameter::ZSTD_c_dictIDFlag, 0),
-            // The estimate does not include its tables. The library enables it by default for
-            // windows of 128 MiB or more.
+            // The estimate does not include the tables of long-distance matching, which the library
+            // enables by default for windows of 128 MiB or more.
             (
                 ZSTD_cParameter::ZSTD_c_enableLongDistanceMatching,
                 ZSTD_ParamSwitch_e::ZSTD_ps_disable as i32,
             ),
         ] {
-            // SAFETY: the context was made above; the library checks the parameter and the value.
+            // SAFETY: the context was created above; the library checks both other arguments.
             check_code(unsafe { sys::ZSTD_CCtx_setParameter(encoder.as_ptr(), parameter, value) })?;
         }
         // Otherwise the library would choose parameters for the length of each block, and a shorter
         // block might need other tables than those of the estimate.
-        // SAFETY: as in the loop.
+        // SAFETY: the context was created above; the library checks the parameters.
         check_code(unsafe { sys::ZSTD_CCtx_setCParams(encoder.as_ptr(), self.cparams) })?;
         if let Some(dictionary) = self.dictionary.as_deref() {
-            // SAFETY: the context was made above. The stream that gets it keeps the dictionary,
-            // too.
+            // SAFETY: the context was created above. The stream that owns the context holds a
+            // reference to the dictionary, so the dictionary exists as long as the context.
             check_code(unsafe {
                 sys::ZSTD_CCtx_refCDict(encoder.as_ptr(), dictionary.encoding.as_ptr())
             })?;
@@ -294,13 +295,13 @@ impl PreparedZstd {
     }
 }
 
-/// The error if a static context does not fit the size of its own estimate.
+/// The error if a static context does not fit in memory of its own estimated size.
 const TOO_SMALL: Error =
     Error::Library { codec: NAME, code: ZSTD_ErrorCode::ZSTD_error_memory_allocation as usize };
 
-/// Returns a size that the library returned, or the error if the result is a negated error code.
+/// Returns a size that the library returned, or an error if the value is a negated error code.
 fn check_code(result: usize) -> Result<usize, Error> {
-    // SAFETY: it computes from its argument.
+    // SAFETY: the function computes its result from its argument.
     if unsafe { sys::ZSTD_isError(result) } == 0 {
         return Ok(result);
     }
@@ -317,8 +318,8 @@ struct ZstdStream<'m> {
     _region: Region<'m>,
 }
 
-// SAFETY: the contexts lie in the region, which is `Send`, as is the dictionary. The library keeps
-// no data per thread.
+// SAFETY: the contexts lie in the region; the region and the dictionary are `Send`. The library
+// keeps no data per thread.
 unsafe impl Send for ZstdStream<'_> {}
 
 impl Stream for ZstdStream<'_> {
@@ -327,9 +328,10 @@ impl Stream for ZstdStream<'_> {
         if src.len() > self.block {
             return Err(Error::TooLong { bytes: src.len(), block: self.block });
         }
-        // SAFETY: both are slices, passed with their lengths. The context was made in
-        // `PreparedZstd::encoder`, lives in the region, and is this call's alone (`&mut self`). The
-        // call starts a new session, whatever the result of the last one was.
+        // SAFETY: `src` and `dst` are slices, passed with their lengths. `PreparedZstd::encoder`
+        // created the context, whose region exists as long as the stream. Only this call uses the
+        // context (`&mut self`). The call starts a new session, whatever the result of the last
+        // call was.
         match check_code(unsafe {
             sys::ZSTD_compress2(
                 self.encoder.as_ptr(),
@@ -347,9 +349,9 @@ impl Stream for ZstdStream<'_> {
 
     fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
         let (compressed, expected) = (src.len(), dst.len());
-        // SAFETY: both are slices, passed with their lengths. The context was made in
-        // `PreparedZstd::decoder`, lives in the region, and is this call's alone (`&mut self`). The
-        // call restarts the context for each frame.
+        // SAFETY: `src` and `dst` are slices, passed with their lengths. `PreparedZstd::decoder`
+        // created the context, whose region exists as long as the stream. Only this call uses the
+        // context (`&mut self`). The call restarts the context for each frame.
         let written = unsafe {
             sys::ZSTD_decompressDCtx(
                 self.decoder.as_ptr(),
@@ -359,8 +361,8 @@ impl Stream for ZstdStream<'_> {
                 compressed,
             )
         };
-        // An error code is larger than any length. An empty input would otherwise be valid for an
-        // empty output.
+        // An error code is larger than any length. The second condition rejects an empty input,
+        // which would otherwise be valid for an empty output.
         if written == expected && compressed > 0 {
             return Ok(());
         }

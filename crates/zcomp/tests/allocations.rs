@@ -1,12 +1,13 @@
-//! A stream allocates nothing after it is made, and neither do the C libraries: every malloc of
-//! this process is counted.
+//! Tests that neither a stream nor the C libraries allocate memory after the stream is created.
+//! Every malloc of this process is counted.
 //!
 //! # Safety
-//! The functions below replace those of the C library, and pass all arguments on unchanged.
+//! The functions below replace those of the C library, and pass all arguments to the replaced
+//! functions unchanged.
 #![allow(unsafe_code)]
 // Helper functions outside the tests use `unwrap`, too.
 #![allow(clippy::unwrap_used)]
-// A sanitizer replaces malloc with its own.
+// A sanitizer replaces malloc with its own function.
 #![cfg(all(target_env = "gnu", not(asan)))]
 
 use std::ffi::c_void;
@@ -39,7 +40,7 @@ extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
 }
 
 /// # Safety
-/// As for the C library's function.
+/// The same requirements as for the function of the C library.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn realloc(old: *mut c_void, bytes: usize) -> *mut c_void {
     CALLS.fetch_add(1, Relaxed);
@@ -54,7 +55,7 @@ fn allocations(work: impl FnOnce()) -> usize {
     CALLS.load(Relaxed) - before
 }
 
-/// The only test of this file, because allocations of other tests would be counted.
+/// This is the only test of this file, because the count would include allocations of other tests.
 #[test]
 fn nothing_allocates_once_a_stream_is_made() {
     assert!(allocations(|| drop(std::hint::black_box(Box::new(1)))) > 0, "they are counted");
@@ -72,7 +73,7 @@ fn nothing_allocates_once_a_stream_is_made() {
                     let _ = stream.decompress(&compressed[..length / 2], &mut back);
                 }
             });
-            // lz4hc's optimal parser allocates, see `Prepared::stream`.
+            // From level 10 on, the parser of lz4hc allocates memory, see `Prepared::stream`.
             let is_known = setting.codec.name() == "lz4hc" && level >= 10;
             assert_eq!(calls > 0, is_known, "{} level {level}: {calls}", setting.name);
         }

@@ -1,5 +1,5 @@
-//! One suite for every codec: data come back unchanged, output that does not fit is reported,
-//! damaged input is refused, and nothing beside the given slices is touched.
+//! One suite for every codec: decompression restores the data, output that does not fit is
+//! reported, damaged input is rejected, and no memory outside the slices is accessed.
 
 // Helper functions outside the tests use `unwrap`, too.
 #![allow(clippy::unwrap_used)]
@@ -13,15 +13,16 @@ use zcomp::{BLOCK_BYTES_MAX, Dictionary, Error, Memory, Params, Stream, by_name,
 
 const BLOCKS: [usize; 5] = [4096, 8192, 16_384, 32_768, 65_536];
 
-/// The room that a codec may need beyond its output, see `Stream::compress`.
+/// The maximum number of bytes that a codec needs in `dst` beyond its output, see
+/// `Stream::compress`.
 const HEADROOM: usize = 16;
 
-/// Returns a bound on the compressed length of `length` bytes.
+/// Returns an upper bound on the compressed length of `length` bytes.
 fn bound(length: usize) -> usize {
     length + length / 64 + 512
 }
 
-/// Returns the compressed bytes of `src`, with fences around both slices.
+/// Returns the compressed bytes of `src`. Fences around both slices detect accesses outside them.
 fn compressed(stream: &mut dyn Stream, src: &[u8]) -> Vec<u8> {
     let mut dst = Fence::new(bound(src.len()), 0);
     let length = stream.compress(&Fence::of(src), &mut dst).unwrap().expect("within the bound");
@@ -71,7 +72,7 @@ fn all_lengths_near_edges_come_back() {
     }
 }
 
-/// An empty slice of Rust is at address 1.
+/// An empty slice of Rust has the address 1.
 #[test]
 fn a_block_of_nothing_comes_back() {
     for setting in settings() {
@@ -101,7 +102,7 @@ fn real_pages_come_back() {
     }
 }
 
-/// The blocks before include some that did not fit.
+/// Some of the previous blocks did not fit.
 #[test]
 fn same_block_compresses_to_the_same_bytes_whatever_came_before() {
     let seed = seed(3);
@@ -121,8 +122,7 @@ fn same_block_compresses_to_the_same_bytes_whatever_came_before() {
     }
 }
 
-/// lz4hc numbers positions across blocks, and begins again after 1 GiB of them, about 16,000
-/// blocks.
+/// lz4hc numbers positions across blocks, and restarts after 1 GiB of them, about 16,000 blocks.
 #[test]
 fn what_a_block_compresses_to_does_not_change_in_long_use() {
     let seed = seed(3);
@@ -223,7 +223,7 @@ fn truncated_input_is_refused_at_every_length() {
                 let result = decompressed(&mut *stream, &small[..length], src.len());
                 assert!(result.is_err(), "{} at {length} of {}", setting.name, small.len());
             }
-            // Additional bytes are refused, too.
+            // Compressed data with additional bytes are rejected, too.
             let longer = [&small[..], &[0]].concat();
             assert!(decompressed(&mut *stream, &longer, src.len()).is_err(), "{}", setting.name);
             assert_eq!(decompressed(&mut *stream, &small, src.len()).as_deref(), Ok(&src[..]));
@@ -232,8 +232,8 @@ fn truncated_input_is_refused_at_every_length() {
     }
 }
 
-/// The result for damaged data does not depend on the previous contents of the output, and stays
-/// within it.
+/// The result for damaged data does not depend on the previous contents of the output buffer, and
+/// never exceeds the buffer.
 #[test]
 fn flipped_bits_never_stray() {
     let seed = seed(8);
@@ -284,8 +284,8 @@ fn noise_is_no_block() {
     }
 }
 
-/// A long sequence of blocks far shorter than the stream's. The library must not conclude that its
-/// memory is too large, and ask for a smaller one.
+/// A long sequence of blocks that are much shorter than the maximum of the stream. The library must
+/// not conclude that its memory is too large, and request less memory.
 #[test]
 fn long_use_on_short_blocks_stays_in_its_memory() {
     let seed = seed(11);
@@ -462,7 +462,8 @@ fn a_dictionary_is_used() {
     for setting in settings().filter(|setting| setting.name.contains("content")) {
         let plain = Setting { dictionary: None, ..setting.clone() };
         for (level, block) in [(None, 4096), (Some(1), 4096), (Some(9), 65_536)] {
-            // The source is noise from the dictionary, so only a reference to it is left.
+            // The source is noise from the dictionary, so it compresses to only a reference to the
+            // dictionary.
             let src = &setting.dictionary.as_ref().unwrap().bytes()[60_000..64_000];
             let with = compressed(&mut *setting.stream(level, block), src).len();
             let without = compressed(&mut *plain.stream(level, block), src).len();
@@ -471,8 +472,8 @@ fn a_dictionary_is_used() {
     }
 }
 
-/// Each stream can decompress the output of another one with the same parameters. With another
-/// dictionary, or none, the result is an error or other bytes, never an invalid access.
+/// Each stream can decompress the output of another stream with the same parameters. With another
+/// dictionary, or none, the result is an error or wrong bytes, never an invalid access.
 #[test]
 fn only_the_same_dictionary_decompresses() {
     let seed = seed(21);
@@ -510,7 +511,8 @@ fn dictionaries_of_all_sizes_work() {
     }
 }
 
-/// If the estimate for a zstd context is too small, the library refuses the first block.
+/// If the estimate for a zstd context were too small, the compression of the first block would
+/// fail.
 #[test]
 fn a_stream_beside_a_dictionary_has_room_for_every_block() {
     let (codec, seed) = (by_name("zstd").unwrap(), seed(24));
@@ -574,7 +576,7 @@ fn dictionaries_that_can_not_be_used_are_refused() {
     let largest = vec![7; Dictionary::BYTES_MAX];
     assert!(Dictionary::new(&largest[..]).is_ok());
     assert_eq!(Dictionary::new([largest, vec![7]].concat()).err(), Some(Error::LargeDictionary));
-    // The beginning of a zstd dictionary, which then ends.
+    // The beginning of a zstd dictionary, cut off after 40 bytes.
     let bytes = dictionaries()[0].1.bytes()[..40].to_vec();
     let params = Params { level: None, dictionary: Some(Dictionary::new(bytes).unwrap()) };
     let expected = Error::Dictionary { codec: "zstd", bytes: 40 };

@@ -1,7 +1,7 @@
 //! Random bytes, and compressed data with a few changes, are decompressed by every codec with every
 //! dictionary, to every length. The result must be an error, or bytes that depend on the input
-//! alone; nothing beside the slices is touched, and later calls work. The fuzz target `codec` does
-//! the same for longer.
+//! alone; no memory outside the slices is accessed, and later calls succeed. The fuzz target
+//! `codec` does the same for longer.
 
 // Helper functions outside the tests use `unwrap`, too.
 #![allow(clippy::unwrap_used)]
@@ -13,7 +13,7 @@ use testkit::samples::{kinds, random};
 use testkit::settings::settings;
 use testkit::{run_any, scaled, seed};
 
-/// The rounds for each codec with each dictionary, which take about a tenth of a second.
+/// The number of rounds for each codec with each dictionary; they take about a tenth of a second.
 const ROUNDS: usize = 3000;
 
 /// Changes a few bytes, removes some, or repeats some.

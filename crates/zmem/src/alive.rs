@@ -25,8 +25,8 @@ impl Write for Text {
     }
 }
 
-/// Returns true if a process runs no program: it does not exist, or has ended and was not waited
-/// for. Returns false if this process is confined, because it can't find out.
+/// Returns true if a process does not exist, or has ended but was not waited for. Returns false if
+/// this process is confined, because a confined process can't find out.
 pub(crate) fn is_gone(process: i32) -> bool {
     if page::is_confined() {
         return false;
@@ -44,11 +44,11 @@ pub(crate) fn is_gone(process: i32) -> bool {
     };
     let path = CStr::from_bytes_until_nul(&path.bytes);
     let has_none = written.is_ok() && path.is_ok_and(is_without);
-    // If this process's own link is missing as well, /proc is not usable and proves nothing.
+    // If the link of this process is missing as well, /proc is not usable and proves nothing.
     has_none && !is_without(c"/proc/self/exe")
 }
 
-/// Returns the bytes of anonymous memory of this process, if it can read them in /proc.
+/// Returns the size of this process's anonymous memory in bytes, if it can be read from /proc.
 pub(crate) fn anonymous() -> Option<u64> {
     if page::is_confined() {
         return None;
@@ -58,7 +58,7 @@ pub(crate) fn anonymous() -> Option<u64> {
     let text = str::from_utf8(&bytes[..len]).ok()?;
     let mut numbers = text.split(' ').map(str::parse::<u64>);
     let (resident, shared) = (numbers.nth(1)?.ok()?, numbers.next()?.ok()?);
-    // For a process whose first thread has ended the kernel reports 0 pages.
+    // If the first thread of a process has ended, the kernel reports 0 pages.
     (resident > 0).then_some(resident.saturating_sub(shared) * page::page_size() as u64)
 }
 

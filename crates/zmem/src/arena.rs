@@ -1,9 +1,8 @@
-//! A range of addresses in which some blocks are managed like those of a region, and the others
-//! belong to the program.
+//! A range of addresses, some of whose blocks are managed; the other blocks belong to the program.
 //!
 //! # Safety
-//! The arena's range is mapped as long as the arena exists. The caller of an unsafe function is the
-//! only user of the blocks that it names, and no reference of this crate points to them.
+//! The arena's range is mapped as long as the arena exists. Only the caller of an unsafe function
+//! uses the blocks in the passed range, and no reference in this crate points to them.
 #![allow(unsafe_code)]
 
 mod in_tree;
@@ -22,33 +21,34 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-/// A range of addresses whose blocks can be managed, and given back, one by one.
+/// A range of addresses. Each of its blocks can be managed, and returned to the program,
+/// separately.
 ///
-/// It is for a caller that serves a program's mappings. All ranges are addresses, and begin and end
-/// at block boundaries. An arena installs no signal handler and starts no thread except the one of
-/// [`store_aside`](Self::store_aside). A touch of an absent block must be passed to
-/// [`answer_fault`](crate::answer_fault), which also evicts blocks to make room. That function uses
-/// the heap, so the process needs an allocator that no touch of an arena can interrupt.
+/// An arena is for a caller that manages a program's mappings. All ranges are addresses, and begin
+/// and end at block boundaries. An arena installs no signal handler and starts no thread except
+/// that of [`store_aside`](Self::store_aside). The caller must pass each fault on an absent block
+/// to [`answer_fault`](crate::answer_fault), which also evicts blocks to make room. That function
+/// uses the heap, so the process needs an allocator that no fault on an arena can interrupt.
 #[derive(Debug)]
 pub struct Arena {
     calls: Calls,
 }
 
 impl Arena {
-    /// Makes an arena of `bytes` bytes at `address`, or at an address that the kernel chooses if
-    /// that is 0. All of its blocks are free. `address` and `bytes` are multiples of 2 MiB.
+    /// Creates an arena of `bytes` bytes at `address`. If `address` is 0, the kernel chooses the
+    /// address. All of its blocks are free. `address` and `bytes` are multiples of 2 MiB.
     ///
     /// # Errors
-    /// Those of a region; [`Error::System`] if another mapping is in the range.
+    /// The errors of a new region; [`Error::System`] if another mapping is in the range.
     pub fn new(address: usize, bytes: usize, options: &Options) -> Result<Self, Error> {
         Self::with_room(address, bytes, 0, options)
     }
 
-    /// Makes an arena to which windows of `room` bytes in all can be added. A gap of one chunk
-    /// precedes each window: see [`add_window`](Self::add_window). `room` is a multiple of 2 MiB.
+    /// Creates an arena to which windows of `room` bytes in all can be added. A gap of one chunk
+    /// precedes each window (see [`add_window`](Self::add_window)). `room` is a multiple of 2 MiB.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn with_room(
         address: usize,
         bytes: usize,
@@ -76,7 +76,7 @@ impl Arena {
         Ok(Arena { calls: Calls { pager, worker: Workers::none() } })
     }
 
-    /// Returns the addresses of the first window, which the arena was made with.
+    /// Returns the addresses of the first window, with which the arena was created.
     pub fn addresses(&self) -> Range<usize> {
         self.calls.pager.memory.addresses()
     }
@@ -108,12 +108,12 @@ impl Arena {
     /// free are readable and writable when they become plain.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Locked`] if a block that becomes plain has 65,535 pins. The
-    /// blocks before it are plain then.
+    /// [`Error::Range`]; [`Error::Locked`] if a block that should become plain has 65,535 pins.
+    /// Then the blocks before that block are plain.
     ///
     /// # Safety
-    /// The program expects exactly this change of the range. Plain memory that becomes managed is
-    /// private, anonymous, readable and writable.
+    /// The program has requested exactly this change of the range. Plain memory that becomes
+    /// managed is private, anonymous, readable and writable.
     pub unsafe fn set_use(&self, range: Range<usize>, to: Use) -> Result<(), Error> {
         let units = self.units(&range)?;
         self.calls.by_chunks(units, |part| {
@@ -121,14 +121,14 @@ impl Arena {
         })
     }
 
-    /// Replaces the managed blocks of a range with zeros, which use no memory unless they are
-    /// pinned.
+    /// Replaces the contents of the managed blocks in a range with zeros. Only pinned blocks then
+    /// use memory.
     ///
     /// # Errors
     /// [`Error::Range`]
     ///
     /// # Safety
-    /// The program expects zeros.
+    /// The program has requested that the range read as zeros.
     pub unsafe fn dont_need(&self, range: Range<usize>) -> Result<(), Error> {
         let units = self.units(&range)?;
         self.calls.in_steps(units, |part| self.calls.inside(|pager| pager.zero_all(part)))
@@ -137,7 +137,7 @@ impl Arena {
     /// Fills the managed blocks of a range, and keeps them resident until [`unpin`](Self::unpin).
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Locked`] if a block has 65,535 pins. Nothing is pinned then.
+    /// [`Error::Range`]; [`Error::Locked`] if a block has 65,535 pins. Then no block is pinned.
     pub fn pin(&self, range: Range<usize>) -> Result<(), Error> {
         let units = self.units(&range)?;
         // No seat is needed if all blocks are resident.
@@ -179,8 +179,8 @@ impl Arena {
         self.calls.advise(self.units(&range)?, advice)
     }
 
-    /// Evicts the coldest blocks: `bytes` bytes, rounded up to whole blocks. Returns the bytes
-    /// evicted, which are fewer if no more can be.
+    /// Evicts the coldest blocks: `bytes` bytes, rounded up to whole blocks, or fewer if no more
+    /// can be evicted. Returns the number of evicted bytes.
     pub fn reclaim(&self, bytes: usize) -> usize {
         self.calls.reclaim(bytes.div_ceil(self.block())) * self.block()
     }
@@ -197,13 +197,13 @@ impl Arena {
     /// Returns the words of all blocks, in the format of [`WORD_LAYOUT`](crate::WORD_LAYOUT).
     pub fn words(&self) -> &[AtomicU32] {
         let words = &self.calls.pager.words[0..self.calls.pager.words.len()];
-        // SAFETY: a block's word is an atomic integer, and nothing else.
+        // SAFETY: `BlockWord` is `repr(transparent)` over an `AtomicU32`.
         unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), words.len()) }
     }
 
-    /// Lets a separate thread store evicted blocks, so that the evicting thread need not wait.
-    /// `starter` starts that thread when there is a block to store; it ends after some time without
-    /// work.
+    /// Lets a separate thread store evicted blocks, so that the evicting thread does not wait for
+    /// compression. `starter` starts that thread when there is a block to store; the thread ends
+    /// after some time without work.
     pub fn store_aside(&self, starter: &'static dyn StartThread) {
         self.calls.pager.store_aside(starter);
     }

@@ -5,8 +5,8 @@
 //!   evicts: copied, marked, pages dropped -> queue -> compressor thread: the device -> Evicted
 //!                                               '---> a touch: put back -> Resident
 //! ```
-//! An arena has this thread if its caller can start threads that the program does not know. The
-//! thread ends when nothing was evicted for a while, or on request.
+//! An arena uses a compressor thread if its caller can start threads that are hidden from the
+//! program. The thread ends after a time without evictions, or on request.
 
 use crate::process::shares_memory;
 use crate::queue::Queue;
@@ -21,28 +21,28 @@ use std::time::Duration;
 const IDLE_TIME: Duration = Duration::from_millis(50);
 /// The request to end is repeated after this time.
 const END_TIME: Duration = Duration::from_millis(5);
-/// The number of starts that are skipped after the thread was asked to end. A program that wants to
-/// be single-threaded may check the number of threads, as Python does after a fork.
+/// The number of starts that are skipped after the thread was asked to end. A program that expects
+/// to be single-threaded may check the number of threads, as Python does after a fork.
 const STARTS_AT_REST: u32 = 64;
 
-/// Starts threads that the program does not know.
+/// Starts threads that are hidden from the program.
 pub trait StartThread: Debug + Send + Sync {
-    /// Starts a thread that calls `run` and exits. It has all signals blocked, as the calling
-    /// thread has, and this crate's thread-local storage. Returns whether it was started, which
-    /// fails while the previous one still exists.
+    /// Starts a thread that calls `run` and exits. The new thread has all signals blocked, like the
+    /// calling thread, and has the thread-local storage that this crate needs. Returns whether the
+    /// thread was started. The start fails while the previous thread still exists.
     fn start(&self, run: Box<dyn FnOnce() + Send>) -> bool;
 
-    /// Returns the number of the thread that was started last, 0 if there was none.
+    /// Returns the number of the thread that was started last, or 0 if no thread was started.
     fn last(&self) -> u32;
 
-    /// Waits up to `time` until the thread with the number `last` has exited. Returns whether it
-    /// has.
+    /// Waits up to `time` until the thread with the number `last` has exited. Returns whether that
+    /// thread has exited.
     fn has_ended(&self, last: u32, time: Duration) -> bool;
 }
 
 /// No thread exists.
 pub(crate) const NONE: u32 = 0;
-/// A thread was started, and does not run yet.
+/// A thread was started, but does not run yet.
 pub(crate) const STARTING: u32 = 1;
 pub(crate) const RUNS: u32 = 2;
 /// The thread was asked to end.
@@ -53,7 +53,7 @@ type Run = Box<dyn FnOnce() + Send>;
 /// Starts the compressor thread.
 pub(crate) struct Starter {
     system: &'static dyn StartThread,
-    /// Makes the code that the thread runs.
+    /// Creates the function that the thread runs.
     make: Box<dyn Fn() -> Run + Send + Sync>,
 }
 
@@ -73,33 +73,36 @@ impl Starter {
 #[derive(Debug, Default)]
 pub(crate) struct Storer {
     pub(crate) starter: OnceLock<Starter>,
-    /// Made with the first queued block; `None` if there must be no copies.
+    /// The copies, allocated when the first block is queued; `None` if blocks must not be copied.
     pub(crate) copies: OnceLock<Option<Copies>>,
     /// The state of this process's thread: `NONE`, `STARTING`, `RUNS` or `STOPS`.
     pub(crate) state: AtomicU32,
-    /// The futex on which the thread sleeps. It changes when the thread has to look at the queue.
+    /// The futex on which the thread sleeps. The value of the futex changes when the thread has to
+    /// look at the queue.
     bell: AtomicU32,
     sleeps: AtomicU32,
-    /// Starts that are skipped, because one was refused or the thread was asked to end.
+    /// The number of starts to skip, because a start was refused or the thread was asked to end.
     pub(crate) passed: AtomicU32,
     /// Whether no more threads may be started.
     pub(crate) is_over: AtomicBool,
-    /// Blocks that were put back because compression did not make them smaller.
+    /// The number of blocks that became resident again because compression did not make them
+    /// smaller.
     pub(crate) returned: AtomicU64,
 }
 
-/// The queue of blocks, and their contents.
+/// The queue of blocks, and the copies of their contents.
 #[derive(Debug)]
 pub(crate) struct Copies {
     pub(crate) queue: Queue,
-    /// The contents of each slot. The lock belongs to the thread that owns the slot, so no thread
-    /// ever waits for it.
+    /// The copied data in each slot of the queue. Only the thread that owns a slot takes the slot's
+    /// lock, so no thread ever waits for a lock.
     pub(crate) data: Box<[Mutex<Box<[u8]>>]>,
     bytes: usize,
 }
 
 impl Copies {
-    /// Allocates room for `count` blocks of `bytes` bytes, or returns `None` if there is no memory.
+    /// Allocates room for `count` blocks of `bytes` bytes, or returns `None` if the allocation
+    /// fails.
     pub(crate) fn new(count: usize, bytes: usize) -> Option<Self> {
         let block = |_| {
             let mut block = Vec::new();
@@ -113,7 +116,7 @@ impl Copies {
 }
 
 impl Storer {
-    /// Sets the starter of the thread, and the function that makes the code which the thread runs.
+    /// Sets the starter of the thread, and `make`, which creates the function that the thread runs.
     pub(crate) fn set_starter(
         &self,
         system: &'static dyn StartThread,
@@ -130,8 +133,8 @@ impl Storer {
         self.copies.get()?.as_ref()
     }
 
-    /// Resets the state in a child of fork, which has no such thread. The blocks in its copy of the
-    /// queue belong to the child.
+    /// Resets the state in a child of fork, which has no compressor thread. The blocks in the
+    /// child's copy of the queue belong to the child.
     pub(crate) fn begin_child(&self) {
         self.state.store(NONE, SeqCst);
     }
@@ -139,7 +142,8 @@ impl Storer {
     /// Ends the thread until a block is evicted again. Queued blocks stay in the queue.
     pub(crate) fn rest(&self) {
         let Some(Starter { system, .. }) = self.starter.get() else { return };
-        // A process that uses another one's memory must not end that one's thread.
+        // A process that uses the memory of another process must not end the thread of that
+        // process.
         if shares_memory() {
             return;
         }
@@ -169,8 +173,8 @@ impl Storer {
         }
     }
 
-    /// Waits for a block or a request to end, for `IDLE_TIME` at most. Returns whether the time has
-    /// passed without either.
+    /// Waits up to `IDLE_TIME` for a block, or for a request that the thread end. Returns true if
+    /// the time has passed without either.
     pub(crate) fn sleep(&self, queue: &Queue) -> bool {
         let seen = self.bell.load(SeqCst);
         self.sleeps.store(1, SeqCst);

@@ -1,5 +1,5 @@
-//! Calls from outside of handlers. A long call proceeds in steps, so that forks and signals do not
-//! wait for its end.
+//! Calls from code outside of signal handlers. A long call proceeds in steps, so that forks and
+//! signals do not wait for the end of the call.
 
 use crate::backend::Heir;
 use crate::evict::Goal;
@@ -17,10 +17,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// After a call that evicted, the device is compacted if that frees this share of its pages (one
-/// hundredth). The call was made to free memory, so the share is smaller than the pager thread's.
+/// hundredth). The caller asked for memory to be freed, so the share is smaller than that of the
+/// pager thread.
 const FREEABLE_SHARE: u64 = 100;
 
-/// A pager and its thread, for calls from outside of handlers.
+/// A pager and its thread, for calls from code outside of signal handlers.
 #[derive(Debug)]
 pub(crate) struct Calls {
     pub(crate) pager: Arc<Pager>,
@@ -28,13 +29,13 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Starts no thread: the first call that finds a limit does.
+    /// Starts no thread. The first call that finds a limit starts it.
     pub(crate) fn new(pager: Arc<Pager>) -> Self {
         Calls { pager, worker: Workers::default() }
     }
 
     /// # Errors
-    /// [`Error::Forked`] if this process has nothing of the region.
+    /// [`Error::Forked`] if this process has no memory of the region.
     fn check_here(&self) -> Result<(), Error> {
         match self.pager.heir() {
             Heir::Nothing => Err(Error::Forked),
@@ -42,7 +43,7 @@ impl Calls {
         }
     }
 
-    /// Returns the blocks that a range of bytes touches, in a region of `bytes` bytes.
+    /// Returns the blocks that overlap a range of bytes, in a region of `bytes` bytes.
     ///
     /// # Errors
     /// [`Error::Range`]: the range is not within the region.
@@ -55,8 +56,8 @@ impl Calls {
         Ok(start / unit..if is_empty { start / unit } else { end.div_ceil(unit) })
     }
 
-    /// Runs one step of a call inside the gate, with all signals blocked. The step may therefore
-    /// take locks that faults take, too.
+    /// Runs one step of a call inside the gate, with all signals blocked. Therefore the step may
+    /// take locks that fault handlers also take.
     ///
     /// # Errors
     /// [`Error::Forked`]
@@ -69,7 +70,8 @@ impl Calls {
         }))
     }
 
-    /// Returns the region's statistics. Starts no thread: a child that only reads them needs none.
+    /// Returns the region's statistics. Starts no thread, because a child that only reads
+    /// statistics does not need it.
     pub(crate) fn stats(&self) -> Stats {
         signals::without_signals(|| {
             let _inside = GATE.enter();
@@ -88,8 +90,8 @@ impl Calls {
         self.inside(|pager| work(pager, &mut pager.seats.take(Taker::Call)))
     }
 
-    /// Calls `work` for one part of `units` after another, until one fails. Each part has the
-    /// maximum size of a step.
+    /// Calls `work` for one part of `units` after another, until a call fails. Each part except the
+    /// last has the maximum size of a step.
     pub(crate) fn in_steps(
         &self,
         units: Range<usize>,
@@ -101,7 +103,7 @@ impl Calls {
         starts.map(|start| start..units.end.min(start + step)).try_for_each(work)
     }
 
-    /// Calls `work` for the part of `units` in each chunk, one after another, until one fails.
+    /// Calls `work` for the part of `units` in each chunk, one after another, until a call fails.
     pub(crate) fn by_chunks(
         &self,
         units: Range<usize>,
@@ -128,7 +130,7 @@ impl Calls {
     pub(crate) fn reclaim(&self, units: usize) -> usize {
         let wanted = units.min(self.pager.units());
         let (mut gone, mut vain) = (0, 0);
-        // The clock passes over a refused block for more rounds than one step makes, so a step that
+        // The clock passes over a refused block for more rounds than a step runs, so a step that
         // evicts nothing does not prove that nothing can be evicted.
         while gone < wanted && vain <= HEAT_MAX / HEAT_KEPT_MAX {
             let step = self.pager.step_units().min(wanted - gone);
@@ -140,7 +142,7 @@ impl Calls {
         gone
     }
 
-    /// Evicts or fills blocks.
+    /// Evicts blocks if `advice` is `Cold`, and fills blocks if `advice` is `Hot`.
     ///
     /// # Errors
     /// [`Error::Forked`]
@@ -157,7 +159,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Compacts the device after a call that evicted, if that frees enough.
+    /// Compacts the device after a call that evicted, if compaction frees enough pages.
     fn compact(&self) {
         if self.check_here().is_ok() {
             while self.pager.compact(FREEABLE_SHARE) {}

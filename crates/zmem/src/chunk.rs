@@ -1,7 +1,7 @@
 //! Chunks. Memory that was never touched is PROT_NONE in large units, and needs no page tables. A
-//! chunk is opened when one of its blocks is first touched; then each block has its own mark. The
-//! chunk is closed when all of its blocks are absent again. Chunks of an arena are vacant at first:
-//! closed, with all blocks free.
+//! chunk is opened when one of its blocks is first touched. From then on, each block has its own
+//! mark. The chunk is closed when all of its blocks are absent again. Chunks of an arena are vacant
+//! at first: they are closed, and all of their blocks are free.
 
 use crate::chunk_word::{Chunk, ChunkWord};
 use crate::memory::table_reach;
@@ -38,13 +38,14 @@ impl Pager {
         self.chunks[self.chunk_of(unit)].load() == Chunk::Vacant
     }
 
-    /// Makes all chunks vacant, before any other thread knows the pager.
+    /// Makes all chunks vacant, before any other thread can use the pager.
     pub(crate) fn vacate_all_chunks(&self) {
         self.chunks.iter().for_each(|chunk| chunk.end(Chunk::Vacant));
     }
 
     /// Makes a whole vacant chunk managed, or a managed chunk that was never touched vacant.
-    /// Returns whether it did. The first block of `units` is the first block of its chunk.
+    /// Returns whether the chunk was changed. The first block of `units` is the first block of its
+    /// chunk.
     pub(crate) fn try_turn_chunk(&self, units: &Range<usize>, is_managed: bool) -> bool {
         let nth = self.chunk_of(units.start);
         let is_whole = self.bytes_of(units.clone()) == self.bytes_of_chunk(nth);
@@ -59,13 +60,14 @@ impl Pager {
         is_ours
     }
 
-    /// Opens the chunk of a block unless it is vacant. If another thread is opening it, waits for
-    /// that thread; the caller must therefore own no block (zm-S4).
+    /// Opens the chunk of a block unless the chunk is vacant. If another thread is opening the
+    /// chunk, waits for that thread; therefore the caller must own no block (zm-S4).
     pub(crate) fn open_chunk(&self, unit: usize) {
         self.open_chunk_if(unit, |seen| seen != Chunk::Vacant);
     }
 
-    /// Opens the chunk even if it is vacant. All its blocks are free in that case.
+    /// Opens the chunk of a block even if the chunk is vacant. All blocks of a vacant chunk are
+    /// free.
     pub(crate) fn open_any_chunk(&self, unit: usize) {
         self.open_chunk_if(unit, |_| true);
     }
@@ -100,8 +102,8 @@ impl Pager {
         }
     }
 
-    /// Returns the bytes of tables that a chunk in the state `from` needs in addition once it is
-    /// open.
+    /// Returns the bytes of tables that a chunk in the state `from` needs in addition when it is
+    /// opened.
     fn tables_to_open(&self, nth: usize, from: Chunk) -> usize {
         match from {
             Chunk::Untouched | Chunk::Vacant => {
@@ -119,7 +121,8 @@ impl Pager {
         own * page_size() * self.backend.places()
     }
 
-    /// Returns the number of page tables that map a chunk, and of those that map nothing else.
+    /// Returns two numbers of page tables: all that map part of a chunk, and those that map only
+    /// the chunk.
     fn tables_of(&self, nth: usize) -> (usize, usize) {
         let (bytes, reach) = (self.bytes_of_chunk(nth), table_reach());
         let start = self.memory.address_of(&bytes);
@@ -129,7 +132,7 @@ impl Pager {
     }
 
     /// Returns the bytes of blocks' words that the first touch of a chunk allocates. A page of
-    /// words may belong to several chunks, and is counted with the first of them.
+    /// words may belong to several chunks, and is counted when the first of these chunks is opened.
     fn words_to_open(&self, nth: usize) -> usize {
         let bytes = self.chunk_bytes / self.blocks.unit * size_of::<BlockWord>();
         let alike = page_size() / bytes.min(page_size());
@@ -144,16 +147,16 @@ impl Pager {
         }
     }
 
-    /// Closes each chunk that contains some of these blocks if all of its blocks are absent. It
-    /// then gives up its page tables, and the clock passes over it. The caller holds the store's
-    /// lock.
+    /// Closes each chunk that contains some of these blocks, if all blocks of the chunk are absent.
+    /// A closed chunk frees its page tables, and the clock passes over it. The caller holds the
+    /// store's lock.
     pub(crate) fn close_chunks(&self, units: Range<usize>) {
         let chunks = self.chunk_of(units.start)..self.chunk_of(units.end - 1) + 1;
         for nth in chunks {
             let (word, bytes) = (&self.chunks[nth], self.bytes_of_chunk(nth));
             let words = &self.words[bytes.start / self.blocks.unit..bytes.end / self.blocks.unit];
             let is_absent = |word: &BlockWord| word.load().state().is_absent();
-            // This first check without a change of the word costs other threads nothing.
+            // The first check only reads words, so it does not disturb other threads.
             let may_close = word.load() == Chunk::Open && words.iter().all(is_absent);
             if may_close && word.try_begin(Chunk::Open) {
                 let closed = words.iter().all(is_absent).then(|| self.close_chunk(nth));
@@ -162,7 +165,7 @@ impl Pager {
         }
     }
 
-    /// Closes a chunk whose blocks are all absent, and stay absent until it is opened.
+    /// Closes a chunk whose blocks are all absent, and stay absent until the chunk is opened.
     fn close_chunk(&self, nth: usize) -> Chunk {
         let bytes = self.bytes_of_chunk(nth);
         let frees_tables = probes::frees_tables(&self.memory);
@@ -173,7 +176,8 @@ impl Pager {
         Chunk::Kept
     }
 
-    /// Returns the first piece, from `piece` on, that has blocks of a chunk that is not closed.
+    /// Returns the first piece, from `piece` on, that contains blocks of a chunk that is open or
+    /// changing.
     pub(crate) fn next_open_piece(&self, piece: usize) -> Option<usize> {
         let first = self.chunk_of(piece * PIECE);
         let is_open = |word: &ChunkWord| matches!(word.load(), Chunk::Open | Chunk::Changing);
@@ -190,7 +194,7 @@ impl Pager {
         }
     }
 
-    /// Makes all chunks open, for memory that was in use before.
+    /// Sets all chunks to open, for memory that the program used before.
     pub(crate) fn open_all_chunks(&self) {
         for (nth, word) in self.chunks.iter().enumerate() {
             let seen = word.load();

@@ -1,17 +1,17 @@
-//! The word of a chunk. It encodes whether each block has its own mark, or one mark covers the
-//! chunk.
+//! The word of a chunk. The word encodes whether each block of the chunk has its own mark, or one
+//! mark covers the chunk.
 //!
 //! ```text
 //!   Untouched --> changing --> Open --> changing --> Freed, or Kept
 //!                               ^                      |
 //!                               '------ changing <-----'
 //! ```
-//! A chunk of an arena may also be vacant; it can change between Vacant and Untouched.
+//! A chunk of an arena can also change between Vacant and Untouched.
 //!
 //! All blocks of a chunk that is not open are absent. A thread that fills a block first becomes the
 //! block's owner, and then checks whether the chunk is open. A thread that closes a chunk first
-//! sets it to changing, and then checks whether all blocks are absent. So one of the two sees the
-//! other.
+//! sets it to changing, and then checks whether all blocks are absent. So at least one of the two
+//! threads sees the change that the other made.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -19,27 +19,28 @@ mod loom_tests;
 use crate::sync::{AtomicU32, Ordering, fence, wait, wake};
 
 const CHANGING: u32 = 4;
-/// As `CHANGING`, with threads that wait for the end of the change.
+/// Like `CHANGING`, and threads wait for the end of the change.
 const AWAITED: u32 = 5;
 const VACANT: u32 = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chunk {
-    /// Never touched: uses no memory yet.
+    /// The chunk was never touched. The chunk uses no memory yet.
     Untouched,
-    /// Closed again, with its page tables kept.
+    /// The chunk was closed again, and its page tables were kept.
     Kept,
-    /// Closed again, with its page tables freed.
+    /// The chunk was closed again, and its page tables were freed.
     Freed,
-    /// Each block has its own mark or is present.
+    /// Each block of the chunk has its own mark or is present.
     Open,
-    /// A thread is opening or closing it.
+    /// A thread is opening or closing the chunk.
     Changing = CHANGING as isize,
-    /// In an arena: all blocks are free, whatever their words hold. Uses no memory yet.
+    /// All blocks of the chunk are free, whatever their words hold. The chunk is in an arena, and
+    /// uses no memory yet.
     Vacant = VACANT as isize,
 }
 
-/// The word of a chunk. Zero is a chunk that was never touched.
+/// The word of a chunk. The value 0 means that the chunk was never touched.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct ChunkWord(AtomicU32);
@@ -62,7 +63,8 @@ impl ChunkWord {
     }
 
     /// Returns whether the chunk is open, for a thread that has just become the owner of one of its
-    /// blocks. If so, it stays open while the thread owns the block or the block is present.
+    /// blocks. If the chunk is open, it stays open while the thread owns the block or the block is
+    /// present.
     pub(crate) fn is_open_for_owner(&self) -> bool {
         fence(Ordering::SeqCst);
         self.load() == Chunk::Open
@@ -78,7 +80,7 @@ impl ChunkWord {
         is_ours
     }
 
-    /// Ends the change, and wakes the threads that wait for that.
+    /// Ends the change, and wakes the threads that wait for its end.
     pub(crate) fn end(&self, next: Chunk) {
         if self.0.swap(next as u32, Ordering::AcqRel) == AWAITED {
             wake(&self.0);

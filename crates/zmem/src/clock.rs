@@ -1,4 +1,4 @@
-//! The clock's hand, and the queue of pieces with blocks in probation: first in, first out.
+//! The hand of the clock, and the queue (first in, first out) of pieces with blocks in probation.
 
 use crate::Error;
 use crate::mappings::PROBATION_MAX;
@@ -9,9 +9,9 @@ pub(crate) struct Evictor {
     pub(crate) pieces: usize,
     /// The piece that the clock looks at next.
     hand: usize,
-    /// The pieces that remain until the end of the round after a round in vain.
+    /// The number of pieces that remain in the round after a round that evicted nothing.
     after_vain: usize,
-    /// A ring of `queued` pieces, the oldest at `first`.
+    /// A ring of `queued` pieces. The oldest piece is at the index `first`.
     queue: Box<[u32]>,
     first: usize,
     queued: usize,
@@ -22,12 +22,12 @@ pub(crate) struct Evictor {
 /// The result of a step of the hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// The piece to look at, if one is left in this round.
+    /// The piece to look at, or `None` if no open piece is left in this round.
     pub(crate) piece: Option<usize>,
-    /// The number of pieces that the hand passed, including that one.
+    /// The number of pieces that the hand passed, including `piece`.
     pub(crate) passed: usize,
     pub(crate) is_round: bool,
-    /// Whether the previous round was in vain.
+    /// Whether the previous round evicted nothing.
     pub(crate) is_after_vain: bool,
 }
 
@@ -81,7 +81,8 @@ impl Evictor {
     }
 
     /// Moves the hand past the next piece with an open chunk, which `next` finds from a given piece
-    /// on. A step never passes the end of a round. `is_vain` is whether the last round was in vain.
+    /// on. A step never passes the end of a round. `is_vain` is true if the last round evicted
+    /// nothing.
     pub(crate) fn step(
         &mut self,
         is_vain: bool,

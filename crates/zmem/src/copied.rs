@@ -1,5 +1,5 @@
-//! Copies: data of resident blocks that the device still stores, and that nobody reads. All
-//! functions except `note_copies` are called under the store's lock.
+//! Copies: data that the device still stores although their blocks are resident, so that no thread
+//! reads them. All functions except `note_copies` are called under the store's lock.
 
 use crate::pager::Pager;
 use crate::policy::PIECE;
@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 impl Pager {
-    /// Frees the device's data of some blocks. Returns whether all of them were freed: freeing part
-    /// of a larger block needs memory, which the system may refuse.
+    /// Frees the data of some blocks in the device. Returns whether all of them were freed: freeing
+    /// part of a larger block needs memory, which the system may refuse.
     pub(crate) fn discard(&self, units: Range<usize>) -> bool {
         let bytes = self.bytes_of(units);
         self.device.discard(bytes.start as u64, bytes.len() as u64).is_ok()
@@ -18,8 +18,8 @@ impl Pager {
     /// Records that some blocks may have copies, so that `drop_copies` finds them.
     pub(crate) fn note_copies(&self, units: Range<usize>) {
         for piece in units.start / PIECE..units.end.div_ceil(PIECE) {
-            // Also if the bit is set already: the thread that clears it must see the present state
-            // of the blocks.
+            // The bit is written even if it is set already, so that the thread that clears it sees
+            // the present state of the blocks.
             self.copied[piece / 64].fetch_or(1 << (piece % 64), AcqRel);
         }
     }
@@ -35,13 +35,14 @@ impl Pager {
         }
     }
 
-    /// Frees the copies in a piece, and records again those that can't be freed.
+    /// Frees the copies in a piece. Copies that can't be freed are recorded again.
     fn drop_copies_of(&self, piece: usize) {
         let has_copy = |unit: usize| {
             let seen = self.words[unit].load();
             if seen.state() == State::Busy {
-                // Its owner may be filling it, which leaves a copy. This must not wait for the
-                // owner, because a child of fork may lack that thread (zm-F3).
+                // The owner of the block may be filling it, which leaves a copy. This function must
+                // not wait for the owner, because a child of fork may lack the owner's thread
+                // (zm-F3).
                 self.note_copies(unit..unit + 1);
             }
             seen.has_copy() && seen.state() != State::Busy

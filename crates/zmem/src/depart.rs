@@ -1,5 +1,5 @@
-//! Evicts blocks that nobody touched in probation: reads and stores them, and drops their pages.
-//! All functions are called under the store's lock.
+//! Evicts blocks that no thread accessed in probation: stores their data and drops their pages. All
+//! functions are called under the store's lock.
 
 use crate::backend::Data;
 use crate::fate::{Fate, Outcome};
@@ -13,8 +13,8 @@ use std::cell::Cell;
 use std::ops::Range;
 
 impl Pager {
-    /// Evicts a run of blocks in the state `Evicting`. As many as the queue has room for are passed
-    /// to the compressor thread, if there is one. Returns the number of evicted blocks.
+    /// Evicts a run of blocks in the state `Evicting`. If a compressor thread exists, it stores the
+    /// first blocks, as many as the queue has room for. Returns the number of evicted blocks.
     pub(crate) fn evict_run(&self, run: Range<usize>, buf: &mut [u8]) -> usize {
         let (start, middle) = (run.start, run.start + self.waiting_room(run.len()));
         let mut gone = 0;
@@ -46,8 +46,8 @@ impl Pager {
             Outcome::ALL_KEPT
         };
         let is_kept = |unit: usize| outcome.of(unit - run.start) == Fate::Kept;
-        // Data that were stored of kept blocks are freed before the blocks are owned, because that
-        // may allocate and take long (zm-S4).
+        // The stored data of kept blocks are freed before the blocks are owned, because freeing may
+        // allocate and take long (zm-S4).
         let undone = Cell::new(0u64);
         self.for_runs(run.clone(), usize::MAX, is_kept, |part| {
             if !self.discard(part.clone()) {
@@ -70,7 +70,7 @@ impl Pager {
             });
             next = part.end;
         }
-        // A block that was touched during the eviction is in use, so the data just stored are
+        // A block that was accessed during the eviction is resident again. The stored data are
         // freed.
         let stolen = |unit: &usize| ended >> (unit - run.start) & 1 == 0;
         run.clone().filter(stolen).for_each(|unit| {
@@ -82,7 +82,7 @@ impl Pager {
         gone
     }
 
-    /// Copies `Evicting` blocks. Returns where their data are afterwards, and whether all of them
+    /// Copies `Evicting` blocks. Returns the place of the data afterwards, and whether all data
     /// were copied.
     fn copy(&self, run: Range<usize>, data: &mut [u8]) -> (Data, bool) {
         let bytes = self.bytes_of(run.clone());
@@ -92,9 +92,9 @@ impl Pager {
         }
     }
 
-    /// Copies `Evicting` blocks if the kernel refuses to read protected memory: makes them readable
-    /// to all threads first. Blocks that were touched during the copy are zeros in it. Returns
-    /// whether the kernel made all of them readable.
+    /// Makes `Evicting` blocks readable to all threads and copies them, if the kernel refuses to
+    /// read protected memory. The copy of a block that was accessed in the meantime is zeros.
+    /// Returns whether all blocks became readable.
     fn show_and_read(&self, run: Range<usize>, data: &mut [u8]) -> bool {
         data.fill(0);
         let mut are_shown = true;
@@ -102,8 +102,8 @@ impl Pager {
             let (is_shown, Range { start, end }) = (own.show().is_ok(), own.units());
             own.release();
             if is_shown {
-                // They stay readable: a touch only makes them writable as well, and `dont_need`
-                // waits for the store's lock.
+                // The blocks stay readable: a fault only makes them writable as well, and
+                // `dont_need` waits for the store's lock.
                 let to = self.bytes_of(start - run.start..end - run.start);
                 self.memory.read_open(start * self.blocks.unit, &mut data[to]);
             }
@@ -112,7 +112,7 @@ impl Pager {
         are_shown
     }
 
-    /// Decides that the blocks of a run are queued for the compressor thread, except those that are
+    /// Chooses `Waiting` (queued for the compressor thread) for each block of a run that is not all
     /// zeros.
     pub(crate) fn defer(&self, run: Range<usize>, data: &[u8]) -> Outcome {
         let mut outcome = Outcome::default();
@@ -153,7 +153,7 @@ impl Pager {
     /// Writes blocks to the device. Returns whether that saves memory; if not, counts the reason.
     pub(crate) fn is_stored(&self, units: Range<usize>, data: &[u8]) -> bool {
         let at = self.bytes_of(units.clone()).start as u64;
-        // Raw blocks save nothing, so a unit must not be kept evicted if most of its blocks are
+        // Raw blocks save no memory, so a unit stays resident if more than half of its blocks are
         // raw.
         let blocks = (data.len() / self.blocks.stored) as u64;
         let counter = match self.device.write_telling(at, data) {
@@ -165,8 +165,8 @@ impl Pager {
         false
     }
 
-    /// Drops the pages of blocks that are stored or zeros. Returns the number of evicted blocks.
-    /// `data` are their contents.
+    /// Drops the pages of owned blocks whose fate is not `Kept`. `data` are their contents. Returns
+    /// the number of evicted blocks.
     fn leave(
         &self,
         own: OwnedRun<'_>,
@@ -212,8 +212,8 @@ impl Pager {
         count(&self.counters.evicted, units.len() - waiting);
     }
 
-    /// Makes blocks resident again whose pages the kernel did not drop, because the program has
-    /// locked them in the meantime.
+    /// Makes blocks resident again if the kernel did not drop their pages, because the program has
+    /// locked the blocks in the meantime.
     pub(crate) fn stay_stored(&self, own: OwnedRun<'_>, data: &[u8], fate: impl Fn(usize) -> Fate) {
         own.put_back(data);
         count(&self.counters.refused, own.len());
@@ -224,14 +224,14 @@ impl Pager {
         });
     }
 
-    /// Makes owned blocks resident again that the device refused, or that did not get smaller.
+    /// Makes owned blocks resident again that were not stored.
     fn stay(&self, own: OwnedRun<'_>, has_copy: impl Fn(usize) -> bool) {
         self.expect("memory can't be opened again", own.reopen());
         self.publish_kept(own, has_copy);
     }
 
-    /// Publishes owned, accessible blocks as resident after the device refused them, or they did
-    /// not get smaller.
+    /// Publishes owned, accessible blocks as resident after the device refused them, or compression
+    /// did not make them smaller.
     pub(crate) fn publish_kept(&self, own: OwnedRun<'_>, has_copy: impl Fn(usize) -> bool) {
         if own.units().any(&has_copy) {
             self.note_copies(own.units());

@@ -1,5 +1,5 @@
-//! Names of the backends that serve arenas, and the reasons for their choice. Other processes get
-//! them as a number.
+//! Names of the backends of arenas, and the reasons why a backend was chosen. A process publishes
+//! both to other processes as one number.
 
 pub(crate) const GUARDS: &str = "signal: marks of page tables; needs no right";
 pub(crate) const NO_GUARDS: &str =
@@ -10,11 +10,11 @@ pub(crate) const NO_MEMORY_FILE: &str =
     "signal-remap: blocks are moved to their places; /proc/self/mem is refused";
 pub(crate) const REMAP: &str = "signal-remap: blocks are moved to their places; asked for";
 
-/// A number is an index into this list plus 1.
+/// The list of descriptions. The number of a description is its index in this list plus 1.
 const ALL: [&str; 5] = [GUARDS, NO_GUARDS, MAPPINGS, NO_MEMORY_FILE, REMAP];
 
-/// Returns the number of a backend's name and the reason for its choice, 0 if it is not in the
-/// list.
+/// Returns the number for a backend's name and the reason for its choice, or 0 if the list does not
+/// contain both.
 pub(crate) fn number(name: &str, reason: &str) -> u64 {
     let is_it = |of: &&str| of.split_once(": ") == Some((name, reason));
     ALL.iter().position(is_it).map_or(0, |nth| nth as u64 + 1)
@@ -35,7 +35,7 @@ mod tests {
         for (nth, text) in (1..).zip(ALL) {
             let (name, reason) = described(nth);
             assert_eq!((number(name, reason), format!("{name}: {reason}")), (nth, text.to_owned()));
-            // The texts are put into JSON without escapes.
+            // The texts are written to JSON without escapes.
             assert!(!text.contains(['"', '\\']) && text.is_ascii(), "{text}");
         }
         assert_eq!(number("signal", "another"), 0);

@@ -1,16 +1,17 @@
-//! Descriptors that the program may close, because it does not know them.
+//! Descriptors of this crate that the program may close, because they are hidden from the program.
 //!
-//! It may close them at any moment, and get other files under their numbers. So a descriptor has a
-//! high number, which calls that open files don't return, and its file is compared before use.
+//! The program may close such a descriptor at any moment, and open another file under the same
+//! number. So a descriptor has a high number, which calls that open files don't return, and the
+//! file to which it refers is checked before use.
 //!
 //! ```text
 //!   63 .. 32             31 .. 20       19 .. 0
 //!   | name of the file | which opening | descriptor + 1 |     0: none
 //! ```
 //! # Safety
-//! Descriptors are borrowed by number. If one was closed in the meantime, calls on it fail or
-//! affect another file, which a comparison afterwards detects. A descriptor is closed only if the
-//! last comparison showed that it still names this crate's file.
+//! Descriptors are borrowed by number. If the program closed a descriptor in the meantime, calls on
+//! it fail or affect another file, which a check afterwards detects. A descriptor is closed only if
+//! the last check showed that it still refers to this crate's file.
 #![allow(unsafe_code)]
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -21,9 +22,11 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const NUMBER: u64 = (1 << 20) - 1;
-/// Distinguishes openings, because a new descriptor may have the number of the previous one.
+/// The unit of the opening's number, which distinguishes a new descriptor from a previous one of
+/// the same number.
 const OPENING: u64 = 1 << 20;
-/// A high descriptor is one of the last `LAST` below the process's limit or `TABLE`.
+/// A high descriptor is one of the last `LAST` descriptors below the process's limit or `TABLE`,
+/// whichever is lower.
 const LAST: u64 = 32;
 const TABLE: u64 = 1024;
 
@@ -33,14 +36,14 @@ static OPENINGS: AtomicU64 = AtomicU64::new(0);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptor(u64);
 
-/// Returns a hash that distinguishes a file from others.
+/// Returns a hash of a file's device and inode, which distinguishes the file from others.
 pub(crate) fn name(stat: &Stat) -> u32 {
     let both = stat.st_ino ^ stat.st_dev.rotate_left(32);
     (both.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 
-/// An open file. Dropping it closes it by a direct system call: the C library's `close`, which
-/// [`OwnedFd`] calls, is a cancellation point, and a fault handler can't be unwound.
+/// An open file. Dropping the value closes the file by a direct system call: the C library's
+/// `close`, which [`OwnedFd`] calls, is a cancellation point, and a fault handler can't be unwound.
 #[derive(Debug)]
 pub(crate) struct File(ManuallyDrop<OwnedFd>);
 
@@ -58,8 +61,8 @@ impl AsFd for File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // SAFETY: this value owns the descriptor, and nobody uses it afterwards: `ManuallyDrop`
-        // does not close it.
+        // SAFETY: this value owns the descriptor, and no code uses it afterwards: `ManuallyDrop`
+        // does not close the descriptor.
         _ = unsafe { libc::syscall(libc::SYS_close, self.0.as_raw_fd()) };
     }
 }
@@ -67,7 +70,8 @@ impl Drop for File {
 impl Descriptor {
     pub(crate) const NONE: Self = Descriptor(0);
 
-    /// Returns the descriptor of a file with this name, with a high number if one is free.
+    /// Moves `file`, whose hash is `name`, to a descriptor with a high number, if one is free.
+    /// Returns the descriptor.
     pub(crate) fn raised(name: u32, file: File) -> Self {
         let opening = OPENINGS.fetch_add(OPENING, SeqCst) as u32;
         let pack = |file: File| {
@@ -104,20 +108,23 @@ impl Descriptor {
     }
 
     fn borrow(self) -> BorrowedFd<'static> {
-        // SAFETY: the number is one that `raised` got, not -1; see the module documentation.
+        // SAFETY: the number is not -1, because `raised` got it from the kernel. The module
+        // documentation states why a closed descriptor is harmless.
         unsafe { BorrowedFd::borrow_raw(self.number()) }
     }
 
-    /// Returns the file's metadata, if the descriptor still names its file.
+    /// Returns the file's metadata, if the descriptor still refers to this crate's file.
     pub(crate) fn look(self) -> Option<Stat> {
         fstat(self.file()?).ok().filter(|stat| u64::from(name(stat)) == self.0 >> 32)
     }
 
-    /// Closes the descriptor if it still names its file. No thread uses it.
+    /// Closes the descriptor if it still refers to this crate's file. The caller guarantees that no
+    /// thread uses the descriptor.
     pub(crate) fn close(self) {
         if self.look().is_some() {
-            // SAFETY: the descriptor named our file just before, and the caller guarantees that no
-            // thread uses it. If another thread has closed it in the meantime, the call fails.
+            // SAFETY: the descriptor referred to our file just before, and the caller guarantees
+            // that no thread uses the descriptor. If another thread has closed it in the meantime,
+            // the call fails.
             _ = unsafe { libc::syscall(libc::SYS_close, self.number()) };
         }
     }

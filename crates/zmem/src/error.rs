@@ -2,19 +2,19 @@
 
 use rustix::io::Errno;
 
-/// The reason why a region could not be made, or a call on it failed.
+/// The reason why a region could not be created, or why a call on a region failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A region can't have this size.
     #[error("a region can't have {bytes} bytes: {}", size_hint(*bytes, *block))]
     Size {
-        /// The size asked for, in bytes.
+        /// The requested size in bytes.
         bytes: usize,
         /// The size of a block in bytes.
         block: usize,
     },
-    /// The limit is below the needs of an empty region and its reserve.
+    /// The limit is lower than the memory that an empty region and its reserve need.
     #[error("a limit of {limit} bytes is too low: {needed} is what these options need; raise it")]
     Limit {
         /// The limit asked for.
@@ -25,7 +25,7 @@ pub enum Error {
     /// An arena can't have this backend.
     #[error("an arena can't have this backend; take one of signals")]
     Backend,
-    /// The store's limit is below the needs of a single block.
+    /// The store's limit is lower than the memory that a single stored block needs.
     #[error("a store limit of {limit} bytes is too low: {needed} is the least that stores a block")]
     StoreLimit {
         /// The limit asked for.
@@ -47,10 +47,10 @@ pub enum Error {
         /// The highest possible order.
         max: u32,
     },
-    /// There are too many regions.
+    /// The process has the maximum number of regions.
     #[error("there are {max} regions already; drop one, or make one larger region")]
     Regions {
-        /// The largest number of regions at a time.
+        /// The maximum number of regions of a process.
         max: usize,
     },
     /// Some of the memory belongs to another region.
@@ -58,7 +58,7 @@ pub enum Error {
     Overlap {
         /// The first address of the other region.
         start: usize,
-        /// The address after its last one.
+        /// The address after the end of the other region.
         end: usize,
     },
     /// This memory of the program can't be managed.
@@ -79,7 +79,7 @@ pub enum Error {
         /// The size of the region in bytes.
         bytes: usize,
     },
-    /// A block of the range is locked, or has the largest possible number of locks.
+    /// A block of the range is locked, or has the maximum number of locks.
     #[error("the block of bytes {at} to {end} is locked; end that lock first")]
     Locked {
         /// The first byte of the block.
@@ -107,7 +107,7 @@ pub enum Error {
         /// The system's error number.
         errno: i32,
     },
-    /// This process is a child, and the region was left to its parent.
+    /// This process is a child of fork, and only its parent has the region.
     #[error("the region was left to the parent; make it with `Fork::Copied`, or anew here")]
     Forked,
     /// The system refused memory, a mapping or a thread.
@@ -118,15 +118,16 @@ pub enum Error {
         /// The system's error number.
         errno: i32,
     },
-    /// The device could not be made.
+    /// The device could not be created.
     #[error("{0}")]
     Device(#[from] zram::Error),
 }
 
-/// A refused size of at least this many bytes is too large, not malformed.
+/// The smallest refused size in bytes that is reported as too large. A smaller refused size is
+/// reported as not a whole number of blocks.
 const MANY: usize = 1 << 40;
 
-/// Returns a hint at the possible sizes of a region.
+/// Returns a description of the possible sizes of a region.
 fn size_hint(bytes: usize, block: usize) -> String {
     if bytes < MANY {
         return format!("it needs whole blocks of {block} bytes, at a multiple of that");
@@ -135,7 +136,8 @@ fn size_hint(bytes: usize, block: usize) -> String {
         .into()
 }
 
-/// Returns the size of a block in bytes as text, as an expression if it overflows.
+/// Returns the size of a block in bytes as text, or an expression if the size does not fit in 64
+/// bits.
 fn bytes_of(order: u32) -> String {
     match (zram::SLOT_BYTES as u64).checked_mul(1u64.checked_shl(order).unwrap_or(u64::MAX)) {
         Some(bytes) => bytes.to_string(),
@@ -143,7 +145,7 @@ fn bytes_of(order: u32) -> String {
     }
 }
 
-/// Returns advice on how to make a userfaultfd possible.
+/// Returns advice on how to permit a userfaultfd.
 fn remedy(errno: i32) -> &'static str {
     match errno {
         libc::ENOMEM => "allow more address space (ulimit -v), or end what takes memory",
@@ -158,7 +160,7 @@ fn reason(errno: i32) -> std::io::Error {
 }
 
 impl Error {
-    /// Returns a function that makes an error about a resource `what` that the system refused.
+    /// Returns a function that creates an error about the refused resource `what`.
     pub(crate) fn system(what: &'static str) -> impl FnOnce(Errno) -> Self {
         move |errno| Error::System { what, errno: errno.raw_os_error() }
     }

@@ -1,13 +1,13 @@
-//! Chooses the blocks to evict: a clock over pieces puts cold blocks in probation, and those that
-//! nobody touches there are stored on the device. All functions are called under the store's lock.
+//! Chooses the blocks to evict. A clock over pieces puts cold blocks in probation. Blocks not
+//! accessed in probation are stored on the device. All functions are called under the store's lock.
 //!
 //! ```text
 //!   hand -> piece: resident blocks without heat are closed -> queue of pieces
 //!                                  the oldest piece -> blocks still closed are stored and dropped
 //! ```
 //!
-//! A thread that is alone stores and drops the blocks of a piece as soon as the hand reaches it
-//! (zm-A4), after the blocks in probation are evicted.
+//! If only one thread is running, it stores and drops the blocks of a piece as soon as the hand
+//! reaches it (zm-A4), after the blocks in probation are evicted.
 
 use crate::clock::{Evictor, Step};
 use crate::owned::{OwnedRun, for_owned};
@@ -20,17 +20,17 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Eviction ends after all blocks of this many consecutive pieces were refused (zm-L3).
+/// Eviction ends if all blocks of this number of consecutive pieces were refused (zm-L3).
 const VAIN_MAX: usize = 4;
-/// Eviction ends after this many rounds of the hand in vain: touched blocks have cooled then.
+/// Eviction ends after this number of rounds without an evicted block: hot blocks have cooled then.
 const ROUNDS_MAX: usize = HEAT_KEPT_MAX as usize + 2;
 
 /// The number of blocks to evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
-    /// At least this number, and the rest of the last piece: neighbours are evicted together.
+    /// The minimum. The last piece is evicted whole, because neighbours are evicted together.
     AtLeast(usize),
-    /// At most this number.
+    /// The maximum.
     Exactly(usize),
 }
 
@@ -72,7 +72,7 @@ impl Pager {
                 if let Some(piece) = oldest.filter(|_| !is_done) {
                     evictor.push_back(piece);
                     gone += more;
-                    // If the blocks that were tried are refused, the others of the piece are next.
+                    // If the tried blocks are refused, the other blocks of the piece are next.
                     continue;
                 }
                 more
@@ -87,9 +87,9 @@ impl Pager {
         gone
     }
 
-    /// Returns whether the hand should put more blocks in probation before the oldest ones are
-    /// evicted. After a round in vain the oldest are evicted first. If there are none, the hand
-    /// proceeds until hot blocks have cooled.
+    /// Returns whether the hand should put more blocks in probation before the oldest blocks are
+    /// evicted. After a round without an eviction, the oldest are evicted first. If the queue is
+    /// empty, the hand proceeds until hot blocks have cooled.
     fn wants_marks(&self, evictor: &Evictor, idle: usize) -> bool {
         let share = self.limit.resident() / PROBATION_SHARE;
         let share = share.clamp(PIECE.min(self.probation_max), self.probation_max);
@@ -105,7 +105,7 @@ impl Pager {
         let marked = step.piece.filter(|piece| self.mark(self.units_of(*piece), takes) > 0);
         match (marked, step.piece) {
             (Some(piece), _) => evictor.push(piece),
-            // Blocks that were queued at the last visit may be stored in the meantime.
+            // Queued blocks of the piece may have been stored since the last visit.
             (None, Some(piece)) if self.limit.has_many_tables() => {
                 self.close_chunks(self.units_of(piece));
             }
@@ -114,7 +114,7 @@ impl Pager {
         step.passed
     }
 
-    /// Moves the hand past a piece. `idle` is the number of pieces that it passed in vain before.
+    /// Moves the hand past a piece. `idle` pieces were passed since the last eviction.
     fn step(&self, evictor: &mut Evictor, idle: usize) -> Step {
         let is_vain = idle > evictor.pieces;
         let step = evictor.step(is_vain, |piece| self.next_open_piece(piece));
@@ -156,8 +156,8 @@ impl Pager {
     }
 
     /// Closes owned blocks, and publishes them as in probation or shared. Returns their number. If
-    /// the kernel refuses a run because some blocks are locked, blocks for probation are tried one
-    /// by one.
+    /// the kernel refuses a run because some blocks are locked, its blocks are closed one by one,
+    /// unless `to` is `Shared`.
     pub(crate) fn close(&self, mut run: OwnedRun<'_>, to: State) -> usize {
         let marked = run.len();
         match run.close() {
@@ -176,9 +176,9 @@ impl Pager {
         }
     }
 
-    /// Returns whether the hand may mark a block whose word is `seen`. Hot blocks are not marked,
-    /// but cool; recent blocks are not marked if `spares` spares them. A block that did not
-    /// compress cools slowly if most blocks do not compress.
+    /// Returns whether the hand may mark a block whose word is `seen`. A hot block is not marked,
+    /// but its heat is reduced. Recent blocks are not marked if `spares` is `Recent`. A block that
+    /// did not compress cools slowly if most blocks do not compress.
     pub(crate) fn may_be_marked(&self, unit: usize, seen: Seen, spares: Spares) -> bool {
         if !seen.is_evictable() || (spares == Spares::Recent && self.recent.has(unit)) {
             return false;
@@ -194,8 +194,8 @@ impl Pager {
         true
     }
 
-    /// Calls `takes` for each block, and `work` for each run of neighbours that were taken. A run
-    /// has at most `longest` blocks.
+    /// Calls `takes` for each block, and `work` for each run of neighbours for which `takes`
+    /// returned true. A run has at most `longest` blocks.
     pub(crate) fn for_runs(
         &self,
         units: Range<usize>,
@@ -210,13 +210,13 @@ impl Pager {
             if taken > 0 {
                 work(start..start + taken);
             }
-            // The run was ended by a block that was not taken, which is skipped.
+            // The block that ended the run was not taken. The next run begins after it.
             start += taken + usize::from(start + taken < end);
         }
     }
 
-    /// Evicts up to `most` of those blocks that are in probation. Returns the number of evicted
-    /// blocks, and whether no block in probation is left.
+    /// Evicts up to `most` of the blocks in `units` that are in probation. Returns the number of
+    /// evicted blocks, and whether no block in probation is left.
     fn evict_marked(&self, units: Range<usize>, most: usize, buf: &mut [u8]) -> (usize, bool) {
         let (left, is_done) = (Cell::new(most), Cell::new(true));
         let begins = |unit: usize| {

@@ -1,14 +1,15 @@
-//! Eviction by a thread that is alone. The cold blocks of a piece are evicted without being marked
-//! first, because no other thread can touch them (zm-A4).
+//! Eviction while only one thread is running. The cold blocks of a piece are evicted without being
+//! marked first, because no other thread can access them (zm-A4).
 //!
 //! ```text
 //!   piece:   | cold | absent | cold | hot | cold | Busy | cold |
 //!   taken:      x              x            x             x       copied, stored or queued
 //!   dropped: |------------------|        |---|         |----|     a call for each span
 //! ```
-//! zm-A5: one call marks a whole span and drops its pages. Absent blocks in it do not change, and
-//! only this thread could fill one. A `Busy` block ends the span, because the compressor thread may
-//! be putting it back. If this crate has other threads, each such call interrupts their processors.
+//! zm-A5: one call marks a whole span and drops its pages. Absent blocks in the span do not change,
+//! because only this thread could fill them. A `Busy` block ends the span, because the compressor
+//! thread may be putting it back. If this crate has other threads, each such call interrupts the
+//! processors on which these threads run.
 
 use crate::fate::{Fate, Outcome};
 use crate::owned::{OwnedRun, OwnedSet, for_owned};
@@ -23,7 +24,8 @@ use std::ops::Range;
 struct Going<'p> {
     pager: &'p Pager,
     first: usize,
-    /// A bit for each block that was taken. `data` holds their contents in this order.
+    /// A bit for each block that was taken. `data` holds the contents of these blocks in the same
+    /// order.
     taken: u64,
     /// The taken blocks that are not published yet.
     owned: OwnedSet<'p>,
@@ -55,15 +57,15 @@ impl Pager {
             let room = room.get_or_insert_with(|| self.waiting_room(self.batch()));
             *room -= going.copy_and_store(run, alone, *room);
         });
-        // When memory is short, the hand passes many pieces in which nothing is taken.
+        // When memory is short, the hand passes many pieces in which no block is taken.
         let mut gone = 0;
         if going.taken != 0 {
             going.drop_spans(units.clone());
             gone = going.leave(units.clone());
             self.storer.ring();
         }
-        // Called even if nothing was evicted now, because blocks that the previous round queued may
-        // be stored in the meantime.
+        // The chunks are closed even if no block was evicted now, because blocks that the previous
+        // round queued may have been stored since.
         if self.limit.has_many_tables() {
             self.close_chunks(units);
         }
@@ -83,8 +85,8 @@ impl<'p> Going<'p> {
         self.pager.bytes_of(at..at + run.len())
     }
 
-    /// Copies a run of taken blocks, and stores them, except that up to `room` of them are to be
-    /// queued. Returns the part of `room` that may be used up.
+    /// Copies a run of taken blocks. The first `room` blocks are to be queued, and the other blocks
+    /// are stored. Returns the number of blocks that are to be queued or are zeros.
     fn copy_and_store(&mut self, own: OwnedRun<'p>, alone: &Alone, room: usize) -> usize {
         let (pager, run) = (self.pager, own.units());
         let place = self.place(&run);
@@ -126,8 +128,8 @@ impl<'p> Going<'p> {
         }
     }
 
-    /// Makes the owned blocks of a span resident again whose pages the kernel did not drop, because
-    /// the program has locked some of them in the meantime.
+    /// Makes the owned blocks of a span resident again if the kernel did not drop their pages,
+    /// because the program has locked some of the blocks in the meantime.
     fn put_back(&mut self, span: Range<usize>) {
         for unit in span {
             if let Some(own) = self.owned.take(unit) {

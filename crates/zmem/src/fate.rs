@@ -3,15 +3,17 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Stored,
-    /// All zeros: nothing is stored.
+    /// The block is all zeros: no data are stored.
     Zeros,
-    /// A copy is queued for the compressor thread.
+    /// A copy of the block is queued for the compressor thread.
     Waiting,
-    /// The device refused it, or it did not get smaller: it stays resident.
+    /// The block stays resident, because the device refused it or compression did not make it
+    /// smaller.
     Kept,
 }
 
-/// The results for all blocks of a run, with a bit for each: a run has at most `PIECE` blocks.
+/// The results for all blocks of a run. Each word has a bit for each block, because a run has at
+/// most `PIECE` blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outcome {
     zeros: u64,
@@ -40,7 +42,7 @@ impl Outcome {
         }
     }
 
-    /// Adds the results of a part of the run that begins at block `first`.
+    /// Adds the results of a part of the run. The part begins at block `first` of the run.
     pub(crate) fn add(&mut self, of: Outcome, first: usize) {
         self.zeros |= of.zeros << first;
         self.waiting |= of.waiting << first;

@@ -1,4 +1,4 @@
-//! Faults: fills blocks that were touched, or that a call requests.
+//! Faults: fills blocks that a thread accessed or a call requests.
 
 use crate::fatal::fatal;
 use crate::order::{Side, Toucher, Wanted};
@@ -11,7 +11,8 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// A block that is filled within this number of rounds after its eviction is a refault.
+/// The fill of a block counts as a refault if the block was evicted at most this number of rounds
+/// before.
 const SOON_ROUNDS: u32 = 1;
 /// The mask for round numbers: the round of a block's eviction is kept in the bits of its heat.
 const ROUNDS: u32 = crate::state::HEAT_MAX;
@@ -41,9 +42,9 @@ impl Pager {
         Verdict::Answered
     }
 
-    /// Returns which blocks a fault should fill. For untouched memory far from the limit that is a
+    /// Returns which blocks a fault should fill. For untouched memory far from the limit, returns a
     /// whole batch, because unwritten blocks use no memory, although they count. If the fault
-    /// continues the thread's last one, it is twice the blocks of that one.
+    /// continues the thread's last fault, returns twice as many blocks as that fault filled.
     pub(crate) fn wanted(&self, toucher: Toucher, unit: usize) -> Wanted {
         let is_new = self.words[unit].load().state() == State::Untouched;
         if is_new && self.makes_room_itself() && self.limit.has_room() {
@@ -53,8 +54,9 @@ impl Pager {
         Wanted { most: wanted.most.min(self.batch()), ..wanted }
     }
 
-    /// Fills a missing page of a resident block with zeros: memory that was taken over from the
-    /// program and never written (zm-U3). Ownership or a pin keeps the block from being closed.
+    /// Fills a missing page of a resident block with zeros. The page was taken over from the
+    /// program, and was never written (zm-U3). Ownership or a pin prevents other threads from
+    /// closing the block.
     fn fill_hole(&self, unit: usize, offset: usize) {
         let page = page::page_size();
         let start = offset / page * page;
@@ -76,8 +78,9 @@ impl Pager {
         }
     }
 
-    /// Makes a block resident, and with it neighbours in the same state, as `wanted` specifies.
-    /// Returns the blocks that became resident: none if the block was resident, or is not managed.
+    /// Makes a block resident, and also neighbours in the same state, as `wanted` specifies.
+    /// Returns the blocks that became resident, or an empty range if the block was resident or is
+    /// not managed.
     pub(crate) fn bring(&self, unit: usize, wanted: Wanted, buf: &mut [u8]) -> Range<usize> {
         loop {
             let seen = self.words[unit].load();
@@ -115,11 +118,12 @@ impl Pager {
     }
 
     /// Takes ownership of an absent block if its word is still `seen`, and of neighbours in the
-    /// same state and chunk, as `wanted` specifies. Returns the blocks. Their chunk is open then.
+    /// same state and chunk, as `wanted` specifies. Returns the owned blocks. Their chunk is open.
     fn own(&self, unit: usize, seen: Seen, wanted: Wanted) -> Option<OwnedRun<'_>> {
         self.open_chunk(unit);
         let mut own = own_block(self, unit, seen)?;
-        // The chunk may have been closed again, because all its blocks are absent.
+        // Another thread may have closed the chunk again, because all blocks of the chunk were
+        // absent.
         if !self.is_open_around(unit) {
             own.release();
             return None;
@@ -132,8 +136,8 @@ impl Pager {
         Some(own)
     }
 
-    /// Does the same as `own`, and counts the blocks as resident. It counts them first, so that
-    /// many simultaneous faults do not exceed the limit together.
+    /// Does the same as `own`, and counts the blocks as resident. The blocks are counted before
+    /// they are owned, so that simultaneous faults do not exceed the limit together.
     fn own_counted(&self, unit: usize, seen: Seen, wanted: Wanted) -> Option<OwnedRun<'_>> {
         let claimed = self.limit.claim(wanted.most);
         let mut own = self.own(unit, seen, Wanted { most: claimed, ..wanted });
@@ -154,7 +158,7 @@ impl Pager {
         unit..unit + 1
     }
 
-    /// Makes untouched blocks resident, as zeros. Returns the blocks.
+    /// Makes untouched blocks resident with zeros. Returns the blocks.
     fn first_touch(&self, own: OwnedRun<'_>) -> Range<usize> {
         own.fill_zeros();
         let units = own.units();
@@ -163,8 +167,8 @@ impl Pager {
         units
     }
 
-    /// Fills evicted blocks, of which one was touched, from the device: in place, or through `buf`.
-    /// Returns the blocks.
+    /// Fills evicted blocks from the device, either in place or through `buf`. `touched` is the
+    /// block that a thread accessed. Returns the blocks.
     fn fill(&self, touched: usize, own: OwnedRun<'_>, buf: &mut [u8]) -> Range<usize> {
         let (units, bytes) = (own.units(), self.bytes_of(own.units()));
         match self.alone() {
@@ -195,14 +199,14 @@ impl Pager {
         units
     }
 
-    /// Reads from the device; aborts the process if that fails.
+    /// Reads `data` from the device at the offset `at`. Aborts the process if the device fails.
     fn read_back(&self, at: usize, data: &mut [u8]) {
         if let Err(error) = self.device.read(at as u64, data) {
             fatal("a block can't be brought back", &error);
         }
     }
 
-    /// Returns the clock's round, reduced to the bits that heat has.
+    /// Returns the number of the clock's round, reduced to the number of bits of a block's heat.
     pub(crate) fn round(&self) -> u32 {
         self.round.load(Relaxed) & ROUNDS
     }

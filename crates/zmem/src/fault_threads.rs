@@ -1,8 +1,8 @@
-//! Threads that handle faults of threads that wait in the kernel. They obey the rules of a handler
-//! (zm-H1), because a waiting thread may hold any lock.
+//! Threads that handle the faults of other threads, which wait in the kernel. The fault threads
+//! obey the rules for a signal handler (zm-H1), because a waiting thread may hold any lock.
 //!
 //! # Safety
-//! Each thread has a reference to its pager until it is stopped, and is counted in `threads`.
+//! Each fault thread holds a reference to its pager until it is stopped. `OwnThread` counts it.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -42,7 +42,8 @@ impl FaultThreads {
         this.stop = Some(stop.clone());
         for _ in 0..count {
             let (own, stop) = (pager.clone(), stop.clone());
-            // As for the pager thread: other threads may wait for the C library's signals.
+            // Only the program's signals are blocked, as for the pager thread, because other
+            // threads may wait for the C library's signals.
             let spawned = signals::without_programs_signals(|| {
                 Builder::new().name("zmem faults".into()).spawn(move || {
                     let _counted = OwnThread::begin();
@@ -74,10 +75,12 @@ impl FaultThreads {
             if is_here {
                 let _panicked = thread.join();
             } else {
-                // A child has no such thread to join. The thread owned a reference to the pager.
+                // A child of fork has no such thread to join. The thread owned a reference to the
+                // pager.
                 std::mem::forget(thread);
-                // SAFETY: `start` gave the thread this reference, which it drops when it is
-                // stopped. It was not stopped before the fork, and does not exist here.
+                // SAFETY: `start` passed this reference to the thread, which drops it when it is
+                // stopped. The thread was not stopped before the fork and does not exist in this
+                // process, so the reference was not dropped.
                 unsafe { Arc::decrement_strong_count(Arc::as_ptr(pager)) };
             }
         }
@@ -121,7 +124,8 @@ impl Pager {
             let _inside = GATE.enter();
             let mut seat = self.seats.take(Taker::Fault);
             let _verdict = self.fault(address, Toucher::Other(thread), &mut seat);
-            // Another thread may have filled the block before this one began to wait.
+            // The waiting thread is woken even if the block was resident, because another thread
+            // may have filled the block before it began to wait.
             self.backend.wake(&self.memory, start..start + page)
         })
     }

@@ -1,15 +1,16 @@
-//! Figures of a process: its memory and its events, by the names that are reported.
+//! The figures of a process: sizes of its memory, and counts of events, under the names with which
+//! they are reported.
 
 use crate::described;
 use crate::stats::Stats;
 use crate::times::{BUCKETS, Histogram};
 use std::fmt::Write;
 
-/// The number of words of figures in memory: named figures first, times of faults last.
+/// The number of words that encode figures: the named figures first, the times of faults last.
 pub(crate) const WORDS: usize = 64;
 const TIMES_AT: usize = WORDS - (BUCKETS + 1);
 
-/// Joins a figure that starts again when a process executes a program.
+/// Joins a figure that is counted from 0 again when a process executes a program: returns `own`.
 fn own(own: u64, _before: u64) -> u64 {
     own
 }
@@ -20,7 +21,7 @@ macro_rules! figures {
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Figures {
             $($(#[$doc])* pub $name: u64,)*
-            /// The times that faults took, without the kernel's time to deliver them.
+            /// The durations of faults, without the time in which the kernel delivers them.
             pub faults: Histogram,
         }
 
@@ -31,7 +32,8 @@ macro_rules! figures {
                 [$(self.$name),*]
             }
 
-            /// Adds the counts and maxima from before the process executed its program.
+            /// Joins these figures with `before`, the figures of the process before it executed its
+            /// program.
             pub(crate) fn after(&self, before: &Self) -> Self {
                 let faults = self.faults.plus(&before.faults);
                 Figures { $($name: $join(self.$name, before.$name),)* faults }
@@ -45,57 +47,57 @@ macro_rules! figures {
 }
 
 figures! {
-    /// The process's number.
+    /// The process's ID.
     process: own,
-    /// The limit in bytes, 0 if no limit is set.
+    /// The limit in bytes, or 0 if no limit is set.
     limit: own,
     /// The size of a block in bytes.
     block: own,
-    /// Bytes held: see [`Stats`], as for every figure that is not explained here.
+    /// Bytes held. [`Stats`] explains this figure and the other figures of the same names.
     held: own,
     /// The maximum of `held`.
     held_max: u64::max,
     /// 1 if the process shares the limit with other processes.
     in_tree: own,
-    /// Bytes that the process holds according to its tree: all its anonymous memory.
+    /// The bytes of memory that the tree counts for this process: all of its anonymous memory.
     tree_held: own,
-    /// The maximum that all processes of the tree held together.
+    /// The maximum of the bytes that all processes of the tree held together.
     tree_held_max: own,
     /// Bytes of resident blocks.
     resident: own,
     /// The maximum of `resident`.
     resident_max: u64::max,
-    /// Bytes that the device stores, before compression.
+    /// The size before compression of the data on the device, in bytes.
     stored: own,
     /// The value of `stored` when `compressed` was largest.
     stored_max: u64::max,
-    /// Bytes that the device stores, after compression.
+    /// The size after compression of the data on the device, in bytes.
     compressed: own,
     /// The maximum of `compressed`.
     compressed_max: u64::max,
-    /// Bytes of the device's pool.
+    /// The size of the device's pool in bytes.
     pool: own,
-    /// Bytes of the runtime's own heap.
+    /// The size of the runtime's own heap in bytes.
     heap: own,
-    /// Blocks that were touched for the first time.
+    /// The number of first touches of blocks.
     first_touches: u64::saturating_add,
-    /// Blocks that were touched in probation.
+    /// The number of blocks that were accessed in probation.
     kept: u64::saturating_add,
-    /// Blocks that were filled from the device.
+    /// The number of blocks that were filled from the device.
     filled: u64::saturating_add,
-    /// Blocks that were evicted.
+    /// The number of blocks that were evicted.
     evicted: u64::saturating_add,
-    /// The evicted blocks that the runtime's compressor thread stored.
+    /// The number of evicted blocks that the runtime's compressor thread stored.
     aside: u64::saturating_add,
-    /// Blocks that could not be evicted.
+    /// The number of blocks that could not be evicted.
     refused: u64::saturating_add,
-    /// System calls that were dispatched.
+    /// The number of system calls that were dispatched.
     calls: u64::saturating_add,
-    /// System calls whose cost was measured.
+    /// The number of system calls whose cost was measured.
     calls_timed: u64::saturating_add,
-    /// The nanoseconds that the runtime took for those calls.
+    /// The nanoseconds that the runtime took for the measured system calls.
     calls_timed_ns: u64::saturating_add,
-    /// The nanoseconds for entering and leaving the runtime, which each call takes in addition.
+    /// The nanoseconds that each system call takes in addition to enter and leave the runtime.
     signal_ns: own,
     /// The backend, as the number of its description.
     backend: own,
@@ -104,7 +106,7 @@ figures! {
 const _: () = assert!(NAMES.len() <= TIMES_AT);
 
 impl Figures {
-    /// Returns the figures of a region or an arena; all others are 0.
+    /// Returns the figures of a region or an arena. Figures that `stats` does not contain are 0.
     pub fn of(stats: &Stats) -> Self {
         Figures {
             limit: stats.limit.unwrap_or(0),
@@ -138,7 +140,7 @@ impl Figures {
         words
     }
 
-    /// Returns the figures that words encode. All words are valid.
+    /// Returns the figures that `words` encode. Any words are valid.
     pub(crate) fn of_words(words: &[u64; WORDS]) -> Self {
         let mut values = [0; NAMES.len()];
         values.copy_from_slice(&words[..NAMES.len()]);
@@ -176,7 +178,8 @@ impl Figures {
         line
     }
 
-    /// Returns the average cost of a dispatched call, without the call itself.
+    /// Returns the average overhead of a dispatched system call in nanoseconds, without the system
+    /// call itself.
     fn call_ns(&self) -> u64 {
         let inside = self.calls_timed_ns.checked_div(self.calls_timed).unwrap_or(0);
         self.signal_ns.saturating_add(inside)
@@ -224,7 +227,7 @@ mod tests {
 
     #[test]
     fn what_was_done_before_is_added_and_what_was_held_is_not() {
-        // Each figure is a different power of two; those of `before` are twice as large.
+        // Each figure is a different power of two. The figures in `before` are twice as large.
         let of = |by: u64| {
             Figures::of_values(std::array::from_fn(|nth| by << nth), Histogram::default())
         };

@@ -1,6 +1,6 @@
-//! Forks of a process that has regions: which blocks are filled before a fork, because a child does
-//! not inherit the marks of a userfaultfd, and the initial state of a child. All of it runs while
-//! the gate is closed, so no other thread changes a block.
+//! Forks of a process that has regions. Before a fork, blocks with marks of a userfaultfd are
+//! filled, because a child does not inherit these marks. In a child, the state of each region is
+//! adapted. All functions run while the gate is closed, so no other thread changes a block.
 
 use crate::backend::Heir;
 use crate::gate::{self, Forks};
@@ -12,14 +12,15 @@ use crate::seats::Taker;
 use crate::state::State;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Makes forks close the gate, and call the functions below. Called before the first device is
-/// made, because a fork must take the locks of devices after the gate.
+/// Makes each fork close the gate and call the functions below. The caller calls this before it
+/// creates the first device, because a fork must take the locks of devices after the gate.
 pub(crate) fn register() {
     gate::register(Forks { prepare, in_parent, in_child });
 }
 
-/// Fills all blocks of the regions with a userfaultfd that a child inherits as copies. In a tree,
-/// closes resident blocks in both processes if private copies of them would use too much memory.
+/// Fills all blocks of regions that have a userfaultfd and that a child inherits as copies. In a
+/// tree, closes resident blocks in both processes if private copies of these blocks would use too
+/// much memory.
 fn prepare() {
     registry::for_each(|pager| {
         if pager.backend.is_whole_over_forks() {
@@ -30,7 +31,7 @@ fn prepare() {
     });
 }
 
-/// Wakes the pager threads, so that blocks which were filled are evicted again.
+/// Wakes the pager threads, so that they evict again the blocks that `prepare` filled.
 fn in_parent() {
     registry::for_each(|pager| {
         if pager.backend.is_whole_over_forks() && pager.limit.is_wanted(0) {
@@ -39,12 +40,12 @@ fn in_parent() {
     });
 }
 
-/// Determines what a child has of each region, and adapts the region to that.
+/// Determines which part of each region a child has, and adapts the state of the region.
 fn in_child() {
     registry::for_each(|pager| {
         let heir = pager.backend.in_child(&pager.memory);
-        // The value never returns to `Copy`: memory that a child lacks is missing in its children,
-        // too.
+        // The value never returns to `Copy`, because the child's children lack the same memory as
+        // the child.
         if heir != Heir::Copy {
             pager.heir.store(heir as u32, Release);
         }
@@ -56,7 +57,7 @@ fn in_child() {
         pager.counters.begin_child();
         pager.stored_most.begin();
         pager.weigh();
-        // It is compared with the counter of evicted blocks, which was just reset.
+        // `compacted` is compared with the counter of evicted blocks, which was just reset.
         pager.compacted.store(0, Relaxed);
         // Blocks that could not be evicted before may be evictable now.
         pager.limit.set_stuck(false);
@@ -77,8 +78,8 @@ impl Pager {
     fn bring_all_back(&self) {
         let limit = self.limit.get();
         let _none_is_too_low = self.limit.set(None);
-        // The heap must not be used, as in a handler: another thread may hold the allocator's lock
-        // and wait for the gate (zm-H3).
+        // As in a signal handler, this code must not use the heap, because another thread may hold
+        // the allocator's lock and wait for the gate (zm-H3).
         in_handler::set(true);
         let mut seat = self.seats.take(Taker::Fault);
         for unit in 0..self.units() {
@@ -90,7 +91,7 @@ impl Pager {
         let _as_it_was = self.limit.set(limit);
     }
 
-    /// Makes all blocks resident for good, in a child whose memory is no longer managed.
+    /// Makes all blocks permanently resident, in a child whose memory is no longer managed.
     fn keep_all(&self) {
         let untouched = |unit: &usize| self.words[*unit].load().state() == State::Untouched;
         self.limit.add((0..self.units()).filter(untouched).count());

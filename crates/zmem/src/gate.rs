@@ -1,8 +1,9 @@
-//! The gate. A thread that changes states of blocks, or holds a lock of this crate, is inside it. A
-//! fork closes it: it waits until no thread is inside, and lets none in until it has ended (zm-F1).
+//! The gate. A thread that changes states of blocks, or holds a lock of this crate, is inside the
+//! gate. A fork closes the gate: the fork waits until no thread is inside, and no thread can enter
+//! until the fork has ended (zm-F1).
 //!
-//! A thread has all signals blocked while it is inside (zm-H2), so no handler that wants to enter
-//! interrupts it.
+//! A thread has all signals blocked while it is inside (zm-H2), so it is not interrupted by a
+//! handler that enters the gate.
 
 use crate::fatal::fatal;
 use crate::process::{self, Told};
@@ -14,22 +15,23 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 const CLOSED: u32 = 1 << 31;
-/// The time for which a thread waits to enter while a fork waits for threads inside. A thread
-/// inside may wait for a lock of the program, for example its allocator's. The entering thread may
-/// hold that lock if it is in a handler, so after this time it enters ahead of the fork.
+/// The maximum time for which a thread waits to enter while a fork waits for threads inside. A
+/// thread inside may wait for a lock of the program, for example its allocator's. The entering
+/// thread may hold that lock if it is in a signal handler, so after this time it enters before the
+/// fork.
 const FORK_TIME: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// The number of threads inside, and the flag `CLOSED`.
+    /// The number of threads inside, and the flag `CLOSED` while a fork is in progress or waits.
     word: AtomicU32,
-    /// Whether threads were inside when this process was copied, which the copy lacks.
+    /// Whether threads were inside when this process was copied. The copy lacks these threads.
     is_torn: AtomicBool,
-    /// The signals that the forking thread had blocked before.
+    /// The signals that the forking thread had blocked before the fork.
     mask: Mutex<Option<SignalMask>>,
 }
 
-/// Proves that the thread is inside, until it is dropped.
+/// Proves that the thread is inside the gate. Dropping this value leaves the gate.
 #[derive(Debug)]
 pub(crate) struct Inside<'g>(&'g Gate);
 
@@ -47,9 +49,10 @@ pub(crate) struct Forks {
 
 struct Hook(Forks);
 
-/// Makes forks close the gate and call `forks`. Called before the first device of a region is made,
-/// because a fork must take the locks of such devices after the gate. It takes all other locks
-/// before the gate, because a thread that holds those may touch a region.
+/// Makes each fork close the gate and call `forks`. The caller calls this before it creates the
+/// first device of a region, because a fork must take the locks of such devices after the gate. A
+/// fork takes all other locks before the gate, because a thread that holds another lock may access
+/// a region.
 pub(crate) fn register(forks: Forks) {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     process::begin(put_right);
@@ -66,8 +69,8 @@ fn put_right(told: Told) {
 }
 
 impl Gate {
-    /// Enters. Waits for the end of a fork, or for `FORK_TIME` if the fork still waits for threads
-    /// inside. The caller has blocked all signals.
+    /// Enters the gate. Waits until a fork has ended, or up to `FORK_TIME` if the fork still waits
+    /// for threads inside. The caller has blocked all signals.
     pub(crate) fn enter(&self) -> Inside<'_> {
         process::look();
         let mut seen = self.word.load(Ordering::Relaxed);
@@ -100,7 +103,7 @@ impl Gate {
         self.word.load(Ordering::Relaxed) & CLOSED != 0
     }
 
-    /// Keeps threads from entering, and waits until none is inside.
+    /// Prevents threads from entering, and waits until no thread is inside.
     fn close(&self) {
         self.word.fetch_or(CLOSED, Ordering::Acquire);
         loop {
@@ -112,7 +115,8 @@ impl Gate {
     }
 
     /// Sets the number of threads inside to 0, in a copy for which no fork handler was called. No
-    /// thread of the copy has entered yet, and those that were inside do not exist in it.
+    /// thread of the copy has entered yet, and the threads that were inside do not exist in the
+    /// copy.
     pub(crate) fn begin_copy(&self) {
         let seen = self.word.swap(0, Ordering::AcqRel);
         if seen & CLOSED != 0 {
@@ -122,8 +126,8 @@ impl Gate {
         self.is_torn.fetch_or(seen != 0, Ordering::AcqRel);
     }
 
-    /// Returns whether threads were inside when this copy was made. The blocks that they owned stay
-    /// `Busy`.
+    /// Returns whether threads were inside when this copy of the process was created. The blocks
+    /// that they owned stay `Busy`.
     pub(crate) fn is_torn(&self) -> bool {
         self.is_torn.load(Ordering::Acquire)
     }
@@ -151,7 +155,8 @@ impl Drop for Inside<'_> {
 
 impl AtFork for Hook {
     fn prepare(&self) {
-        // A handler on this thread would wait forever, because this thread has closed the gate.
+        // A handler on this thread would wait forever to enter, because this thread has closed the
+        // gate.
         let mask = signals::block_all();
         process::look();
         GATE.close();

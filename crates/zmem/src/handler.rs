@@ -1,4 +1,4 @@
-//! The signal handler. Passes touches of absent memory to the pager, and other signals to the
+//! The signal handler. It passes faults on absent memory to the pager, and other signals to the
 //! previous handler.
 //!
 //! # Safety
@@ -21,14 +21,15 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// The number of consecutive faults of one instruction on a resident block, with no block closed in
-/// between. After more, the program must have protected the memory itself.
+/// The maximum number of consecutive faults of one instruction on a resident block, if no block was
+/// closed in between. After more faults, the program must have protected the memory itself.
 const RESIDENT_FAULTS_MAX: u32 = 16;
-/// The same for a block that is not managed, which may have been managed when it was touched.
+/// The same maximum for a block that is not managed, which may have been managed when the thread
+/// accessed it.
 const UNMANAGED_FAULTS_MAX: u32 = 1;
 
 thread_local! {
-    /// The last fault of this thread on a resident block, and the number of times it repeated.
+    /// The last fault of this thread on a resident block, and the number of its occurrences.
     static LAST: Cell<(Spurious, u32)> = const { Cell::new((Spurious::NONE, 0)) };
 }
 
@@ -37,7 +38,7 @@ thread_local! {
 struct Spurious {
     address: usize,
     instruction: usize,
-    /// The number of times that the pager had closed blocks near it.
+    /// The number of times that the pager had closed blocks near `address` when the fault occurred.
     closings: u32,
 }
 
@@ -45,8 +46,8 @@ impl Spurious {
     const NONE: Self = Spurious { address: 0, instruction: 0, closings: 0 };
 }
 
-/// Whether the handlers of SIGSEGV and SIGBUS are installed. Locked only inside the gate, so that
-/// no fork copies it locked.
+/// Whether the handlers of SIGSEGV and SIGBUS are installed. A thread takes the lock only inside
+/// the gate, so that no fork copies it in the locked state.
 static ARE_INSTALLED: Mutex<[bool; 2]> = Mutex::new([false; 2]);
 
 /// Installs the handler of SIGSEGV, once for the process.
@@ -59,11 +60,11 @@ pub(crate) fn install_for_bus() {
     install_for(libc::SIGBUS);
 }
 
-/// Installs the handler for a signal if it is not installed, and keeps the previous action as the
+/// Installs the handler for `signal` if it is not installed, and keeps the previous action as the
 /// next handler.
 fn install_for(signal: i32) {
     forks::register();
-    // Allocated and freed outside of the gate (zm-H3).
+    // The list is allocated and freed outside of the gate (zm-H3).
     let mut actions = Some(Actions::new());
     without_signals(|| {
         let _inside = GATE.enter();
@@ -85,9 +86,9 @@ fn install_for(signal: i32) {
     });
 }
 
-/// Sets the handler for each SIGSEGV that does not concern a region, and returns the previous one.
-/// A program that installs a handler after it has made its first region calls this instead of
-/// `sigaction`.
+/// Sets the handler for each SIGSEGV that does not concern a region, and returns the previous
+/// handler. A program that installs a handler after it has created its first region calls this
+/// function instead of `sigaction`.
 ///
 /// # Safety
 /// As with `sigaction`, the handler may be called on any thread, at any instruction.
@@ -96,7 +97,7 @@ pub unsafe fn set_next_handler(action: &libc::sigaction) -> libc::sigaction {
     next_handler::replace(libc::SIGSEGV, *action)
 }
 
-/// Does the same for SIGBUS, which some regions with a userfaultfd use.
+/// Does the same as [`set_next_handler`] for SIGBUS, which some regions with a userfaultfd use.
 ///
 /// # Safety
 /// As with `sigaction`, the handler may be called on any thread, at any instruction.
@@ -105,7 +106,7 @@ pub unsafe fn set_next_bus_handler(action: &libc::sigaction) -> libc::sigaction 
     next_handler::replace(libc::SIGBUS, *action)
 }
 
-/// The handler. It preserves `errno`, which the interrupted code may be about to read.
+/// The signal handler. It preserves `errno`, because the interrupted code may be about to read it.
 extern "C" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes pointers to values that belong to this thread until the handler
     // returns, and calls it with all signals blocked, as `next_handler::call` requires.
@@ -118,14 +119,14 @@ extern "C" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mut c_voi
     }
 }
 
-/// Handles a fault in a program whose handler of SIGSEGV is not this crate's. If an arena's managed
-/// memory was touched while it was absent, makes it resident. Returns whether the instruction must
-/// be retried.
+/// Handles a fault in a program that installed its own handler of SIGSEGV instead of the handler of
+/// this crate. If the fault is on absent memory of an arena, makes that memory resident. Returns
+/// whether the instruction must be retried.
 ///
 /// # Safety
 /// The kernel has passed `info` and `context` to a handler of `signal` on this thread. During the
-/// handler all signals are blocked whose handlers touch managed memory. The handler's stack has 128
-/// KiB of room, and other handlers that interrupt it do not overwrite that stack.
+/// handler, all signals are blocked whose handlers access managed memory. The handler's stack has
+/// 128 KiB of room, and no other handler that interrupts it overwrites that stack.
 pub unsafe fn answer_fault(
     signal: i32,
     info: *const libc::siginfo_t,
@@ -151,19 +152,20 @@ fn instruction(context: &libc::ucontext_t) -> usize {
 
 /// The stack on which a fault is handled.
 enum Stack {
-    /// The handler's own stack, which is known to have room.
+    /// The handler's own stack, which has enough room as the caller guarantees.
     This,
-    /// A seat's stack, because the handler's own belongs to the program and may be small.
+    /// A seat's stack, because the handler's own stack belongs to the program and may be small.
     Seat,
 }
 
 /// Handles a fault if it concerns a region. Returns whether the instruction must be retried.
 fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack: Stack) -> bool {
-    // A process has sent the signal, or it reports damaged memory.
+    // A process has sent the signal, or the signal reports damaged memory.
     if info.si_code <= 0 || (signal == libc::SIGBUS && info.si_code != libc::BUS_ADRERR) {
         return false;
     }
-    // SAFETY: a SIGSEGV or SIGBUS that the kernel raises has an address.
+    // SAFETY: the kernel has raised the SIGSEGV or SIGBUS, as just checked, so `info` contains an
+    // address.
     let address = unsafe { info.si_addr() } as usize;
     let verdict = registry::with_pager(address, |pager| {
         if pager.heir() == Heir::Nothing {

@@ -1,4 +1,4 @@
-//! The memory of a process by kind, for a message about a limit that can't be kept.
+//! The memory of a process by kind. A message about a limit that can't be kept contains it.
 
 use crate::pager::Pager;
 use crate::policy::PIECE;
@@ -7,12 +7,12 @@ use crate::state::State;
 /// The memory that a process holds and can't evict, in bytes, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
-    /// Compressed data, with the memory that manages them.
+    /// Compressed data, and the memory that manages them.
     pub compressed: u64,
     /// The part of `compressed` that is stored uncompressed, because compression does not make it
     /// smaller.
     pub incompressible: u64,
-    /// Blocks that system calls and locks keep resident.
+    /// Blocks that are resident because system calls or locks pin them.
     pub pinned: u64,
     /// Other resident blocks: the minimum that a process needs, blocks whose eviction frees
     /// nothing, and blocks that were pinned for calls which have returned.
@@ -21,7 +21,7 @@ pub struct Holdings {
     pub debugged: u64,
     /// Shared memory.
     pub shared: u64,
-    /// Private memory outside the arena, or that the arena does not manage.
+    /// Private memory that is outside the arena, or inside it but not managed.
     pub unmanaged: u64,
 }
 
@@ -34,8 +34,8 @@ impl Holdings {
 }
 
 impl Pager {
-    /// Returns what this process held when it found that the limit of its tree can't be kept, or
-    /// holds now if it has not found that.
+    /// Returns the memory that this process held when it found that the limit of its tree can't be
+    /// kept. If it has not found that, returns the memory that it holds now.
     pub(crate) fn holdings(&self) -> Holdings {
         let Some(member) = &self.limit.member else { return Holdings::default() };
         let kept = member.unevictable().unwrap_or_else(|| self.limit.unevictable(member));

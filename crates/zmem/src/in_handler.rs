@@ -6,7 +6,8 @@ thread_local! {
     static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns whether this thread is handling a fault. If so, it must not use the heap.
+/// Returns whether this thread is handling a fault. During a fault, the thread must not use the
+/// heap.
 pub fn in_handler() -> bool {
     IN_HANDLER.get()
 }

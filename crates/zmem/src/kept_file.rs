@@ -1,9 +1,9 @@
 //! Files in /proc about this process that are kept open.
 //!
-//! Such a descriptor refers to the process that opened it. A child therefore closes the inherited
-//! descriptor and opens the file again at once, because it may be refused later. The file's
-//! identity is checked before and after each use. The word that encodes the descriptor is in the
-//! page that is wiped in each copy of the process.
+//! Such a file describes the process that opened it. A child therefore closes the inherited
+//! descriptor and opens the file again at once, because the kernel may refuse that later. The
+//! file's identity is checked before and after each use. The word that encodes the descriptor is in
+//! the page that the kernel wipes in each copy of the process.
 
 use crate::descriptor::{Descriptor, File, name};
 use crate::process::{FILES, own, shares_memory};
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// The number of attempts to open a file if other threads keep closing it.
+/// The maximum number of attempts to open a file if other threads keep closing it.
 const TRIES: usize = 16;
 #[derive(Debug)]
 pub(crate) struct KeptFile {
@@ -24,10 +24,11 @@ pub(crate) struct KeptFile {
 
 pub(crate) static MEMORY: KeptFile =
     KeptFile { nth: 0, path: c"/proc/thread-self/mem", flags: OFlags::RDWR };
-/// Its link count gives the number of threads of the process that opened it.
+/// The directory of threads. Its link count gives the number of threads of the process that opened
+/// it.
 pub(crate) static TASKS: KeptFile =
     KeptFile { nth: 1, path: c"/proc/self/task", flags: OFlags::PATH };
-/// Contains the size of the process's memory.
+/// The file that contains the size of the process's memory.
 pub(crate) static MEMORY_USED: KeptFile =
     KeptFile { nth: 2, path: c"/proc/self/statm", flags: OFlags::RDONLY };
 static KEPT: [&KeptFile; FILES] = [&MEMORY, &TASKS, &MEMORY_USED];
@@ -36,8 +37,8 @@ static KEPT: [&KeptFile; FILES] = [&MEMORY, &TASKS, &MEMORY_USED];
 static LEFT: [AtomicU64; FILES] = [const { AtomicU64::new(NONE) }; FILES];
 const NONE: u64 = Descriptor::NONE.packed();
 
-/// Closes the descriptors that a child inherited, and opens its own. If that is refused, it is
-/// tried again at the next use.
+/// Closes the descriptors that a child inherited, and opens the files again for the child. If the
+/// kernel refuses to open a file, the next use tries again.
 pub(crate) fn begin_child() {
     for (file, left) in KEPT.iter().zip(&LEFT) {
         let left = Descriptor::unpack(left.swap(NONE, SeqCst));
@@ -57,24 +58,25 @@ impl KeptFile {
         Descriptor::unpack(self.word().load(SeqCst))
     }
 
-    /// Replaces `seen` by `new`. Returns the present value as the error if it is another.
+    /// Replaces `seen` by `new`. If the present value is not `seen`, returns the present value as
+    /// the error.
     fn replace(&self, seen: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
         let replaced = self.word().compare_exchange(seen.packed(), new.packed(), SeqCst, SeqCst);
         replaced.map(drop).map_err(Descriptor::unpack)
     }
 
-    /// Returns the metadata of the file, if it is open.
+    /// Returns the metadata of the file, if the file is open.
     pub(crate) fn current(&self) -> Option<Stat> {
         self.kept().look()
     }
 
-    /// Returns the metadata of the file, and opens it if necessary.
+    /// Returns the metadata of the file. Opens the file if necessary.
     pub(crate) fn stat(&self) -> Result<Stat, Errno> {
         self.with(|file| fstat(file))
     }
 
-    /// Calls `work` with the descriptor, and opens the file if necessary. Calls it again if the
-    /// descriptor named another file in the meantime.
+    /// Calls `work` with the descriptor. Opens the file if necessary. Calls `work` again if the
+    /// descriptor referred to another file in the meantime.
     pub(crate) fn with<T>(
         &self,
         mut work: impl FnMut(BorrowedFd<'_>) -> Result<T, Errno>,
@@ -92,7 +94,8 @@ impl KeptFile {
                 kept.close();
             }
             match done {
-                // The descriptor names the file, but other code opened it, only for reading.
+                // The descriptor refers to the file, but other code opened the file, and only for
+                // reading.
                 Err(Errno::BADF) => {
                     let _other = self.replace(kept, Descriptor::NONE);
                 }
@@ -105,15 +108,17 @@ impl KeptFile {
 
     fn open(&self) -> Result<Descriptor, Errno> {
         let file = File::from(open(self.path, self.flags | OFlags::CLOEXEC, Mode::empty())?);
-        // Other code may have closed it already. The identity is therefore that of the path.
+        // Other code may have closed the descriptor already. Therefore the identity is taken from
+        // the path.
         Ok(Descriptor::raised(stat(self.path).map_or(0, |stat| name(&stat)), file))
     }
 
-    /// Keeps an opened descriptor for the next calls in place of `seen`, unless it was closed
-    /// already. Returns the descriptor to use, and whether it must be closed after use.
+    /// Keeps `opened` for the next calls in place of `seen`. Returns `None` if `opened` was closed
+    /// already. Otherwise returns the descriptor to use, and whether it must be closed after use.
     fn keep(&self, seen: Descriptor, opened: Descriptor) -> Option<(Descriptor, bool)> {
         opened.look()?;
-        // In other processes that share this memory the number may name another file or none.
+        // In other processes that share this memory, the number may refer to another file or to no
+        // file.
         if shares_memory() {
             return Some((opened, true));
         }
@@ -124,8 +129,8 @@ impl KeptFile {
             opened.close();
             return Some((now, false));
         }
-        // The loop ensures that the last value stored in `left` is the descriptor that is kept
-        // last.
+        // The loop ensures that the last value stored in `left` is the last descriptor that was
+        // kept.
         let left = &LEFT[self.nth];
         loop {
             let now = self.word().load(SeqCst);

@@ -22,7 +22,7 @@ mod safepoint;
 mod state;
 mod sync;
 
-/// All other modules, whose files are beside this one.
+/// All other modules. Their files are in the directory of this file.
 #[cfg(not(loom))]
 #[path = "."]
 mod all {
@@ -105,7 +105,7 @@ mod all {
     pub use times::Histogram;
     pub use tree::{Kept, Lost, Presence, Seen, SeenProcess, Tree};
     pub use uses::Use;
-    // Types of other crates that `Options`, `Stats` and `Error` refer to.
+    // Types of other crates to which `Options`, `Stats` and `Error` refer.
     pub use zram::{
         Codec, CodecError, Dictionary, Error as DeviceError, OrderStat, Params, by_name, codecs,
     };

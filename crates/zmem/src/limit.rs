@@ -8,8 +8,8 @@
 //!   0 ----------- enough --- wanted -- full -- limit
 //!                 |  reserve |    reserve     |
 //! ```
-//! Eviction begins above "wanted", and ends at "enough"; above "full", faults wait for it. In a
-//! tree the marks apply to the sum over all processes: see `in_tree`.
+//! Eviction begins above "wanted", and ends at "enough". Above "full", faults wait for eviction. In
+//! a tree, these levels apply to the sum over all processes (see `in_tree`).
 
 mod in_tree;
 mod peak;
@@ -22,20 +22,20 @@ use peak::Peak;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use stuck::Stuck;
 
-/// Memory that the device needs beside its pages while it grows: a segment's maps, a piece's
-/// objects.
+/// The bytes that the device needs in addition to its pages while it grows: the maps of a segment
+/// and the objects of a piece.
 const GROWTH_BYTES: u64 = 256 << 10;
-/// For a large limit the reserve is at least this share, so that evictions have long steps.
+/// The reserve is at least this share (1/64) of the limit, so that evictions have long steps.
 const RESERVE_SHARE: u64 = 64;
-/// Chunks are closed if tables use more than this share of a limit.
+/// Chunks are closed if tables use more than this share (1/16) of the limit.
 const TABLES_SHARE: u64 = 16;
-/// The bytes that simultaneous faults fill never exceed this in practice.
+/// The maximum reserve in bytes for simultaneous faults. In practice, they never fill more.
 const AT_ONCE_MAX: u64 = 1 << 20;
 
 /// See the module documentation.
 #[derive(Debug)]
 pub(crate) struct Limit {
-    /// `u64::MAX` if there is no limit.
+    /// The limit in bytes, or `u64::MAX` if there is no limit.
     limit: AtomicU64,
     /// The bytes that an empty region needs.
     least: AtomicU64,
@@ -47,14 +47,13 @@ pub(crate) struct Limit {
     other: AtomicU64,
     tables: AtomicU64,
     pub(crate) peak: Peak,
-    /// Whether nothing more could be evicted, and when that is tried again.
+    /// Whether no more blocks could be evicted, and the time of the next attempt.
     pub(crate) stuck: Stuck,
-    /// The bytes by which unevictable memory exceeds a tree's limit, for each of its large
-    /// processes.
+    /// The bytes by which unevictable memory exceeds a tree's limit, divided by `large`.
     beyond: AtomicU64,
     /// The number of large processes when `beyond` was set.
     large: AtomicU64,
-    /// This process in its tree, if several processes share the limit.
+    /// The membership of this process in its tree, if several processes share the limit.
     pub(crate) member: Option<Member>,
 }
 
@@ -77,16 +76,16 @@ impl Limit {
         }
     }
 
-    /// Makes it the limit of all processes of a tree.
+    /// Makes this limit the limit of all processes of a tree.
     pub(crate) fn share(&mut self, tree: Option<Tree>) {
         self.member = tree.map(Member::new);
     }
 
-    /// Sets the bytes that the device uses in an empty region, and will need with all its streams.
-    /// Checks that the limit allows them.
+    /// Sets the bytes that the device uses in an empty region (`device`), and the bytes that it
+    /// needs with all its streams (`device_least`). Checks that the limit allows both.
     ///
     /// # Errors
-    /// Those of [`set`](Self::set).
+    /// The errors of [`set`](Self::set).
     pub(crate) fn begin(&self, device: u64, device_least: u64) -> Result<(), Error> {
         self.set_device(device);
         self.least.store(self.own + device_least, Relaxed);
@@ -96,7 +95,7 @@ impl Limit {
     /// Sets or removes the limit.
     ///
     /// # Errors
-    /// [`Error::Limit`] if the limit is below the needs of an empty region and its reserve.
+    /// [`Error::Limit`] if the limit is lower than an empty region and its reserve need.
     pub(crate) fn set(&self, limit: Option<u64>) -> Result<(), Error> {
         if let Some(limit) = limit {
             let needed = self.needed();
@@ -108,10 +107,10 @@ impl Limit {
         Ok(())
     }
 
-    /// Returns the lowest possible limit: an empty region and four times the reserve.
+    /// Returns the lowest possible limit: the bytes of an empty region and four times the reserve.
     fn needed(&self) -> u64 {
         let least = self.least.load(Relaxed);
-        // A reserve is at most a sixteenth of the limit, so four are less than half of it.
+        // A reserve is at most 1/16 of the limit, so four reserves are less than half of the limit.
         let (mut low, mut high) = (least, 2 * least);
         while low < high {
             let middle = low.midpoint(high);
@@ -125,8 +124,8 @@ impl Limit {
 
     /// Returns the reserve of a limit.
     fn reserve_of(&self, limit: u64) -> u64 {
-        // Simultaneous faults may fill as many bytes as all seats' buffers have, but seldom do. In
-        // a small region these buffers are most of the memory.
+        // Simultaneous faults may fill as many bytes as the buffers of all seats hold, but seldom
+        // do. In a small region, these buffers are most of the memory.
         let at_once = self.at_once.min(limit / 16).min(AT_ONCE_MAX);
         (limit / RESERVE_SHARE).max(GROWTH_BYTES.min(limit / 32)).max(at_once)
     }
@@ -153,8 +152,8 @@ impl Limit {
     }
 
     /// Counts blocks that are about to become resident, and returns their number: `wanted`, or
-    /// fewer (at least one) if there is no room for more and room can be made. Concurrent callers
-    /// see each other's claims.
+    /// fewer (at least one) if there is no room for `wanted` but blocks can be evicted. Concurrent
+    /// callers see each other's claims.
     pub(crate) fn claim(&self, wanted: usize) -> usize {
         let mut seen = self.resident.load(Relaxed);
         loop {
@@ -203,8 +202,8 @@ impl Limit {
         self.tables.fetch_sub(bytes as u64, Relaxed);
     }
 
-    /// Returns whether tables use enough memory that chunks should be closed. Closing takes about
-    /// 20 us per 2 MiB, and the next touch of the chunk takes as long.
+    /// Returns whether chunks should be closed because tables use much memory. Closing takes about
+    /// 20 us per 2 MiB, and the next access to the chunk takes as long.
     pub(crate) fn has_many_tables(&self) -> bool {
         self.get().is_none_or(|limit| self.tables.load(Relaxed) > limit / TABLES_SHARE)
     }
@@ -227,8 +226,8 @@ impl Limit {
         self.get().is_some_and(|limit| self.is_above(0, limit))
     }
 
-    /// Returns whether `more` resident blocks would be too many. A margin remains, because the
-    /// device's size is known with a delay.
+    /// Returns whether faults must wait before `more` blocks become resident. Half of the reserve
+    /// remains, because the device's size is known with a delay.
     pub(crate) fn is_full(&self, more: usize) -> bool {
         self.get().is_some_and(|limit| {
             self.is_above(more, limit - (self.reserve_of(limit) / 2).min(limit))
@@ -236,7 +235,7 @@ impl Limit {
         })
     }
 
-    /// Returns whether more is held than should be when eviction ends.
+    /// Returns whether the held bytes exceed the level at which eviction ends.
     pub(crate) fn is_above_enough(&self) -> bool {
         self.get().is_some_and(|limit| {
             self.is_above(0, limit.saturating_sub(2 * self.reserve_of(limit)))

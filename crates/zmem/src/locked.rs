@@ -3,7 +3,7 @@
 use crate::calls::Calls;
 use std::ops::Range;
 
-/// A locked range: it stays resident until this is dropped.
+/// A locked range. The blocks of the range stay resident until this value is dropped.
 #[derive(Debug)]
 #[must_use = "the range is kept only as long as this lives"]
 pub struct Locked<'r> {

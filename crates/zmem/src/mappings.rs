@@ -6,21 +6,22 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The kernel's default, used if the setting can't be read.
+/// The kernel's default for the maximum number of mappings, used if the setting can't be read.
 const MAP_COUNT: usize = 65_530;
-/// The minimum size of a chunk, which is what one page table maps.
+/// The minimum size of a chunk in bytes: one page table maps as much.
 pub(crate) const CHUNK_BYTES: usize = 2 << 20;
-/// With the default setting, this number of blocks may each be a mapping.
+/// The number of blocks that may have a mapping each with the kernel's default setting.
 pub(crate) const FEW: usize = 8192;
-/// More blocks in probation would not improve the selection.
+/// The maximum number of blocks in probation. More would not improve the selection.
 pub(crate) const PROBATION_MAX: usize = 4096;
-/// With fewer, blocks would be evicted as soon as they are marked.
+/// The minimum number of blocks in probation. With fewer, blocks would be evicted as soon as they
+/// are marked.
 const PROBATION_MIN: usize = 64;
 
-/// Mappings reserved by all regions.
+/// The number of mappings that all regions have reserved.
 static RESERVED: AtomicUsize = AtomicUsize::new(0);
 
-/// A share of the mappings, reserved until it is dropped.
+/// A share of the process's mappings, reserved until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Mappings {
     count: usize,
@@ -35,8 +36,8 @@ fn count_max() -> usize {
 }
 
 impl Mappings {
-    /// Reserves the mappings that `bytes` bytes with `seats` seats may use, plus `marked` blocks
-    /// that may each be a mapping.
+    /// Reserves the mappings that a region of `bytes` bytes with `seats` seats may use, plus one
+    /// mapping for each of `marked` blocks.
     pub(crate) fn reserve(
         bytes: usize,
         units: usize,
@@ -55,7 +56,7 @@ impl Mappings {
     ) -> Result<Self, Error> {
         let mut before = reserved.load(Relaxed);
         loop {
-            // No region takes more than half of what is left.
+            // No region reserves more than half of the mappings that are left.
             let room = max.saturating_sub(before) / 2;
             let share = Self::within(room, bytes, units, others);
             let share = share.ok_or(Error::System {
@@ -81,8 +82,8 @@ impl Mappings {
         let others = bytes.div_ceil(chunk_bytes) + others + 2;
         let most = (units / PROBATION_SHARE).max(PROBATION_MIN).min(units).min(PROBATION_MAX);
         let probation_max = (room.checked_sub(others)? / 2).min(most);
-        // Made only if the condition holds, because dropping a share that was not reserved would
-        // subtract it.
+        // The value is created only if the condition holds, because dropping a share that was not
+        // reserved would subtract its count.
         (probation_max >= PROBATION_MIN.min(units)).then(|| Mappings {
             count: others + 2 * probation_max,
             chunk_bytes,
@@ -100,7 +101,8 @@ impl Drop for Mappings {
 /// Checks that memory can be managed.
 ///
 /// # Errors
-/// [`Error::Memory`] if part of it is not private, not anonymous, or not readable and writable.
+/// [`Error::Memory`] if part of the memory is not private, not anonymous, or not readable and
+/// writable.
 pub(crate) fn check_plain(addresses: &Range<usize>) -> Result<(), Error> {
     match std::fs::read_to_string("/proc/self/maps") {
         Ok(maps) => check_plain_of(&maps, addresses),

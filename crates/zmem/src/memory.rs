@@ -1,9 +1,9 @@
-//! Managed memory: its protection, and its pages.
+//! Changes the protection and the pages of managed memory.
 //!
 //! # Safety
-//! The program reads and writes [`Managed`] memory. Functions here change its protection, and add
-//! and remove pages with their data. Only a block's owner calls them (zm-S1), in such an order that
-//! a thread which touches the block finds its data or faults (zm-S2).
+//! The program reads and writes [`Managed`] memory. Functions in this module change its protection,
+//! and add and remove pages with their data. Only a block's owner calls these functions (zm-S1), in
+//! an order in which any access to the block finds its data or faults (zm-S2).
 #![allow(unsafe_code)]
 
 mod contents;
@@ -25,7 +25,7 @@ use windows::Windows;
 const MADV_GUARD_INSTALL: i32 = 102;
 const MADV_GUARD_REMOVE: i32 = 103;
 
-/// Returns the bytes that one page table maps: it is a page of 8-byte entries.
+/// Returns the bytes that one page table maps. A page table is a page of 8-byte entries.
 pub(crate) fn table_reach() -> usize {
     page::page_size() * (page::page_size() / 8)
 }
@@ -44,30 +44,32 @@ pub(crate) fn map(bytes: usize, protection: ProtFlags) -> Result<NonNull<u8>, Er
 
 /// Unmaps memory that [`map`] mapped.
 pub(crate) fn unmap(start: NonNull<u8>, bytes: usize) {
-    // SAFETY: the caller mapped it, and nothing uses it any more. On an error it stays mapped.
+    // SAFETY: the caller mapped the memory, and no code uses it any more. On an error it stays
+    // mapped.
     let _left = unsafe { munmap(start.as_ptr().cast(), bytes) };
 }
 
-/// The owner of a mapping: this crate mapped and unmaps it, or the program does.
+/// The code that maps and unmaps a mapping: this crate or the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Us,
     Program,
 }
 
-/// Managed memory. Ranges are in offsets, and begin and end at page boundaries.
+/// Managed memory. Ranges consist of offsets, and begin and end at page boundaries.
 #[derive(Debug)]
 pub(crate) struct Managed {
     start: NonNull<u8>,
-    /// The bytes that are mapped at `start`; their offsets begin at 0.
+    /// The number of bytes that are mapped at `start`. Their offsets begin at 0.
     own: usize,
-    /// The bytes of all offsets. Those after `own` are room for windows.
+    /// The number of all offsets. The offsets from `own` on are room for windows.
     bytes: usize,
     owner: Owner,
     windows: Windows,
 }
 
-// SAFETY: it points to memory that all threads share; see the module documentation.
+// SAFETY: `start` points to memory that all threads share; owners of blocks serialize changes
+// (zm-S1).
 unsafe impl Send for Managed {}
 // SAFETY: as above.
 unsafe impl Sync for Managed {}
@@ -149,17 +151,17 @@ impl Managed {
         unsafe { mprotect(start, bytes, flags) }
     }
 
-    /// Makes the range PROT_NONE: every touch of it faults.
+    /// Makes the range PROT_NONE, so that every access to it faults.
     pub(crate) fn close(&self, range: Range<usize>) -> Result<(), Errno> {
         self.protect(range, MprotectFlags::empty())
     }
 
-    /// Makes the range read-only: every write to it faults.
+    /// Makes the range read-only, so that every write to it faults.
     pub(crate) fn protect_writes(&self, range: Range<usize>) -> Result<(), Errno> {
         self.protect(range, MprotectFlags::READ)
     }
 
-    /// Makes the range readable and writable, and executable if its window is.
+    /// Makes the range readable and writable, and also executable if its window is executable.
     pub(crate) fn open(&self, range: Range<usize>) -> Result<(), Errno> {
         let flags = self.open_flags(&range);
         self.protect(range, flags)
@@ -168,8 +170,8 @@ impl Managed {
     /// Releases the pages of a range. If it is readable, it reads as zeros afterwards.
     pub(crate) fn drop_pages(&self, range: Range<usize>) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
-        // SAFETY: the range is within this memory. The caller owns its blocks, and has their data
-        // elsewhere, or the program does not need them any more.
+        // SAFETY: the range is within this memory. The caller owns its blocks. Their data are
+        // stored elsewhere, or the program does not need the data any more.
         unsafe { madvise(start, bytes, Advice::LinuxDontNeed) }
     }
 
@@ -184,7 +186,7 @@ impl Managed {
         unsafe { munlock(start, bytes) }
     }
 
-    /// Makes the pages of a range the first that the kernel reclaims. Returns an error if some are
+    /// Makes the kernel reclaim the pages of a range first. Returns an error if some pages are
     /// locked or huge, which is the purpose of the call.
     pub(crate) fn cool(&self, range: Range<usize>) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
@@ -192,7 +194,7 @@ impl Managed {
         unsafe { madvise(start, bytes, Advice::LinuxCold) }
     }
 
-    /// Calls `madvise` with advice that `rustix` does not name, and repeats it if the kernel
+    /// Calls `madvise` with advice that `rustix` does not define. Repeats the call if the kernel
     /// requests that.
     fn advise_raw(&self, range: Range<usize>, advice: i32) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
@@ -210,7 +212,7 @@ impl Managed {
         }
     }
 
-    /// Releases the pages of a range, and sets guards: every touch of it faults.
+    /// Releases the pages of a range, and sets guards, so that every access to the range faults.
     pub(crate) fn guard(&self, range: Range<usize>) -> Result<(), Errno> {
         self.advise_raw(range, MADV_GUARD_INSTALL)
     }

@@ -1,9 +1,9 @@
-//! The program's own handlers of SIGSEGV and SIGBUS. They are called for every signal that does not
-//! concern a region, as if this crate had no handler.
+//! The program's own handlers of SIGSEGV and SIGBUS. This module calls them for every signal that
+//! does not concern a region, as if this crate had no handler.
 //!
 //! # Safety
-//! A kept action is never freed, because a handler may be reading it. The functions that are called
-//! here are handlers that the program passed to `sigaction` or to [`replace`].
+//! A kept action is never freed, because a handler may be reading it. The functions called in this
+//! module are handlers that the program passed to `sigaction` or to [`replace`].
 #![allow(unsafe_code)]
 
 use crate::seats::call_on;
@@ -14,17 +14,18 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
 static NEXT: [AtomicPtr<Action>; 2] = [const { AtomicPtr::new(null_mut()) }; 2];
-/// The default action. It replaces a handler with SA_RESETHAND, which is called once.
+/// The default action. The default action replaces a handler that has SA_RESETHAND when that
+/// handler is called.
 static DEFAULT: AtomicPtr<Action> = AtomicPtr::new(null_mut());
 
-/// A function may use this many bytes below its stack pointer.
+/// The maximum number of bytes below its stack pointer that a function may use.
 const RED_ZONE: usize = 128;
 
 fn next_of(signal: i32) -> &'static AtomicPtr<Action> {
     &NEXT[usize::from(signal == libc::SIGBUS)]
 }
 
-/// Room for the next action, and for the default one.
+/// Memory for the next action, and for the default action.
 pub(crate) struct Actions {
     next: Box<Action>,
     default: Box<Action>,
@@ -43,10 +44,10 @@ pub(crate) fn keep(signal: i32, action: Action, Actions { mut next, default }: A
     next_of(signal).store(Box::leak(next), Release);
 }
 
-/// Replaces the next action of a signal, and returns the previous one.
+/// Replaces the next action of `signal`, and returns the previous action.
 pub(crate) fn replace(signal: i32, action: Action) -> Action {
     let next = Box::leak(Box::new(action));
-    // SAFETY: `keep` has stored an action there, and none is ever freed.
+    // SAFETY: `keep` has stored an action at `next_of(signal)`, and no action is ever freed.
     unsafe { *next_of(signal).swap(next, AcqRel) }
 }
 
@@ -61,18 +62,20 @@ struct Call {
 }
 
 extern "C" fn run(call: *mut Call) {
-    // SAFETY: function `call` lends the `Call`, and calls this function on a stack that is not in
-    // use. A handler without SA_SIGINFO reads only the first argument.
+    // SAFETY: the function `call` passes a pointer to a live `Call`, and calls this function on an
+    // unused stack. `function` is a handler of the program; a handler without SA_SIGINFO reads only
+    // the first argument.
     unsafe {
         let Call { function, leaves_stack, mask, signal, info, context } = *call;
         if leaves_stack {
-            // Disables the alternate stack, because another signal would start at its end again and
-            // overwrite the frames there. The kernel restores it when this crate's handler returns.
+            // Disables the alternate stack, because another signal would start at the end of that
+            // stack again and overwrite the frames on it. The kernel restores it when this crate's
+            // handler returns.
             let mut none: libc::stack_t = zeroed();
             none.ss_flags = libc::SS_DISABLE;
             libc::sigaltstack(&none, null_mut());
         }
-        // These two stay unblocked, so that the handler can touch absent memory.
+        // SIGSEGV and SIGBUS stay unblocked, so that the handler can access absent memory.
         signals::restore(&mask.without(libc::SIGSEGV).without(libc::SIGBUS));
         type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
         transmute::<usize, Handler>(function)(signal, info, context.cast());
@@ -88,7 +91,7 @@ fn stack(context: &libc::ucontext_t) -> usize {
     address
 }
 
-/// Returns true if this handler runs on the alternate stack, and the interrupted code did not.
+/// Returns true if this handler runs on the alternate stack, but the interrupted code did not.
 fn has_left_stack(context: &libc::ucontext_t) -> bool {
     let start = context.uc_stack.ss_sp.addr();
     let alternate = start..start + context.uc_stack.ss_size;
@@ -102,8 +105,8 @@ fn has_left_stack(context: &libc::ucontext_t) -> bool {
 /// The kernel passed `info` and `context` to this crate's handler, which runs with all signals
 /// blocked.
 pub(crate) unsafe fn call(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::ucontext_t) {
-    // SAFETY: `keep` stored an action before the handler was installed, and none is ever freed; the
-    // caller guarantees that `info` and `context` are valid.
+    // SAFETY: `keep` stored an action before the handler was installed, and no action is ever
+    // freed; the caller guarantees that `info` and `context` are valid.
     let (next, code, interrupted) =
         unsafe { (*next_of(signal).load(Acquire), (*info).si_code, &*context) };
     let is_sent = code <= 0;
@@ -111,8 +114,9 @@ pub(crate) unsafe fn call(signal: i32, info: *mut libc::siginfo_t, context: *mut
         libc::SIG_IGN if is_sent => {}
         // The kernel does not ignore a fault, even with SIG_IGN.
         libc::SIG_DFL | libc::SIG_IGN => {
-            // SAFETY: the default action runs no code of the program. It ends the process when this
-            // handler returns, because the instruction faults again, or the signal was sent again.
+            // SAFETY: the default action runs no code of the program. The default action ends the
+            // process when this handler returns, because the instruction faults again, or the
+            // signal was sent again.
             unsafe {
                 set_action(signal, &default_action());
                 if is_sent {
@@ -132,7 +136,7 @@ pub(crate) unsafe fn call(signal: i32, info: *mut libc::siginfo_t, context: *mut
                 let top = (stack(interrupted) - RED_ZONE) as *mut u8;
                 // SAFETY: the stack below the interrupted frame and its red zone is unused: without
                 // the alternate stack, the kernel would have put this handler's frame there. `run`
-                // takes a `Call`.
+                // takes a pointer to a `Call`.
                 unsafe { call_on(top, run as *const () as usize, (&raw mut call).cast()) };
             } else {
                 run(&mut call);

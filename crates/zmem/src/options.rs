@@ -9,63 +9,64 @@ use zram::{ORDER_MAX, SLOT_BYTES};
 pub enum BlockOrder {
     /// Blocks of 4096 << order bytes, which are evicted and filled as a whole.
     Fixed(u32),
-    /// Pages. Neighbours that are evicted together are compressed as blocks of up to 4096 << order
-    /// bytes.
+    /// Blocks of one page. Neighbours that are evicted together are compressed as blocks of up to
+    /// 4096 << order bytes.
     Adaptive(u32),
 }
 
-/// The mechanism that handles touches of absent blocks.
+/// The mechanism that handles accesses to absent blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BackendKind {
     /// The permitted backend that performs best in measurements.
     #[default]
     Best,
-    /// Signals, which need no privilege; marks in page tables if the kernel supports them.
+    /// Signals, which need no privilege, with marks in page tables if the kernel supports such
+    /// marks.
     Signal,
-    /// Signals, with a mapping for each run of marked blocks, as before Linux 6.13.
+    /// Signals, with a mapping for each run of marked blocks, as is necessary before Linux 6.13.
     SignalMappings,
     /// Signals, with a mapping for each run of blocks. Each block is moved to its place by
     /// `mremap`, which works if /proc/self/mem is refused. Needs Linux 5.7.
     SignalRemap,
     /// A userfaultfd. If the kernel permits it to report the kernel's own faults (with
     /// CAP_SYS_PTRACE, by `/dev/userfaultfd`, or by `vm.unprivileged_userfaultfd`), threads handle
-    /// the faults, and system calls may touch absent memory. Otherwise it is `UserfaultfdSigbus`.
-    /// The program must not close its descriptor.
+    /// the faults, and system calls may access absent memory. Otherwise the backend is
+    /// `UserfaultfdSigbus`. The program must not close the descriptor of the userfaultfd.
     Userfaultfd,
-    /// A userfaultfd that reports faults by SIGBUS to the thread: system calls on absent memory
-    /// fail.
+    /// A userfaultfd that reports faults to the faulting thread by SIGBUS. System calls on absent
+    /// memory fail.
     UserfaultfdSigbus,
-    /// `Userfaultfd`, but protects pages even if the kernel could move them: for tests.
+    /// Like `Userfaultfd`, but protects pages even if the kernel could move them (for tests).
     #[doc(hidden)]
     UserfaultfdProtected,
-    /// `UserfaultfdSigbus`, but protects pages in the same way.
+    /// Like `UserfaultfdSigbus`, but protects pages even if the kernel could move them (for tests).
     #[doc(hidden)]
     UserfaultfdSigbusProtected,
 }
 
 impl BackendKind {
-    /// Returns true if the backend uses only signals, and marks that a child inherits.
+    /// Returns true if the backend uses only signals, so that a child inherits the marks.
     pub(crate) fn is_signal(self) -> bool {
         use BackendKind::{Best, Signal, SignalMappings, SignalRemap};
         matches!(self, Best | Signal | SignalMappings | SignalRemap)
     }
 }
 
-/// The part of a region that a child has.
+/// The part of a region that a child of fork has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fork {
-    /// The cheapest choice: with signals, a copy. With a userfaultfd, nothing: a touch kills the
-    /// child, and calls fail with [`Error::Forked`].
+    /// The cheapest choice. With signals, the child has a copy. With a userfaultfd, the child has
+    /// no part of the region: an access kills the child, and calls fail with [`Error::Forked`].
     #[default]
     Default,
-    /// Always a copy. With a userfaultfd all blocks are filled before each fork, regardless of the
-    /// limit, so a child must be made by `fork`, not by `_Fork` or `clone`. The child evicts down
-    /// to its limit at its first call, or gradually at its faults.
+    /// The child always has a copy. With a userfaultfd, all blocks are filled before each fork,
+    /// regardless of the limit, so a child must be created by `fork`, not by `_Fork` or `clone`.
+    /// The child evicts until its limit is kept, at its first call or gradually at its faults.
     Copied,
 }
 
-/// The options of a region. [`Options::default`] is lz4, blocks of 4 KiB, no limit.
+/// The options of a region. [`Options::default`] selects lz4, blocks of 4 KiB and no limit.
 ///
 /// ```
 /// let codec = zmem::by_name("zstd")?;
@@ -81,32 +82,32 @@ pub struct Options {
     pub codec: &'static dyn Codec,
     /// The codec's parameters.
     pub params: Params,
-    /// The maximum number of bytes held: resident blocks, and all memory that serves the region.
-    /// With `None` blocks are evicted only on request.
+    /// The maximum number of bytes held: resident blocks, and all memory that this crate uses for
+    /// the region. If it is `None`, blocks are evicted only on request.
     ///
     /// A region needs 4 bytes for each block of memory that was ever touched, and 4 KiB of page
     /// tables for each 2 MiB in which a block is resident. Unused page tables are freed since Linux
-    /// 6.14 on x86_64. Otherwise they stay, as do those of memory that is taken over. All of it
-    /// counts, so a limit can't be kept if the tables alone exceed it: allow a 500th of the touched
-    /// memory, plus the compressed data.
+    /// 6.14 on x86_64. On other systems, and in memory that is taken over, page tables are not
+    /// freed. All tables count, so a limit can't be kept if the tables alone exceed it. Allow 1/500
+    /// of the touched memory, plus the compressed data.
     ///
     /// Unevictable memory may exceed the limit: data that compression does not make smaller,
-    /// compressed data, and locked ranges. A lowered limit and a dropped lock take effect within
-    /// about half a second. Data that become compressible later are evicted after some seconds, or
-    /// later if attempts take long.
+    /// compressed data, and locked ranges. A lowered limit or a dropped lock takes effect within
+    /// about half a second. If data become compressible later, they are evicted after some seconds,
+    /// or later if attempts take long.
     pub limit: Option<u64>,
-    /// The processes that share the limit, and their shared memory. The limit then applies to
-    /// everything that all of them hold, including all other anonymous memory of each, if /proc
-    /// shows it. If the tree has no free slot, the limit applies to this process alone.
+    /// The processes that share the limit, and their shared memory. The limit then applies to all
+    /// memory that these processes hold, including their other anonymous memory if /proc shows its
+    /// size. If the tree has no free slot, the limit applies to this process alone.
     pub tree: Option<Tree>,
-    /// The maximum number of bytes of the device's pages, at least those of a block. Blocks that
-    /// the device refuses stay resident.
+    /// The maximum number of bytes of the device's pages. The maximum must be at least the bytes
+    /// that one block needs. Blocks that the device refuses stay resident.
     pub store_limit: Option<u64>,
-    /// The mechanism that handles touches.
+    /// The mechanism that handles accesses to absent blocks.
     pub backend: BackendKind,
-    /// The part of the region that a child has.
+    /// The part of the region that a child of fork has.
     pub fork: Fork,
-    /// Whether blocks have checksums, which are verified when blocks are filled.
+    /// Whether stored blocks have checksums, which are verified when the blocks are filled.
     pub checksums: bool,
 }
 
@@ -130,9 +131,10 @@ impl Default for Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Advice {
-    /// Not used soon: the range is evicted now.
+    /// The range will not be used soon. The range is evicted now.
     Cold,
-    /// Used soon and often: the range is filled, and the clock passes over it for some rounds.
+    /// The range will be used soon and often. The range is filled, and the clock passes over it for
+    /// some rounds.
     Hot,
 }
 

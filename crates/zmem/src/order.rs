@@ -1,24 +1,25 @@
-//! Touches in ascending or descending order: which blocks the last fault of each thread filled.
+//! Detects accesses in ascending or descending order: records which blocks the last fault of each
+//! thread filled.
 
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Slots of the table of threads whose faults are handled by a fault thread.
+/// The number of slots of the table of threads whose faults are handled by a fault thread.
 const LASTS: usize = 64;
 const COUNT_BITS: u32 = 8;
 const UNIT_BITS: u32 = 32;
 
 thread_local! {
-    /// The last fault of this thread: the pager, the block after those that it filled, and their
-    /// number.
+    /// The last fault of this thread: the pager, the block after the filled blocks, and the number
+    /// of filled blocks.
     static LAST: Cell<(usize, usize, usize)> = const { Cell::new((0, 0, 0)) };
 }
 
-/// The blocks that a fault should fill: the touched one, and neighbours in the same state.
+/// The blocks that a fault should fill: the touched block, and neighbours in the same state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// The maximum number of blocks in all.
+    /// The maximum number of blocks, including the touched block.
     pub(crate) most: usize,
     pub(crate) side: Side,
 }
@@ -28,18 +29,18 @@ pub(crate) struct Wanted {
 pub(crate) enum Side {
     Behind,
     Before,
-    /// After it and, if these are too few, before it.
+    /// After the touched block and, if these are too few, before it.
     Both,
 }
 
 impl Wanted {
-    /// Returns `most` blocks that begin with the touched one.
+    /// Returns a request for `most` blocks, the first of which is the touched block.
     pub(crate) fn from_it_on(most: usize) -> Self {
         Wanted { most, side: Side::Behind }
     }
 }
 
-/// The thread that touched the memory.
+/// The thread that accessed the memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Toucher {
     /// The thread that handles the fault.
@@ -48,8 +49,8 @@ pub(crate) enum Toucher {
     Other(u32),
 }
 
-/// The last faults of threads that wait for a fault thread. Threads whose numbers share a slot
-/// overwrite each other's data.
+/// The last faults of threads that wait for a fault thread. Threads whose numbers belong to the
+/// same slot overwrite each other's data.
 #[derive(Debug)]
 pub(crate) struct Order([AtomicU64; LASTS]);
 
@@ -65,13 +66,14 @@ impl Order {
         (&raw const *self).addr()
     }
 
-    /// Packs a fault into a slot: 24 bits of the thread's number, the next block, the count.
+    /// Packs a fault into a word: 24 bits of the thread's number, the next block, and the count.
     fn pack(thread: u32, next: usize, count: usize) -> u64 {
         let place = u64::from(thread) << UNIT_BITS | next as u64 & ((1 << UNIT_BITS) - 1);
         place << COUNT_BITS | (count as u64).min((1 << COUNT_BITS) - 1)
     }
 
-    /// Returns the block after those of a thread's last fault, and the number of those.
+    /// Returns the block after the blocks that a thread's last fault filled, and the number of
+    /// these blocks.
     fn last(&self, toucher: Toucher) -> Option<(usize, usize)> {
         match toucher {
             Toucher::This => {
@@ -87,8 +89,8 @@ impl Order {
         }
     }
 
-    /// Returns the blocks that a fault should fill if it directly follows or precedes the blocks of
-    /// the thread's last fault: twice as many.
+    /// If `unit` directly follows or precedes the blocks of the thread's last fault, returns a
+    /// request for twice as many blocks.
     pub(crate) fn wanted(&self, toucher: Toucher, unit: usize) -> Option<Wanted> {
         let (next, count) = self.last(toucher)?;
         let is_before = unit + 1 + count == next;

@@ -21,13 +21,13 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 pub(crate) use take::{for_evicting, for_owned, own_block, own_first, own_queued};
 
-/// Neighbouring blocks that this thread owns. All had the same state before.
+/// Neighbouring blocks that this thread owns. All blocks had the same state before.
 #[derive(Debug)]
 #[must_use = "other threads wait for owned blocks until they are published"]
 pub(crate) struct OwnedRun<'p> {
     pager: &'p Pager,
     units: Range<usize>,
-    /// The state that the blocks had before.
+    /// The state that the blocks had before this thread became the owner.
     from: State,
     /// Whether the blocks count as resident.
     is_counted: bool,
@@ -92,7 +92,7 @@ impl<'p> OwnedRun<'p> {
         self.is_counted = true;
     }
 
-    /// Counts the blocks as resident from now on, or no longer.
+    /// Counts the blocks as resident if `is_counted`, otherwise as not resident.
     pub(crate) fn count(&mut self, is_counted: bool) {
         let limit = &self.pager.limit;
         match (self.is_counted, is_counted) {
@@ -103,21 +103,21 @@ impl<'p> OwnedRun<'p> {
         self.is_counted = is_counted;
     }
 
-    /// Makes absent blocks accessible, as zeros.
+    /// Makes absent blocks accessible, with zeros.
     pub(crate) fn fill_zeros(&self) {
         let Pager { backend, memory, .. } = self.pager;
         self.pager.expect("memory can't be opened", backend.fill_zeros(memory, self.bytes()));
     }
 
-    /// Makes absent blocks accessible, with their contents. Other threads fault until all of a
-    /// block is in place.
+    /// Makes absent blocks accessible, with `data`. Other threads fault until a block's data are in
+    /// place.
     pub(crate) fn fill(&self, data: &[u8]) {
         let Pager { backend, memory, .. } = self.pager;
         self.pager.expect("a block can't be filled", backend.fill(memory, self.bytes(), data));
     }
 
-    /// Makes absent blocks accessible, and calls `fill` to write to them. No other thread can see a
-    /// block half filled (zm-A1).
+    /// Makes absent blocks accessible, and calls `fill` to write to them. No other thread can read
+    /// a partly filled block (zm-A1).
     pub(crate) fn fill_in_place(&self, alone: &Alone, fill: impl FnOnce(&mut [u8])) {
         self.fill_zeros();
         self.pager.memory.populate(self.bytes());
@@ -134,7 +134,7 @@ impl<'p> OwnedRun<'p> {
         self.pager.backend.reopen(&self.pager.memory, self.bytes())
     }
 
-    /// Makes accessible blocks fault when they are touched. Their data stay in memory.
+    /// Closes accessible blocks: accesses to them fault, but their data stay in memory.
     pub(crate) fn close(&self) -> Result<(), Errno> {
         self.pager.note_closing(&self.units);
         self.pager.backend.close(&self.pager.memory, self.bytes())
@@ -145,24 +145,24 @@ impl<'p> OwnedRun<'p> {
         self.pager.backend.show(&self.pager.memory, self.bytes())
     }
 
-    /// Makes blocks absent, and frees their pages. `data` is where their data are.
+    /// Makes blocks absent, and frees their pages. `data` is the place of the blocks' data.
     pub(crate) fn drop_pages(&self, data: Data) -> Result<(), Errno> {
         self.pager.note_closing(&self.units);
         self.pager.backend.drop_pages(&self.pager.memory, self.bytes(), data)
     }
 
-    /// Removes the locks of the program, so that pages can be dropped.
+    /// Removes the program's memory locks from the blocks, so that their pages can be dropped.
     pub(crate) fn unlock(&self) -> Result<(), Errno> {
         self.pager.memory.unlock(self.bytes())
     }
 
-    /// Makes blocks accessible again whose pages could not be dropped, with their contents.
+    /// Makes blocks accessible again, with `data`, after their pages could not be dropped.
     pub(crate) fn put_back(&self, data: &[u8]) {
         let put_back = self.pager.backend.put_back(&self.pager.memory, self.bytes(), data);
         self.pager.expect("memory can't be put back", put_back);
     }
 
-    /// Makes blocks accessible again whose pages could not be dropped, as zeros.
+    /// Makes blocks accessible again, with zeros, after their pages could not be dropped.
     pub(crate) fn put_zeros(&self) {
         for unit in self.units() {
             let bytes = self.pager.bytes_of(unit..unit + 1);
@@ -176,19 +176,19 @@ impl<'p> OwnedRun<'p> {
         self.pager.memory.clear(self.bytes());
     }
 
-    /// Replaces the program's mappings of the blocks by memory that a touch faults on.
+    /// Replaces the program's mappings of the blocks by memory on which every access faults.
     pub(crate) fn unmap(&self) -> Result<(), Errno> {
         let Pager { backend, memory, .. } = self.pager;
         memory.map_anew(self.bytes())?;
         backend.open_chunk(memory, self.bytes())
     }
 
-    /// Keeps the kernel from making large pages of the blocks.
+    /// Prevents the kernel from combining pages of the blocks to huge pages.
     pub(crate) fn keep_pages_small(&self) {
         self.pager.memory.keep_pages_small_in(self.bytes());
     }
 
-    /// Publishes the blocks in the state that they had before.
+    /// Publishes the blocks in the state that they had before this thread became the owner.
     pub(crate) fn release(self) {
         let from = self.from;
         self.publish(from, |_, word| word);
@@ -214,7 +214,7 @@ impl<'p> OwnedRun<'p> {
     }
 
     /// Passes blocks whose pages were dropped to the compressor thread. `data` are their contents.
-    /// The queue has room for them. The caller holds the store's lock.
+    /// The queue has room for the blocks. The caller holds the store's lock.
     pub(crate) fn queue(mut self, data: &[u8]) {
         debug_assert!(data.len() == self.bytes().len());
         debug_assert!(!matches!(self.from, State::Probation | State::Shared));
@@ -232,8 +232,8 @@ impl Drop for OwnedRun<'_> {
     }
 }
 
-/// Aborts the process if owned blocks were dropped, because other threads would wait for them for
-/// ever. A panic ends the process by other means; its unwinding must show its message.
+/// Aborts the process if owned blocks were dropped, because other threads would wait forever for
+/// these blocks. During a panic it does not abort, so that the message of the panic is shown.
 fn check_published(is_published: bool) {
     if !is_published && !std::thread::panicking() {
         fatal("a block is owned for ever", &"its owner has not published it");

@@ -1,4 +1,4 @@
-//! Waiting for the owner of a block, or for the end of a chunk's change.
+//! Waits for the owner of a block, or until the change of a chunk has ended.
 
 use crate::fatal::fatal;
 use crate::gate::GATE;
@@ -6,30 +6,30 @@ use crate::pager::Pager;
 use crate::state::Seen;
 use std::time::Duration;
 
-/// A thread that waits for a block checks at this interval whether the block was queued.
+/// The interval at which a thread that waits for a block checks whether the block was queued.
 const HANDED_OVER: Duration = Duration::from_millis(1);
-/// A copy of a process takes a block's owner as lost after this number of consecutive looks at a
-/// `Busy` block while no other thread is inside the gate.
+/// The number of consecutive checks after which a copy of a process treats the owner of a `Busy`
+/// block as lost, if no other thread is inside the gate.
 const LOST_LOOKS: u32 = 1000;
 
 impl Pager {
-    /// Waits while another thread owns a block. If the block is queued for compression, puts it
-    /// back.
+    /// Waits while another thread owns a block. If the block is queued for compression, takes the
+    /// block back and makes it resident.
     pub(crate) fn wait_for_block(&self, unit: usize, seen: Seen) {
         let word = &self.words[unit];
         if self.take_back(unit) {
             return;
         }
         if self.storer.bytes() > 0 {
-            // With a timeout, because the block may be queued in the meantime while no compressor
-            // thread exists.
+            // The wait ends after a timeout, because the block may be queued in the meantime while
+            // no compressor thread exists.
             return word.wait_for(seen, HANDED_OVER);
         }
         self.wait_for_owner(|| word.load() != seen, || word.wait(seen));
     }
 
-    /// Waits while another thread owns a block, or changes a chunk. Aborts the process if it is a
-    /// copy that lacks that thread (zm-F3).
+    /// Waits while another thread owns a block, or changes a chunk. Aborts the process if this
+    /// process is a copy that lacks the other thread (zm-F3).
     pub(crate) fn wait_for_owner(&self, has_ended: impl Fn() -> bool, wait: impl FnOnce()) {
         if !GATE.is_torn() {
             return wait();

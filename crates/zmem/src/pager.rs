@@ -1,5 +1,5 @@
-//! The pager of a region: the words of its blocks, its device, and all that moves blocks between
-//! memory and the device.
+//! The pager of a region: the words of its blocks, its device, and the state for moving blocks
+//! between memory and the device.
 
 use crate::aside::Storer;
 use crate::backend::{Backend, choose};
@@ -34,10 +34,10 @@ use zram::{Device, MmStat};
 pub(crate) enum Verdict {
     /// The instruction can be retried successfully.
     Answered,
-    /// The block was resident already: another thread filled it, or the pager did not cause the
-    /// fault. `closings` is the number of closings near it before it was examined.
+    /// The block was already resident: another thread filled it, or the pager did not cause the
+    /// fault. `closings` is the number of closings near the block before the block was examined.
     Resident { closings: u32 },
-    /// As `Resident`, for a block of an arena that the pager does not manage.
+    /// Like `Resident`, for a block of an arena that the pager does not manage.
     Unmanaged { closings: u32 },
 }
 
@@ -56,15 +56,15 @@ pub(crate) struct Pager {
     pub(crate) copied: Table<AtomicU64>,
     pub(crate) device: Device,
     pub(crate) backend: Box<dyn Backend>,
-    /// The part of the region that this process has, as a `Heir`.
+    /// The part of the region that this process has, encoded as a `Heir`.
     pub(crate) heir: AtomicU32,
     pub(crate) seats: Seats,
     pub(crate) limit: Limit,
     /// The number of blocks in probation.
     pub(crate) probation: AtomicUsize,
-    /// The largest number of blocks in probation.
+    /// The maximum number of blocks in probation.
     pub(crate) probation_max: usize,
-    /// The number of shared blocks that a touch opens.
+    /// The number of shared blocks that one fault opens.
     pub(crate) group: AtomicUsize,
     /// The store's lock (zm-S5).
     pub(crate) evictor: Mutex<Evictor>,
@@ -72,13 +72,13 @@ pub(crate) struct Pager {
     pub(crate) round: AtomicU32,
     pub(crate) waker: Waker,
     pub(crate) storer: Storer,
-    /// The bytes that had been evicted when the whole device was last compacted.
+    /// The number of evicted bytes when the whole device was last compacted.
     pub(crate) compacted: AtomicU64,
     /// The time from which the device may be compacted again when room is tight.
     pub(crate) packs_from: Mutex<Option<Instant>>,
     /// Whether the allocator is never interrupted by a fault.
     pub(crate) is_heap_own: bool,
-    /// Counts of closings of resident blocks, by piece. Several pieces share a counter.
+    /// The number of closings of resident blocks in each piece. Several pieces share a counter.
     closings: [AtomicU32; CLOSINGS],
     pub(crate) order: Order,
     pub(crate) recent: Recent,
@@ -92,16 +92,16 @@ pub(crate) struct Pager {
 /// The initial contents of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
-    /// Memory that was never touched, and is closed.
+    /// Memory that was never touched. It is closed.
     Untouched,
-    /// Memory that is in use.
+    /// Memory that the program already uses.
     InUse,
-    /// Memory of an arena: all of it is closed, and nothing is managed yet.
+    /// Memory of an arena. It is closed, and no block is managed yet.
     Vacant,
 }
 
-/// Returns the blocks of a region, and its share of mappings. If each block may be a mapping and
-/// these are too many, one mark covers several blocks of the device (zm-M2).
+/// Returns the block sizes of a region, and its share of mappings. If each block may be a mapping
+/// and the kernel does not permit that many, one mark covers several blocks of the device (zm-M2).
 fn fit(
     mut blocks: Blocks,
     backend: &dyn Backend,
@@ -122,7 +122,7 @@ fn fit(
 
 impl Pager {
     /// Returns a proof that no other thread runs and no other process reads this memory, or `None`.
-    /// Also `None` if the backend can't fill and evict blocks in place.
+    /// Also returns `None` if the backend can't fill and evict blocks in place.
     pub(crate) fn alone(&self) -> Option<Alone> {
         let has_peers = self.limit.member.as_ref().is_some_and(Member::has_peers);
         if self.backend.opens_first() && !has_peers { threads::alone() } else { None }
@@ -193,7 +193,7 @@ impl Pager {
         units.start * self.blocks.unit..units.end * self.blocks.unit
     }
 
-    /// Returns the number of closings near a block: those of all pieces that share its counter.
+    /// Returns the number of closings near a block: in all pieces that share the block's counter.
     pub(crate) fn closings(&self, unit: usize) -> u32 {
         self.closings[unit / PIECE % CLOSINGS].load(SeqCst)
     }
@@ -209,7 +209,7 @@ impl Pager {
         self.words.len()
     }
 
-    /// Returns the largest number of blocks that a fault or an eviction moves at once.
+    /// Returns the maximum number of blocks that a fault or an eviction moves at once.
     pub(crate) fn batch(&self) -> usize {
         batch(self.blocks.unit)
     }
@@ -224,7 +224,7 @@ impl Pager {
         self.device.mem_total() - self.device.mem_unused()
     }
 
-    /// Updates the limit with the size of the device and of the copies queued for it. Returns the
+    /// Updates the limit with the size of the device and of the copies in the queue. Returns the
     /// device's statistics.
     pub(crate) fn weigh_device(&self) -> MmStat {
         self.limit.set_device(self.device_bytes() + self.storer.bytes());

@@ -1,23 +1,23 @@
-//! The signals by which a process asks another one to make room, to fill absent memory, or to keep
-//! its memory resident.
+//! The signals by which a process asks another process to make room, to fill absent memory, or to
+//! keep its memory resident.
 //!
-//! A thread announces that it waits (`Member::waits`), and may then be sent SIGBUS with a word that
-//! marks the request. The caller that installed the handler of that signal makes room if the
-//! interrupted code permits it; then the interrupted call continues.
+//! A thread announces that it waits (`Member::waits`). Other processes may then send it SIGBUS with
+//! a word that identifies the request. The caller that installed the handler of that signal makes
+//! room if the interrupted code permits it; then the interrupted call continues.
 //!
-//! SIGSYS is not used. The kernel keeps only one pending signal of each of these numbers, so a
-//! pending SIGSYS would replace that of a dispatched call, which would be lost. A lost SIGBUS of a
-//! touch is raised again.
+//! SIGSYS is not used. The kernel keeps only one pending signal of each of these two numbers. So a
+//! pending SIGSYS would replace the SIGSYS of a dispatched call, and that call would be lost. If
+//! the SIGBUS of a fault is lost, the kernel raises it again.
 //!
 //! # Safety
-//! The structure is the kernel's `siginfo_t` of a signal that a process has queued: the sender's
-//! process number and user, then a word.
+//! `Queued` has the layout of a queued signal's `siginfo_t`: the sender's process ID and user, then
+//! a word.
 #![allow(unsafe_code)]
 
 /// The word of a request to make room.
 const ROOM: u64 = u64::from_le_bytes(*b"uzrmpoke");
-/// The error numbers of the other requests. The word is the address of the memory, identifies a
-/// debugger, or is 0.
+/// The error numbers that identify the other requests. The word of `MEMORY` is an address, the word
+/// of `STAY` identifies a debugger, and the word of `LOOK` is 0.
 const MEMORY: i32 = 0x757a;
 const STAY: i32 = 0x757b;
 const LOOK: i32 = 0x757c;
@@ -29,7 +29,8 @@ pub enum Asked {
     Room,
     /// Fill the memory at this address, because another process is about to read or write it.
     Memory(usize),
-    /// Make all memory resident, and keep it so for the debugger that the word identifies.
+    /// Make all memory resident, and keep all of it resident for the debugger that the word
+    /// identifies.
     Stay(u64),
     /// Check whether the debugger for which memory stayed resident has left.
     Look,
@@ -61,7 +62,8 @@ pub(crate) fn ask(process: i32, thread: i32, asked: Asked) {
     send(process, thread, errno, word);
 }
 
-/// Sends a signal. A confined process can't send signals, nor can it be sent across users.
+/// Sends a signal. A confined process can't send signals, and the kernel refuses signals to
+/// processes of other users.
 fn send(process: i32, thread: i32, errno: i32, word: u64) {
     if page::is_confined() {
         return;
@@ -87,7 +89,7 @@ fn send(process: i32, thread: i32, errno: i32, word: u64) {
     }
 }
 
-/// Returns the request of a signal, if it is one of these.
+/// Returns the request that a signal encodes, or `None` if the signal is not a request.
 pub fn asked(info: &libc::siginfo_t) -> Option<Asked> {
     // SAFETY: both types have the same size, and any bytes are valid numbers.
     let queued = unsafe { &*(&raw const *info).cast::<Queued>() };

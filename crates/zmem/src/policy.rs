@@ -2,11 +2,11 @@
 
 use crate::seats::SEATS_MAX;
 
-/// The number of blocks of a piece: the unit of the clock's hand, and the most that are evicted at
-/// once. A `u64` has a bit for each.
+/// The number of blocks of a piece. The clock's hand examines one piece at a time, and at most one
+/// piece is evicted at once. A `u64` has a bit for each block of a piece.
 pub(crate) const PIECE: usize = 64;
 
-/// The largest number of bytes that a fault or an eviction moves at once, unless a block is larger.
+/// The maximum number of bytes that a fault or an eviction moves at once, unless a block is larger.
 pub(crate) const BATCH_BYTES: usize = 256 << 10;
 
 /// Returns the number of blocks of `unit` bytes in a batch.
@@ -14,8 +14,8 @@ pub(crate) const fn batch(unit: usize) -> usize {
     if unit < BATCH_BYTES { BATCH_BYTES / unit } else { 1 }
 }
 
-/// The buffers of seats use at most this share of a limit, regardless of the number of processors.
-/// Those for two processors are always permitted.
+/// The buffers of seats use at most this share (1/32) of a limit, regardless of the number of
+/// processors. The buffers for two processors are always permitted.
 const SEATS_SHARE: usize = 32;
 
 /// Returns the number of seats: one for each processor, two more, and one for each of `threads`
@@ -26,15 +26,15 @@ pub(crate) fn seats(processors: usize, threads: usize, limit: Option<u64>) -> us
     of(processors).min(of(2).max(afforded)).min(SEATS_MAX)
 }
 
-/// The largest number of rounds for which the clock passes over a block that was touched in
+/// The maximum number of rounds for which the clock passes over a block that was accessed in
 /// probation.
 pub(crate) const HEAT_KEPT_MAX: u32 = 3;
 
-/// A touch of blocks that are shared since a fork opens at least this number of bytes: a fault
-/// costs as much as a few pages that count twice without need.
+/// A fault on blocks that are shared since a fork opens at least this number of bytes, because a
+/// fault costs as much as a few pages that are counted twice without need.
 pub(crate) const SHARED_BYTES: usize = 32 << 10;
 
-/// At most this share of the resident blocks is in probation.
+/// At most this share (1/8) of the resident blocks is in probation.
 pub(crate) const PROBATION_SHARE: usize = 8;
 
 #[cfg(test)]
@@ -47,7 +47,7 @@ mod tests {
         assert_eq!([1, 2, 16, 64].map(|count| seats(count, 0, None)), [3, 4, 18, SEATS_MAX]);
         assert_eq!([1, 2, 16, 64].map(|count| seats(count, 0, Some(MIB))), [3, 4, 4, 4]);
         assert_eq!([2, 16].map(|count| seats(count, count, Some(MIB))), [6, 6]);
-        // The buffers have 256 KiB each, and may use a 32nd.
+        // Each buffer has 256 KiB. All buffers together may use 1/32 of the limit.
         assert_eq!([39, 40, 48].map(|mib| seats(16, 0, Some(mib * MIB))), [4, 5, 6]);
         assert_eq!([143, 144, 152].map(|mib| seats(16, 0, Some(mib * MIB))), [17, 18, 18]);
     }

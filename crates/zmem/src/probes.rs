@@ -1,4 +1,4 @@
-//! Probes: which operations on memory the kernel permits to this process.
+//! Probes, which find out which operations on memory the kernel permits to this process.
 
 use crate::descriptor::File;
 use crate::gate::GATE;
@@ -19,10 +19,10 @@ pub(crate) fn has_guards() -> bool {
 }
 
 /// Returns an error if /proc/self/mem can't be opened, or does not ignore the protection of memory.
-/// The kernel can be configured that way.
+/// The kernel can be configured to respect it.
 pub(crate) fn writes_below_protection() -> Result<(), Errno> {
     let probe = page_of_own()?;
-    // Inside the gate, so that a child knows the descriptor that is opened and kept here.
+    // The calls run inside the gate, so that a child knows the descriptor that they open and keep.
     without_signals(|| {
         let _inside = GATE.enter();
         probe.write(0, &[1])?;
@@ -31,20 +31,22 @@ pub(crate) fn writes_below_protection() -> Result<(), Errno> {
 }
 
 /// Returns whether the kernel frees page tables of this memory together with the pages that they
-/// map (Linux 6.14, on some architectures). There is no interface to query this, so the first call
-/// tries it. Most processes never make that call, which may be within a fault.
+/// map (Linux 6.14, on some architectures). The kernel has no interface to query this, so the first
+/// call tries it. Most processes never call this function. The first call may occur within a fault.
 pub(crate) fn frees_tables(memory: &Managed) -> bool {
-    /// 0 if it does not, 1 if it does, negative if it was not tried.
+    /// The result: 0 if the kernel does not free page tables, 1 if it does, negative if this was
+    /// not tried yet.
     static FREES: AtomicI32 = AtomicI32::new(-1);
     if FREES.load(Relaxed) < 0 {
-        // Concurrent callers all try it. They must not wait for a thread that a fork may remove.
+        // Concurrent callers all try, because they must not wait for a thread that a child of fork
+        // may lack.
         FREES.store(i32::from(try_to_free_tables() == Some(true)), Relaxed);
     }
     FREES.load(Relaxed) == 1 && memory.addresses().start.is_multiple_of(table_reach())
 }
 
 fn try_to_free_tables() -> Option<bool> {
-    /// Enough tables that those of other threads do not matter.
+    /// The number of page tables to free: enough that changes by other threads do not matter.
     const TABLES: usize = 16;
     let (page, reach) = (page::page_size(), table_reach());
     let taken = || {
@@ -66,20 +68,20 @@ fn try_to_free_tables() -> Option<bool> {
 }
 
 /// Returns an error if the kernel does not permit a closed region to be opened entirely, because
-/// open memory counts as data. The refusal then occurs when the region is made, not when it is
-/// touched.
+/// open memory counts as data. With this check, the refusal occurs when the region is created, not
+/// when it is accessed.
 pub(crate) fn may_be_data(memory: &Managed) -> Result<(), Errno> {
     let all = 0..memory.addresses().len();
     memory.open(all.clone())?;
     memory.close(all)
 }
 
-/// Returns the address of the first page that can't be evicted: it is locked, or a huge page that
-/// can't be split.
+/// Returns the address of the first page that can't be evicted, because it is locked, or is a huge
+/// page that can't be split.
 pub(crate) fn first_that_stays(memory: &Managed) -> Option<usize> {
     let stays = |range: &Range<usize>| memory.cool(range.clone()).is_err();
     let (page, mut range) = (page::page_size(), 0..memory.bytes());
-    // Before Linux 5.4, which introduced this advice, there is no way to find out.
+    // Linux before 5.4 lacks this advice, so the result is unknown.
     if !stays(&range) || page_of_own().is_ok_and(|probe| probe.cool(0..page).is_err()) {
         return None;
     }

@@ -1,12 +1,12 @@
 //! Distinguishes a process from a copy of it (zm-F4).
 //!
-//! One page is wiped to zeros in each copy of this memory, so a child detects that it is a copy
-//! even if no fork handler was called. A process that shares this memory (a child of `vfork`)
+//! The kernel wipes one page to zeros in each copy of this memory, so a child detects that it is a
+//! copy even if no fork handler was called. A process that shares this memory (a child of `vfork`)
 //! shares the page, and is not a copy.
 //!
 //! # Safety
-//! [`OWN`] is null or points to a page that stays mapped. The page holds zeros, or an [`Own`].
-//! [`PUT_RIGHT`] is null or a function, as its comment states.
+//! [`OWN`] is null or points to a page that stays mapped. The page contains zeros or an [`Own`].
+//! [`PUT_RIGHT`] is null or a function of type `fn(Told)`.
 #![allow(unsafe_code)]
 
 use page::Patience;
@@ -20,14 +20,14 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize}
 /// The number of files whose descriptors are kept.
 pub(crate) const FILES: usize = 3;
 
-/// The page was wiped: this is a copy that was not repaired yet.
+/// The page was wiped: this process is a copy that was not repaired yet.
 const UNKNOWN: u32 = 0;
 /// A thread is repairing the copy.
 const NOTICING: u32 = 1;
-/// This process is the first one, or a repaired copy.
+/// This process is the first process, or a repaired copy.
 const KNOWN: u32 = 2;
 
-/// The state that belongs to one process: a copy finds zeros.
+/// The state that belongs to one process. A copy of the process finds zeros in its place.
 #[derive(Debug)]
 pub(crate) struct Own {
     state: AtomicU32,
@@ -35,13 +35,14 @@ pub(crate) struct Own {
     pub(crate) files: [AtomicU64; FILES],
 }
 
-/// Used if the kernel can't wipe a page (before Linux 4.14): the fork handler then wipes it.
+/// The state if the kernel can't wipe a page (before Linux 4.14). In that case the fork handler
+/// resets it.
 static UNWIPED: Own =
     Own { state: AtomicU32::new(KNOWN), files: [const { AtomicU64::new(0) }; FILES] };
 static OWN: AtomicPtr<Own> = AtomicPtr::new(null_mut());
 /// The number of copies between the first process and this one.
 static COPIES: AtomicU32 = AtomicU32::new(0);
-/// The process that owns this memory; 0 before the first region is made.
+/// The process ID of the owner of this memory, or 0 before the first region is created.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 /// Null, or the function of type `fn(Told)` that repairs a copy.
 static PUT_RIGHT: AtomicPtr<()> = AtomicPtr::new(null_mut());
@@ -71,14 +72,14 @@ pub fn processors() -> usize {
 /// The way in which a process found out that it is a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// The fork handler, so no other thread was inside the gate.
+    /// By the call of the fork handler, so no other thread was inside the gate.
     ByHandler,
-    /// The page, so other threads may have been inside.
+    /// By the wiped page, so other threads may have been inside the gate.
     ByPage,
 }
 
-/// Maps the page, before the first region is made. Each copy calls `put_right` before it does
-/// anything else with regions.
+/// Maps the page, before the first region is created. Each copy calls `put_right` before it uses a
+/// region.
 pub(crate) fn begin(put_right: fn(Told)) {
     PUT_RIGHT.store(put_right as *mut (), Release);
     let _known = PROCESS.compare_exchange(0, pid(), AcqRel, Acquire);
@@ -96,19 +97,19 @@ fn pid() -> i32 {
     getpid().as_raw_nonzero().get()
 }
 
-/// Returns whether this process uses another one's memory, as a child of `vfork` does.
+/// Returns whether this process uses the memory of another process, as a child of `vfork` does.
 pub(crate) fn shares_memory() -> bool {
     pid() != PROCESS.load(Acquire)
 }
 
-/// Maps the page that is wiped in copies. Returns `None` if the kernel refuses it.
+/// Maps the page that is wiped in copies. Returns `None` if the kernel refuses to map or wipe it.
 fn map_page() -> Option<*mut Own> {
     let bytes = page::page_size();
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
     // SAFETY: the kernel chooses the address, so no other mapping is replaced.
     let start = unsafe { mmap_anonymous(null_mut(), bytes, protection, flags) }.ok()?;
     let own: *mut Own = start.cast();
-    // SAFETY: the page was just mapped, and nothing else uses it.
+    // SAFETY: the page was just mapped, and no other code uses it.
     if unsafe { madvise(start, bytes, Advice::LinuxWipeOnFork) }.is_err() {
         unmap(own);
         return None;
@@ -120,39 +121,40 @@ fn map_page() -> Option<*mut Own> {
 
 /// Unmaps a page that was never in use.
 fn unmap(own: *mut Own) {
-    // SAFETY: `map_page` mapped it, and its callers no longer use it. On an error it stays mapped.
+    // SAFETY: `map_page` mapped the page, and the callers of `unmap` no longer use it. On an error
+    // the page stays mapped.
     let _left = unsafe { munmap(own.cast(), page::page_size()) };
 }
 
 pub(crate) fn own() -> &'static Own {
-    // SAFETY: see the module documentation.
+    // SAFETY: `OWN` is null, or points to a page that stays mapped and contains an `Own`.
     unsafe { OWN.load(Acquire).as_ref() }.unwrap_or(&UNWIPED)
 }
 
-/// Returns a number that differs between a process and its copies.
+/// Returns a number that is different in a process and in its copies.
 pub(crate) fn generation() -> u32 {
     look();
     COPIES.load(Acquire)
 }
 
 /// Repairs this process if it is a copy that was not repaired yet. The caller is not inside the
-/// gate, or has called this before it entered.
+/// gate, or has called this function before it entered the gate.
 pub(crate) fn look() {
     if own().state.load(Acquire) != KNOWN {
         notice(Told::ByPage);
     }
 }
 
-/// Repairs a child, for the fork handler.
+/// Repairs a child of fork. The fork handler calls this function.
 pub(crate) fn begin_child() {
     let own = own();
-    // Wiped here, because the kernel may not have done so.
+    // The words are cleared, because the kernel may not have wiped the page.
     own.files.iter().for_each(|file| file.store(0, Release));
     own.state.store(UNKNOWN, Release);
     notice(Told::ByHandler);
 }
 
-/// Repairs a copy. One thread does it, and others wait.
+/// Repairs a copy. One thread repairs it, and other threads wait.
 fn notice(told: Told) {
     let (state, mut patience) = (&own().state, Patience::new("the repair of a child"));
     while let Err(seen) = state.compare_exchange(UNKNOWN, NOTICING, AcqRel, Acquire) {
@@ -166,7 +168,7 @@ fn notice(told: Told) {
     PROCESS.store(pid(), Release);
     let put_right = PUT_RIGHT.load(Acquire);
     if !put_right.is_null() {
-        // SAFETY: see the module documentation.
+        // SAFETY: `begin` stored a function of this type.
         unsafe { transmute::<*mut (), fn(Told)>(put_right)(told) };
     }
     state.store(KNOWN, Release);

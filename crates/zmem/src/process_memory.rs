@@ -1,21 +1,21 @@
-//! Reads and writes this process's memory through its file in /proc, which ignores the memory's
-//! protection.
+//! Reads and writes the memory of this process through /proc/thread-self/mem, which ignores the
+//! protection of the memory.
 //!
 //! The descriptor refers to the memory of the process that opened it. A child that used the
-//! inherited one would write to its parent's memory, so it opens its own.
+//! inherited descriptor would write to its parent's memory, so the child opens the file again.
 #![allow(unsafe_code)]
 
 use crate::kept_file::MEMORY;
 use libc::iovec;
 use rustix::io::{Errno, pread, pwrite};
 
-/// Reads the bytes at an address, regardless of their protection.
+/// Reads the bytes at `address`, regardless of their protection.
 pub(crate) fn read(address: u64, buf: &mut [u8]) -> Result<(), Errno> {
     MEMORY.with(|file| {
         let mut done = 0;
         while done < buf.len() {
             match pread(file, &mut buf[done..], address + done as u64) {
-                // This file has no end, so the descriptor names another file now.
+                // This file has no end, so the descriptor now refers to another file.
                 Ok(0) => return Err(Errno::BADF),
                 Ok(bytes) => done += bytes,
                 Err(Errno::INTR) => {}
@@ -26,10 +26,10 @@ pub(crate) fn read(address: u64, buf: &mut [u8]) -> Result<(), Errno> {
     })
 }
 
-/// Reads the bytes at an address without that file, if they are readable.
+/// Reads the bytes at `address` without the file in /proc, if they are readable.
 ///
 /// # Errors
-/// `Errno::FAULT` if some are not readable.
+/// `Errno::FAULT` if some bytes are not readable.
 pub(crate) fn read_readable(address: u64, buf: &mut [u8]) -> Result<(), Errno> {
     let here = iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
     let there = iovec { iov_base: address as *mut _, iov_len: buf.len() };
@@ -43,10 +43,10 @@ pub(crate) fn read_readable(address: u64, buf: &mut [u8]) -> Result<(), Errno> {
     }
 }
 
-/// Writes to an address, regardless of the protection there.
+/// Writes `bytes` to `address`, regardless of the protection of the memory.
 ///
 /// # Safety
-/// No live reference requires that the bytes do not change.
+/// No live reference requires that the bytes at `address` do not change.
 pub(crate) unsafe fn write(address: u64, bytes: &[u8]) -> Result<(), Errno> {
     MEMORY.with(|file| {
         let mut done = 0;

@@ -9,9 +9,10 @@
 //!   31 .. 2   1 .. 0
 //!   | block | state |
 //! ```
-//! A block in a slot is `Busy`, and the slot represents its owner (zm-Q1): the thread that takes
-//! the block owns it, either to store it or because the thread touched it. Blocks are offered under
-//! the store's lock, and only one thread at a time calls `take` (zm-Q2).
+//! A block in a slot is `Busy`, and the slot represents its owner (zm-Q1). A thread that takes the
+//! block out of the slot becomes its owner, either to store the block or because the thread
+//! accessed it. Blocks are offered under the store's lock, and only one thread at a time calls
+//! `take` (zm-Q2).
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -23,18 +24,19 @@ const EMPTY: u32 = 0;
 const FILLED: u32 = 1;
 const TAKEN: u32 = 2;
 
-/// Blocks from this number on can't be queued.
+/// The first block number that does not fit in a slot. Blocks from this number on can't be queued.
 pub(crate) const UNITS_MAX: usize = 1 << (u32::BITS - STATE_BITS);
 
 #[derive(Debug)]
 pub(crate) struct Queue {
     slots: Box<[AtomicU32]>,
-    /// The next slot that `take` examines, and the next that is filled. Both only grow.
+    /// The number of slots that `take` has examined. The number of filled slots is `tail`. Both
+    /// only grow.
     head: AtomicU32,
     tail: AtomicU32,
 }
 
-/// A taken block: the holder owns the block, and the data in the slot.
+/// A taken block. The holder of this value owns the block, and the data in the slot.
 #[derive(Debug)]
 pub(crate) struct Taken<'q> {
     queue: &'q Queue,
@@ -43,7 +45,8 @@ pub(crate) struct Taken<'q> {
 }
 
 impl Queue {
-    /// Makes a queue of `slots` slots, a power of two, so that `head` and `tail` may wrap around.
+    /// Creates a queue of `slots` slots. `slots` is a power of two, so that `head` and `tail` may
+    /// wrap around.
     pub(crate) fn new(slots: usize) -> Self {
         assert!(slots.is_power_of_two());
         Queue {
@@ -69,8 +72,8 @@ impl Queue {
         (0..most.min(free) as u32).take_while(is_empty).count()
     }
 
-    /// Queues a block in the next slot after `fill` has put its data there. The caller checked that
-    /// the queue has room. The caller owned the block, and holds the store's lock.
+    /// Queues an owned block in the next slot, after `fill` has copied the block's data to that
+    /// slot. The caller checked that the queue has room, and holds the store's lock.
     pub(crate) fn offer(&self, unit: usize, fill: impl FnOnce(usize)) {
         let tail = self.tail.load(Ordering::Relaxed);
         let slot = self.index(tail);
@@ -79,7 +82,7 @@ impl Queue {
         self.tail.store(tail.wrapping_add(1), Ordering::Release);
     }
 
-    /// Returns whether `take` would find nothing.
+    /// Returns whether `take` would find no slot to examine.
     pub(crate) fn is_done(&self) -> bool {
         self.head.load(Ordering::Acquire) == self.tail.load(Ordering::Acquire)
     }
@@ -93,8 +96,8 @@ impl Queue {
             }
             let slot = self.index(head);
             let taken = self.try_take(slot, |seen| seen & !(!0 << STATE_BITS) == FILLED);
-            // A slot whose block was taken back is skipped. The thread that fills it next finds it
-            // empty, and not between `head` and `tail`.
+            // A slot whose block was taken back is skipped. The slot is filled again only when it
+            // is empty and not between `head` and `tail`.
             self.head.store(head.wrapping_add(1), Ordering::Release);
             if taken.is_some() {
                 return taken;

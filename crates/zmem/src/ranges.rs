@@ -1,4 +1,4 @@
-//! Operations on ranges of blocks, for calls from outside of handlers.
+//! Operations on ranges of blocks, for calls from code outside of signal handlers.
 
 use crate::Error;
 use crate::backend::{Data, Heir};
@@ -11,8 +11,8 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Pager {
-    /// Makes all blocks resident, for memory that was in use before. Called before any other thread
-    /// knows the pager.
+    /// Sets all blocks to resident, for memory that the program used before. The caller calls this
+    /// before another thread can use the pager.
     pub(crate) fn take_over(&self) {
         self.open_all_chunks();
         self.words.iter().for_each(|word| word.begin_resident());
@@ -35,7 +35,8 @@ impl Pager {
         }
     }
 
-    /// Makes blocks resident and pins them: they stay until `unpin`. After an error none is pinned.
+    /// Makes blocks resident and pins them, so that they stay resident until `unpin`. After an
+    /// error, no block is pinned.
     pub(crate) fn pin(&self, units: Range<usize>, buf: &mut [u8]) -> Result<(), Error> {
         for unit in units.clone() {
             loop {
@@ -66,8 +67,8 @@ impl Pager {
         Ok(())
     }
 
-    /// Pins blocks if all of them are resident or plain, without a wait. Returns whether they were
-    /// pinned; if not, none is.
+    /// Pins blocks if all of them are resident or plain, without a wait. Returns whether all blocks
+    /// were pinned. If not, no block is pinned.
     pub(crate) fn try_pin(&self, units: Range<usize>) -> bool {
         let is_pinned = |unit: &usize| {
             let seen = self.words[*unit].load();
@@ -111,8 +112,8 @@ impl Pager {
         Ok(())
     }
 
-    /// Replaces blocks with zeros that use no memory. After an error this may be done for some of
-    /// them.
+    /// Replaces the contents of blocks with zeros, which use no memory. After an error, some of the
+    /// blocks may be zeros.
     pub(crate) fn dont_need(&self, units: Range<usize>) -> Result<(), Error> {
         if self.heir() == Heir::Plain {
             self.expect("memory can't be freed", self.memory.drop_pages(self.bytes_of(units)));
@@ -128,7 +129,8 @@ impl Pager {
                     return Err(self.locked(next));
                 }
                 state => {
-                    // The store's lock: the evictor may be reading these blocks (zm-S3).
+                    // The store's lock is needed because the evicting thread may be reading these
+                    // blocks (zm-S3).
                     let evictor = self.evictor.lock();
                     let may_go = |seen: Seen| state != State::Resident || seen.pins() == 0;
                     let own = own_first(self, next..units.end, state, may_go);
@@ -154,7 +156,7 @@ impl Pager {
         }
         let state = own.from();
         match state {
-            // The device's data of these blocks are copies now.
+            // The data of these blocks on the device are copies now.
             State::Evicted => self.note_copies(own.units()),
             State::Untouched => {}
             _ => {
@@ -165,7 +167,8 @@ impl Pager {
                         let _unlocked = own.unlock();
                         self.expect("memory can't be freed", own.drop_pages(from));
                     }
-                    // The program has locked them in the meantime, so the pages stay.
+                    // The program has locked the blocks in the meantime, so the pages were not
+                    // dropped.
                     Err(_) => {
                         own.put_zeros();
                         next = State::Resident;
@@ -184,7 +187,7 @@ impl Pager {
     pub(crate) fn check(&self) {
         let evictor = self.evictor.lock();
         for (unit, word) in self.words.iter().enumerate() {
-            // A block that is queued, or is being stored.
+            // The block is queued or is being stored.
             while word.load().state() == State::Busy && self.storer.bytes() > 0 {
                 self.wait_for_block(unit, word.load());
             }

@@ -1,11 +1,12 @@
-//! The blocks that were filled last. If a fault evicts, the clock passes over them: one instruction
-//! may need several blocks, and would fault forever if each of its faults evicted another of them.
+//! The blocks that were filled last. If a fault evicts, the clock passes over these blocks: one
+//! instruction may need several blocks, and would fault forever if each fault evicted another of
+//! these blocks.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Enough for an instruction that gathers words.
+/// The maximum number of recent blocks: enough for an instruction that gathers words.
 const COUNT: usize = 32;
-/// The minimum for large blocks: enough for an instruction that copies.
+/// The minimum number of recent blocks, for large blocks: enough for an instruction that copies.
 const COUNT_MIN: usize = 4;
 const BYTES: usize = 128 << 10;
 
@@ -13,7 +14,7 @@ const BYTES: usize = 128 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spares {
     Nothing,
-    /// The blocks that were filled last, for the fault that evicts.
+    /// The blocks that were filled last. A fault that evicts spares them.
     Recent,
 }
 
@@ -33,13 +34,13 @@ impl Recent {
         Recent { units, next: AtomicUsize::new(0), count }
     }
 
-    /// Records a block that became resident because a thread touched it.
+    /// Records a block that became resident because a thread accessed it.
     pub(crate) fn note(&self, unit: usize) {
         let next = self.next.fetch_add(1, Relaxed) % self.count;
         self.units[next].store(unit, Relaxed);
     }
 
-    /// Returns whether a block is one of the last ones.
+    /// Returns whether a block is one of the last `count` recorded blocks.
     pub(crate) fn has(&self, unit: usize) -> bool {
         self.units[..self.count].iter().any(|recent| recent.load(Relaxed) == unit)
     }

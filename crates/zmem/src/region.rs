@@ -1,8 +1,8 @@
-//! A region, as the program sees it.
+//! A region: the interface for the program.
 //!
 //! # Safety
-//! A region's memory is mapped and initialized. A touch of an absent block fills it before its
-//! bytes are read (zm-S2), so slices of a region are like slices of other memory.
+//! A region's memory is mapped and initialized. A fault fills an absent block before its bytes are
+//! read (zm-S2), so slices of a region are like slices of other memory.
 #![allow(unsafe_code)]
 
 mod end;
@@ -18,18 +18,18 @@ use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Memory whose cold blocks are stored compressed, and filled again when they are touched.
+/// Memory whose cold blocks are stored compressed, and filled again when a thread accesses them.
 ///
 /// A region is a slice of bytes, zeros at first. System calls on parts that are not resident fail
-/// with EFAULT, except with [`BackendKind::Userfaultfd`](crate::BackendKind) where it is permitted:
-/// [`lock`](Self::lock) the ranges that you pass to the kernel.
+/// with EFAULT, except with [`BackendKind::Userfaultfd`](crate::BackendKind) if the kernel permits
+/// it: [`lock`](Self::lock) the ranges that you pass to the kernel.
 ///
-/// A touch of an absent block raises SIGSEGV. If the thread has blocked that signal, the kernel
-/// kills the process. Neither a thread's mask nor a handler's `sa_mask` may therefore contain it
-/// while a region is touched; in particular, don't fill them by `sigfillset`. In a program that
-/// forks, a handler that may interrupt the allocator must touch only [locked](Self::lock) ranges:
-/// the fork waits for the allocator, and a touch of an absent block waits for the fork. The effect
-/// of an `mprotect` by the program does not last, because blocks are opened and closed.
+/// An access to an absent block raises SIGSEGV. If the thread has blocked SIGSEGV, the kernel kills
+/// the process. So neither a thread's mask nor a handler's `sa_mask` may contain SIGSEGV while a
+/// region is accessed; in particular, don't fill a mask by `sigfillset`. In a program that forks, a
+/// handler that may interrupt the allocator must access only [locked](Self::lock) ranges: the fork
+/// waits for the allocator, and a fault waits for the fork. The effect of an `mprotect` by the
+/// program does not last, because blocks are opened and closed.
 ///
 /// ```
 /// let options = zmem::Options { limit: Some(16 << 20), ..zmem::Options::default() };
@@ -50,14 +50,14 @@ pub struct Region {
 }
 
 impl Region {
-    /// Makes a region of `bytes` bytes, all zero. It needs 1.6 to 3 MB before it is touched:
-    /// stacks, buffers and streams, for each processor and two more.
+    /// Creates a region of `bytes` zero bytes. It needs 1.6 to 3 MB before it is accessed: stacks,
+    /// buffers and streams for each processor and two more.
     ///
     /// # Errors
     /// The options contradict each other, or the system refuses memory.
     pub fn new(bytes: usize, options: Options) -> Result<Self, Error> {
         let block = options.blocks()?.unit;
-        // Whole chunks in a large region, so that blocks can be marked together (zm-M2).
+        // A large region consists of whole chunks, because blocks may be marked together (zm-M2).
         let is_small = bytes / block < mappings::FEW;
         let least = if is_small { block } else { mappings::CHUNK_BYTES };
         let whole = bytes.checked_next_multiple_of(least).filter(|&whole| whole > 0);
@@ -74,13 +74,14 @@ impl Region {
     ///
     /// # Safety
     /// The memory is private, anonymous, readable and writable. During the lifetime of the region,
-    /// nothing else unmaps or moves it, changes its protection, or lets the kernel drop its pages,
+    /// no other code unmaps or moves it, changes its protection, or lets the kernel drop its pages,
     /// and the process's allocator does not use it. It contains no thread's stack, alternate signal
-    /// stack or thread-local storage, because a touch of those could not be handled.
+    /// stack or thread-local storage: faults on these can't be handled.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new); [`Error::Overlap`] if another region has some of the memory;
-    /// [`Error::Memory`] if it is not private, anonymous, readable and writable, or is locked.
+    /// The errors of [`new`](Self::new). Also [`Error::Overlap`] if another region has some of the
+    /// memory, [`Error::Memory`] if it is not private, anonymous, readable and writable, or is
+    /// locked.
     pub unsafe fn manage(
         start: NonNull<u8>,
         bytes: usize,
@@ -102,14 +103,14 @@ impl Region {
         Self::of(memory, whole, Contents::InUse, &options)
     }
 
-    /// Makes a region of mapped memory.
+    /// Creates a region of mapped memory.
     fn of(
         memory: Managed,
         bytes: usize,
         contents: Contents,
         options: &Options,
     ) -> Result<Self, Error> {
-        // Before the device is made: at a fork, handlers run in the order of their registration.
+        // Precedes the creation of the device: fork handlers run in the order of registration.
         forks::register();
         handler::install();
         if !options.backend.is_signal() {
@@ -132,7 +133,7 @@ impl Region {
         self.calls.units(range, self.bytes)
     }
 
-    /// Evicts the coldest blocks, `bytes` rounded up to whole blocks. Returns the bytes evicted.
+    /// Evicts the coldest blocks, `bytes` rounded up to whole blocks. Returns the evicted bytes.
     pub fn reclaim(&self, bytes: usize) -> usize {
         let unit = self.calls.pager.blocks.unit;
         self.calls.reclaim(bytes.div_ceil(unit)) * unit
@@ -158,20 +159,19 @@ impl Region {
     ///
     /// # Errors
     /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`] if a whole block is locked. Nothing
-    /// was changed then, unless another thread locked the block during the call: blocks before it
-    /// may be zeros.
+    /// was changed then, unless the block was locked during the call: earlier blocks may be zeros.
     pub fn dont_need(&mut self, range: Range<usize>) -> Result<(), Error> {
         // SAFETY: the region is borrowed mutably, so no other reference to its bytes lives.
         unsafe { self.dont_need_shared(range) }
     }
 
-    /// Does what [`dont_need`](Self::dont_need) does, while other threads use the region.
+    /// Does the same as [`dont_need`](Self::dont_need), while other threads use the region.
     ///
     /// # Safety
-    /// No live reference requires that bytes of the range do not change.
+    /// No live reference requires that the bytes in the range do not change.
     ///
     /// # Errors
-    /// Those of [`dont_need`](Self::dont_need).
+    /// The errors of [`dont_need`](Self::dont_need).
     pub unsafe fn dont_need_shared(&self, range: Range<usize>) -> Result<(), Error> {
         self.units(&range).and_then(|_| self.calls.inside(|_| ()))?;
         let unit = self.calls.pager.blocks.unit;
@@ -180,7 +180,7 @@ impl Region {
         let whole = first / unit..last / unit;
         self.calls.pager.check_unpinned(whole.clone())?;
         let zero = |part: Range<usize>| {
-            // SAFETY: within the region, as `units` checked; the caller vouches for the change.
+            // SAFETY: `units` checked that `part` is in the region; the caller permits the change.
             unsafe { self.as_ptr().add(part.start).write_bytes(0, part.len()) }
         };
         zero(range.start..first);
@@ -196,7 +196,7 @@ impl Region {
     /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`] if a block has 65,535 locks.
     pub fn lock(&self, range: Range<usize>) -> Result<Locked<'_>, Error> {
         let units = self.units(&range)?;
-        // After an error, dropping this unlocks the blocks that were locked before it.
+        // After an error, dropping `locked` unlocks the blocks that were locked already.
         let mut locked = Locked { calls: &self.calls, units: units.start..units.start };
         self.calls.in_steps(units, |part| {
             self.calls.with_seat(|pager, seat| pager.pin(part.clone(), seat))??;
@@ -206,7 +206,7 @@ impl Region {
         Ok(locked)
     }
 
-    /// Sets or removes the limit of the region. Memory above it is evicted from then on.
+    /// Sets or removes the limit of the region. Memory above the limit is evicted from then on.
     ///
     /// # Errors
     /// [`Error::Limit`] if an empty region needs more; [`Error::Forked`]. Nothing was changed then.
@@ -221,7 +221,7 @@ impl Region {
         self.calls.stats()
     }
 
-    /// Returns a pointer to the first byte. Any thread may read and write the region through it.
+    /// Returns a pointer to the first byte. Any thread may read and write through the pointer.
     pub fn as_ptr(&self) -> *mut u8 {
         self.calls.pager.memory.start().as_ptr()
     }
@@ -244,7 +244,7 @@ impl Deref for Region {
 
 impl DerefMut for Region {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and the region is borrowed mutably.
+        // SAFETY: as for `deref`, and the region is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.as_ptr(), self.bytes) }
     }
 }

@@ -1,11 +1,11 @@
 //! The table of regions, by which a handler finds the region of an address without a lock.
 //!
 //! # Safety
-//! A place names a pager from [`add`] until [`remove`]: its end is 0 unless it has the pager and
-//! the start that belong to it. [`remove`] clears the end first, and then waits until no thread
-//! that may have read it is inside. A reader counts itself in before it reads the end, and then
-//! reads the start. All of these accesses are sequentially consistent. So `remove` waits for a
-//! reader, or the reader reads an end of 0.
+//! A place refers to a pager from [`add`] until [`remove`]. The end is 0 unless the place holds the
+//! pager and start that belong to the end. [`remove`] clears the end first, and then waits until no
+//! reader that may have read the end is counted. A reader counts itself before it reads the end,
+//! and then reads the start. All of these accesses are sequentially consistent. So either `remove`
+//! waits for the reader, or the reader reads an end of 0.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -20,17 +20,17 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
-/// The maximum number of regions at a time.
+/// The maximum number of regions, and of windows of regions, that exist at the same time.
 pub(crate) const REGIONS_MAX: usize = 128;
 
 struct Place {
     /// 0 if the place is free.
     start: AtomicUsize,
-    /// 0 if the place holds no address: it is free, being filled, or being cleared.
+    /// 0 if the place holds no address: the place is free, being filled, or being cleared.
     end: AtomicUsize,
     pager: AtomicPtr<Pager>,
-    /// The process's generation in the upper half, the number of readers in the lower. A child has
-    /// another generation, so it begins with no readers.
+    /// The generation of the process in the upper half, the number of readers in the lower half. A
+    /// child has another generation, so its count begins at 0.
     inside: AtomicU64,
 }
 
@@ -39,11 +39,12 @@ static PLACES: [Place; REGIONS_MAX] = [const { Place::new() }; REGIONS_MAX];
 /// The number of places, from the first one, that were ever used.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// The number of regions that have ended. The program may use their memory again: a touch of a
-/// block that was absent may not have reached the handler yet.
+/// The number of regions that have ended. The program may use their memory again: the fault of an
+/// earlier access to an absent block may not have reached the handler yet.
 pub(crate) static ENDED: AtomicU32 = AtomicU32::new(0);
 
-/// Locked while a region is added. It is locked inside the gate, so no fork copies it locked.
+/// Locked while a region is added. A thread locks it only inside the gate, so no fork copies it
+/// locked.
 static ADDING: Mutex<()> = Mutex::new(());
 
 impl Place {
@@ -58,7 +59,7 @@ impl Place {
 
     /// Returns the addresses of the place's region, or an empty range if it has none.
     fn addresses(&self) -> Range<usize> {
-        // In this order: see the module's documentation.
+        // The end is read before the start: see the module's documentation.
         let end = self.end.load(SeqCst);
         self.start.load(SeqCst)..end
     }
@@ -83,8 +84,8 @@ impl Place {
         found
     }
 
-    /// Counts this thread as a reader. A count of another generation, which the parent left, is
-    /// replaced.
+    /// Counts this thread as a reader. Replaces a count that the parent left: its generation
+    /// differs.
     fn enter(&self) {
         let now = u64::from(generation()) << 32;
         let mut seen = self.inside.load(SeqCst);
@@ -108,10 +109,10 @@ impl Place {
     }
 }
 
-/// Checks that no region has any of these addresses.
+/// Checks that no region contains any of these addresses.
 ///
 /// # Errors
-/// [`Error::Overlap`]: a region has some of them.
+/// [`Error::Overlap`]: a region contains some of these addresses.
 pub(crate) fn check_free(addresses: &Range<usize>) -> Result<(), Error> {
     let overlaps = |place: &Place| {
         let other = place.addresses();
@@ -123,11 +124,11 @@ pub(crate) fn check_free(addresses: &Range<usize>) -> Result<(), Error> {
     }
 }
 
-/// Adds a pager, or another window of it, which answers faults at these addresses from now on.
-/// `map` maps them, after the check that no other pager has them.
+/// Adds a pager, or another window of a pager, which answers faults at these addresses from now on.
+/// `map` maps the addresses after the check that no other pager has them.
 ///
 /// # Errors
-/// [`Error::Regions`]: there are too many regions and windows; [`Error::Overlap`]; those of `map`.
+/// [`Error::Regions`]: there are too many regions and windows; [`Error::Overlap`]; errors of `map`.
 ///
 /// # Safety
 /// The pager lives until [`remove`] has returned.
@@ -179,7 +180,7 @@ pub(crate) fn for_each(work: impl Fn(&Pager)) {
     }
 }
 
-/// Calls `work` with the pager that has the address, if there is one.
+/// Calls `work` with the pager whose region contains the address, if there is such a pager.
 pub(crate) fn with_pager<T>(address: usize, work: impl FnOnce(&Pager) -> T) -> Option<T> {
     with_pager_of(&PLACES[..USED.load(SeqCst)], address, work)
 }
@@ -206,8 +207,8 @@ mod tests {
         Pager::new(memory, Contents::Untouched, &Options::default()).unwrap()
     }
 
-    /// Two regions alternate in a place before that of a third region. Faults of the third region
-    /// always find its pager, and never another one.
+    /// Two regions alternate in the first place; a third region is in the second place. Faults of
+    /// the third region always find its pager, and never another pager.
     #[test]
     fn a_place_that_changes_hands_takes_no_others_faults() {
         let places = [Place::new(), Place::new()];

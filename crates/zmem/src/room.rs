@@ -1,5 +1,5 @@
-//! Room for the blocks that a fault brings. The evicting thread makes it, or the fault itself if
-//! there is no such thread.
+//! Room for the blocks that a fault fills. The evicting thread evicts other blocks, or the fault
+//! itself does so if there is no such thread.
 
 use crate::evict::Goal;
 use crate::gate::GATE;
@@ -9,20 +9,21 @@ use crate::sync::wait_for;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
-/// The longest wait of a fault for a step of the thread that makes room (zm-H4).
+/// The maximum time that a fault waits for a step of the thread that evicts (zm-H4).
 const ROOM_TIME: Duration = Duration::from_millis(100);
-/// The longest wait of a fault in all, if other threads take all the room that is made.
+/// The maximum time that a fault waits in all, if other threads use all the room that is made.
 const ROOM_TIME_MAX: Duration = Duration::from_secs(1);
 const ROOM_TICK: Duration = Duration::from_millis(1);
-/// When room is tight, the device is packed if that frees this share of its pages.
+/// If the limit is almost reached, the device is packed if this share of its pages becomes free.
 const GAIN_SHARE: u64 = 32;
-/// When the limit is lost, the device is packed if that frees this share of its pages.
+/// If the limit can't be kept, the device is packed if this share of its pages becomes free.
 const LOST_GAIN_SHARE: u64 = 128;
-/// An eviction of less than this share of the wanted blocks was in vain.
+/// An eviction of less than this share of the requested blocks was in vain.
 const VAIN_SHARE: usize = 4;
-/// The pause after packing, as a multiple of the time that it took.
+/// The pause after packing, as a multiple of the time that the packing took.
 const PACK_PAUSE: u32 = 16;
-/// The longest time of a packing that the pause counts. If it took longer, the process was stopped.
+/// The maximum time of a packing on which the pause is based. If packing took longer, the process
+/// was stopped.
 const PACK_TIME_MAX: Duration = Duration::from_millis(200);
 
 impl Pager {
@@ -36,14 +37,15 @@ impl Pager {
         }
     }
 
-    /// Returns true if there is a limit and no pager thread, so a fault makes room itself. Such a
-    /// fault also records what it brings, which writes to memory that all threads share.
+    /// Returns true if there is a limit and no pager thread, so a fault evicts blocks itself. Such
+    /// a fault also records the blocks that it fills, which writes to memory that all threads
+    /// share.
     pub(crate) fn makes_room_itself(&self) -> bool {
         self.limit.get().is_some() && !self.waker.has_thread()
     }
 
-    /// Makes room for `units` more resident blocks. The caller owns no block, and has a seat's
-    /// buffer.
+    /// Makes room for `units` more resident blocks. The caller owns no block, and holds the buffer
+    /// of a seat.
     pub(crate) fn make_room(&self, units: usize, buf: &mut [u8]) {
         self.limit.weigh_now_and_then();
         if self.limit.is_lost() {
@@ -52,8 +54,8 @@ impl Pager {
         if !self.limit.is_wanted(units) {
             return;
         }
-        // If nothing can be evicted, the next try is when more blocks have become resident, or
-        // after a pause.
+        // If nothing can be evicted, the next attempt is made when more blocks have become
+        // resident, or after a pause.
         if self.limit.is_stuck() && (self.waker.watch() || !self.limit.may_try()) {
             return;
         }
@@ -64,8 +66,8 @@ impl Pager {
         if self.limit.wants_of_others() && !is_full {
             return;
         }
-        // The thread that has the lock waits for no thread that waits here (zm-S4). In a copy of
-        // the process that thread may be missing.
+        // The thread that holds the lock does not wait for any thread that waits here (zm-S4). In a
+        // copy of the process, the thread that holds the lock may be missing.
         let waits = is_full && !GATE.is_torn();
         let evictor = if waits { Some(self.evictor.lock()) } else { self.evictor.try_lock() };
         if let Some(mut evictor) = evictor.filter(|_| self.limit.is_wanted(units)) {
@@ -81,9 +83,9 @@ impl Pager {
         }
     }
 
-    /// Calls `evict`, and records whether it was in vain: it evicted few of the `wanted` blocks, or
-    /// they came back because they did not compress. Without the record, each next fault or call
-    /// would try all of them again.
+    /// Calls `evict`, and records whether the eviction was in vain: few of the `wanted` blocks were
+    /// evicted, or the blocks became resident again because they did not compress. Without the
+    /// record, each following fault or call would try to evict all of them again.
     pub(crate) fn paced(&self, wanted: usize, evict: impl FnOnce() -> usize) {
         let returned = || self.storer.returned.load(Relaxed);
         let dense = || self.counters.incompressible.load(Relaxed);
@@ -96,14 +98,14 @@ impl Pager {
         }
     }
 
-    /// Returns how many blocks may be evicted until the floor is reached, but at least a batch.
+    /// Returns how many blocks may be evicted until the floor is reached, at least a batch.
     pub(crate) fn units_above_floor(&self) -> usize {
         let above = self.limit.above_floor() as usize / self.blocks.unit;
         above.max(self.batch())
     }
 
-    /// Counts memory that was freed, and frees copies. An eviction would do so, but there may be
-    /// none because only the floor is left.
+    /// Counts memory that was freed, and frees copies. An eviction would do so, but no eviction
+    /// happens if only the floor is left.
     fn regain_limit(&self) {
         if let Some(_evictor) = self.evictor.try_lock() {
             self.drop_copies();
@@ -116,10 +118,10 @@ impl Pager {
         }
     }
 
-    /// Moves objects of the device together if memory that can't be evicted leaves little room:
-    /// each block that stays resident is then worth the time. The caller is inside the gate with
-    /// signals blocked. Packing allocates, so faults that may have interrupted the allocator must
-    /// not call this.
+    /// Moves objects of the device together if memory that can't be evicted leaves little room.
+    /// Then each further block that can stay resident is worth the time of packing. The caller is
+    /// inside the gate with signals blocked. Packing allocates, so faults that may have interrupted
+    /// the allocator must not call this function.
     pub(crate) fn pack_where_tight(&self) {
         // One thread at a time packs.
         let Some(mut packs_from) = self.packs_from.try_lock() else { return };
@@ -134,9 +136,9 @@ impl Pager {
         *packs_from = Some(began + took * (PACK_PAUSE + 1));
     }
 
-    /// Waits until the pager thread has made room, finds nothing to evict, or makes no step for
-    /// long. Also returns if a fork has closed the gate: the fork keeps the pager thread out and
-    /// waits for this thread.
+    /// Waits until the pager thread has made room, finds no block to evict, or makes no step for
+    /// `ROOM_TIME`. Also returns if a fork has closed the gate, because the fork keeps the pager
+    /// thread out and waits for this thread.
     fn wait_for_room(&self, units: usize) {
         let began = Instant::now();
         let (mut last_step, mut steps) = (began, self.waker.steps.load(Acquire));

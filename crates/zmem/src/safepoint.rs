@@ -1,23 +1,24 @@
-//! The count of threads that run the program's code. A thread is at a safepoint while it waits in a
-//! system call for which the kernel touches only pinned memory. A thread is alone if all others are
-//! at safepoints (zm-A6).
+//! The number of threads that run the program's code. A thread is at a safepoint while it waits in
+//! a system call for which the kernel accesses only pinned memory. A thread is alone if all other
+//! threads are at safepoints (zm-A6).
 //!
 //! ```text
 //!   word: | STOPPED | WAITED | threads that are not at a safepoint |
 //! ```
-//! The word is 0 in a program whose system calls are not dispatched: its threads are not counted.
+//! The word is 0 in a program whose system calls are not dispatched, because its threads are not
+//! counted.
 
 use crate::sync::{AtomicU32, Ordering::*, wait, wake};
 use std::hint::spin_loop;
 
-/// The one counted thread is alone: no other thread may leave its safepoint.
+/// If set, the one counted thread is alone: no other thread may leave its safepoint.
 const STOPPED: u32 = 1 << 31;
-/// A thread waits to leave its safepoint.
+/// If set, a thread waits to leave its safepoint.
 const WAITED: u32 = 1 << 30;
 const COUNT: u32 = WAITED - 1;
-/// The loads of the word, some 25 ns each, before a wait becomes a system call. It is also the wait
-/// for other running threads to reach a safepoint; those that fault as often do so at their next
-/// fault.
+/// The number of loads of the word, some 25 ns each, before a waiting thread calls the kernel.
+/// [`Safepoint::stop`] also waits this long for running threads to reach a safepoint. Threads that
+/// fault often reach one at their next fault.
 const LOOKS: u32 = if cfg!(loom) { 1 } else { 20_000 };
 
 /// The number of threads that are not at a safepoint.
@@ -27,7 +28,7 @@ pub struct Safepoint {
 }
 
 impl Safepoint {
-    /// Begins to count threads. The caller is the only one.
+    /// Begins to count threads. The caller is the only thread.
     pub fn begin(&self) {
         self.word.store(1, Release);
     }
@@ -38,14 +39,14 @@ impl Safepoint {
         self.word.fetch_add(1, Relaxed);
     }
 
-    /// Puts this thread at a safepoint: until [`leave`](Self::leave), neither it nor the kernel on
-    /// its behalf touches memory that could be absent. Also called for a thread that has ended or
-    /// was not created.
+    /// Puts this thread at a safepoint: until [`leave`](Self::leave), neither the thread nor the
+    /// kernel on its behalf accesses memory that could be absent. Also called for a thread that has
+    /// ended or was not created.
     pub fn enter(&self) {
         self.word.fetch_sub(1, Release);
     }
 
-    /// Takes this thread off its safepoint, once no other thread is alone.
+    /// Moves this thread off its safepoint, once no other thread is alone.
     pub fn leave(&self) {
         loop {
             let seen = self.look_until(|seen| seen & STOPPED == 0);
@@ -70,15 +71,15 @@ impl Safepoint {
         self.word.load(Relaxed) != 0
     }
 
-    /// Keeps all other threads at their safepoints until [`go_on`](Self::go_on), if all are at one.
-    /// Returns whether they are.
+    /// Keeps all other threads at their safepoints until [`go_on`](Self::go_on), if each is at one.
+    /// Returns whether all were at safepoints.
     pub(crate) fn try_stop(&self) -> bool {
         self.word.compare_exchange(1, STOPPED | 1, Acquire, Relaxed).is_ok()
     }
 
-    /// Does the same as [`try_stop`](Self::try_stop), but waits a moment for other threads that
-    /// run. A thread that calls this while another one stops all is at a safepoint until that one
-    /// calls `go_on`, and then has its turn.
+    /// Does the same as [`try_stop`](Self::try_stop), but waits briefly for running threads. If
+    /// another thread has stopped all threads, the caller counts as being at a safepoint until that
+    /// thread calls `go_on`; then the caller tries to stop the others.
     pub(crate) fn stop(&self) -> bool {
         while self.word.fetch_or(STOPPED, Relaxed) & STOPPED != 0 {
             self.enter();
@@ -91,7 +92,8 @@ impl Safepoint {
         }
     }
 
-    /// Returns the word as soon as it is `wanted`, or its last value after `LOOKS` loads.
+    /// Returns the word as soon as `wanted` returns true for it, or its last value after `LOOKS`
+    /// loads.
     fn look_until(&self, wanted: impl Fn(u32) -> bool) -> u32 {
         let mut seen = self.word.load(Acquire);
         for _ in 0..LOOKS {

@@ -1,14 +1,14 @@
-//! Seats: a stack and a buffer for each of several threads that fault at once.
+//! Seats: a stack and a buffer for each of several threads that fault at the same time.
 //!
 //! ```text
 //!   | PROT_NONE | stack: STACK_BYTES, used from its end down | buffer | PROT_NONE | stack ...
 //! ```
-//! Calls from outside of handlers take half of the seats at most, because they wait for locks while
-//! they have them. The other half is left for faults.
+//! Calls from outside of handlers use at most half of the seats, because such calls wait for locks
+//! while they hold seats. The other half is reserved for faults.
 //!
 //! # Safety
 //! A [`Seat`] is taken by clearing its bit of `free`, which is set again when the seat is dropped.
-//! So one thread at a time uses its stack and its buffer.
+//! So only one thread at a time uses the seat's stack and buffer.
 #![allow(unsafe_code)]
 
 use crate::gate::GATE;
@@ -19,10 +19,10 @@ use rustix::io::Errno;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-/// Bytes of a stack: enough for a fault, also in a build without optimisation. The pages that are
-/// never touched take no memory.
+/// The bytes of a stack: enough for a fault, also in a build without optimisation. Pages of a stack
+/// that are never touched use no memory.
 const STACK_BYTES: usize = 256 << 10;
-/// The interval at which a thread that waits for a seat checks whether the threads that had the
+/// The interval at which a thread that waits for a seat checks whether the threads that held the
 /// seats are missing.
 const LOST_TICK: Duration = Duration::from_millis(100);
 /// The maximum number of seats: `free` has this many bits.
@@ -34,7 +34,7 @@ pub(crate) struct Seats {
     memory: Managed,
     buffer_bytes: usize,
     count: usize,
-    /// A bit for each free seat.
+    /// A bit for each seat, set if the seat is free.
     free: AtomicU32,
     /// The number of seats that calls from outside of handlers may still take.
     calls: AtomicU32,
@@ -48,7 +48,7 @@ pub(crate) enum Taker {
     Call,
 }
 
-/// A seat that was taken. It becomes free when this is dropped.
+/// A seat that was taken. Dropping this value frees the seat.
 #[derive(Debug)]
 pub(crate) struct Seat<'s> {
     seats: &'s Seats,
@@ -57,7 +57,8 @@ pub(crate) struct Seat<'s> {
 }
 
 impl Seats {
-    /// Makes `count` seats with buffers of `buffer_bytes`, which are whole pages.
+    /// Creates `count` seats with buffers of `buffer_bytes` bytes each, a multiple of the page
+    /// size.
     pub(crate) fn new(count: usize, buffer_bytes: usize) -> Result<Self, Errno> {
         assert!((2..=SEATS_MAX).contains(&count));
         let page = page::page_size();
@@ -75,12 +76,12 @@ impl Seats {
         self.count
     }
 
-    /// Returns the bytes of all buffers, and of the part of the stacks that is usually touched.
+    /// Returns the bytes of all buffers and of the parts of the stacks that are usually touched.
     pub(crate) fn bytes(&self) -> usize {
         self.count * (self.buffer_bytes + 4 * page::page_size())
     }
 
-    /// Takes a seat. Waits for one if none is free.
+    /// Takes a seat. Waits for a seat if none is free.
     pub(crate) fn take(&self, taker: Taker) -> Seat<'_> {
         if taker == Taker::Call {
             self.begin_call();
@@ -90,7 +91,7 @@ impl Seats {
             let seen = self.free.load(Ordering::Relaxed);
             if seen == 0 {
                 patience.spend();
-                // In a copy of the process, missing threads may have all of them (zm-F3).
+                // In a copy of the process, missing threads may hold all seats (zm-F3).
                 if GATE.is_torn() && GATE.is_alone_inside() {
                     self.free.store(u32::MAX >> (SEATS_MAX - self.count), Ordering::Relaxed);
                 }
@@ -107,7 +108,7 @@ impl Seats {
         }
     }
 
-    /// Waits until one more call may have a seat, and counts the call.
+    /// Waits until another call may take a seat, and counts the call.
     fn begin_call(&self) {
         loop {
             let seen = self.calls.load(Ordering::Relaxed);
@@ -134,7 +135,7 @@ impl Seat<'_> {
     /// Returns the start of the seat's buffer, where its stack ends.
     fn buffer(&self) -> *mut u8 {
         let at = (self.nth + 1) * self.seats.each() - self.seats.buffer_bytes;
-        // SAFETY: `at` lies within the mapping, which has `count` times `each()` bytes.
+        // SAFETY: `at` lies in the mapping, which has `count` times `each()` bytes.
         unsafe { self.seats.memory.start().add(at) }.as_ptr()
     }
 
@@ -143,16 +144,17 @@ impl Seat<'_> {
         let top = self.buffer();
         let mut call = || work(&mut self);
         extern "C" fn run<F: FnMut()>(call: *mut F) {
-            // SAFETY: `with_stack` lends the closure, and waits until this function returns.
+            // SAFETY: `with_stack` passes a pointer to its closure, and waits until this function
+            // returns.
             unsafe { (*call)() }
         }
         fn address_of<F: FnMut()>(_: &F) -> usize {
             run::<F> as extern "C" fn(*mut F) as usize
         }
         let function = address_of(&call);
-        // SAFETY: the stack ends at `top`, at a page boundary, and is this thread's; `run` takes a
-        // pointer to this very type. It does not unwind: a function with the C convention aborts
-        // instead.
+        // SAFETY: the stack ends at `top`, at a page boundary, and only this thread uses it. `run`
+        // takes a pointer to the type of `call`, and does not unwind: a function with the C
+        // convention aborts instead.
         unsafe { call_on(top, function, (&raw mut call).cast()) }
     }
 }
@@ -165,7 +167,7 @@ impl Seat<'_> {
 pub(crate) unsafe fn call_on(top: *mut u8, function: usize, argument: *mut u8) {
     let top = (top.addr() & !15) as *mut u8;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the callee keeps `r12`; all other registers that may change are declared.
+    // SAFETY: the callee preserves `r12`; all other registers that may change are declared.
     unsafe {
         std::arch::asm!(
             "mov r12, rsp",
@@ -180,7 +182,7 @@ pub(crate) unsafe fn call_on(top: *mut u8, function: usize, argument: *mut u8) {
         );
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: as above, with `x20`.
+    // SAFETY: the callee preserves `x20`; all other registers that may change are declared.
     unsafe {
         std::arch::asm!(
             "mov x20, sp",
@@ -200,15 +202,15 @@ impl Deref for Seat<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: as in `deref_mut`.
+        // SAFETY: the bytes are valid for reading, for the reasons in `deref_mut`.
         unsafe { std::slice::from_raw_parts(self.buffer(), self.seats.buffer_bytes) }
     }
 }
 
 impl DerefMut for Seat<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: `Seats::new` made the bytes readable and writable; they are initialized, because
-        // a new mapping is zeros, and only this seat uses them.
+        // SAFETY: `Seats::new` mapped the bytes readable and writable. They are initialized,
+        // because a new mapping contains zeros, and only this seat uses them.
         unsafe { std::slice::from_raw_parts_mut(self.buffer(), self.seats.buffer_bytes) }
     }
 }
@@ -247,7 +249,7 @@ mod tests {
         assert!(seats.take(Taker::Fault).iter().all(|&byte| byte == 7));
     }
 
-    /// Faults get seats, no matter how many calls have seats or wait for one.
+    /// Faults get seats, however many calls hold seats or wait for one.
     #[test]
     fn calls_leave_half_of_the_seats_to_faults() {
         let seats = Seats::new(5, 1 << 16).unwrap();

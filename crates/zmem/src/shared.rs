@@ -1,5 +1,5 @@
-//! Blocks that are closed at a fork, because a copy of each would take too much memory. Parent and
-//! child have the same pages, which count once until one of the two touches them (zm-L16).
+//! Blocks that are closed at a fork, because copies of all of them would use too much memory.
+//! Parent and child share the pages, which count once until one of the two accesses them (zm-L16).
 //!
 //! ```text
 //!   fork:    Resident -> closed -> Shared, in the parent and so in the child
@@ -43,13 +43,13 @@ impl Pager {
         }
     }
 
-    /// Returns how many groups may be mappings.
+    /// Returns the maximum number of groups that may be separate mappings.
     fn groups_max(&self) -> usize {
         (2 * self.probation_max).max(1)
     }
 
-    /// Computes and stores how many blocks a touch opens: the groups are large enough that each may
-    /// be a mapping if every other one is touched.
+    /// Computes and stores how many blocks a touch opens. The groups are large enough that each may
+    /// be a separate mapping if every other group is touched.
     fn set_group(&self) -> usize {
         let least = (SHARED_BYTES / self.blocks.unit).max(1);
         let most = self.chunk_bytes / self.blocks.unit;
@@ -59,7 +59,7 @@ impl Pager {
         group
     }
 
-    /// Returns the blocks that a touch of `unit` opens: its group, or its chunk if no process
+    /// Returns the blocks that a touch of `unit` opens: its group, or its chunk if no other process
     /// shares the blocks any more.
     pub(crate) fn group_of(&self, unit: usize) -> Range<usize> {
         let (group, chunk) = (self.group.load(Relaxed), self.units_of_chunk(unit));
@@ -70,13 +70,13 @@ impl Pager {
         start..chunk.end.min(start + group)
     }
 
-    /// Opens the shared blocks among `units`. They are this process's own from then on.
+    /// Opens the shared blocks among `units`. From then on only this process uses their pages.
     pub(crate) fn unshare(&self, units: Range<usize>) {
         let takes = |_, _| true;
         for_owned(self, units, State::Shared, takes, |mut run| {
             if run.reopen().is_err() {
-                // The process may have no more mappings. If all shared blocks before and behind the
-                // run are opened with it, no mapping is split.
+                // The kernel may refuse the process more mappings. If all shared blocks before and
+                // behind the run are opened too, no mapping is split.
                 run.grow_before(0);
                 run.grow_behind(self.units());
                 self.expect("memory can't be opened again", run.reopen());

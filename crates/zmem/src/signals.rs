@@ -1,14 +1,14 @@
 //! Signal masks and signal actions.
 //!
 //! # Safety
-//! Structures of the C library begin as zeros, which is a valid value of each, and the library
-//! fills them.
+//! Each structure of the C library begins as zeros, which is a valid value of its type, and the
+//! library fills it.
 #![allow(unsafe_code)]
 
 use std::mem::zeroed;
 use std::ptr::null;
 
-/// Bytes of a signal set that the kernel uses.
+/// The bytes of a signal set that the kernel uses.
 const KERNEL_BYTES: usize = 8;
 type SetBytes = [u8; size_of::<libc::sigset_t>()];
 const ALL: SetBytes = [0xff; size_of::<libc::sigset_t>()];
@@ -24,16 +24,16 @@ impl std::fmt::Debug for SignalMask {
 }
 
 impl SignalMask {
-    /// Returns the mask of all signals, including those that the C library uses itself.
+    /// Returns the mask of all signals, including the signals that the C library uses itself.
     pub(crate) fn all() -> Self {
-        // SAFETY: a set is bits, all of which may be set.
+        // SAFETY: a set consists of bits, each of which may be set.
         SignalMask(unsafe { std::mem::transmute::<SetBytes, libc::sigset_t>(ALL) })
     }
 
     /// Returns the mask of all signals except those that the C library uses itself: other threads
-    /// may wait for these, so a thread must not block them for long.
+    /// may wait until a thread has handled such a signal, so no thread may block it for long.
     fn all_of_programs() -> Self {
-        // SAFETY: `sigfillset` writes only to the set that it is given.
+        // SAFETY: `sigfillset` writes only to the set, which is a local variable.
         unsafe {
             let mut set = zeroed();
             libc::sigfillset(&mut set);
@@ -41,7 +41,7 @@ impl SignalMask {
         }
     }
 
-    /// Makes a mask from a set of the C library.
+    /// Returns the mask that corresponds to a set of the C library.
     pub(crate) fn of(set: libc::sigset_t) -> Self {
         SignalMask(set)
     }
@@ -50,11 +50,11 @@ impl SignalMask {
         self.0
     }
 
-    /// Returns the mask of the signals of both.
+    /// Returns the mask of the signals that either mask contains.
     pub(crate) fn with(&self, other: &SignalMask) -> Self {
         let mut both = self.0;
         for signal in 1..=64 {
-            // SAFETY: both are initialized sets. For an invalid signal the functions do nothing.
+            // SAFETY: both sets are initialized. For an invalid signal the functions do nothing.
             unsafe {
                 if libc::sigismember(&other.0, signal) == 1 {
                     libc::sigaddset(&mut both, signal);
@@ -66,18 +66,18 @@ impl SignalMask {
 
     pub(crate) fn without(&self, signal: i32) -> Self {
         let mut set = self.0;
-        // SAFETY: as above.
+        // SAFETY: `sigdelset` changes only the local set, which is initialized.
         unsafe { libc::sigdelset(&mut set, signal) };
         SignalMask(set)
     }
 }
 
-/// Sets the mask of this thread, and returns the one before. The C library's function for this
-/// never blocks the signals that the library uses itself.
+/// Sets the mask of this thread, and returns the previous mask. The C library's function for this
+/// purpose never blocks the signals that the library uses itself.
 fn set(mask: &SignalMask) -> SignalMask {
     let mut before = SignalMask::all();
     let how = libc::SIG_SETMASK;
-    // SAFETY: both sets are local, and have at least the bytes that the kernel reads and writes.
+    // SAFETY: both sets are local, and are at least as large as the sets of the kernel.
     unsafe {
         let (mask, before) = (&raw const mask.0, &raw mut before.0);
         libc::syscall(libc::SYS_rt_sigprocmask, how, mask, before, KERNEL_BYTES);
@@ -85,7 +85,7 @@ fn set(mask: &SignalMask) -> SignalMask {
     before
 }
 
-/// Blocks all signals of this thread, and returns the mask before.
+/// Blocks all signals of this thread, and returns the previous mask.
 pub(crate) fn block_all() -> SignalMask {
     set(&SignalMask::all())
 }
@@ -95,7 +95,7 @@ pub(crate) fn restore(mask: &SignalMask) {
     set(mask);
 }
 
-/// Restores a mask when it is dropped.
+/// Holds a mask that is restored when this value is dropped.
 struct Restore(SignalMask);
 
 impl Drop for Restore {
@@ -110,8 +110,8 @@ pub(crate) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Runs `work`, which starts a thread, with all signals blocked that the new thread may block for
-/// as long as it runs.
+/// Runs `work`, which starts a thread, with all signals blocked that the new thread may block
+/// during its whole life.
 pub(crate) fn without_programs_signals<T>(work: impl FnOnce() -> T) -> T {
     let _restore = Restore(set(&SignalMask::all_of_programs()));
     work()
@@ -132,16 +132,16 @@ pub(crate) fn action_of(signal: i32) -> Action {
 
 /// Returns the default action.
 pub(crate) fn default_action() -> Action {
-    // SAFETY: zeros are SIG_DFL, no flags, and no signals.
+    // SAFETY: zeros are a valid action: SIG_DFL without flags, with an empty mask.
     unsafe { zeroed() }
 }
 
-/// Sets the action of a signal, and returns the one before.
+/// Sets the action of a signal, and returns the previous action.
 ///
 /// # Safety
 /// The handler may be called on any thread, at any instruction.
 pub(crate) unsafe fn set_action(signal: i32, action: &Action) -> Action {
-    // SAFETY: both structures are valid; the caller vouches for the handler.
+    // SAFETY: both structures are valid. The caller guarantees that the handler may be called.
     unsafe {
         let mut before = zeroed();
         libc::sigaction(signal, action, &mut before);
@@ -164,7 +164,7 @@ mod tests {
     fn all_signals_are_blocked_and_a_threads_own_restored() {
         let bit = |signal: i32| 1 << (signal - 1);
         let before = blocked();
-        // These two can't be blocked.
+        // SIGKILL and SIGSTOP can't be blocked.
         let all = !(bit(libc::SIGKILL) | bit(libc::SIGSTOP));
         assert_eq!(without_signals(blocked), all);
         let library = bit(32) | bit(33);

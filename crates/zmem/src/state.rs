@@ -4,9 +4,9 @@
 //!   31 .. 16   15 .. 12   11 .. 6   5      4            3 .. 0
 //!   | pins   | heat     | 0       | copy | waited for | state |
 //! ```
-//! A step to `Busy` is one compare-and-swap. The thread that takes it is the block's owner until it
-//! publishes another state (zm-S1). While a block is `Busy`, other threads change only *waited for*
-//! and remove pins.
+//! A block becomes `Busy` by one compare-and-swap. The thread that performs it owns the block until
+//! the thread publishes another state (zm-S1). While a block is `Busy`, other threads change only
+//! the bit *waited for* and remove pins.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -20,11 +20,11 @@ const HEAT_SHIFT: u32 = 12;
 const HEAT: u32 = 15 << HEAT_SHIFT;
 const PIN: u32 = 1 << 16;
 
-/// The parts of a block's word that code of other crates uses: the state (the low 4 bits) of a
-/// resident block, that of a block that is not managed, and one pin. A pinned block is not evicted.
+/// Values in a block's word that other crates use: the state (the low 4 bits) of a resident block,
+/// the state of a block that is not managed, and one pin. A pinned block is not evicted.
 pub const WORD_LAYOUT: [u32; 3] = [State::Resident as u32, State::Plain as u32, PIN];
 
-/// The maximum number of rounds for which the clock's hand passes over a block.
+/// The maximum of a block's heat: the rounds for which the clock's hand passes over the block.
 pub(crate) const HEAT_MAX: u32 = 15;
 /// The maximum number of pins of a block.
 pub(crate) const PINS_MAX: u32 = u32::MAX / PIN;
@@ -32,25 +32,24 @@ pub(crate) const PINS_MAX: u32 = u32::MAX / PIN;
 /// The state of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Zeros without a page; a touch faults.
+    /// Reads as zeros and has no page; an access faults.
     Untouched,
-    /// In use: readable and writable.
+    /// Readable and writable, with its data in memory.
     Resident,
-    /// Cold, with its data still in memory; a touch (with some backends a write) makes it resident.
+    /// Cold, with its data in memory; an access (in some backends a write) makes it resident.
     Probation,
-    /// Like `Probation`, while it is being stored.
+    /// In probation, and being stored.
     Evicting,
-    /// Stored on the device, without a page; a touch faults.
+    /// Stored on the device, without a page; an access faults.
     Evicted,
     /// Owned by one thread, which changes it.
     Busy,
-    /// A block of an arena that the program has not mapped. A touch faults, and is the program's
-    /// fault.
+    /// In an arena, and not mapped by the program. An access faults, and is the program's error.
     Free,
-    /// A block of an arena that is the program's own mapping: this crate does not touch it.
+    /// In an arena, in a mapping of the program that is not managed: this crate does not access it.
     Plain,
-    /// Closed at a fork, with its data in memory that a child has as well (zm-L16). A touch makes
-    /// it resident.
+    /// Closed at a fork, with its data in memory that parent and child share (zm-L16). An access
+    /// makes the block resident.
     Shared,
 }
 
@@ -90,7 +89,7 @@ impl Seen {
         self.state() == State::Resident && self.pins() == 0
     }
 
-    /// Returns whether the device holds data of the block that are not needed.
+    /// Returns whether the device holds a copy of the block's data that is not needed.
     pub(crate) fn has_copy(self) -> bool {
         self.0 & COPY != 0
     }
@@ -108,7 +107,7 @@ impl Seen {
     }
 }
 
-/// The word of a block. Zero is a block that was never touched.
+/// The word of a block. Its value is 0 if the block was never touched.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct BlockWord(AtomicU32);
@@ -119,18 +118,18 @@ impl BlockWord {
         BlockWord(AtomicU32::new(state as u32))
     }
 
-    /// Makes the block resident, before other threads know of it.
+    /// Makes the block resident, before other threads can access its word.
     pub(crate) fn begin_resident(&self) {
         self.0.store(State::Resident as u32, Ordering::Relaxed);
     }
 
-    /// Makes a block of an arena free while its chunk is being opened. A thread that owns the block
-    /// releases it at once, because the chunk is not open.
+    /// Makes a block of an arena free while its chunk is being opened. If another thread owns the
+    /// block, that thread releases it at once, because the chunk is not open.
     pub(crate) fn begin_free(&self) {
         self.change(|seen| seen.with_state(State::Free));
     }
 
-    /// Changes the word once it has no owner.
+    /// Changes the word as soon as no thread owns the block.
     fn change(&self, change: impl Fn(Seen) -> Seen) {
         loop {
             let seen = self.load();
@@ -142,7 +141,7 @@ impl BlockWord {
         }
     }
 
-    /// Makes the block resident and pins it for good, in a child that still has only one thread.
+    /// Makes the block resident and pins it permanently, in a child that still has only one thread.
     #[cfg(not(loom))]
     pub(crate) fn keep(&self) {
         let kept = self.load().with_state(State::Resident);
@@ -153,7 +152,7 @@ impl BlockWord {
         Seen(self.0.load(Ordering::Acquire))
     }
 
-    /// Replaces the word if it is still `seen`. Returns whether it was.
+    /// Replaces the word if its value is still `seen`. Returns whether the word was replaced.
     fn step(&self, seen: Seen, next: Seen) -> bool {
         self.0.compare_exchange(seen.0, next.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
@@ -164,13 +163,13 @@ impl BlockWord {
         self.step(seen, seen.with_state(State::Busy))
     }
 
-    /// Marks a block in probation as being stored. It has no owner until that ends.
+    /// Marks a block in probation as being stored. A block that is being stored has no owner.
     pub(crate) fn try_begin_evicting(&self, seen: Seen) -> bool {
         debug_assert!(seen.state() == State::Probation);
         self.step(seen, seen.with_state(State::Evicting))
     }
 
-    /// Makes the caller the owner of a block that it has stored, unless a touch came first.
+    /// Makes the caller the owner of a block that it has stored, unless it was accessed first.
     pub(crate) fn try_end_evicting(&self) -> bool {
         let mut seen = self.load();
         while seen.state() == State::Evicting {
@@ -212,7 +211,7 @@ impl BlockWord {
         }
     }
 
-    /// Adds a pin to a block that is resident, or not managed, if its word is still `seen`.
+    /// Adds a pin to a resident or unmanaged block, if its word is still `seen`.
     pub(crate) fn try_pin(&self, seen: Seen) -> bool {
         debug_assert!(seen.state() != State::Busy);
         seen.pins() < PINS_MAX && self.step(seen, Seen(seen.0 + PIN))
@@ -224,12 +223,12 @@ impl BlockWord {
         debug_assert!(before.pins() > 0);
     }
 
-    /// Changes the bits beside the state, if the word is still `seen` and not `Busy`.
+    /// Changes the bits other than the state, if the word is still `seen` and not `Busy`.
     pub(crate) fn try_change(&self, seen: Seen, change: impl FnOnce(Seen) -> Seen) -> bool {
         seen.state() != State::Busy && self.step(seen, change(seen))
     }
 
-    /// Records whether the device holds data of the block that are not needed.
+    /// Records whether the device holds a copy of the block's data that is not needed.
     pub(crate) fn set_copy(&self, has_copy: bool) {
         self.change(|seen| seen.with_copy(has_copy));
     }

@@ -1,12 +1,13 @@
-//! Statistics of a region: its actions, and the memory that it holds.
+//! Statistics of a region: counts of the changes of its blocks, and the memory that it holds.
 
 use crate::times::{Histogram, Times};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The number of rounds that a block's word can hold: the round of its eviction has 4 bits.
+/// The number of different rounds that a block's word can hold: the round in which the block was
+/// evicted has 4 bits.
 pub(crate) const DISTANCES: usize = 16;
 
-/// The counters of a region. [`Stats`] describes each.
+/// The counters of a region. [`Stats`] describes each counter.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) first_touches: AtomicU64,
@@ -15,7 +16,7 @@ pub(crate) struct Counters {
     pub(crate) ahead: AtomicU64,
     pub(crate) in_place: AtomicU64,
     pub(crate) refaults: AtomicU64,
-    /// Filled blocks, by the rounds of the clock since they were evicted.
+    /// Filled blocks, by the rounds of the clock between their eviction and the fill.
     pub(crate) distances: [AtomicU64; DISTANCES],
     pub(crate) waits: AtomicU64,
     pub(crate) marked: AtomicU64,
@@ -28,8 +29,8 @@ pub(crate) struct Counters {
     pub(crate) times: Times,
 }
 
-/// The most that the device stored: KiB after compression in the upper half, so that the greatest
-/// word is of that moment, and KiB before compression in the lower half.
+/// The maximum that the device stored: KiB after compression in the upper half, by which words are
+/// compared, and KiB before compression at the same moment in the lower half.
 #[derive(Debug, Default)]
 pub(crate) struct StoredMost(AtomicU64);
 
@@ -39,20 +40,20 @@ impl StoredMost {
         raise(&self.0, kib(compressed) << 32 | kib(bytes));
     }
 
-    /// Returns the bytes before and after compression.
+    /// Returns the maximum in bytes, before and after compression.
     pub(crate) fn get(&self) -> (u64, u64) {
         let word = self.0.load(Relaxed);
         (1024 * (word & u64::from(u32::MAX)), 1024 * (word >> 32))
     }
 
-    /// Sets it to 0.
+    /// Sets the maximum to 0.
     pub(crate) fn begin(&self) {
         self.0.store(0, Relaxed);
     }
 }
 
 impl Counters {
-    /// Sets all counters to zero in a child: the parent's past counts for the parent.
+    /// Sets all counters to zero in a child, because earlier events count for the parent.
     pub(crate) fn begin_child(&self) {
         let Counters { first_touches, kept, filled, ahead, in_place, refaults, waits, .. } = self;
         let Counters {
@@ -65,7 +66,8 @@ impl Counters {
     }
 }
 
-/// Raises a maximum to `value` if that is larger. Mostly it is not, and then no cache line moves.
+/// Raises a maximum to `value` if `value` is larger. Usually `value` is not larger, and the cache
+/// line is only read.
 pub(crate) fn raise(most: &AtomicU64, value: u64) {
     if value > most.load(Relaxed) {
         most.fetch_max(value, Relaxed);
@@ -77,50 +79,50 @@ pub(crate) fn count(counter: &AtomicU64, more: usize) {
     counter.fetch_add(more as u64, Relaxed);
 }
 
-/// The memory that a region holds, and what it has done. Counts and maxima are since the region was
-/// made, or in a child since the fork.
+/// The memory that a region holds, and what was done with its blocks. Counts and maxima begin when
+/// the region is created, or in a child at the fork.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The backend that answers touches of absent blocks: `signal`, `signal-mappings`,
+    /// The backend that handles accesses to absent blocks: `signal`, `signal-mappings`,
     /// `signal-remap`, `userfaultfd`, `userfaultfd-sigbus`, or `none` in a child.
     pub backend: &'static str,
-    /// How the backend answers touches, and why it was chosen, as a text that may change.
+    /// How the backend handles accesses, and why it was chosen, as a text that may change.
     pub backend_reason: &'static str,
-    /// The bytes of a block, the unit of eviction: a block of the requested order, or several of
-    /// them if each could be a mapping and there would be too many.
+    /// The bytes of a block, the unit of eviction: a block of the requested order, or several such
+    /// blocks if each could be a mapping and there would be too many mappings.
     pub block: usize,
-    /// The maximum of the bytes held, if there is a limit.
+    /// The maximum of `held` in bytes, if there is a limit.
     pub limit: Option<u64>,
     /// Bytes held: resident blocks, the device, tables (page tables too) and buffers.
     pub held: u64,
-    /// The most bytes that were held at a time.
+    /// The maximum of `held` in bytes.
     pub held_max: u64,
     /// Whether the region shares its limit with the other processes of a [`Tree`](crate::Tree).
     pub is_in_tree: bool,
     /// Bytes of resident blocks.
     pub resident: u64,
-    /// The most bytes of resident blocks at a time.
+    /// The maximum of `resident` in bytes.
     pub resident_max: u64,
-    /// Bytes that the device takes, with all its tables and streams.
+    /// Bytes of memory that the device uses, with all its tables and streams.
     pub device: u64,
-    /// Bytes of the device's pool: its pages of compressed blocks.
+    /// Bytes of the device's pool: the pages that hold compressed blocks.
     pub pool: u64,
-    /// Bytes that the device stores, before compression.
+    /// Bytes stored on the device, before compression.
     pub stored: u64,
-    /// Bytes that the device stores, after compression.
+    /// Bytes stored on the device, after compression.
     pub compressed: u64,
-    /// Bytes before compression that the device stored at its maximum, as far as that was seen, in
-    /// whole KiB.
+    /// Bytes before compression when the device stored most, as far as that was measured, in whole
+    /// KiB.
     pub stored_max: u64,
-    /// Bytes after compression that the device stored at its maximum, as far as that was seen, in
-    /// whole KiB.
+    /// Bytes after compression when the device stored most, as far as that was measured, in whole
+    /// KiB.
     pub compressed_max: u64,
-    /// The times that faults took, without the time of the kernel for delivering them.
+    /// The durations of faults, without the kernel's time to deliver them.
     pub faults: Histogram,
-    /// Blocks that were touched for the first time, or the first time since they became zeros.
+    /// Blocks that were touched for the first time, or for the first time since they became zeros.
     pub first_touches: u64,
-    /// Blocks that were touched in probation. They needed no codec.
+    /// Blocks that were accessed in probation, and so needed no decompression.
     pub kept: u64,
     /// Blocks that were filled from the device.
     pub filled: u64,
@@ -130,17 +132,17 @@ pub struct Stats {
     pub in_place: u64,
     /// Filled blocks that had been evicted only a short time before.
     pub refaults: u64,
-    /// The number of waits of a thread for a block that another thread was changing.
+    /// The number of times that a thread waited for a block that another thread was changing.
     pub waits: u64,
     /// Blocks that were put in probation.
     pub marked: u64,
     /// Blocks that were evicted.
     pub evicted: u64,
-    /// Evicted blocks that the compressor thread stored, while the evicting thread went on.
+    /// Evicted blocks that the compressor thread stored, while the evicting thread continued.
     pub aside: u64,
-    /// Evicted blocks that were zeros, of which nothing is stored.
+    /// Evicted blocks that contained only zeros, so nothing was stored.
     pub zeros: u64,
-    /// Blocks that were touched while they were being stored.
+    /// Blocks that were accessed while they were being stored.
     pub stolen: u64,
     /// Blocks that stayed resident because the device refused them, or the kernel kept their pages.
     pub refused: u64,

@@ -6,8 +6,8 @@ use crate::{Error, Options};
 use std::sync::Arc;
 use zram::{Compaction, Config, Device, Supply};
 
-/// Refuses heap memory to a thread that answers a fault (zm-H3), because the fault may have
-/// interrupted the allocator.
+/// Refuses heap memory for the device to a thread that answers a fault (zm-H3), because the fault
+/// may have interrupted the allocator.
 #[derive(Debug)]
 struct HandlerSupply;
 
@@ -17,8 +17,8 @@ impl Supply for HandlerSupply {
     }
 }
 
-/// Makes a device of `bytes` bytes, which `seats` threads with seats, and the pager, use at once.
-/// If `is_heap_own`, no fault interrupts the allocator.
+/// Creates a device of `bytes` bytes. At most `seats` threads with seats, and the pager thread, use
+/// it at the same time. If `is_heap_own`, no fault interrupts the allocator.
 pub(crate) fn device(
     options: &Options,
     bytes: usize,
@@ -36,11 +36,11 @@ pub(crate) fn device(
         params: options.params.clone(),
         mem_limit: options.store_limit,
         checksums: options.checksums,
-        // One for each seat and one for the pager, so no thread waits for a stream.
+        // One stream for each seat and one for the pager, so no thread waits for a stream.
         streams: Some(seats + 1),
-        // The device starts no threads of its own, which a child would lack.
+        // The device starts no threads, because a child would lack them.
         compaction: Compaction::Manual,
-        // A request of another device may be in progress, and its bytes may lie in a region.
+        // A request of another device may be in progress, and may read or write bytes of a region.
         fork_turn: page::fork::Turn::Last,
         supply: (!is_heap_own).then(|| Arc::new(HandlerSupply) as Arc<dyn Supply>),
         ..Config::new(bytes as u64).map_err(|error| refused(error, bytes, blocks))?
@@ -48,7 +48,8 @@ pub(crate) fn device(
     Device::new(config).map_err(|error| refused(error, bytes, blocks))
 }
 
-/// Converts the device's error: one about its size names the region's size instead.
+/// Converts an error of the device: an error about the device's size becomes one about the region's
+/// size.
 fn refused(error: zram::Error, bytes: usize, blocks: Blocks) -> Error {
     match error {
         zram::Error::Disksize { .. } => Error::Size { bytes, block: blocks.unit },

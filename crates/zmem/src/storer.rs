@@ -18,9 +18,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Copies that wait take this share of a limit at most.
+/// The maximum share of a limit that waiting copies use.
 const WAITING_SHARE: u64 = 64;
-/// The longest wait for a started thread to run: the kernel counts it before it counts itself.
+/// The maximum time to wait until a started thread runs. Until the thread counts itself, the kernel
+/// counts it, and this crate does not.
 const START_TIME: Duration = Duration::from_micros(200);
 /// The number of starts that are skipped after the system refused one.
 const REFUSED_STARTS: u32 = 1000;
@@ -28,7 +29,7 @@ const REFUSED_STARTS: u32 = 1000;
 const WEIGHED: usize = 16;
 
 impl Pager {
-    /// Makes a thread, which `system` starts, store the blocks that this pager evicts.
+    /// Lets a thread that `system` starts store the blocks that this pager evicts.
     pub(crate) fn store_aside(self: &Arc<Self>, system: &'static dyn StartThread) {
         let pager = Arc::downgrade(self);
         self.storer.set_starter(system, move || {
@@ -43,7 +44,7 @@ impl Pager {
         });
     }
 
-    /// Returns the copies that wait, if blocks of this pager may be put aside.
+    /// Returns the waiting copies, if blocks of this pager may be put aside.
     fn copies(&self) -> Option<&Copies> {
         let copies = match self.storer.copies.get() {
             Some(copies) => copies,
@@ -59,16 +60,16 @@ impl Pager {
         let limit = self.limit.get()?;
         let bytes = (limit / WAITING_SHARE).min(BATCH_BYTES as u64) as usize;
         let count = bytes / self.blocks.unit;
-        // If blocks that are stored as one have several states, a thread would wait for parts of
-        // one.
+        // If blocks that are stored together have different states, a thread would wait for parts
+        // of the stored block.
         let may_wait =
             self.blocks.stored <= self.blocks.unit && self.units() <= UNITS_MAX && count >= 2;
         if may_wait { Copies::new(1 << count.ilog2(), self.blocks.unit) } else { None }
     }
 
-    /// Returns how many blocks may be put aside to be stored, up to `most`. Returns 0 if no thread
-    /// would store them, or if most would come back because they do not compress. The caller holds
-    /// the store's lock.
+    /// Returns how many blocks may be put aside to be stored, up to `most`. Returns 0 if there is
+    /// no thread to store them, or if most of them would become resident again because they do not
+    /// compress. The caller holds the store's lock.
     pub(crate) fn waiting_room(&self, most: usize) -> usize {
         match self.copies() {
             Some(copies) if !self.limit.stuck.is_braked() && self.has_storer() => {
@@ -78,13 +79,13 @@ impl Pager {
         }
     }
 
-    /// Returns whether there is a compressor thread. Starts one if not.
+    /// Returns whether a compressor thread runs. Starts the thread if none runs.
     fn has_storer(&self) -> bool {
         let state = &self.storer.state;
         match state.load(SeqCst) {
             RUNS => true,
-            // A process that shares this memory may execute a program: its thread would disappear
-            // with its locks held.
+            // A process that shares this memory may call `execve`: its thread would disappear
+            // without releasing its locks.
             NONE if !shares_memory() && self.may_start() => {
                 state.compare_exchange(NONE, STARTING, SeqCst, SeqCst).is_ok() && self.start()
             }
@@ -92,7 +93,7 @@ impl Pager {
         }
     }
 
-    /// Returns whether the next start is to be tried.
+    /// Returns whether a thread may be started now, or the start is to be skipped.
     fn may_start(&self) -> bool {
         let passed = self.storer.passed.load(SeqCst);
         self.storer.passed.store(passed.saturating_sub(1), SeqCst);
@@ -109,13 +110,14 @@ impl Pager {
             state.store(NONE, SeqCst);
             return false;
         }
-        // The thread sets `RUNS` as soon as it runs, and takes no lock before.
+        // The new thread sets `RUNS` as soon as it runs, and takes no lock before that.
         wait_for(state, STARTING, START_TIME);
         state.load(SeqCst) == RUNS
     }
 
-    /// Puts a block aside for the compressor thread, which owns it from now on. There is room for
-    /// it, and its pages are dropped. The caller holds the store's lock.
+    /// Puts a block aside for the compressor thread, which owns the block from now on. The queue
+    /// has room for the block, and the block's pages were dropped. The caller holds the store's
+    /// lock.
     pub(crate) fn hand_over(&self, unit: usize, data: &[u8]) {
         let Some(copies) = self.storer.made() else { unreachable!("there was room") };
         copies.queue.offer(unit, |slot| copies.data[slot].lock().copy_from_slice(data));
@@ -142,8 +144,8 @@ impl Pager {
             if is_stopped || storer.sleep(&copies.queue) {
                 self.weigh_inside();
                 storer.state.store(NONE, SeqCst);
-                // A thread that put a block aside before it could read `NONE` relies on this
-                // thread.
+                // A thread that put a block aside before it could read `NONE` relies on this thread
+                // to store the block.
                 fence(SeqCst);
                 let goes_on = !is_stopped && !copies.queue.is_done();
                 if !goes_on || storer.state.compare_exchange(NONE, RUNS, SeqCst, SeqCst).is_err() {
@@ -159,7 +161,7 @@ impl Pager {
         self.weigh_device();
     }
 
-    /// Stores the block that has waited longest. Returns whether there was one.
+    /// Stores the block that has waited longest. Returns whether a block waited.
     fn store_next(&self, copies: &Copies) -> bool {
         let _inside = GATE.enter();
         let Some(taken) = copies.queue.take() else { return false };
@@ -177,13 +179,13 @@ impl Pager {
         let own = self.put_back(&taken, &data);
         count(&self.storer.returned, 1);
         drop((data, taken));
-        // The device may hold some of it, even if storing failed.
+        // The device may hold part of the block, even if storing failed.
         self.publish_put_back(own, HEAT_MAX, true);
         true
     }
 
-    /// Takes back a block that waits to be stored. Returns whether it did; if not, the block has no
-    /// owner, or another thread owns it. The caller is inside the gate.
+    /// Takes back a block that waits to be stored. Returns whether the block was taken back; if
+    /// not, it has no owner, or another thread owns it. The caller is inside the gate.
     pub(crate) fn take_back(&self, unit: usize) -> bool {
         let Some(copies) = self.storer.made() else { return false };
         let Some(taken) = copies.queue.take_back(unit) else { return false };
@@ -205,7 +207,7 @@ impl Pager {
         own
     }
 
-    /// Makes a block that was taken back resident. Whatever the device holds of it is a copy.
+    /// Makes a block that was taken back resident. The device's data of the block become a copy.
     fn publish_put_back(&self, own: OwnedRun<'_>, heat: u32, is_stored: bool) {
         let has_copy = |word: Seen| word.has_copy() || is_stored;
         if own.units().any(|unit| has_copy(self.words[unit].load())) {
@@ -247,8 +249,8 @@ mod tests {
         }
     }
 
-    /// Only the waiting thread itself can take the block back: the compressor thread may have
-    /// ended.
+    /// Only the waiting thread itself can take the block back, because the compressor thread may
+    /// have ended.
     #[test]
     fn what_is_handed_over_while_it_is_waited_for_is_taken_back() {
         let memory = Managed::map(2 << 20, 2 << 20).unwrap();

@@ -1,4 +1,4 @@
-//! The synchronisation of this crate, all of which is here so that loom can replace it.
+//! The synchronisation primitives of this crate, in one module so that loom can replace them.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -21,13 +21,13 @@ pub(crate) fn wait(word: &AtomicU32, seen: u32) {
     }
 }
 
-/// Waits for a [`wake`] of `word`, for any time: the thread has no work.
+/// Waits for a [`wake`] of `word` without a time limit, because the thread has no work.
 #[cfg(not(loom))]
 pub(crate) fn idle(word: &AtomicU32, seen: u32) {
     let _woken = futex::wait(word, futex::Flags::PRIVATE, seen, None);
 }
 
-/// Waits for a [`wake`] of `word`, for `time` at most.
+/// Waits for a [`wake`] of `word`, for at most `time`.
 #[cfg(not(loom))]
 pub(crate) fn wait_for(word: &AtomicU32, seen: u32, time: Duration) {
     let time = rustix::time::Timespec {

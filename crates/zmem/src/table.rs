@@ -1,7 +1,7 @@
-//! Tables in mappings of their own, because handlers can't use the heap.
+//! Tables, each in its own mapping, because signal handlers can't use the heap.
 //!
 //! # Safety
-//! Only a [`Table`] uses its mapping, until it is dropped.
+//! Only a [`Table`] accesses its mapping, until the table is dropped.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -14,17 +14,17 @@ use std::ptr::NonNull;
 /// Types for which zero bytes are a valid value, and that threads may share.
 ///
 /// # Safety
-/// Zero bytes are a valid value of the type, and it needs no drop.
+/// Zero bytes are a valid value of the type, and the type needs no drop.
 pub(crate) unsafe trait Zeros: Sync {}
 
 // SAFETY: zero bytes are the number 0.
 unsafe impl Zeros for std::sync::atomic::AtomicU64 {}
-// SAFETY: it is a transparent `AtomicU32`.
+// SAFETY: `BlockWord` is a transparent `AtomicU32`.
 unsafe impl Zeros for crate::state::BlockWord {}
-// SAFETY: as above.
+// SAFETY: `ChunkWord` is a transparent atomic number.
 unsafe impl Zeros for crate::chunk_word::ChunkWord {}
 
-/// A table that begins as zeros. Its pages take no memory until they are touched.
+/// A table whose values begin as zero bytes. Its pages use no memory until they are touched.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     start: NonNull<T>,
@@ -32,10 +32,10 @@ pub(crate) struct Table<T> {
     held: PhantomData<T>,
 }
 
-// SAFETY: a table only lends shared references, to a type that is `Sync`, and any thread may unmap
+// SAFETY: a table only lends shared references to `T`, which is `Sync`, and any thread may unmap
 // the mapping.
 unsafe impl<T: Zeros> Send for Table<T> {}
-// SAFETY: as above.
+// SAFETY: a table only lends shared references to `T`, which is `Sync`.
 unsafe impl<T: Zeros> Sync for Table<T> {}
 
 impl<T: Zeros> Table<T> {
@@ -57,8 +57,9 @@ impl<T: Zeros> Deref for Table<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `new` mapped room for `len` values, zeros, which are valid by `Zeros`; a mapping
-        // begins at a page, so it is aligned, and it stays until `drop`.
+        // SAFETY: `new` mapped room for `len` values of zero bytes, which are valid because of
+        // `Zeros`. The mapping begins at a page boundary, so the values are aligned. The mapping
+        // exists until `drop`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

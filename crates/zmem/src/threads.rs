@@ -1,9 +1,10 @@
 //! Whether a thread is the only one that may access managed memory.
 //!
-//! Threads of this crate never do. They are counted here from when they run until they are about to
-//! end. The kernel counts every thread from before it runs until it can touch nothing any more. So
-//! if the kernel counts one thread more than this module, that thread is the caller. As only the
-//! caller could create another, this holds until it returns to its program.
+//! Threads of this crate never access it. This module counts each of them from its first
+//! instructions until shortly before its end. The kernel counts every thread from before it runs
+//! until it can no longer access memory. So if the kernel counts one thread more than this module,
+//! that thread is the caller. Only the caller could create another thread, so this holds until the
+//! caller returns to the program's code.
 //!
 //! If the program's threads report when they wait, a thread that waits does not access memory.
 
@@ -16,33 +17,33 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst, fence};
 
-/// The links of a directory beyond those of the directories in it, one for each thread.
+/// The links of a directory in addition to one for each directory in it; here, one for each thread.
 const LINKS: usize = 2;
 /// The upper half of `OWN` counts its changes, the lower half the threads.
 const CHANGE: u64 = 1 << 32;
 
-/// The number of this crate's threads that run, and how often it has changed.
+/// The number of this crate's running threads, and the number of changes of this number.
 static OWN: AtomicU64 = AtomicU64::new(0);
 
-/// The number of faults at which a thread that was not alone does not check again: if there are
-/// other threads, a check is a system call or a wait in vain.
+/// The number of faults without another check after a thread found that it was not alone: if there
+/// are other threads, a check costs a system call or an unsuccessful wait.
 const ASKED_LATER: u32 = 16;
-/// The maximum of that number, which doubles after each stop in vain.
+/// The maximum of that number of faults, which doubles after each unsuccessful check.
 const ASKED_LATER_MAX: u32 = 64;
 
 thread_local! {
     static IS_OWN: Cell<bool> = const { Cell::new(false) };
-    /// The number of checks that this thread will skip, and the number after the next check in
-    /// vain.
+    /// The number of checks that this thread will skip now, and the number to skip after the next
+    /// unsuccessful check.
     static LATER: Cell<(u32, u32)> = const { Cell::new((0, ASKED_LATER)) };
 }
 
-/// The count of the program's threads that run. The code that creates, ends or suspends threads
-/// maintains it.
+/// The number of the program's running threads. The code that creates, ends or suspends threads
+/// maintains this number.
 pub static SAFEPOINT: Safepoint = Safepoint { word: AtomicU32::new(0) };
 
-/// Proof that no other thread may access managed memory. If other threads are stopped, it holds
-/// until this is dropped; else until this thread is back in its program.
+/// Proof that no other thread may access managed memory. If other threads are stopped, the proof
+/// holds until this value is dropped; otherwise until this thread returns to the program's code.
 #[derive(Debug)]
 pub(crate) struct Alone(PhantomData<*const ()>);
 
@@ -54,12 +55,12 @@ impl Drop for Alone {
     }
 }
 
-/// Marks this thread as one of this crate's.
+/// Marks this thread as a thread of this crate.
 #[derive(Debug)]
 pub(crate) struct OwnThread(PhantomData<*const ()>);
 
 impl OwnThread {
-    /// Counts this thread, which touches no managed memory while the result lives.
+    /// Counts this thread, which accesses no managed memory while the returned value lives.
     pub(crate) fn begin() -> Self {
         IS_OWN.set(true);
         OWN.fetch_add(CHANGE + 1, SeqCst);
@@ -85,18 +86,18 @@ fn count() -> Option<usize> {
     let count = |stat: &Stat| usize::try_from(stat.st_nlink).ok()?.checked_sub(LINKS);
     match TASKS.current() {
         Some(stat) => count(&stat),
-        // The file would count this process's own thread only.
+        // The file would count only this process's own thread.
         None if shares_memory() => None,
         None => count(&TASKS.stat().ok()?),
     }
 }
 
-/// Returns a proof that this thread is the only one that may access managed memory, or `None` if it
-/// is not, or can't determine it. All signals are blocked.
+/// Returns a proof that this thread is the only one that may access managed memory. Returns `None`
+/// if there are other such threads, or if that is unknown. The caller has blocked all signals.
 pub(crate) fn alone() -> Option<Alone> {
     let is_told = SAFEPOINT.is_told();
-    // A thread that has stopped the others must not be killed alone, as a process that shares
-    // memory may be.
+    // A thread that has stopped the others must not be killed alone, but a process that shares
+    // memory with this one may be.
     let is_never = IS_OWN.get() || is_told && shares_memory();
     let (later, next) = LATER.get();
     let is_alone = match later {
@@ -117,7 +118,7 @@ fn is_alone() -> bool {
     let own = OWN.load(SeqCst);
     fence(SeqCst);
     let count = count();
-    // A thread of this crate that ended before the kernel's count has changed the word before this
+    // A thread of this crate that ended before the kernel counted has changed `OWN` before this
     // load.
     fence(SeqCst);
     count == Some(own as u32 as usize + 1) && OWN.load(SeqCst) == own

@@ -1,18 +1,19 @@
-//! A clock, and counts of times by their size.
+//! A clock, and histograms of times.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The number of buckets of a [`Histogram`]. The last one has all times from 2^34 ns (17 s) on.
+/// The number of buckets of a [`Histogram`]. The last bucket counts all times of 2^34 ns (17 s) or
+/// more.
 pub(crate) const BUCKETS: usize = 36;
 
-/// Counts times by their length: bucket n counts those below 2^n ns that are in no earlier bucket.
-/// The last word is their sum, in ns.
+/// Counts of times: bucket n counts the times below 2^n ns that no earlier bucket counts. The last
+/// word is the sum of the times, in ns.
 #[derive(Debug)]
 pub(crate) struct Times([AtomicU64; BUCKETS + 1]);
 
-/// Returns the milliseconds of a monotonic clock, exact to a tick of the kernel.
+/// Returns the milliseconds of a monotonic clock, with the precision of a tick of the kernel.
 pub(crate) fn milliseconds() -> u64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
@@ -32,7 +33,7 @@ impl Times {
         self.0[BUCKETS].fetch_add(nanoseconds, Relaxed);
     }
 
-    /// Returns its words, which are all counts.
+    /// Returns the words: the counts of the buckets, and the sum.
     pub(crate) fn words(&self) -> &[AtomicU64] {
         &self.0
     }
@@ -56,7 +57,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Returns the histogram of counts and their sum, which may be any numbers.
+    /// Returns the histogram with these counts and this sum, which may be any numbers.
     pub(crate) fn of_words(words: &[u64; BUCKETS + 1]) -> Self {
         let mut histogram = Histogram { total: words[BUCKETS], ..Histogram::default() };
         histogram.counts.copy_from_slice(&words[..BUCKETS]);
@@ -67,7 +68,7 @@ impl Histogram {
         std::array::from_fn(|word| self.counts.get(word).copied().unwrap_or(self.total))
     }
 
-    /// Returns the times of both.
+    /// Returns a histogram of the times in both histograms.
     pub(crate) fn plus(&self, other: &Self) -> Self {
         let (own, more) = (self.words(), other.words());
         Histogram::of_words(&std::array::from_fn(|nth| own[nth].saturating_add(more[nth])))
@@ -83,15 +84,15 @@ impl Histogram {
         Duration::from_nanos(self.total)
     }
 
-    /// Returns the buckets. Each is its upper bound, which is twice that of the bucket before, and
-    /// the number of times below it that are in no earlier bucket. The last also counts all longer
-    /// times.
+    /// Returns the buckets. Each consists of its upper bound, which is twice that of the previous
+    /// bucket, and the number of times below the bound that no earlier bucket counts. The last
+    /// bucket also counts all longer times.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         (0..).zip(self.counts).map(|(bucket, count)| (Duration::from_nanos(1 << bucket), count))
     }
 
-    /// Returns an upper bound of `share` of a thousand times: that of a bucket, so up to twice the
-    /// exact time.
+    /// Returns an upper bound for the shortest `share` of every 1000 times. The result is the bound
+    /// of a bucket, so it is at most twice the exact time.
     pub fn per_mille(&self, share: u64) -> Duration {
         let wanted = (u128::from(self.count()) * u128::from(share)).div_ceil(1000);
         let mut below = 0;

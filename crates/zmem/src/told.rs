@@ -49,8 +49,8 @@ impl Pager {
         }
     }
 
-    /// Returns the bytes by which the limit is too small: see `working_set`. Returns `None` while a
-    /// window lasts.
+    /// Returns the bytes by which the limit is too small: see `working_set`. Returns `None` until
+    /// the current window ends.
     pub(crate) fn lacks(&self) -> Option<u64> {
         let (mut window, now) = (self.watched.try_lock()?, milliseconds());
         if !window.is_over(now) {
@@ -67,7 +67,7 @@ impl Pager {
         };
         let lacking = window.end(next, self.blocks.unit)?;
         let mm = self.device.mm_stat();
-        // Resident blocks need no room in the device.
+        // Resident blocks use no memory of the device.
         let lacking = lacking.min(mm.orig_data_size);
         let share = mm.compr_data_size as f64 / mm.orig_data_size.max(1) as f64;
         Some(lacking - (lacking as f64 * share) as u64)

@@ -1,13 +1,13 @@
-//! The shared memory in which each process of a tree publishes the memory that it holds and what it
-//! has done; see `layout`.
+//! The shared memory in which each process of a tree publishes its figures; see `layout`.
 //!
 //! ```text
 //!   slot:  | process | held | may go | parent | pool, blocks: see `inherited` | waits | ... |
 //!   process: 0 free, `CLEARED` while it becomes free
 //!   waits: the waiting thread that may be poked, or 0; with `POKING` while it is being poked
 //! ```
-//! The slots hold the truth (zm-L4). Each has one writer, the process that it names; there is no
-//! sum that a killed process could leave wrong. Readers add up all slots that were ever used.
+//! The slots are authoritative (zm-L4). Only the process whose number is in a slot writes the slot.
+//! No sum is stored, because a killed process could leave it wrong; readers add up all slots ever
+//! used.
 
 mod inherited;
 mod layout;
@@ -36,13 +36,13 @@ pub(crate) use unevictable::Unevictable;
 
 /// The time between two searches for processes that have ended, in milliseconds.
 const LOOK_TIME: u64 = 20;
-/// Figures of ended processes are kept in the first slots, of this number at most: a sum of what is
-/// held reads all slots up to the last that was ever used.
+/// Figures of ended processes are kept in at most this number of slots, the first ones, because a
+/// sum of the memory held reads all slots up to the last that was ever used.
 const KEPT: usize = 128;
 const NONE: usize = usize::MAX;
 
-/// Shared memory by which processes keep one limit together. Each of them maps it, and makes its
-/// regions or arenas with it (usually one). A child of `fork` has its own slot.
+/// Shared memory of processes that share one limit. Each process maps it, and passes it when it
+/// creates a region or an arena. A child of `fork` has its own slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Tree {
     head: &'static [AtomicU64; HEAD],
@@ -53,20 +53,20 @@ pub struct Tree {
 type Head<'a> = layout::Head<'a, AtomicU64>;
 type Slot<'a> = layout::Slot<'a, AtomicU64>;
 
-/// The memory that processes hold.
+/// The sums of the memory that processes hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sum {
     pub(crate) held: u64,
-    /// The part of it that could be evicted.
+    /// The bytes of `held` that could be evicted.
     pub(crate) may_go: u64,
-    /// The number of processes that hold much.
+    /// The number of processes that hold at least a given number of bytes.
     pub(crate) large: u64,
 }
 
 impl Tree {
-    /// Returns the tree of shared memory, which was zeros before the first process called this.
+    /// Returns the tree in shared memory that contained zeros before the first process called this.
     /// `space` identifies the PID namespace of this process. Returns `None` if the memory is too
-    /// small, is not a tree's, or belongs to processes of another namespace.
+    /// small, holds no tree, or belongs to processes of another namespace.
     pub fn of(words: &'static [AtomicU64], space: u64) -> Option<Self> {
         let is = |word: &AtomicU64, value: u64| {
             let before = word.compare_exchange(0, value, AcqRel, Acquire);
@@ -78,12 +78,12 @@ impl Tree {
         (is(magic, MAGIC) && is(own_space, space)).then_some(tree)
     }
 
-    /// Returns the maximum of the memory held by all processes together, as far as it was seen.
+    /// Returns the maximum of the memory held by all processes together, as far as it was measured.
     pub fn held_max(&self) -> u64 {
         self.head().peak.load(Relaxed)
     }
 
-    /// Returns whether the processes hold more than the limit allows, as one of them has found.
+    /// Returns whether a process found that the processes hold more than the limit allows.
     pub fn is_short(&self) -> bool {
         self.head().is_short.load(Relaxed) != 0
     }
@@ -101,7 +101,7 @@ impl Tree {
         Slot::of(&self.slots[nth])
     }
 
-    /// Publishes what the process of a slot has done.
+    /// Publishes the statistics of the process in a slot.
     fn show(&self, nth: usize, figures: &Figures) {
         let row = &self.rows[nth];
         let words = row.iter().zip(figures.words()).skip(1);
@@ -109,7 +109,7 @@ impl Tree {
         row[0].store(figures.process, Release);
     }
 
-    /// Prepares the slot of a process that begins, with its name: its bytes, and zeros behind them.
+    /// Prepares the slot of a process that begins. `name` is the process's name, padded with zeros.
     fn begin(&self, nth: usize, name: [u8; 8 * NAME]) {
         self.forget_waits(nth);
         let slot = self.slot(nth);
@@ -118,8 +118,8 @@ impl Tree {
         slot.name.iter().zip(words).for_each(|(word, value)| word.store(value, Relaxed));
     }
 
-    /// Records whether the process of a slot is about to execute a program. Shared memory that it
-    /// has mapped does not count then.
+    /// Records whether the process of a slot is about to execute a program. Shared memory that the
+    /// process has mapped does not count then.
     fn set_executes(&self, nth: usize, executes: bool) {
         let slot = self.slot(nth);
         slot.end.store(if executes { EXECUTES } else { 0 }, Relaxed);
@@ -128,8 +128,7 @@ impl Tree {
         }
     }
 
-    /// Frees the slot of a process that ends by itself. Its figures remain unless it has reported
-    /// them.
+    /// Frees the slot of a process that ends by itself. Figures that were not reported remain.
     fn leave(&self, nth: usize, process: u64, is_reported: bool) {
         if !is_reported {
             self.slot(nth).end.store(UNREPORTED, Relaxed);
@@ -137,7 +136,7 @@ impl Tree {
         self.free(nth, process, is_reported);
     }
 
-    /// Returns what the process of a slot has done, as last published, or zeros.
+    /// Returns the last published statistics of the process in a slot, or zeros.
     fn said(&self, nth: usize) -> Figures {
         Figures::of_words(&self.rows[nth].each_ref().map(|word| word.load(Acquire)))
     }
@@ -146,7 +145,7 @@ impl Tree {
         0..(self.head().used.load(Acquire) as usize).min(self.slots.len())
     }
 
-    /// Returns the process that holds the most memory that can't be evicted, and its bytes.
+    /// Returns the process that holds the most bytes that can't be evicted, and these bytes.
     fn largest(&self) -> (u64, u64) {
         let stays = |nth: usize| {
             let (held, may_go) = self.counted(nth);
@@ -177,8 +176,8 @@ impl Tree {
         sum
     }
 
-    /// Finds a slot for a process: its own if it has executed a program, else a free one,
-    /// preferably without figures of a process that ended.
+    /// Finds a slot for a process: the slot that it used before it executed its program, or a free
+    /// slot, preferably without figures of a process that ended.
     fn take(&self, process: u64) -> Option<usize> {
         let own = |nth: &usize| self.slot(*nth).process.load(Acquire) == process;
         let free = |nth: &usize| {
@@ -199,10 +198,11 @@ impl Tree {
         Some(nth)
     }
 
-    /// Frees a slot that names a process. Its figures remain unless it has reported them.
+    /// Frees the slot of a process. The figures remain unless the process has reported them.
     fn free(&self, nth: usize, process: u64, is_reported: bool) {
         let slot = self.slot(nth);
-        // In two steps, because a late caller must not clear what the next process has written.
+        // The slot is freed in two steps, because a late caller must not clear words that the next
+        // process has written.
         if slot.process.compare_exchange(process, CLEARED, AcqRel, Acquire).is_ok() {
             self.hush(nth);
             slot.shared.store(0, Relaxed);
@@ -229,8 +229,8 @@ impl Tree {
         }
     }
 
-    /// Frees the slots of processes that have ended, unless that was done a moment ago. `now` is in
-    /// milliseconds. Returns whether it did.
+    /// Frees the slots of processes that have ended, unless this was done less than `LOOK_TIME`
+    /// ago. `now` is in milliseconds. Returns whether slots were checked.
     fn clear_gone_at(&self, now: u64) -> bool {
         let before = self.head().looked.load(Relaxed);
         let is_due = before.saturating_add(LOOK_TIME) <= now || now < before;

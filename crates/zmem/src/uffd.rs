@@ -1,9 +1,9 @@
-//! userfaultfd(2): the requests to the kernel by its descriptor.
+//! userfaultfd(2): the requests that are sent to the kernel through its descriptor.
 //!
 //! # Safety
-//! Numbers and structures are the kernel's interface, which is the same on all processors that this
-//! crate supports. Each range lies within [`Managed`] memory. The caller owns its blocks, or has
-//! exclusive access to them, as [`memory`](crate::memory) requires of all code that changes pages.
+//! Numbers and structures follow the kernel's interface, which is the same on all supported
+//! processors. Each range lies in [`Managed`] memory. The caller owns the blocks of the range, or
+//! has exclusive access to them, as [`memory`](crate::memory) requires of code that changes pages.
 #![allow(unsafe_code)]
 
 mod abi;
@@ -21,22 +21,22 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
-/// The maximum number of EAGAIN in a row.
+/// The maximum number of consecutive EAGAIN results.
 const TRIES_MAX: u32 = 10_000;
 
-/// A fault that waits for an answer.
+/// A fault that has not been handled yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
     pub(crate) address: usize,
-    /// The thread that waits for it.
+    /// The thread that waits until the fault is handled.
     pub(crate) thread: u32,
 }
 
-/// A packed descriptor, which a child may replace by its own.
+/// A packed descriptor. A child may replace it by another one.
 #[derive(Debug)]
 pub(crate) struct Uffd(AtomicU64);
 
-/// The bytes of a range that were processed, and why the rest was not.
+/// The number of bytes of a range that were processed, and why the rest was not processed.
 #[derive(Debug)]
 pub(crate) struct Short {
     pub(crate) done: usize,
@@ -49,9 +49,8 @@ fn place(memory: &Managed, range: &Range<usize>) -> Place {
     Place { start: start as u64, bytes: range.len() as u64 }
 }
 
-/// Calls `step` until the whole range is processed, as long as the kernel processes a part or
-/// returns EAGAIN. The kernel refuses ranges in several mappings, so these are processed page by
-/// page.
+/// Calls `step` until the whole range is processed, or an error other than EAGAIN occurs. The
+/// kernel refuses ranges in several mappings, so they are processed page by page.
 fn go_on(
     range: Range<usize>,
     mut step: impl FnMut(Range<usize>) -> (Result<(), Errno>, i64),
@@ -81,13 +80,13 @@ fn raised(file: File) -> Descriptor {
 }
 
 impl Uffd {
-    /// Opens a userfaultfd, if that is permitted. Also returns whether it moves pages.
+    /// Opens a userfaultfd, if that is permitted. Also returns whether it can move pages.
     pub(crate) fn open(delivery: Delivery, wants_move: CanMove) -> Result<(Self, CanMove), Errno> {
         let (file, can_move) = open_for(delivery, wants_move)?;
         Ok((Uffd(AtomicU64::new(raised(file).packed())), can_move))
     }
 
-    /// Opens a userfaultfd in a child, in place of its parent's.
+    /// Opens a userfaultfd in a child, in place of the parent's userfaultfd.
     pub(crate) fn open_again(&self, wants_move: CanMove) -> Result<(), Errno> {
         self.close();
         let (file, can_move) = open_for(Delivery::Signal, wants_move)?;
@@ -98,31 +97,31 @@ impl Uffd {
         Ok(())
     }
 
-    /// Closes the descriptor, unless the program did.
+    /// Closes the descriptor, unless the program has closed it.
     pub(crate) fn close(&self) {
         Descriptor::unpack(self.0.swap(Descriptor::NONE.packed(), AcqRel)).close();
     }
 
     /// Returns the descriptor, which is open until [`close`](Self::close). If the program closed
-    /// it, requests fail.
+    /// the descriptor, requests fail.
     pub(crate) fn file(&self) -> Result<BorrowedFd<'_>, Errno> {
         Descriptor::unpack(self.0.load(Acquire)).file().ok_or(Errno::BADF)
     }
 
     fn ask<T>(&self, request: u64, mut of: T) -> (Result<(), Errno>, T) {
-        // SAFETY: callers pass the structure that belongs to the number, about ranges as the
-        // module's documentation requires.
+        // SAFETY: callers pass the structure that belongs to the request's number. The ranges in it
+        // obey the rules in the module's documentation.
         let asked = self.file().and_then(|file| unsafe { ask(file, request, &mut of) });
         (asked, of)
     }
 
-    /// Makes touches of absent pages, and writes to protected ones, faults of this descriptor.
+    /// Registers memory: accesses to absent pages and writes to protected ones become faults.
     pub(crate) fn register(&self, memory: &Managed) -> Result<(), Errno> {
         self.register_as(memory, MODE_MISSING | MODE_WRITEPROTECT)
     }
 
-    /// Registers memory so that pages may be moved there, but touches of absent pages cause no
-    /// faults of this descriptor.
+    /// Registers memory so that pages may be moved there. Accesses to absent pages cause no faults
+    /// of this descriptor.
     pub(crate) fn register_quiet(&self, memory: &Managed) -> Result<(), Errno> {
         self.register_as(memory, MODE_WRITEPROTECT)
     }
@@ -132,22 +131,22 @@ impl Uffd {
         self.ask(REGISTER, Register { place, mode, calls: 0 }).0
     }
 
-    /// Ends the faults of this descriptor.
+    /// Unregisters memory: accesses cause no more faults of this descriptor.
     pub(crate) fn unregister(&self, memory: &Managed) -> Result<(), Errno> {
         self.ask(UNREGISTER, place(memory, &(0..memory.bytes()))).0
     }
 
-    /// Wakes threads that wait for a page of `range`, which then access it again.
+    /// Wakes threads that wait for a page of `range`, so that they access the page again.
     pub(crate) fn wake(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         self.ask(WAKE, place(memory, &range)).0
     }
 
-    /// Fills absent pages with `data`. Each page appears at once to all threads.
+    /// Fills absent pages with `data`. Each page appears to all threads atomically.
     pub(crate) fn copy(&self, memory: &Managed, start: usize, data: &[u8]) -> Result<(), Errno> {
         self.copy_from(memory, start..start + data.len(), data.as_ptr().addr() as u64)
     }
 
-    /// Fills absent pages with the data at the same offset of other memory.
+    /// Fills absent pages with the data at the same offset in other memory.
     pub(crate) fn copy_across(
         &self,
         from: &Managed,
@@ -178,13 +177,13 @@ impl Uffd {
         .map_err(|short| short.errno)
     }
 
-    /// Fills with zeros those pages of `range` that are absent.
+    /// Fills the absent pages of `range` with zeros.
     pub(crate) fn fill_holes(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         let page = page::page_size();
         for at in range.step_by(page) {
             match self.zero(memory, at..at + page) {
-                // If the region has ended, the memory is not registered any more, and its absent
-                // pages are zeros anyway.
+                // If the region has ended, the memory is no longer registered, and absent pages
+                // read as zeros anyway.
                 Err(Errno::EXIST | Errno::NOENT) | Ok(()) => {}
                 Err(errno) => return Err(errno),
             }
@@ -192,7 +191,7 @@ impl Uffd {
         Ok(())
     }
 
-    /// Moves pages to the same offset of other memory.
+    /// Moves pages to the same offset in other memory.
     pub(crate) fn transfer(
         &self,
         from: &Managed,
@@ -207,7 +206,7 @@ impl Uffd {
         })
     }
 
-    /// Makes writes to present pages fault, or no longer fault.
+    /// Protects present pages, so that writes to them fault, or unprotects them.
     pub(crate) fn protect(
         &self,
         memory: &Managed,
@@ -222,12 +221,12 @@ impl Uffd {
         .map_err(|short| short.errno)
     }
 
-    /// Returns the next fault that waits, if there is one.
+    /// Returns the next unhandled fault, if there is one.
     pub(crate) fn next_fault(&self) -> Result<Option<Fault>, Errno> {
         let mut bytes = [0; size_of::<Message>()];
         match rustix::io::read(self.file()?, &mut bytes) {
             Ok(read) if read == bytes.len() => {
-                // SAFETY: the structure is numbers, for which any bytes are a value.
+                // SAFETY: the structure consists of numbers, for which any bytes are valid.
                 let message: Message = unsafe { std::mem::transmute(bytes) };
                 let (address, thread) = (message.address as usize, message.thread);
                 Ok((message.event == EVENT_PAGEFAULT).then_some(Fault { address, thread }))

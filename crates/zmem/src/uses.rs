@@ -1,12 +1,12 @@
-//! The uses of an arena's blocks: some are managed, others are the program's own memory.
+//! The uses of an arena's blocks: some blocks are managed, others are the program's own mappings.
 //!
 //! ```text
 //!   Free -------> Managed: Untouched      Plain -> Managed: Resident
 //!    ^ '-> Plain     |                      ^        |
 //!    '---------------'  contents dropped    '--------'  brought back
 //! ```
-//! Only the caller changes a block's use, as a program does with a range that it maps and unmaps.
-//! Touches and evictions may happen at the same time (zm-R2).
+//! Only one caller at a time changes the use of a block, just as a program maps and unmaps a range.
+//! Accesses and evictions may happen at the same time (zm-R2).
 
 use crate::Error;
 use crate::owned::own_first;
@@ -17,16 +17,16 @@ use std::ops::Range;
 /// The use of an arena's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// No use: a touch faults, and the fault is the program's.
+    /// No use: an access faults, which is an error of the program.
     Free,
     /// The blocks are readable and writable, and are evicted and filled like those of a region.
     Managed,
-    /// The program's own mappings.
+    /// The blocks are mappings of the program that are not managed.
     Plain,
 }
 
 impl Use {
-    /// Returns the use of a block in this state, in an open chunk, if it has no owner.
+    /// Returns the use of a block in this state, if no thread owns the block and its chunk is open.
     fn of(state: State) -> Self {
         match state {
             State::Free => Use::Free,
@@ -43,11 +43,11 @@ impl Pager {
         Use::of(state) == Use::Managed && !(state == State::Untouched && self.is_vacant(unit))
     }
 
-    /// Changes the use of blocks of one chunk. Blocks that become free lose their contents, blocks
-    /// that were free become zeros, and all others keep their contents.
+    /// Changes the use of blocks of one chunk. Blocks that become free lose their contents, free
+    /// blocks become zeros, and all other blocks keep their contents.
     ///
     /// # Errors
-    /// [`Error::Locked`]: a block that is to be plain has too many pins. Blocks before it have
+    /// [`Error::Locked`]: a block that is to be plain has too many pins. The blocks before it were
     /// changed.
     pub(crate) fn set_use(
         &self,
@@ -88,8 +88,8 @@ impl Pager {
         Ok(())
     }
 
-    /// Changes the first of `units` that are in the state `from` to `to`; one of the two is not
-    /// managed. Returns the block after them.
+    /// Changes the first blocks of `units` from the state `from` to the state `to`, one of which is
+    /// an unmanaged state. Returns the number of the block after the changed blocks.
     fn turn(&self, units: Range<usize>, from: State, to: State) -> usize {
         let mut own = own_first(self, units, from, |_| true);
         let Range { start, end } = own.units();
@@ -115,10 +115,11 @@ impl Pager {
         end
     }
 
-    /// Frees the first of `units`, which are managed and in one state. Returns the block after
-    /// them.
+    /// Frees the first blocks of `units`, which are managed and in the same state. Returns the
+    /// number of the block after the freed blocks.
     fn free_managed(&self, units: Range<usize>, state: State) -> usize {
-        // The store's lock, because the evicting thread may be reading these blocks (zm-S3).
+        // The store's lock is held because the evicting thread may otherwise be reading these
+        // blocks (zm-S3).
         let _evictor = self.evictor.lock();
         let own = own_first(self, units, state, |_| true);
         let end = own.units().end;
@@ -126,14 +127,15 @@ impl Pager {
         end
     }
 
-    /// Brings back the first of `units`, and makes them plain. Returns the block after them.
+    /// Fills the first of `units`, and makes them plain. Returns the block after these blocks.
     fn make_plain(&self, units: Range<usize>, buf: &mut [u8]) -> Result<usize, Error> {
         let is_managed = |unit: &usize| Use::of(self.words[*unit].load().state()) == Use::Managed;
         let own = units.clone().take(self.batch()).take_while(is_managed).count();
         let own = units.start..units.start + own;
-        // The pins keep them resident until they are plain.
+        // The pins keep the blocks resident until they are plain.
         self.pin(own.clone(), buf)?;
-        // A thread that stores may have been reading them in place until here (zm-R5).
+        // Until the lock was taken, a thread that stores blocks may have been reading these blocks
+        // in place (zm-R5).
         drop(self.evictor.lock());
         for unit in own.clone() {
             let block = loop {
@@ -152,7 +154,7 @@ impl Pager {
         Ok(own.end)
     }
 
-    /// Makes managed blocks zeros. Pinned blocks stay resident.
+    /// Zeroes managed blocks. Pinned blocks stay resident.
     pub(crate) fn zero_all(&self, units: Range<usize>) {
         let mut from = units.start;
         while let Err(Error::Locked { at, .. }) = self.dont_need(from..units.end) {
@@ -175,7 +177,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    /// If the system permits no other way, the thread that stores reads blocks in place.
+    /// The thread that stores blocks may read them in place if the system permits no other way.
     #[test]
     fn what_is_being_stored_is_plain_no_sooner_than_that_ends() {
         let memory = Managed::map(2 << 20, 2 << 20).unwrap();

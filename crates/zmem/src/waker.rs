@@ -5,21 +5,21 @@ use crate::sync::{wait_for, wake};
 use std::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Acquire};
 use std::time::Duration;
 
-/// A bit of `word`: the pager thread is to evict.
+/// A bit of `word`: the pager thread should evict.
 pub(crate) const WANTED: u32 = 1;
-/// A bit of `word`: the pager thread is to end.
+/// A bit of `word`: the pager thread should end.
 pub(crate) const STOPPED: u32 = 2;
-/// A bit of `word`: the pager thread sleeps until it tries again by itself.
+/// A bit of `word`: the pager thread sleeps, and will try to evict again without being woken.
 pub(crate) const NAPS: u32 = 4;
 
 /// The words by which the pager thread and other threads communicate.
 #[derive(Debug, Default)]
 pub(crate) struct Waker {
-    /// Requests to the thread.
+    /// Requests to the pager thread.
     pub(crate) word: AtomicU32,
-    /// The number of steps of eviction that the thread has done.
+    /// The number of eviction steps that the pager thread has completed.
     pub(crate) steps: AtomicU32,
-    /// The generation of the process that has the thread, plus 1; 0 if there is no thread.
+    /// The generation of the process that has the pager thread, plus 1; 0 if no process has one.
     pub(crate) process: AtomicU32,
 }
 
@@ -29,7 +29,7 @@ impl Waker {
         self.process.load(Acquire) == generation().wrapping_add(1)
     }
 
-    /// Makes the pager thread evict. Returns whether this process has that thread.
+    /// Wakes the pager thread, which then evicts. Returns whether this process has such a thread.
     pub(crate) fn wake(&self) -> bool {
         if !self.has_thread() {
             return false;
@@ -40,15 +40,15 @@ impl Waker {
         true
     }
 
-    /// Makes sure that the pager thread, if there is one, tries again after an eviction in vain: it
-    /// may be in a sleep without an end, because nothing was wanted when it began. Returns whether
-    /// there is such a thread.
+    /// Ensures that the pager thread, if there is one, tries again after an unsuccessful eviction.
+    /// The thread may sleep without a time limit, because no eviction was needed when it fell
+    /// asleep. Returns whether there is such a thread.
     pub(crate) fn watch(&self) -> bool {
         let naps = self.word.load(Acquire) & NAPS != 0;
         self.has_thread() && (naps || self.wake())
     }
 
-    /// Makes the pager thread, which calls this, sleep for `time`, or until it is woken.
+    /// Lets the calling thread, the pager thread, sleep for `time`, or until it is woken.
     pub(crate) fn nap(&self, time: Duration) {
         if self.word.fetch_or(NAPS, AcqRel) == 0 {
             wait_for(&self.word, NAPS, time);
@@ -56,7 +56,7 @@ impl Waker {
         self.word.fetch_and(!NAPS, AcqRel);
     }
 
-    /// Counts a step of eviction, and wakes threads that wait for one.
+    /// Counts a completed eviction step, and wakes threads that wait for a step.
     pub(crate) fn step(&self) {
         self.steps.fetch_add(1, AcqRel);
         wake(&self.steps);

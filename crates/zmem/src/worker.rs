@@ -1,7 +1,8 @@
-//! The pager thread, which evicts ahead of need.
+//! The pager thread, which evicts in the background.
 //!
 //! # Safety
-//! The thread has a reference to its pager until it is stopped; a [`Worker`] owns both.
+//! The thread has a reference to its pager until the thread is stopped. A [`Worker`] owns the
+//! thread and the reference.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -23,22 +24,21 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Objects are moved together if that frees this share of the device's pages.
+/// Objects are moved together if this share of the device's pages becomes free.
 const FREEABLE_SHARE: u64 = 8;
-/// The largest pool of a device that is compacted as a whole, in bytes: some 50 ms.
+/// The maximum size in bytes of a pool that is compacted as a whole, which takes some 50 ms.
 const WHOLE_MAX: u64 = 64 << 20;
 /// The number of steps of eviction between two checks of `FREEABLE_SHARE`.
 const COMPACTED_STEPS: usize = 16;
-/// If the device has many pages, this share of them is freed in one step.
+/// The share of a device's pages that is freed in one step, if the device has many pages.
 const STEP_SHARE: u64 = 256;
-/// Bytes that are evicted in a step. After each, a waiting fork may begin, and other threads may
-/// make room.
+/// The bytes that are evicted in a step. After each step, a waiting fork may begin, and other
+/// threads may evict.
 const STEP_BYTES: usize = 1 << 20;
-/// The time for which a new try after evictions in vain searches for blocks that can now be
-/// evicted.
+/// The maximum duration of a search for blocks that became evictable, after failed evictions.
 const AGAIN_TIME: Duration = Duration::from_millis(10);
 
-/// The thread, once it was started.
+/// A pager thread that was started.
 #[derive(Debug)]
 struct Worker {
     thread: JoinHandle<()>,
@@ -49,7 +49,7 @@ struct Worker {
 #[derive(Debug, Default)]
 pub(crate) struct Workers {
     worker: Mutex<Option<Worker>>,
-    /// Whether no pager thread is ever started; faults then make room themselves.
+    /// If true, no pager thread is ever started, and faults evict blocks themselves.
     are_none: bool,
 }
 
@@ -58,8 +58,8 @@ impl Workers {
         Workers { worker: Mutex::new(None), are_none: true }
     }
 
-    /// Makes sure that this process has a pager thread, if there is a limit. If none can be
-    /// started, faults make room themselves.
+    /// Starts a pager thread if this process has a limit and no such thread. If the start fails,
+    /// faults evict blocks themselves.
     pub(crate) fn ensure(&self, pager: &Arc<Pager>) {
         if self.are_none || pager.limit.get().is_none() {
             return;
@@ -68,7 +68,7 @@ impl Workers {
         if !worker.as_ref().is_some_and(Worker::is_here) {
             worker.take().into_iter().for_each(|lost| lost.stop(pager));
             *worker = Worker::start(pager).ok();
-            // A child may begin above its limit, and no fault has woken this thread for that.
+            // A child may begin above its limit, and no fault has woken its thread for that reason.
             if worker.is_some() && pager.limit.is_wanted(0) {
                 pager.limit.set_stuck(false);
                 pager.waker.wake();
@@ -76,20 +76,20 @@ impl Workers {
         }
     }
 
-    /// Ends the thread, if there is one.
+    /// Ends the pager thread, if there is one.
     pub(crate) fn stop(&self, pager: &Arc<Pager>) {
         self.worker.lock().take().into_iter().for_each(|worker| worker.stop(pager));
     }
 }
 
 impl Worker {
-    /// Starts the thread.
+    /// Starts the pager thread.
     fn start(pager: &Arc<Pager>) -> Result<Self, Error> {
         let own = pager.clone();
         let (waker, generation) = (&pager.waker, generation());
         waker.word.store(0, Relaxed);
-        // The thread blocks all signals except those of the C library, for which other threads may
-        // wait.
+        // The thread blocks all signals except those that the C library uses itself, because other
+        // threads may wait until the thread has handled one of these.
         let spawned = signals::without_programs_signals(|| {
             Builder::new().name("zmem".into()).spawn(move || {
                 let _counted = OwnThread::begin();
@@ -103,7 +103,7 @@ impl Worker {
         Ok(Worker { thread, generation })
     }
 
-    /// Returns whether it is a thread of this process, and not of the parent.
+    /// Returns whether the thread belongs to this process, and not to its parent.
     fn is_here(&self) -> bool {
         self.generation == generation()
     }
@@ -116,11 +116,11 @@ impl Worker {
             let _panicked = self.thread.join();
             pager.waker.process.store(0, Relaxed);
         } else {
-            // The child lacks this thread, which had a reference to the pager.
+            // The child lacks this thread, which held a reference to the pager.
             std::mem::forget(self.thread);
-            // SAFETY: `start` gave the thread this reference, which the thread drops after it was
-            // stopped. It was not stopped before the fork, because this was not called, and it does
-            // not run in the child.
+            // SAFETY: `start` gave this reference to the thread, which drops it only after it was
+            // stopped. The thread was not stopped before the fork, because this function was not
+            // called, and the thread does not run in the child.
             unsafe { Arc::decrement_strong_count(Arc::as_ptr(pager)) };
         }
     }
@@ -128,7 +128,7 @@ impl Worker {
 
 impl Pager {
     fn run(&self) {
-        // Not a seat's buffer: faults that wait for this thread may have all seats.
+        // The buffer is not in a seat, because faults that wait for this thread may hold all seats.
         let mut buf = vec![0; self.bytes_of(0..self.batch()).len()];
         let mut evicted = 0;
         loop {
@@ -137,8 +137,8 @@ impl Pager {
                 0 if !self.limit.may_try() => self.waker.nap(self.limit.stuck.left()),
                 seen if seen & STOPPED != 0 => return,
                 _ => {
-                    // Cleared before the limit is read: a thread that sets the limit later wakes
-                    // this one again.
+                    // The bit is cleared before the limit is read: a thread that sets the limit
+                    // later wakes this thread again.
                     self.waker.word.fetch_and(!WANTED, AcqRel);
                     evicted += self.run_steps(&mut buf);
                     if self.limit.is_lost() {
@@ -153,7 +153,7 @@ impl Pager {
         }
     }
 
-    /// Evicts until enough is free, or nothing can be evicted. Returns the number of steps.
+    /// Evicts until enough memory is free, or nothing can be evicted. Returns the number of steps.
     fn run_steps(&self, buf: &mut [u8]) -> usize {
         let (is_again, began) = (self.limit.is_stuck(), Instant::now());
         let mut goes_on = self.limit.is_wanted(self.batch()) && self.limit.may_try();
@@ -163,8 +163,8 @@ impl Pager {
             let gone = self.run_step(buf);
             self.compact_by(|| self.pack_where_tight());
             steps += 1;
-            // One round for each time that the hottest blocks are passed over, and one that evicts
-            // them.
+            // The number of rounds in which the hottest blocks are passed over, plus the round that
+            // evicts them.
             let rounds = self.round.load(Relaxed).wrapping_sub(first_round);
             let looks_on = is_again && rounds <= HEAT_MAX && began.elapsed() < AGAIN_TIME;
             if gone == 0 && !looks_on {
@@ -178,7 +178,7 @@ impl Pager {
         steps
     }
 
-    /// Evicts some blocks, and returns how many.
+    /// Evicts the blocks of one step. Returns the number of evicted blocks.
     fn run_step(&self, buf: &mut [u8]) -> usize {
         let gone = signals::without_signals(|| {
             let _inside = GATE.enter();
@@ -189,13 +189,13 @@ impl Pager {
         gone
     }
 
-    /// Returns the number of blocks of a step.
+    /// Returns the number of blocks in a step.
     pub(crate) fn step_units(&self) -> usize {
         STEP_BYTES.div_ceil(self.blocks.unit)
     }
 
-    /// Moves objects of the device together, if that frees 1/`share` of its pages. Returns whether
-    /// some were freed.
+    /// Moves objects of the device together, if that frees 1/`share` of the device's pages. Returns
+    /// whether pages were freed.
     pub(crate) fn compact(&self, share: u64) -> bool {
         self.compact_by(|| self.pack(share))
     }
@@ -208,8 +208,9 @@ impl Pager {
         is_due && self.device.shrink(STEP_BYTES.max((used / STEP_SHARE) as usize)) > 0
     }
 
-    /// Moves all objects of a small device together, because its partly filled pages matter. Does
-    /// so once it has stored as many bytes as it has since the last time.
+    /// Moves all objects of a small device together, because in such a device partly filled pages
+    /// matter. Does so each time the bytes stored since the last time exceed the bytes that the
+    /// device uses.
     pub(crate) fn compact_whole(&self) {
         self.compact_by(|| {
             let used = self.device.mm_stat().mem_used_total;

@@ -1,6 +1,7 @@
-//! The memory that a working set lacks, by the distances of refaults. A block that comes back after
-//! `n` blocks were evicted would have stayed resident in a limit larger by `n` blocks. The clock's
-//! rounds count `n` (zm-S3), so the result is exact to a round.
+//! The memory that a working set lacks, computed from the distances of refaults. A block that is
+//! filled after `n` other blocks were evicted would have stayed resident if the limit were larger
+//! by `n` blocks. `n` is measured in rounds of the clock (zm-S3), so the result is exact to a
+//! round.
 //!
 //! ```text
 //!   a window: | evicted, rounds, time in faults, distances of the filled blocks |
@@ -13,23 +14,24 @@ use std::time::Duration;
 
 /// The length of a window, in milliseconds.
 const WINDOW: u64 = 5000;
-/// After this number of slow windows in a row, the working set is above the limit for good.
+/// The number of consecutive slow windows after which the working set counts as permanently larger
+/// than the limit.
 const WINDOWS: u32 = 2;
-/// A window is slow if faults take more than this share of its time.
+/// A window is slow if faults take more than 1/`SLOW_SHARE` of its time.
 const SLOW_SHARE: u32 = 2;
-/// Nine refaults in ten.
+/// The share of refaults that a larger limit should prevent: nine in ten.
 const MOST: (u64, u64) = (9, 10);
 
 /// Counts at the start of a window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Window {
-    /// The time in milliseconds; 0 before the first window.
+    /// The time when the window began, in milliseconds; 0 before the first window.
     pub(crate) began: u64,
     pub(crate) in_faults: Duration,
     pub(crate) evicted: u64,
     pub(crate) round: u32,
     pub(crate) distances: [u64; DISTANCES],
-    /// The number of slow windows in a row before this one.
+    /// The number of consecutive slow windows before this one.
     pub(crate) slow: u32,
 }
 
@@ -45,14 +47,14 @@ fn rounds_of_most(distances: &[u64; DISTANCES]) -> u64 {
 }
 
 impl Window {
-    /// Returns whether the window has ended at `now`, in milliseconds, or none has begun.
+    /// Returns whether the window has ended at `now`, in milliseconds, or no window has begun.
     pub(crate) fn is_over(&self, now: u64) -> bool {
         self.began == 0 || now.saturating_sub(self.began) >= WINDOW
     }
 
     /// Ends this window, and begins the next one. Returns the bytes that a larger limit would keep
-    /// resident, in blocks of `unit` bytes. Returns `None` unless faults took much of the time for
-    /// some windows in a row.
+    /// resident; a block has `unit` bytes. Returns `None` unless this window is the last of
+    /// `WINDOWS` consecutive slow windows.
     pub(crate) fn end(&mut self, next: Window, unit: usize) -> Option<u64> {
         let took = next.began.saturating_sub(self.began);
         let in_faults = next.in_faults.saturating_sub(self.in_faults);

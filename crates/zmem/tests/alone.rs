@@ -1,5 +1,5 @@
-//! For a thread that runs alone, blocks are decompressed in place. If other threads run, they see
-//! all of a block or fault.
+//! If a thread is the only one, blocks are decompressed in place. Other threads always see a
+//! complete block, or fault.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -25,7 +25,7 @@ fn write(region: &mut Region, round: u64) {
     for (nth, page) in region.chunks_mut(PAGE).enumerate() {
         let word = (nth as u64) << 32 | round;
         page.chunks_mut(8).for_each(|place| place.copy_from_slice(&word.to_le_bytes()));
-        // So that no single word fills the page.
+        // These bytes differ, so that no single word fills the page.
         page[2000..2008].fill(7);
     }
 }
@@ -44,8 +44,8 @@ fn verify_page(region: &Region, nth: usize, round: u64) {
     }
 }
 
-/// Evicts all blocks and brings them back. Returns how many were filled, how many of these in
-/// place, and how many were marked before their eviction.
+/// Evicts all blocks and fills them again. Returns the number of filled blocks, the number filled
+/// in place, and the number that were put in probation before their eviction.
 fn filled(region: &Region) -> (u64, u64, u64) {
     let before = region.stats();
     region.reclaim(region.len());
@@ -55,7 +55,7 @@ fn filled(region: &Region) -> (u64, u64, u64) {
 }
 
 fn assert_alone(region: &Region) {
-    // A thread that was not alone checks again only after some faults.
+    // A thread that found that it was not the only one checks again only after some faults.
     filled(region);
     let (all, in_place, marked) = filled(region);
     assert!(all > 0 && all == in_place, "{in_place} of {all} in place");
@@ -68,7 +68,7 @@ fn assert_not_alone(region: &Region) {
     assert!(marked >= all, "{marked} of {all} marked");
 }
 
-/// Calls `work` while there is another thread.
+/// Calls `work` while another thread exists.
 fn beside_another(work: impl FnOnce()) {
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -83,7 +83,7 @@ fn beside_another(work: impl FnOnce()) {
     });
 }
 
-/// Waits until joined threads have also ended for the kernel.
+/// Waits until the kernel no longer counts joined threads.
 fn wait_until_alone() {
     testkit::wait::until("other threads are gone", || {
         std::fs::read_dir("/proc/self/task").unwrap().count() == 1
@@ -91,7 +91,7 @@ fn wait_until_alone() {
 }
 
 fn close_all_descriptors() {
-    // SAFETY: no code here needs one of them any more.
+    // SAFETY: no code in this process needs one of the descriptors any more.
     unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
 }
 
@@ -105,7 +105,7 @@ fn a_thread_alone_is_seen_to_be_and_not_with_others() {
                 assert_not_alone(&region);
                 close_all_descriptors();
                 assert_not_alone(&region);
-                // A child has no other thread of the parent.
+                // A child lacks the other threads of its parent.
                 in_child(|| assert_alone(&region));
                 assert_not_alone(&region);
             });
@@ -126,15 +126,15 @@ fn a_thread_alone_is_seen_to_be_and_not_with_others() {
     });
 }
 
-/// The pager threads access no managed memory, so they do not count, whether there is one region or
-/// many.
+/// The pager threads access no managed memory, so they do not count as other threads, whether the
+/// process has one region or many.
 #[test]
 fn threads_that_evict_are_none_who_look() {
     in_child(|| {
         let limit = Some(64 * MIB as u64);
         let first = region(4 * MIB, BackendKind::Best, limit);
         let regions: Vec<_> = (0..3).map(|_| region(4 * MIB, BackendKind::Best, limit)).collect();
-        // Such a thread counts itself only some time after it was started.
+        // A pager thread counts itself only some time after it was started.
         let is_alone = || filled(&first).1 > 0;
         testkit::wait::until("only threads that evict are left", is_alone);
         assert_alone(&first);
@@ -146,7 +146,7 @@ fn threads_that_evict_are_none_who_look() {
     });
 }
 
-/// Threads begin and end at any moment, while all of them make blocks be evicted and filled.
+/// Threads begin and end at any moment, while all of them cause blocks to be evicted and filled.
 #[test]
 fn no_thread_that_comes_or_goes_sees_half_a_block() {
     in_child(|| {
@@ -179,7 +179,7 @@ fn no_thread_that_comes_or_goes_sees_half_a_block() {
     });
 }
 
-/// Blocks of several pages, and those that are filled ahead, keep their contents.
+/// Blocks with several pages, and blocks that are filled ahead, keep their contents.
 #[test]
 fn blocks_of_all_sizes_come_back_in_place() {
     in_child(|| {
@@ -218,9 +218,9 @@ struct Shared<'r> {
     sum: AtomicU64,
 }
 
-/// Reads all pages, in a process that shares this one's memory.
+/// Reads all pages in a process that shares this process's memory.
 extern "C" fn look_as_child(shared: *mut c_void) -> i32 {
-    // SAFETY: the caller waits until the child has ended.
+    // SAFETY: the caller waits until the child has ended, so the pointer is valid.
     let shared = unsafe { &*shared.cast::<Shared<'_>>() };
     if shared.closes {
         close_all_descriptors();
@@ -230,13 +230,13 @@ extern "C" fn look_as_child(shared: *mut c_void) -> i32 {
     0
 }
 
-/// Runs `look_as_child` in a process like that of `vfork`, for which this thread waits. Returns the
-/// sum that it found.
+/// Runs `look_as_child` in a process like a child of `vfork`, for which this thread waits. Returns
+/// the sum that the process has computed.
 fn look_as_by_vfork(region: &Region, closes: bool) -> u64 {
     let shared = Shared { region, closes, sum: AtomicU64::new(0) };
     let mut stack = vec![0u128; 16 << 10];
-    // SAFETY: the child has a stack of its own, and ends before this returns; it reads memory, and
-    // closes descriptors in a table of its own.
+    // SAFETY: the child has its own stack, and ends before this function returns. The child only
+    // reads memory, and closes descriptors in its own table.
     unsafe {
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         let top = stack.as_mut_ptr_range().end.cast();
@@ -249,8 +249,8 @@ fn look_as_by_vfork(region: &Region, closes: bool) -> u64 {
     shared.sum.into_inner()
 }
 
-/// A child of `vfork` is alone if the thread that waits for it was. Other threads of its parent
-/// continue, and a file that the child opens itself does not count them.
+/// A child of `vfork` is the only thread if its parent had no other threads. Other threads of the
+/// parent continue, and a file in /proc that the child itself opens does not count these threads.
 #[test]
 fn a_child_of_vfork_counts_its_parents_threads() {
     in_child(|| {

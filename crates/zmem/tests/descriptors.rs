@@ -1,5 +1,5 @@
-//! Descriptors of /proc that are closed, inherited or refused: a thread that touches a region reads
-//! its own data, and no other file or memory is written.
+//! Descriptors of /proc that are closed, inherited or refused: a thread that accesses a region
+//! reads the region's data, and no other file or memory is written.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -33,7 +33,7 @@ fn reclaim_all(region: &Region) {
     assert!(region.stats().evicted > before, "nothing has gone");
 }
 
-/// Writes to each page its number and `whose`.
+/// Writes the page's number and `whose` to each page.
 fn write(region: &mut Region, whose: u8) {
     for (nth, page) in region.chunks_mut(PAGE).enumerate() {
         page[..4].copy_from_slice(&(nth as u32).to_le_bytes());
@@ -58,12 +58,11 @@ fn use_all(region: &mut Region) {
 }
 
 fn close_all_descriptors() {
-    // SAFETY: no code here needs one of them any more.
+    // SAFETY: no code in this process needs one of the descriptors any more.
     unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
 }
 
-/// Returns the targets of this process's descriptors that name the memory or the threads of a
-/// process.
+/// Returns the targets of this process's descriptors for memory or threads of a process.
 fn links() -> Vec<PathBuf> {
     let files = std::fs::read_dir("/proc/self/fd").unwrap();
     let links = files.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
@@ -73,7 +72,7 @@ fn links() -> Vec<PathBuf> {
     links.filter(is_kept).collect()
 }
 
-/// A copy has none of the threads that answered its parent's faults, and does not wait for them.
+/// A copy of the process has no threads that answer faults, and does not wait for them.
 #[test]
 fn children_that_no_handler_is_told_of_end_what_threads_answered() {
     in_child(|| {
@@ -88,7 +87,7 @@ fn children_that_no_handler_is_told_of_end_what_threads_answered() {
     });
 }
 
-/// A child that `fork` did not make has its own memory, and does not write to its parent's.
+/// A child that was not created by `fork` has its own memory, and does not write to its parent's.
 #[test]
 fn children_that_no_handler_is_told_of_have_copies() {
     in_child(|| {
@@ -121,7 +120,7 @@ fn children_that_no_handler_is_told_of_have_copies() {
     });
 }
 
-/// A child that gave up privileges can't be made to write to a parent that has them.
+/// A child that dropped its privileges can't be used to write to a privileged parent's memory.
 #[test]
 fn no_child_has_its_parents_descriptors() {
     in_child(|| {
@@ -140,7 +139,7 @@ fn no_child_has_its_parents_descriptors() {
 }
 
 fn give_up_user() {
-    // SAFETY: they change this process only.
+    // SAFETY: the calls change only this process.
     unsafe {
         if libc::getuid() == 0 {
             assert_eq!(libc::setgid(NOBODY), 0);
@@ -154,13 +153,13 @@ fn give_up_user() {
 /// Hides /proc from this process by an empty root directory. Returns whether that is permitted.
 fn leave_proc(empty: &Path) -> bool {
     let path = CString::new(empty.to_str().unwrap()).unwrap();
-    // SAFETY: it changes this process only.
+    // SAFETY: the call changes only this process.
     let may = unsafe { libc::chroot(path.as_ptr()) == 0 && libc::chdir(c"/".as_ptr()) == 0 };
     assert!(!may || std::fs::File::open("/proc/self/mem").is_err());
     may
 }
 
-/// Returns a path that no file has.
+/// Returns a path at which no file exists.
 fn tempfile() -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let nth = COUNT.fetch_add(1, Relaxed);
@@ -176,7 +175,7 @@ fn a_child_that_may_not_be_looked_at_reads_its_memory() {
                 give_up_user();
                 use_all(&mut region);
             });
-            // The same process, and one that has closed its descriptors.
+            // First in the same process, and then after it has closed its descriptors.
             give_up_user();
             in_child(|| {
                 close_all_descriptors();
@@ -212,8 +211,7 @@ fn a_process_that_sees_no_proc_reads_its_memory() {
     }
 }
 
-/// Closes every descriptor by which this process reads memory below its protection, and prevents
-/// new ones.
+/// Closes every descriptor by which this process reads protected memory, and prevents new ones.
 fn refuse_memory() {
     let is_memory = |name: &String| {
         std::fs::read_link(format!("/proc/self/fd/{name}")).is_ok_and(|link| link.ends_with("mem"))
@@ -222,12 +220,12 @@ fn refuse_memory() {
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
     let kept: Vec<_> = names.filter(is_memory).map(|name| name.parse().unwrap()).collect();
     give_up_user();
-    // SAFETY: code that uses one of these numbers checks it, and finds that it is closed.
+    // SAFETY: code that uses one of these descriptors checks it, and finds that it is closed.
     kept.into_iter().for_each(|file| unsafe { assert_eq!(libc::close(file), 0) });
 }
 
-/// Here blocks are readable while they are evicted; a thread that touches them finds its data all
-/// the same.
+/// If protected memory can't be read, blocks are readable while they are evicted. A thread that
+/// accesses them still reads its data.
 #[test]
 fn touches_find_data_where_memory_is_read_by_its_protection() {
     let backends = [BACKENDS[0], BACKENDS[1], BackendKind::UserfaultfdProtected];
@@ -247,7 +245,8 @@ fn touches_find_data_where_memory_is_read_by_its_protection() {
     }
 }
 
-/// Two threads read all pages, and count in pages of their own, while all blocks are evicted.
+/// Two threads read all pages, and increment counters in pages that only they use, while all blocks
+/// are evicted.
 fn touch_while_reclaimed(region: &Region, rounds: usize) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -265,10 +264,10 @@ fn touch_while_reclaimed(region: &Region, rounds: usize) {
                     if nth % 2 == own {
                         // SAFETY: only this thread reads and writes these bytes.
                         let count = unsafe { page.as_ptr().add(8).cast_mut().cast::<u32>() };
-                        // SAFETY: as above.
+                        // SAFETY: only this thread reads and writes these bytes.
                         assert_eq!(unsafe { count.read_volatile() }, counts[nth]);
                         counts[nth] += 1;
-                        // SAFETY: as above.
+                        // SAFETY: only this thread reads and writes these bytes.
                         unsafe { count.write_volatile(counts[nth]) };
                     }
                 }
@@ -280,13 +279,13 @@ fn touch_while_reclaimed(region: &Region, rounds: usize) {
     });
 }
 
-/// The descriptor that the parent left is closed first, so a number is free.
+/// The descriptor that was inherited from the parent is closed first, so one number is free.
 #[test]
 fn a_child_without_free_descriptors_reads_its_memory() {
     for backend in BACKENDS {
         in_child(|| {
             let few = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
-            // SAFETY: it changes this process only.
+            // SAFETY: the call changes only this process.
             assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &few) }, 0);
             let mut region = evicted(backend);
             let _files: Vec<_> =
@@ -310,15 +309,15 @@ fn a_process_whose_first_thread_has_ended_reads_its_memory() {
             close_all_descriptors();
             let used = std::panic::AssertUnwindSafe(|| use_all(&mut region));
             let is_right = std::panic::catch_unwind(used).is_ok();
-            // SAFETY: it ends this process.
+            // SAFETY: the call ends this process.
             unsafe { libc::_exit(i32::from(!is_right)) }
         });
-        // SAFETY: nothing on this thread's stack is lent to the other.
+        // SAFETY: the other thread has no reference to this thread's stack.
         unsafe { libc::syscall(libc::SYS_exit, 1) };
     });
 }
 
-/// A program closes descriptors that it does not know, and opens files under their numbers.
+/// A program closes descriptors that it did not open, and opens files with the same numbers.
 #[test]
 fn descriptors_that_others_close_at_any_moment_do_no_harm() {
     for backend in BACKENDS {
@@ -335,7 +334,8 @@ fn descriptors_that_others_close_at_any_moment_do_no_harm() {
                     while !stop.load(Relaxed) {
                         close_all_descriptors();
                         for _ in 0..3 {
-                            // SAFETY: the name lives long enough; the next round closes the file.
+                            // SAFETY: the name lives until the call returns; the next round closes
+                            // the file.
                             unsafe { libc::open(name.as_ptr(), libc::O_RDWR) };
                         }
                     }
@@ -363,16 +363,16 @@ fn descriptors_that_others_close_at_any_moment_do_no_harm() {
     }
 }
 
-/// Reads all pages in a process that shares this one's memory.
+/// Reads all pages in a process that shares this process's memory.
 extern "C" fn look_as_child(region: *mut c_void) -> i32 {
     close_all_descriptors();
-    // SAFETY: the caller waits until the child has ended.
+    // SAFETY: the caller waits until the child has ended, so the pointer is valid.
     verify(unsafe { &*region.cast::<Region>() }, 1);
     0
 }
 
-/// No descriptor is left behind by a child that shares memory but no descriptors, nor by threads
-/// that open them at once.
+/// No descriptor remains open after a child that shares memory but no descriptors, or after threads
+/// that open descriptors at the same time.
 #[test]
 fn no_descriptors_are_left_behind() {
     in_child(|| {
@@ -381,12 +381,12 @@ fn no_descriptors_are_left_behind() {
             let mut stack = vec![0u128; 16 << 10];
             let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
             let top = stack.as_mut_ptr_range().end.cast();
-            // SAFETY: the child has a stack of its own, and ends before this returns.
+            // SAFETY: the child has its own stack, and ends before this function returns.
             let child = unsafe {
                 libc::clone(look_as_child, top, flags, (&raw const region).cast_mut().cast())
             };
             let mut status = 0;
-            // SAFETY: the status is local.
+            // SAFETY: the kernel writes only to the local status.
             assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
             assert_eq!(status, 0, "the child failed");
             reclaim_all(&region);

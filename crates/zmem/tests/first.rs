@@ -1,4 +1,4 @@
-//! The first region of a process, made while another thread forks.
+//! The first region of a process, created while another thread forks.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Barrier;

@@ -1,4 +1,4 @@
-//! A limit is kept without a fault, after it was set or when more blocks become evictable.
+//! The pager keeps a limit without a fault, after it was set or when more blocks become evictable.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -58,8 +58,8 @@ fn a_limit_of_memory_that_is_in_use_is_kept_though_nothing_faults() {
     fill(&mut memory);
     let start = NonNull::from(&mut memory[..]).cast();
     let options = Options { limit: Some(LIMIT), ..Options::default() };
-    // SAFETY: the C library maps an allocation of this size by itself, and no other code uses it
-    // until `region` is dropped.
+    // SAFETY: the C library maps an allocation of this size separately, and no other code uses the
+    // memory until `region` is dropped.
     let region = unsafe { Region::manage(start, 16 * MIB, options).unwrap() };
     until("no more is held than the limit allows", || region.stats().held <= LIMIT);
     region.check();
@@ -79,17 +79,16 @@ fn what_is_locked_no_more_goes_though_nothing_faults() {
     until_it_is_kept(&region);
 }
 
-/// Returns the processor time of this process, in all its threads.
+/// Returns the processor time that all threads of this process have used.
 fn processor_time() -> Duration {
-    // SAFETY: all zeros is a time, which the call replaces.
+    // SAFETY: zeros are a valid time, which the call overwrites.
     let mut time: libc::timespec = unsafe { std::mem::zeroed() };
-    // SAFETY: it writes only to `time`.
+    // SAFETY: the kernel writes only to `time`.
     assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) }, 0);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Fills a region with data that do not compress, and calls `looks`, which tries to evict them in
-/// vain.
+/// Fills a region with data that do not compress, and calls `looks`, which fails to evict them.
 fn fill_beyond_limit(block: BlockOrder, looks: fn(&Region)) -> Region {
     let options = Options { limit: Some(LIMIT), block, ..Options::default() };
     let mut region = Region::new(32 * MIB, options).unwrap();
@@ -130,8 +129,7 @@ fn a_limit_that_can_not_be_kept_costs_little_while_nothing_happens() {
     });
 }
 
-/// Threads that touch memory in order get up to 64 blocks by one fault, and during a fork no other
-/// thread makes room.
+/// One fault opens up to 64 blocks for accesses in order, and no other thread evicts during a fork.
 #[test]
 fn faults_at_once_do_not_pass_the_limit_together() {
     in_child(|| {
@@ -140,7 +138,7 @@ fn faults_at_once_do_not_pass_the_limit_together() {
         let Err(Error::Limit { needed, .. }) = refused else { panic!("{refused:?}") };
         let limit = needed + (MIB / 2) as u64;
         let region = Region::new(16 * MIB, of(limit)).unwrap();
-        // SAFETY: it begins at a page, and the region is used only through these words.
+        // SAFETY: the region begins at a page boundary, and is used only through these words.
         let words: &[AtomicU64] =
             unsafe { std::slice::from_raw_parts(region.as_ptr().cast(), 16 * MIB / 8) };
         let pages: Vec<_> = words.chunks(512).collect();
@@ -154,7 +152,8 @@ fn faults_at_once_do_not_pass_the_limit_together() {
                     while !stop.load(Relaxed) {
                         let first = rng.usize(..pages.len());
                         let some = pages.iter().skip(first).take(rng.usize(1..1000));
-                        // Few words, because the stored data must fit within the limit (zm-L9).
+                        // Only a few words are written, because the stored data must fit into the
+                        // limit.
                         some.for_each(|page| page[own as usize].store(own, Relaxed));
                     }
                 });
@@ -191,7 +190,7 @@ fn no_more_is_reclaimed_than_asked_for() {
             let options = Options { block: BlockOrder::Fixed(block), ..Options::default() };
             let mut region = Region::new(8 * MIB, options).unwrap();
             fill(&mut region);
-            // While there is no other thread, a block is evicted without probation.
+            // If the process has no other thread, a block is evicted without probation.
             for is_alone in [true, false] {
                 let _other = (!is_alone).then(|| thread::spawn(thread::park));
                 for wanted in [1, bytes, 2 * bytes + 1, 5 * bytes, 3] {
@@ -222,20 +221,21 @@ fn a_lock_of_nothing_locks_nothing() {
 #[test]
 fn dont_need_changes_nothing_where_a_block_is_locked() {
     let region = Region::new(MIB, Options::default()).unwrap();
-    // SAFETY: it has this length, and there is no reference to its bytes.
+    // SAFETY: the region has this length, and no reference to its bytes exists.
     unsafe { region.as_ptr().write_bytes(1, MIB) };
     let locked = region.lock(4 * 4096..5 * 4096).unwrap();
-    // SAFETY: as above.
+    // SAFETY: no reference to these bytes exists.
     let refused = unsafe { region.dont_need_shared(100..8 * 4096 + 100) };
     assert_eq!(refused, Err(Error::Locked { at: 4 * 4096, end: 5 * 4096 }));
     let message = "the block of bytes 16384 to 20480 is locked; end that lock first";
     assert_eq!(refused.unwrap_err().to_string(), message);
     assert!(region.iter().all(|&byte| byte == 1));
-    // Blocks that are only partly in the range are written, and may be locked.
-    // SAFETY: as above.
+    // The call writes zeros to blocks that are only partly in the range; these blocks may be
+    // locked.
+    // SAFETY: no reference to these bytes exists.
     unsafe { region.dont_need_shared(4 * 4096 + 1..8 * 4096).unwrap() };
     drop(locked);
-    // SAFETY: as above.
+    // SAFETY: no reference to these bytes exists.
     unsafe { region.dont_need_shared(100..2 * 4096).unwrap() };
     let zeros = [100..2 * 4096, 4 * 4096 + 1..8 * 4096];
     let is_zero = |at: &usize| zeros.iter().any(|zeros| zeros.contains(at));

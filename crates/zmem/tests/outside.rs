@@ -1,4 +1,5 @@
-//! Tests of what the public documentation promises of regions, written from that alone.
+//! Tests of the promises in the public documentation of regions, written only from that
+//! documentation.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::ops::Range;
@@ -20,7 +21,7 @@ fn with(backend: BackendKind) -> Options {
     Options { backend, ..Options::default() }
 }
 
-/// Returns a region with the least sufficient limit, or `None` if the system does not permit its
+/// Returns a region with the smallest sufficient limit, or `None` if the system does not permit the
 /// backend.
 fn tight(bytes: usize, options: &Options) -> Option<Region> {
     let mut limit = 1;
@@ -38,7 +39,7 @@ fn word(at: usize) -> u8 {
     1 + (at >> 9) as u8 % 7
 }
 
-/// Blocks that are evicted and filled all the time never become zeros.
+/// Blocks that are evicted and filled again and again never become zeros.
 #[test]
 fn nothing_is_lost_at_the_least_limit() {
     for backend in BACKENDS.into_iter().chain([BackendKind::UserfaultfdSigbusProtected]) {
@@ -52,7 +53,7 @@ fn nothing_is_lost_at_the_least_limit() {
     }
 }
 
-/// The error about a limit names one that is sufficient.
+/// The error about a limit contains a sufficient limit, and no smaller one is sufficient.
 #[test]
 fn limit_needed_will_do() {
     let options = |limit| Options { limit: Some(limit), ..Options::default() };
@@ -61,7 +62,7 @@ fn limit_needed_will_do() {
     assert!(Region::new(MIB, options(needed - 1)).is_err());
 }
 
-/// A process can have more than a few small regions.
+/// A process can have many small regions.
 #[test]
 fn hundred_small_regions() {
     in_child(|| {
@@ -75,7 +76,7 @@ fn hundred_small_regions() {
     });
 }
 
-/// An access to two blocks at once completes also in a child, which begins above its limit.
+/// An access that spans two blocks completes even in a child, which begins above its limit.
 #[test]
 fn child_reads_across_blocks() {
     let mut region = tight(8 * MIB, &Options::default()).unwrap();
@@ -83,10 +84,10 @@ fn child_reads_across_blocks() {
     region.chunks_mut(4096).for_each(|page| page[..2048].fill_with(|| rng.u8(..)));
     region.reclaim(usize::MAX);
     in_child(|| {
-        // SAFETY: it ends a child that hangs.
+        // SAFETY: the alarm only ends a child that hangs.
         unsafe { libc::alarm(3) };
         for at in (4096..8 * MIB).step_by(4096) {
-            // SAFETY: both parts are within the region.
+            // SAFETY: all bytes of the word are in the region.
             let word = unsafe { region.as_ptr().add(at - 4).cast::<u64>().read_unaligned() };
             std::hint::black_box(word);
         }
@@ -171,9 +172,10 @@ impl Under {
             0..=4 => {
                 let data = testkit::contents::data(rng, range.len());
                 self.copy[range.clone()].copy_from_slice(&data);
-                // SAFETY: the range is within the region, and no other code uses it.
+                // SAFETY: the range is in the region, and no other code uses it.
                 let to = unsafe { self.region.as_ptr().add(range.start) };
-                // SAFETY: as above; the data are as long.
+                // SAFETY: the range is in the region, no other code uses it, and the data have the
+                // same length.
                 unsafe { to.copy_from(data.as_ptr(), data.len()) };
             }
             5..=7 => self.compare(range),
@@ -181,7 +183,7 @@ impl Under {
             9 => self.region.prefetch(range).unwrap(),
             10 => self.region.advise(range, Advice::Cold).unwrap(),
             11 => self.region.advise(range, Advice::Hot).unwrap(),
-            // SAFETY: there is no reference to the region except those of its locks.
+            // SAFETY: no reference to the region exists except those in its locks.
             12 => match unsafe { self.region.dont_need_shared(range.clone()) } {
                 Ok(()) => self.copy[range].fill(0),
                 Err(Error::Locked { .. }) => {}
@@ -211,7 +213,7 @@ impl Under {
     }
 }
 
-/// Regions equal their copies, also in children, whatever the order of the events.
+/// Regions equal their copies, even in children, whatever the order of operations.
 #[test]
 fn regions_are_as_their_copies() {
     let mut rng = Rng::with_seed(testkit::seed(7));

@@ -1,4 +1,4 @@
-//! Memory that the program locks: its pages can't be evicted, and nothing fails.
+//! Memory that the program locks: its pages can't be evicted, and no operation fails.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 #[path = "backends/kinds.rs"]
@@ -34,14 +34,14 @@ fn verify(bytes: &[u8], tag: u8) {
     }
 }
 
-/// Returns whether all memory could be locked, which takes a privilege, or a limit that allows it.
+/// Locks all memory. Returns false if the process lacks the privilege and its limit is too small.
 fn lock_all(flags: i32) -> bool {
-    // SAFETY: it changes no data.
+    // SAFETY: the call changes no data.
     unsafe { libc::mlockall(flags) == 0 }
 }
 
 fn mlock(start: *const u8, bytes: usize) {
-    // SAFETY: it changes no data.
+    // SAFETY: the call changes no data.
     assert_eq!(unsafe { libc::mlock(start.cast(), bytes) }, 0);
 }
 
@@ -92,7 +92,7 @@ fn lose_nothing(backend: BackendKind, block: BlockOrder) {
         verify(&region, tag);
         let gone = region.reclaim(16 * MIB);
         assert!(gone >= 2 * MIB, "{gone}");
-        // A block that is moved to its place is not locked any more.
+        // A block that was moved to its address is not locked any more.
         let is_moved = backend == BackendKind::SignalRemap;
         assert!(is_moved || gone <= 4 * MIB - 3 * 4096, "{gone}");
         region.check();
@@ -114,12 +114,12 @@ fn what_the_program_sets_apart_comes_and_goes_with_the_rest() {
             let mut region = Region::new(4 * MIB, options).unwrap();
             for at in (4096..4 * MIB).step_by(11 * 4096) {
                 let start = region[at..].as_ptr().cast_mut().cast();
-                // SAFETY: it changes no data.
+                // SAFETY: the call changes no data.
                 assert_eq!(unsafe { libc::madvise(start, 3 * 4096, libc::MADV_DONTDUMP) }, 0);
             }
             write(&mut region, 1);
             let mut rng = fastrand::Rng::with_seed(testkit::seed(70));
-            // Half of it does not compress, and so is put back.
+            // Half of the data do not compress, so these blocks become resident again.
             for block in region.chunks_mut(64 << 10).step_by(2) {
                 block.fill_with(|| rng.u8(..));
             }
@@ -157,7 +157,7 @@ fn memory_whose_pages_can_not_go_is_not_managed() {
         NonNull::new(start.cast::<u8>()).unwrap()
     };
     let manage = |start| {
-        // SAFETY: it is refused, or no other code uses the memory.
+        // SAFETY: the call fails, or no other code uses the memory.
         unsafe { Region::manage(start, MIB, Options::default()).map(drop) }
     };
     let what = |result| match result {

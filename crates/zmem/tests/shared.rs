@@ -1,10 +1,10 @@
-//! Memory that a child inherits counts once, until the parent or the child touches it (zm-L16).
+//! Memory that a child inherits counts once, until the parent or the child accesses it (zm-L16).
 //!
-//! This file has one test, because the process's other memory counts, too.
+//! This file contains only one test, because other memory of the process counts, too.
 //!
 //! # Safety
-//! The only handler of SIGSEGV passes faults on, and ends the process if the arena does not answer
-//! them. One thread uses the arena.
+//! The only handler of SIGSEGV passes faults to `answer_fault`, and ends the process if the arena
+//! does not answer them. Only one thread uses the arena.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::ffi::c_void;
@@ -16,20 +16,21 @@ use zmem::{Arena, BackendKind, BlockOrder, Options, Seen, Tree, Use, answer_faul
 
 const MIB: usize = 1 << 20;
 const LIMIT: usize = 32 * MIB;
-/// With blocks of 64 KiB the arena ends within a piece.
+/// The size of the arena. If blocks have 64 KiB, the arena ends within a piece.
 const BYTES: usize = 26 * MIB;
 
 extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the arguments are the kernel's for this handler, which has all signals blocked except
-    // this one.
+    // SAFETY: the kernel passes the arguments to this handler, which has all signals blocked except
+    // SIGSEGV.
     if !unsafe { answer_fault(signal, info, context.cast()) } {
-        // SAFETY: it ends the process, because no arena has the address.
+        // SAFETY: the call ends the process, because no arena contains the address.
         unsafe { libc::_exit(77) };
     }
 }
 
 fn install() {
-    // SAFETY: zeros are a value of the structure; the handler is a function of this type.
+    // SAFETY: zeros are a valid value of the structure; the handler is a function of the required
+    // type.
     unsafe {
         let mut action: libc::sigaction = zeroed();
         action.sa_sigaction = on_fault as extern "C" fn(_, _, _) as usize;
@@ -40,13 +41,13 @@ fn install() {
     }
 }
 
-/// Returns a tree of this process and its children.
+/// Returns a tree for this process and its children.
 fn tree() -> Option<Tree> {
     type Words = [AtomicU64; Seen::BYTES / 8];
     let (prot, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-    // SAFETY: the kernel chooses the address, and the mapping stays for good. Zeros are a value of
-    // these.
+    // SAFETY: the kernel chooses the address, and the mapping is never removed. Zeros are valid
+    // values of the words.
     let words: &'static Words = unsafe {
         let at = libc::mmap(null_mut(), size_of::<Words>(), prot, flags, -1, 0);
         assert_ne!(at, libc::MAP_FAILED);
@@ -55,7 +56,7 @@ fn tree() -> Option<Tree> {
     Tree::of(words, 1)
 }
 
-/// An arena that is managed as a whole.
+/// An arena whose blocks are all managed.
 struct Scene(Arena);
 
 impl Scene {
@@ -65,14 +66,14 @@ impl Scene {
 
     fn write(&self, round: usize) {
         for at in self.0.addresses().step_by(64) {
-            // SAFETY: it is readable and writable, and only this thread uses it.
+            // SAFETY: the word is readable and writable, and only this thread uses it.
             unsafe { (at as *mut usize).write_volatile(Self::word_at(at, round)) };
         }
     }
 
     fn check(&self, round: usize) {
         for at in self.0.addresses().step_by(64) {
-            // SAFETY: as above.
+            // SAFETY: the word is readable, and only this thread uses it.
             let found = unsafe { (at as *const usize).read_volatile() };
             assert_eq!(found, Self::word_at(at, round), "{at:x}");
         }
@@ -82,8 +83,8 @@ impl Scene {
         self.0.figures().tree_held as usize
     }
 
-    /// Checks that a child holds little of its own, then overwrites all its memory, within the
-    /// limit.
+    /// Checks that little memory counts for a child, and then overwrites all of the child's memory
+    /// within the limit.
     fn overwrite(&self, child: usize) {
         assert!(self.held() < BYTES / 2, "{}", self.held());
         self.0.check();
@@ -97,8 +98,8 @@ impl Scene {
     }
 }
 
-/// Otherwise each shared page could become two by a write that needs no fault, and no limit could
-/// be kept.
+/// If shared pages stayed writable, a write without a fault could copy each of them, and no limit
+/// could be kept.
 #[test]
 fn what_a_child_inherits_counts_once_until_one_of_the_two_touches_it() {
     install();
@@ -108,7 +109,7 @@ fn what_a_child_inherits_counts_once_until_one_of_the_two_touches_it() {
         let options = Options { backend, block, limit, tree, ..Options::default() };
         let scene = Scene(Arena::new(0, BYTES, &options).unwrap());
         let addresses = scene.0.addresses();
-        // SAFETY: nothing uses it yet.
+        // SAFETY: no code uses the arena yet.
         unsafe { scene.0.set_use(addresses.clone(), Use::Managed).unwrap() };
         scene.write(0);
         assert!((BYTES..LIMIT).contains(&scene.held()), "{backend:?}: {}", scene.held());

@@ -1,5 +1,5 @@
-//! Signals of the program: its own handlers, stacks and masks, and faults outside of regions.
-//! Regions are made only in children, because a process installs its handlers once.
+//! Signals of the program: its handlers, stacks and masks, and faults outside of regions. Regions
+//! are created only in children, because a process installs the pager's handlers only once.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 #[path = "backends/kinds.rs"]
@@ -21,9 +21,9 @@ static IS_BLOCKED: AtomicUsize = AtomicUsize::new(0);
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 static TOUCHED: AtomicUsize = AtomicUsize::new(0);
 
-/// Records how it was called, touches absent memory, and makes the page of the fault readable.
+/// Records the fault's stack and address, accesses absent memory, and makes the page readable.
 extern "C" fn note(_: i32, info: *mut libc::siginfo_t, _: *mut c_void) {
-    // SAFETY: the structure is the kernel's, of a fault; the page is this test's own.
+    // SAFETY: the kernel has written the structure, for a fault; only this test uses the page.
     unsafe {
         let address = (*info).si_addr().addr();
         let here = 0u8;
@@ -43,7 +43,7 @@ extern "C" fn note(_: i32, info: *mut libc::siginfo_t, _: *mut c_void) {
 }
 
 fn action(flags: i32) -> libc::sigaction {
-    // SAFETY: zeros are an action, and the set is local.
+    // SAFETY: zeros are a valid action, and the set is local.
     unsafe {
         let mut action: libc::sigaction = zeroed();
         action.sa_sigaction = note as *const () as usize;
@@ -54,11 +54,11 @@ fn action(flags: i32) -> libc::sigaction {
 }
 
 fn install(signal: i32, action: &libc::sigaction) {
-    // SAFETY: `note` may be called anywhere.
+    // SAFETY: `note` may be called on any thread, at any instruction.
     unsafe { assert_eq!(libc::sigaction(signal, action, null_mut()), 0) };
 }
 
-/// Returns memory that can't be read.
+/// Returns the address of a page that can't be read.
 fn closed_page() -> *mut u8 {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: the kernel chooses the address.
@@ -68,11 +68,11 @@ fn closed_page() -> *mut u8 {
 }
 
 fn read(address: *const u8) -> u8 {
-    // SAFETY: a handler makes it readable.
+    // SAFETY: if the page can't be read, a handler makes it readable.
     unsafe { address.read_volatile() }
 }
 
-/// Returns a region with its data on the device.
+/// Returns a region whose data are on the device.
 fn evicted(backend: BackendKind, bytes: usize) -> Region {
     let options = Options { backend, ..Options::default() };
     let mut region = Region::new(bytes, options).unwrap();
@@ -81,19 +81,19 @@ fn evicted(backend: BackendKind, bytes: usize) -> Region {
     region
 }
 
-/// Gives this thread an alternate stack of `bytes` bytes.
+/// Sets an alternate stack of `bytes` bytes for this thread.
 fn set_alternate_stack(bytes: usize) -> std::ops::Range<usize> {
     let stack = vec![0u8; bytes].leak();
     let given = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: bytes };
-    // SAFETY: it is never freed, and no other code uses it.
+    // SAFETY: the stack is never freed, and no other code uses it.
     unsafe { assert_eq!(libc::sigaltstack(&given, null_mut()), 0) };
     let start = stack.as_ptr().addr();
     start..start + bytes
 }
 
-/// Returns memory past the end of its file: a touch raises SIGBUS.
+/// Returns the address of a mapped page behind the end of its file: an access raises SIGBUS.
 fn page_without_file() -> *mut u8 {
-    // SAFETY: a file of this test's own, mapped at an address that the kernel chooses.
+    // SAFETY: only this test uses the file, and the kernel chooses the address of the mapping.
     let page = unsafe {
         let file = libc::memfd_create(c"none".as_ptr(), 0);
         libc::mmap(null_mut(), PAGE, libc::PROT_READ, libc::MAP_SHARED, file, 0)
@@ -113,7 +113,7 @@ fn a_handler_from_before_is_called_as_it_asked() {
                 let alternate = set_alternate_stack(64 << 10);
                 let region = evicted(backend, MIB);
                 if nth > 0 {
-                    // SAFETY: `note` may be called anywhere.
+                    // SAFETY: `note` may be called on any thread, at any instruction.
                     unsafe { zmem::set_next_handler(&action(flags)) };
                 }
                 TOUCHED.store(region.as_ptr().addr() + 7 * PAGE, Relaxed);
@@ -130,9 +130,9 @@ fn a_handler_from_before_is_called_as_it_asked() {
     });
 }
 
-/// Maps the page of the fault, and touches absent memory.
+/// Maps the page of the fault, and accesses absent memory.
 extern "C" fn map(_: i32, info: *mut libc::siginfo_t, _: *mut c_void) {
-    // SAFETY: the structure is the kernel's, of a fault; the page is this test's own.
+    // SAFETY: the kernel has written the structure, for a fault; only this test uses the page.
     unsafe {
         let start = (*info).si_addr().addr() & !(PAGE - 1);
         assert_eq!((TOUCHED.load(Relaxed) as *const u8).read_volatile(), 5);
@@ -155,7 +155,7 @@ fn a_handler_of_bus_errors_is_called_for_what_is_no_regions() {
                 assert_eq!(CALLS.load(Relaxed), nth);
                 assert!(region.iter().all(|&byte| byte == 5));
                 assert_eq!(CALLS.load(Relaxed), nth);
-                // SAFETY: `map` may be called anywhere.
+                // SAFETY: `map` may be called on any thread, at any instruction.
                 unsafe { zmem::set_next_bus_handler(&mapping) };
             }
         });
@@ -170,7 +170,7 @@ fn a_program_may_protect_what_is_resident_itself() {
             let options = Options { backend, ..Options::default() };
             let mut region = Region::new(MIB, options).unwrap();
             region[0] = 3;
-            // SAFETY: nothing is evicted until `note` has made it readable again.
+            // SAFETY: no block is evicted until `note` has made the page readable again.
             unsafe { libc::mprotect(region.as_ptr().cast(), PAGE, libc::PROT_NONE) };
             assert_eq!(region[0], 3);
             let address = region.as_ptr().addr();
@@ -179,12 +179,11 @@ fn a_program_may_protect_what_is_resident_itself() {
     });
 }
 
-/// The pager does not take such a fault for its own, though other blocks are closed at the same
-/// time.
+/// The pager does not handle such a fault, although it closes other blocks at the same time.
 #[test]
 fn what_a_program_protected_is_its_own_while_other_blocks_go() {
     in_child(|| {
-        // SAFETY: `note` may be called anywhere.
+        // SAFETY: `note` may be called on any thread, at any instruction.
         unsafe { zmem::set_next_handler(&action(0)) };
         let mut region = Region::new(MIB, Options::default()).unwrap();
         region[0] = 3;
@@ -199,7 +198,7 @@ fn what_a_program_protected_is_its_own_while_other_blocks_go() {
                 }
             });
             for calls in 1..100 {
-                // SAFETY: as above.
+                // SAFETY: the page is locked, so the pager does not access it.
                 unsafe { libc::mprotect(region.as_ptr().cast(), PAGE, libc::PROT_NONE) };
                 assert_eq!((read(region.as_ptr()), CALLS.load(Relaxed)), (3, calls));
             }
@@ -208,7 +207,7 @@ fn what_a_program_protected_is_its_own_while_other_blocks_go() {
     });
 }
 
-/// The C library makes each thread change its user, by a signal that no thread may block for long.
+/// The C library changes the group in each thread by a signal, which no thread may block for long.
 #[test]
 fn a_program_may_change_its_group_while_a_thread_evicts() {
     for_each_backend(|backend| {
@@ -216,7 +215,7 @@ fn a_program_may_change_its_group_while_a_thread_evicts() {
             let options = Options { limit: Some(8 * MIB as u64), backend, ..Options::default() };
             let mut region = Region::new(MIB, options).unwrap();
             region.fill(5);
-            // SAFETY: it sets the group that the process has.
+            // SAFETY: the call sets the group that the process already has.
             unsafe { assert_eq!(libc::setgid(libc::getgid()), 0) };
             assert!(region.iter().all(|&byte| byte == 5));
         });
@@ -236,18 +235,18 @@ fn what_is_no_regions_still_kills() {
         let null =
             with_region(&|_| _ = read(std::hint::black_box(std::ptr::without_provenance(16))));
         assert_eq!(null, libc::SIGSEGV);
-        // Outside of all mappings.
+        // The address is outside of all mappings.
         let behind = with_region(&|region| _ = read(region.as_ptr().wrapping_add(64 * MIB)));
         assert_eq!(behind, libc::SIGSEGV);
         assert_eq!(with_region(&|_| _ = read(page_without_file())), libc::SIGBUS);
         for signal in [libc::SIGSEGV, libc::SIGBUS] {
-            // SAFETY: it ends this process.
+            // SAFETY: the call ends this process.
             assert_eq!(with_region(&|_| _ = unsafe { libc::raise(signal) }), signal);
         }
     });
 }
 
-/// A debugger, or a core dump, sees the address that was touched.
+/// A debugger, or a core dump, sees the address that was accessed.
 #[test]
 fn the_address_of_a_real_fault_is_what_was_touched() {
     for_each_backend(the_address_is_what_was_touched);
@@ -285,7 +284,7 @@ fn a_small_alternate_stack_is_enough() {
             let region = evicted(backend, 4 * MIB);
             thread::scope(|scope| {
                 scope.spawn(|| {
-                    // SAFETY: it only returns a number.
+                    // SAFETY: the call only returns a number.
                     let least = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
                     set_alternate_stack(least + 1024);
                     assert!(region.iter().all(|&byte| byte == 5));
@@ -297,14 +296,14 @@ fn a_small_alternate_stack_is_enough() {
 
 static TICKS: AtomicU64 = AtomicU64::new(0);
 
-/// Touches memory of the region that is mostly absent.
+/// Accesses memory of the region, most of which is absent.
 extern "C" fn tick(_: i32) {
     let count = TICKS.fetch_add(1, Relaxed) as usize;
     let at = TOUCHED.load(Relaxed) + count.wrapping_mul(0x9E37_79B9) % (4 * MIB);
     assert_eq!(read(std::ptr::with_exposed_provenance(at)), 5);
 }
 
-/// Handlers that touch absent memory interrupt the allocator, and the region's own functions.
+/// Handlers that access absent memory interrupt the allocator, and the region's own functions.
 #[test]
 fn a_handler_may_touch_what_is_absent() {
     for_each_backend(|backend| in_child(|| touch_in_handlers(backend)));
@@ -313,7 +312,7 @@ fn a_handler_may_touch_what_is_absent() {
 fn touch_in_handlers(backend: BackendKind) {
     let region = evicted(backend, 4 * MIB);
     TOUCHED.store(region.as_ptr().expose_provenance(), Relaxed);
-    // SAFETY: `tick` may be called anywhere: it touches only the region.
+    // SAFETY: `tick` may be called anywhere, because it accesses only the region.
     unsafe {
         libc::signal(libc::SIGALRM, tick as *const () as usize);
         let every = libc::timeval { tv_sec: 0, tv_usec: 200 };
@@ -339,10 +338,11 @@ fn touch_in_handlers(backend: BackendKind) {
             }
         }
         is_done.store(true, Relaxed);
-        // A scope may end before its threads have: one could then take a signal during the check.
+        // A scope may end before its threads have ended, and such a thread could receive a signal
+        // during the check.
         reclaiming.join().unwrap();
     });
-    // SAFETY: it stops the timer.
+    // SAFETY: the call only stops the timer.
     unsafe { libc::setitimer(libc::ITIMER_REAL, &zeroed(), null_mut()) };
     region.check();
 }

@@ -1,4 +1,5 @@
-//! Copies of the process of which no fork handler knows, made while other threads move blocks.
+//! Copies of the process that were made without a call of the fork handlers, while other threads
+//! change blocks.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -10,14 +11,14 @@ use zmem::{Advice, BackendKind, Options, Region};
 const PAGE: usize = 4096;
 const PAGES: usize = 64;
 
-/// lz4, which waits in one of its calls.
+/// The codec lz4, in which a call can be made to wait.
 static WAITS: WatchedCodec = WatchedCodec { of: "lz4", before: wait_if_asked };
 
 const GO: u32 = 0;
-/// The next call of that kind waits.
+/// A value of `STEP`: the next call of this kind waits.
 const COMPRESS: u32 = 1;
 const DECOMPRESS: u32 = 2;
-/// A call waits.
+/// A value of `STEP`: a call waits.
 const WAITING: u32 = 3;
 
 static STEP: AtomicU32 = AtomicU32::new(GO);
@@ -68,12 +69,12 @@ fn what_no_missing_thread_had_comes_back_and_the_rest_ends_the_copy() {
                 Child::clone_unnoticed(|| verify_all_but(5)).wait();
                 let ended = Child::clone_unnoticed(|| verify(&region, 5)).status();
                 assert_eq!(libc::WTERMSIG(ended), libc::SIGABRT, "{ended}");
-                // SAFETY: there is no reference to the bytes.
+                // SAFETY: no reference to the bytes exists.
                 let zero = || unsafe { region.dont_need_shared(0..region.len()).unwrap() };
                 let ended = Child::clone_unnoticed(zero).status();
                 assert_eq!(libc::WTERMSIG(ended), libc::SIGABRT, "{ended}");
             });
-            // Enough threads to take all seats.
+            // The threads are enough to take all seats.
             region.advise(5 * PAGE..6 * PAGE, Advice::Cold).unwrap();
             let seats = thread::available_parallelism().unwrap().get() as u64 + 2;
             let before = region.stats().waits;

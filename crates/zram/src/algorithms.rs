@@ -1,5 +1,5 @@
 //! The algorithms of a device: its own, and those that recompress cold data. The number of an
-//! algorithm is the priority in the flags of the objects that it made.
+//! algorithm is the priority in the flags of the objects that the algorithm compressed.
 
 use crate::Error;
 use zcomp::{Codec, Params, Prepared, Stream};
@@ -26,8 +26,7 @@ impl Algorithm {
 /// All algorithms of a device, indexed by priority.
 pub(crate) type AlgorithmList = [Option<Algorithm>; 1 + SECONDARY_MAX];
 
-/// The algorithms and their digested dictionaries, prepared for blocks of one size, from which
-/// streams are made.
+/// The algorithms and their digested dictionaries, prepared for the streams of blocks of one size.
 pub(crate) struct PreparedSet {
     own: Box<dyn Prepared>,
     others: Vec<Option<Box<dyn Prepared>>>,
@@ -53,22 +52,22 @@ impl PreparedSet {
         Ok(Codecs { own: self.own.stream_owned()?, others })
     }
 
-    /// Returns the bytes of memory of `streams` streams of each algorithm, and of the digests that
-    /// they share.
+    /// Returns the size in bytes of `streams` streams of each algorithm, and of the digests that
+    /// the streams share.
     pub(crate) fn bytes(&self, streams: usize) -> usize {
         let all = std::iter::once(&self.own).chain(self.others.iter().flatten());
         all.map(|prepared| streams * prepared.stream_bytes() + prepared.bytes()).sum()
     }
 }
 
-/// A context of each algorithm.
+/// One context of each algorithm.
 pub(crate) struct Codecs {
     own: Box<dyn Stream>,
     others: [Option<Box<dyn Stream>>; SECONDARY_MAX],
 }
 
 impl Codecs {
-    /// Returns the context of the device's own algorithm, which compresses the data of requests.
+    /// Returns the context of the device's own algorithm, which compresses the data of writes.
     pub(crate) fn own(&mut self) -> &mut dyn Stream {
         &mut *self.own
     }

@@ -1,5 +1,5 @@
-//! A file that is written whole or not at all (zr-X8): it is written beside its place, then
-//! renamed.
+//! A file that appears at its path completely written or not at all (zr-X8): it is written beside
+//! that path, then renamed.
 
 use crate::locked_file::{OpenLocked, PRIVATE, open_locked};
 use crate::open_file;
@@ -16,37 +16,37 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The maximum number of symbolic links that are followed in a row.
+/// The maximum number of symbolic links that are followed one after another.
 const LINKS: usize = 40;
 
-/// A file that is being written. If it is dropped before [`put_in_place`](Self::put_in_place), it
-/// is removed.
+/// A file that is being written. If the value is dropped before
+/// [`put_in_place`](Self::put_in_place), the file is removed.
 #[derive(Debug)]
 pub struct AtomicFile {
     file: File,
     path: PathBuf,
     place: PathBuf,
-    /// The permissions that the file will have in its place.
+    /// The permissions that the file will have after the rename.
     permissions: Permissions,
-    /// True if the file replaces an existing one.
+    /// Whether the file replaces an existing one.
     replaces: bool,
     is_placed: bool,
-    /// The number of bytes written, and the number of those whose writing to disk was started.
+    /// The number of bytes written, and how many of these the kernel has begun to write to disk.
     written: u64,
     flushed: u64,
 }
 
 impl AtomicFile {
-    /// Creates the file `.NAME.saving` beside `given` and locks it, or reuses one that a killed
-    /// process of this user left. A file that it replaces keeps its permissions and the links to
-    /// it; a new file has `mode`. Symbolic links at `given` are followed, whether or not their
-    /// target exists.
+    /// Creates the file `.NAME.saving` beside `given` and locks it, or reuses such a file that a
+    /// killed process of this user left. If a file exists at `given`, the new file has the same
+    /// permissions as that file; otherwise, the permissions are `mode`. Symbolic links at `given`
+    /// are followed and kept, whether or not their target exists.
     ///
     /// # Errors
-    /// The directory is missing or can't be written (ENOENT, EACCES and others). The path leads to
-    /// something other than a file (EISDIR, EINVAL), to a mount point (EXDEV), or to a file that
-    /// may not be replaced (EACCES); or its links form a loop (ELOOP). Another process is writing
-    /// the file (EBUSY), or another user created `.NAME.saving` (EPERM).
+    /// The directory is missing or can't be written (ENOENT, EACCES and others). The path does not
+    /// refer to a file (EISDIR, EINVAL), or refers to a mount point (EXDEV) or to a file that may
+    /// not be replaced (EACCES); or its links form a loop (ELOOP). Another process is writing the
+    /// file (EBUSY), or another user created `.NAME.saving` (EPERM).
     pub fn new(given: &Path, mode: u32) -> io::Result<Self> {
         let (place, permissions) = resolve(given)?;
         let path = beside(&place)?;
@@ -63,10 +63,10 @@ impl AtomicFile {
     }
 
     /// Checks that [`new`](Self::new) and [`put_in_place`](Self::put_in_place) can succeed, without
-    /// changing anything.
+    /// any changes to the file system.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new), except EBUSY and EPERM, whose causes may be temporary.
+    /// The same as for [`new`](Self::new), except EBUSY and EPERM, whose causes may be temporary.
     pub fn check(given: &Path) -> io::Result<()> {
         let (place, _) = resolve(given)?;
         let is_too_long = |error: &io::Error| error.kind() == io::ErrorKind::InvalidFilename;
@@ -84,32 +84,32 @@ impl AtomicFile {
         }
     }
 
-    /// Returns the file, for a caller that does not write it in sequence.
+    /// Returns the file, for a caller that writes it in another order.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Makes the file durable, with the permissions that it will have in its place.
+    /// Makes the file durable, with its final permissions.
     ///
     /// # Errors
-    /// The file is not durable.
+    /// A system call failed; the file may not be durable.
     pub fn sync(&self) -> io::Result<()> {
         self.file.set_permissions(self.permissions.clone())?;
         self.file.sync_all()
     }
 
-    /// Renames the file to its place.
+    /// Renames the file to its final path.
     ///
     /// # Errors
-    /// The rename failed; or it succeeded, but the new name is not durable.
+    /// The rename failed; or the rename succeeded, but the new name is not durable.
     pub fn put_in_place(mut self) -> io::Result<()> {
         fs::rename(&self.path, &self.place)?;
         self.is_placed = true;
         File::open(directory_of(&self.place))?.sync_all()
     }
 
-    /// Keeps an existing file under the name `NAME.before`, if `is_wanted` returns true for it.
-    /// Returns that path if so.
+    /// Keeps an existing file under the name `NAME.before` if `is_wanted` returns true for the
+    /// file. If the file was kept, returns the new path.
     pub(crate) fn keep_old(
         &self,
         is_wanted: impl FnOnce(&File) -> io::Result<bool>,
@@ -124,8 +124,8 @@ impl AtomicFile {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        // Without hard links, the old file is renamed, and NAME does not exist until the new file
-        // is renamed to it.
+        // If the file system has no hard links, the old file is renamed. Then NAME does not exist
+        // until the new file is renamed to it.
         fs::hard_link(&self.place, &before).or_else(|_| fs::rename(&self.place, &before))?;
         Ok(Some(before))
     }
@@ -150,18 +150,18 @@ impl Write for AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if !self.is_placed {
-            // If the removal fails, the next save reuses the file.
+            // If the removal fails, the next save reuses `.NAME.saving`.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Follows the symbolic link at `given`, and further links that it leads to. The last target need
-/// not exist.
+/// Returns the target of the symbolic link at `given`; follows further links, too. The last target
+/// need not exist.
 ///
 /// # Errors
-/// The links form a loop, or there are more than 40 (ELOOP). A link lies in a directory such as
-/// `/tmp`, and belongs neither to this user nor to the owner of the directory (EACCES).
+/// The links form a loop, or there are more than 40 (ELOOP). A link in a directory such as `/tmp`
+/// belongs neither to this user nor to the owner of the directory (EACCES).
 pub fn follow_links(given: &Path) -> io::Result<PathBuf> {
     let mut path = given.to_owned();
     for _ in 0..LINKS {
@@ -170,7 +170,7 @@ pub fn follow_links(given: &Path) -> io::Result<PathBuf> {
                 check_link(&path)?;
                 path = path.parent().unwrap_or(Path::new("")).join(link);
             }
-            // The path is not a link, does not exist, or causes an error that its use will report.
+            // The path is not a link, or does not exist, or its use will report this error.
             Err(_) => return Ok(path),
         }
     }
@@ -189,8 +189,8 @@ fn check_link(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the path of the new file, and the permissions of the file that it replaces, if there is
-/// one. Symbolic links are kept, and will lead to the new file.
+/// Returns the final path of the new file, and the permissions of the file that the new one
+/// replaces, if such a file exists. Symbolic links are kept, and will refer to the new file.
 fn resolve(given: &Path) -> io::Result<(PathBuf, Option<Permissions>)> {
     if given.as_os_str().as_encoded_bytes().ends_with(b"/") {
         return Err(Errno::ISDIR.into());
@@ -240,7 +240,7 @@ fn directory_of(place: &Path) -> &Path {
 }
 
 /// Starts the writing of dirty pages in this range without waiting for it, and drops clean pages
-/// from the page cache (POSIX_FADV_DONTNEED does both). Correctness does not depend on it.
+/// from the page cache (POSIX_FADV_DONTNEED does both). Correctness does not depend on this call.
 fn start_writing(file: &File, offset: u64, len: u64) {
     let _ = fadvise(file, offset, NonZeroU64::new(len), Advice::DontNeed);
 }

@@ -19,24 +19,25 @@ use zsmalloc::{Old, Row};
 pub struct SlotState {
     /// The number of the slot.
     pub index: u64,
-    /// The time of the last access, in seconds since boot; `None` if access times are not tracked.
+    /// The time of the last access in seconds since boot, or `None` if access times are not
+    /// tracked.
     pub accessed_seconds: Option<u32>,
-    /// True if the slot is same-filled: one pattern repeated.
+    /// Whether the slot is same-filled: one pattern repeated.
     pub is_same: bool,
-    /// True if the slot was written back, and is not in memory.
+    /// Whether the slot was written back and is not in memory.
     pub is_written_back: bool,
-    /// True if the slot is stored raw.
+    /// Whether the slot is stored raw.
     pub is_huge: bool,
-    /// True if the slot was not accessed since it was marked idle.
+    /// Whether the slot was not accessed since it was marked idle.
     pub is_idle: bool,
-    /// The priority of the algorithm that compressed the slot: 0 for the device's own.
+    /// The priority of the algorithm that compressed the slot; 0 is the device's own algorithm.
     pub priority: u8,
-    /// True if no algorithm makes the slot smaller.
+    /// Whether no algorithm makes the slot smaller.
     pub is_incompressible: bool,
 }
 
 impl SlotState {
-    /// Returns the state of a slot with an entry of its own.
+    /// Returns the state of a slot with data in its own entry.
     fn of_slot(index: u32, kind: SlotKind, flags: Flags, accessed_seconds: Option<u32>) -> Self {
         SlotState {
             index: index as u64,
@@ -80,14 +81,14 @@ impl fmt::Display for SlotState {
     }
 }
 
-/// An iterator over the states of the slots that hold data, in order:
+/// An iterator over the states of the slots that hold data, in order; see
 /// [`Device::block_state`](crate::Device::block_state).
 #[derive(Debug)]
 pub struct BlockState<'d> {
     table: &'d Table,
-    /// The states that were read together and not yet returned.
+    /// The states that were read together and not returned yet.
     some: vec::IntoIter<SlotState>,
-    /// The slot at which the next reading continues.
+    /// The slot from which the next states are read.
     next: Option<u64>,
 }
 
@@ -113,7 +114,7 @@ impl Iterator for BlockState<'_> {
 }
 
 /// Appends to `some` the states of the slots of some blocks, from slot `from` on. Returns the slot
-/// to continue from, if there may be more.
+/// to continue from, or `None` at the end of the device.
 fn slot_states(table: &Table, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
     let layout = table.layout;
     let mut blocks = blocks_from(table, from / u64::from(layout.slots()));
@@ -126,13 +127,13 @@ fn slot_states(table: &Table, from: u64, some: &mut Vec<SlotState>) -> Option<u6
     blocks.next().map(|block| layout.first_slot(block).into())
 }
 
-/// Appends the states of a block's slots from `from` on. Returns false if the states are not valid,
+/// Appends the states of a block's slots from `from` on. Returns false if the states are invalid
 /// because the block was stored during the look-up.
 fn block_slot_states(table: &Table, block: u32, from: u64, some: &mut Vec<SlotState>) -> bool {
     let (layout, is_here) = (table.layout, table.check_not_left_behind().is_ok());
     let entry = layout.has_blocks().then(|| layout.block_entry(block));
     let pin = entry.filter(|_| is_here).map(|entry| table.pool.read(entry));
-    // A live member of the block has the state of the block's entry.
+    // The state of a live member is that of the block's entry.
     let of_block = match &pin {
         Some(pin) => {
             let (content, row) = (pin.content(), pin.row());
@@ -163,15 +164,15 @@ fn block_slot_states(table: &Table, block: u32, from: u64, some: &mut Vec<SlotSt
     true
 }
 
-/// Returns the content of a block's entry in a child process that does not have the pool's pages.
+/// Returns the content of a block's entry, in a child process that does not have the pool's pages.
 fn block_left_behind(table: &Table, entry: u32) -> Option<(BlockKind, Flags, Option<u32>)> {
     let look = |held, row: Row<'_>| (held, row.access_time());
     let (held, accessed) = table.pool.look_at(entry, look)?;
     Some((BlockKind::of_old(held, table.layout.slots()), Flags::of(held), accessed))
 }
 
-/// Marks slots and blocks idle: all, or those that were not accessed for more than `age` seconds.
-/// Removes the mark from the others.
+/// Marks slots and blocks idle: all of them, or those that were not accessed for more than `age`
+/// seconds. In the second case, removes the mark from all others.
 pub(crate) fn mark_idle(table: &Table, age: Option<u64>) -> Result<(), Error> {
     if age.is_some() && !table.columns.access_time {
         return Err(Error::Untracked);

@@ -1,5 +1,5 @@
-//! Builds a device's table from its `Config`, counts the device's memory, and locks the device for
-//! a fork.
+//! Builds a device's table from its `Config`, calculates the device's memory, and locks the device
+//! for a fork.
 
 use crate::backing::Store;
 use crate::block::BlockVersions;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use zsmalloc::{Columns, EntryPool};
 
-/// Returns the device's table, made as `config` requires.
+/// Returns a new table as `config` requires.
 pub(crate) fn build_table(config: Config) -> Result<Arc<Table>, Error> {
     let layout = config.layout()?;
     let streams = Streams::new(&config, layout)?;
@@ -69,7 +69,7 @@ impl Counted for Table {
     }
 }
 
-/// If no thread holds a stream, no request is under way.
+/// The locks of all streams: no request is under way while no thread holds a stream.
 impl AtFork for Table {
     fn prepare(&self) {
         self.jobs.at_fork(Step::Lock);

@@ -12,23 +12,23 @@ use zsmalloc::Geometry;
 /// When objects are moved together to free pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compaction {
-    /// In the background, when enough pages can be freed, and on request.
+    /// In the background if enough pages can be freed, and on request.
     #[default]
     Auto,
     /// Only on request: [`Device::compact`](crate::Device::compact).
     Manual,
-    /// Never; a request frees nothing.
+    /// Never; a request to compact frees nothing.
     Off,
 }
 
-/// Whether the child of a fork has the device's data.
+/// Whether the child of a fork inherits the device's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fork {
-    /// The child has its own copy of the device.
+    /// The child inherits a copy of the device.
     #[default]
     Copy,
-    /// The pool's pages stay with the parent: the child needs no page tables for them, and the
-    /// parent's writes need no copies of pages. Requests in the child fail.
+    /// The child does not inherit the pool's pages. So the child needs no page tables for these
+    /// pages, and writes of the parent copy no pages. Requests in the child fail.
     Leave,
 }
 
@@ -43,7 +43,8 @@ pub enum Fork {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The size of the device in bytes, rounded up to whole slots. 0 means that it is not set yet.
+    /// The size of the device in bytes, rounded up to whole slots. 0 means that the size is not set
+    /// yet.
     pub disksize: u64,
     /// The size of a block, the unit of compression for data that are written together: 4096 (a
     /// slot), 8192, 16384, 32768 or 65536 bytes.
@@ -53,44 +54,46 @@ pub struct Config {
     /// The codec's parameters.
     pub params: Params,
     /// The algorithms for recompression of cold data: priorities 1 to 3 of
-    /// [`recompress`](crate::Device::recompress). Each takes a context per stream.
+    /// [`recompress`](crate::Device::recompress). Each algorithm takes a context in each stream.
     pub recompression: [Option<Algorithm>; SECONDARY_MAX],
-    /// The store for cold data that are written back. It must not be shared with another device.
+    /// The store for cold data that are written back. No other device may use the store.
     pub backing: Option<Arc<dyn Backing>>,
-    /// The limit of write-back. The owner of the device may change it at any time.
+    /// The limit of write-back. The owner of the device may change the limit at any time.
     pub writeback: Arc<WritebackLimit>,
-    /// The maximum size of the pool's pages in bytes, rounded up to pages (the kernel's
-    /// `mem_limit`). `None` is no limit.
+    /// The maximum size of the pool's pages in bytes, rounded up to whole pages (the kernel's
+    /// `mem_limit`). `None` means no limit.
     pub mem_limit: Option<u64>,
-    /// The maximum of [`Device::mem_total`](crate::Device::mem_total) in bytes; `None` is no limit.
-    /// The last 64 KiB are reserved for memory that is taken without a check of the limit, such as
-    /// page maps.
+    /// The maximum of [`Device::mem_total`](crate::Device::mem_total) in bytes; `None` means no
+    /// limit. The last 64 KiB are reserved for memory that is allocated without a check of the
+    /// limit, such as page maps.
     pub total_limit: Option<u64>,
-    /// True if tables and other memory are limited together with the pool's pages. If `mem_limit`
-    /// is set and `total_limit` is not, the total limit is then the size of the empty device plus
-    /// 5/4 of `mem_limit`, and follows later changes of it.
+    /// Whether tables and other memory are limited together with the pool's pages. If so, and if
+    /// `mem_limit` is set and `total_limit` is not, the total limit is the size of the empty device
+    /// plus 5/4 of the current `mem_limit`.
     pub limit_tables: bool,
-    /// True if the time of each slot's last access is tracked, in seconds: 4 bytes a slot.
+    /// Whether the time of each slot's last access is tracked, in seconds; this takes 4 bytes a
+    /// slot.
     pub track_access: bool,
-    /// True if objects have checksums, which are verified at every read: 4 bytes a slot.
+    /// Whether objects have checksums, which are verified at every read; this takes 4 bytes a slot.
     pub checksums: bool,
-    /// The number of streams, which is the number of threads that can compress at a time; `None` is
-    /// one per processor.
+    /// The number of streams, which is the maximum number of threads that compress at the same
+    /// time; `None` means one per processor.
     pub streams: Option<usize>,
-    /// The size classes and zspages; the native ones by default. The order of the device's blocks
-    /// overrides that of the geometry.
+    /// The size classes and zspages; by default those of the native geometry. The order of the
+    /// device's blocks overrides the order in the geometry.
     pub geometry: Geometry,
     /// When the pool is compacted.
     pub compaction: Compaction,
-    /// Whether the child of a fork has the device's data.
+    /// Whether the child of a fork inherits the device's data.
     pub fork: Fork,
-    /// The device's turn when a fork locks all devices. A device that stores the memory of other
-    /// devices' request buffers is locked after them.
+    /// The turn at which a fork locks this device. If a device compresses memory that contains the
+    /// request buffers of other devices, the fork must lock it after those devices.
     pub fork_turn: page::fork::Turn,
-    /// True if core dumps include the pool's pages. By default they do not: compressed pages are of
-    /// little use in a dump, and may hold private data.
+    /// Whether core dumps include the pool's pages. By default they do not, because compressed
+    /// pages are of little use in a dump, and may contain private data.
     pub dump: bool,
-    /// A supply that may refuse pages before the system does; `None` allows all.
+    /// A supply that may refuse pages before the system does; `None` means that every request is
+    /// granted.
     pub supply: Option<Arc<dyn Supply>>,
 }
 
@@ -135,7 +138,7 @@ impl Config {
         self.layout().map(drop)
     }
 
-    /// Returns true if the device has jobs that need a stream.
+    /// Returns true if the device's configuration allows jobs that need a stream.
     pub(crate) fn needs_job_stream(&self) -> bool {
         self.recompression.iter().any(Option::is_some) || self.backing.is_some()
     }
@@ -143,14 +146,15 @@ impl Config {
     /// Returns the layout of the device's entries.
     pub(crate) fn layout(&self) -> Result<Layout, Error> {
         let layout = Layout::new(self.block, self.disksize.div_ceil(SLOT_BYTES as u64))?;
-        // The numbers of slots and blocks have 32 bits.
+        // The numbers of slots and blocks must fit in 32 bits.
         if layout.all_slots() == 0 || layout.entries() > u32::MAX as u64 {
             return Err(Error::Disksize { bytes: self.disksize, block: self.block });
         }
         Ok(layout)
     }
 
-    /// Returns the compressed length from which on a block of `order` is stored raw.
+    /// Returns the minimum compressed length, in bytes, from which on a block of order `order` is
+    /// stored raw.
     pub(crate) fn huge_size(&self, layout: Layout, order: u32) -> Result<usize, Error> {
         let geometry = self.geometry.with_order(layout.order());
         Ok(geometry.huge_size(order).map_err(zsmalloc::Error::from)?)
@@ -160,7 +164,7 @@ impl Config {
         std::array::from_fn(|priority| self.algorithm_of(priority))
     }
 
-    /// Returns the algorithm of `priority`.
+    /// Returns the algorithm with the priority `priority`.
     pub(crate) fn algorithm_of(&self, priority: usize) -> Option<Algorithm> {
         match priority.checked_sub(1) {
             None => Some(Algorithm { codec: self.algorithm, params: self.params.clone() }),

@@ -1,28 +1,28 @@
-//! Counters, kept per stream and summed when they are read.
+//! Counters. Each stream has a shard of counters; a read of a counter adds up all shards.
 
 use crate::stats::{IoStat, MmStat, OrderStat};
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// The minimum number of bytes that a change counts as.
+/// The minimum number of bytes that is counted for a change of an object.
 const CHANGED_MIN: i64 = 1024;
 
 /// The contribution of one entry to the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Weight {
-    /// 1 if the entry is a slot with data of its own. Live members of blocks are counted
-    /// separately.
+    /// 1 if the entry belongs to a slot and contains data, else 0. Live members of blocks are
+    /// counted separately.
     pub(crate) slots: i64,
-    /// The bytes in memory after compression.
+    /// The size of the entry's data in memory after compression, in bytes.
     pub(crate) bytes: i64,
-    /// 1 if the entry is a same-filled slot.
+    /// 1 if the entry belongs to a same-filled slot, else 0.
     pub(crate) same: i64,
     /// The number of slots stored raw.
     pub(crate) raw: i64,
-    /// The number of members of a block's object, live or dead.
+    /// The number of live and dead members of the block's object.
     pub(crate) in_objects: i64,
 }
 
-/// A counter that one thread at a time adds to, and any thread may read.
+/// A counter that only one thread at a time adds to, and that any thread may read.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicI64);
 
@@ -48,7 +48,7 @@ pub(crate) struct Shard {
     same: Counter,
     raw: Counter,
     raw_ever: Counter,
-    /// The number of members of blocks' objects, and of the live ones among them.
+    /// The number of live and dead members of blocks' objects, and the number of the live ones.
     in_objects: Counter,
     in_blocks: Counter,
     pub(crate) slot_io: OrderCounters,
@@ -58,7 +58,7 @@ pub(crate) struct Shard {
     pub(crate) notify_free: Counter,
 }
 
-/// The operations on blocks of one order: see [`OrderStat`].
+/// The counters of operations on blocks of one order, see [`OrderStat`].
 #[derive(Debug, Default)]
 pub(crate) struct OrderCounters {
     pub(crate) written: Counter,
@@ -92,7 +92,8 @@ impl Shard {
         self.in_objects.add(new.in_objects - old.in_objects);
     }
 
-    /// Returns the number of slots that requests with this stream have stored raw so far.
+    /// Returns the number of slots that requests with this stream have stored raw so far, counted
+    /// at each write.
     pub(crate) fn raw_ever(&self) -> u64 {
         self.raw_ever.get() as u64
     }
@@ -121,7 +122,8 @@ impl Counters {
         size_of_val(&*self.0)
     }
 
-    /// Returns the number of members of blocks' objects, and of the dead ones among them.
+    /// Returns the number of members of blocks' objects, and the number of the dead ones among
+    /// them.
     pub(crate) fn in_objects(&self) -> (u64, u64) {
         let all = self.sum(|shard| &shard.in_objects);
         (all, all.saturating_sub(self.sum(|shard| &shard.in_blocks)))
@@ -144,12 +146,13 @@ impl Counters {
         }
     }
 
-    /// Returns a sum over all shards. It may be inexact while they change, but is never negative.
+    /// Returns a sum over all shards. The sum may be inexact while the shards change, but is never
+    /// negative.
     fn sum(&self, of: fn(&Shard) -> &Counter) -> u64 {
         self.0.iter().map(|shard| of(shard).get()).sum::<i64>().max(0) as u64
     }
 
-    /// Returns the columns of `mm_stat` that the device itself counts.
+    /// Returns the columns of `mm_stat` that this crate counts.
     pub(crate) fn mm_stat(&self) -> MmStat {
         MmStat {
             orig_data_size: self.sum(|shard| &shard.slots) * crate::SLOT_BYTES as u64,
@@ -161,8 +164,8 @@ impl Counters {
         }
     }
 
-    /// Returns [`Device::changed_bytes`](crate::Device::changed_bytes), given the statistics of
-    /// compaction.
+    /// Returns the value of [`Device::changed_bytes`](crate::Device::changed_bytes). `of` contains
+    /// the statistics of compaction.
     pub(crate) fn changed(&self, of: &zsmalloc::CompactionStat) -> u64 {
         self.sum(|shard| &shard.freed) + of.moved_bytes.max(of.moved_objects * CHANGED_MIN as u64)
     }

@@ -21,14 +21,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use zsmalloc::{Classes, CompactionStat, EntryPool};
 
-/// The size of the read buffer for a saved file.
+/// The size of the buffer through which a saved file is read, in bytes.
 const BUFFER: usize = 16 << 10;
 /// A compressed device in memory. All functions take `&self` and may be called from any thread.
 ///
 /// A request may have any offset and length within the device. A request of no bytes may also be at
-/// its end, and does nothing. A request that ends past the end of the device fails as a whole
-/// ([`Error::Range`]). A failed write has written the slots before the one that its error names,
-/// and no others.
+/// the end of the device, and does nothing. A request that ends past the end of the device fails as
+/// a whole ([`Error::Range`]). A failed write has written exactly the slots before the slot that
+/// its error contains.
 ///
 /// ```
 /// let device = zram::Device::new(zram::Config::new(1 << 30)?)?;
@@ -42,12 +42,13 @@ const BUFFER: usize = 16 << 10;
 pub struct Device {
     table: Arc<Table>,
     compaction: Compaction,
-    /// Buffers for a save, allocated in advance so that a lack of memory can't make it fail.
+    /// The buffers for a save, allocated in advance so that a save does not fail for lack of
+    /// memory.
     save_buffers: SpareBuffers,
 }
 
 impl Device {
-    /// Returns an empty device, which reads as zeros and holds no pages.
+    /// Returns an empty device, which reads as zeros and has no pages.
     ///
     /// # Errors
     /// `config` is invalid, or there is not enough memory.
@@ -67,7 +68,7 @@ impl Device {
         Ok(device)
     }
 
-    /// Returns the table, or an error in a child process that does not have the pool's pages.
+    /// Returns the table, or an error if this is a child process without the pool's pages.
     fn usable_table(&self) -> Result<&Table, Error> {
         self.table.check_not_left_behind().map(|()| &*self.table)
     }
@@ -94,8 +95,8 @@ impl Device {
     /// Writes `bytes` at `offset`.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::OutOfMemory`]. If a slot is written in part, and its old data
-    /// can't be read: [`Error::Backing`], or an error of damaged data.
+    /// [`Error::Range`]; [`Error::OutOfMemory`]. If a slot is written in part, and the old data of
+    /// the slot can't be read: [`Error::Backing`], or an error of damaged data.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.write_telling(offset, bytes).map(|_| ())
     }
@@ -118,20 +119,21 @@ impl Device {
         request::read(&self.table, offset, buf)
     }
 
-    /// Makes `len` bytes at `offset` read as zeros. Slots that the range covers whole are freed
-    /// first, which needs no memory. Slots at its ends that it covers in part are written.
+    /// Makes `len` bytes at `offset` read as zeros. First frees the slots that lie completely in
+    /// the range, which needs no memory. Then overwrites the slots at both ends that lie partly in
+    /// the range.
     ///
     /// # Errors
     /// [`Error::Range`]: nothing was changed. [`Error::OutOfMemory`], [`Error::Backing`]: a slot
-    /// keeps its contents. Either a slot that is covered in part could not be written, or a slot
-    /// could not be removed from its block, which needs 8 bytes.
+    /// keeps its contents. Either a slot at an end could not be written, or a slot could not be
+    /// removed from its block, which needs 8 bytes.
     #[doc(alias = "trim")]
     #[doc(alias = "write_zeroes")]
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
         request::discard(&self.table, offset, len)
     }
 
-    /// Does nothing, because a write returns only after its data are stored.
+    /// Does nothing, because a write returns only after the data are stored.
     ///
     /// # Errors
     /// [`Error::LeftBehind`]
@@ -140,13 +142,13 @@ impl Device {
     }
 
     /// Marks all slots idle, except same-filled ones and those that are being accessed. An access
-    /// of a slot removes the mark.
+    /// to a slot removes its mark.
     pub fn mark_idle(&self) -> Result<(), Error> {
         block_state::mark_idle(self.usable_table()?, None)
     }
 
     /// Marks the slots idle that were not accessed for more than `seconds` seconds, and removes the
-    /// mark from the others. No slot counts as older than the last boot.
+    /// mark from all other slots. No slot counts as older than the last boot.
     ///
     /// # Errors
     /// [`Error::Untracked`]: access times are not tracked.
@@ -154,9 +156,10 @@ impl Device {
         block_state::mark_idle(self.usable_table()?, Some(seconds))
     }
 
-    /// Recompresses slots and blocks with another algorithm. A slot or block that it does not make
-    /// smaller stays as it is; it is marked incompressible if the algorithm was the last one.
-    /// Requests may run at the same time; slots and blocks that they access stay as they are.
+    /// Recompresses slots and blocks with another algorithm. If the algorithm does not make a slot
+    /// or block smaller, the slot or block remains unchanged; if the algorithm was the last one, it
+    /// is marked as incompressible. Requests may run at the same time; slots and blocks that they
+    /// access remain unchanged.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::NoAlgorithm`], [`Error::Threshold`], or an error of damaged data.
@@ -165,9 +168,9 @@ impl Device {
     }
 
     /// Writes slots and blocks, in compressed form, to the backing store, and frees them in memory.
-    /// Requests may run at the same time; slots and blocks that they access stay in memory. If the
-    /// store fails, the data that were written together stay in memory, and the job continues with
-    /// the rest. The last such error is returned at the end.
+    /// Requests may run at the same time; slots and blocks that they access remain in memory. If a
+    /// write or sync fails, all data of the same group remain in memory, and the job continues with
+    /// the other groups. At its end, the job returns the last such error.
     ///
     /// # Errors
     /// [`Error::NoBacking`], [`Error::Busy`], [`Error::WritebackLimit`], [`Error::BackingFull`],
@@ -176,8 +179,7 @@ impl Device {
         cold::write_back(self.usable_table()?, selection)
     }
 
-    /// Allocates and keeps the memory for later saves, so that a lack of memory can't make them
-    /// fail.
+    /// Allocates and keeps the memory for later saves, so that they do not fail for lack of memory.
     ///
     /// # Errors
     /// [`Error::NoBuffer`]
@@ -185,11 +187,11 @@ impl Device {
         self.save_buffers.make()
     }
 
-    /// Saves the device to a file, compressed as in memory. Each slot is saved as it was at some
-    /// moment during the save; so a slot that is not written during the save is saved exactly.
-    /// Slots that can't be read are left out, and are listed in the file and in [`Saved::lost`]. An
-    /// existing file is replaced when the new one is durable. If the new file lacks slots and the
-    /// existing one did not, the existing one is kept as `FILE.before`.
+    /// Saves the device to a file, compressed as in memory. The file contains the data of each slot
+    /// at some moment during the save; so a slot that is not written during the save is saved
+    /// exactly. Slots that can't be read are omitted, and are listed in the file and in
+    /// [`Saved::lost`]. An existing file is replaced when the new file is durable. If the new file
+    /// lacks slots and the existing file is complete, the existing file is kept as `FILE.before`.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::Path`], [`Error::NoBuffer`].
@@ -207,7 +209,7 @@ impl Device {
     }
 
     /// Saves as [`save`](Self::save) does, but calls `is_free` after the new file is durable and
-    /// right before it is renamed to `path`. If `is_free` returns false, an existing file stays.
+    /// right before it is renamed to `path`. If `is_free` returns false, an existing file remains.
     ///
     /// # Errors
     /// As [`save`](Self::save), and EEXIST if `is_free` returned false.
@@ -215,8 +217,8 @@ impl Device {
         self.save_where(path, &SaveOptions::default(), is_free)
     }
 
-    /// Saves as [`save`](Self::save) does, but to a writer. After an error, the bytes written there
-    /// are not a valid saved device.
+    /// Saves as [`save`](Self::save) does, but to the writer `out`. After an error, the written
+    /// bytes are not a valid saved device.
     ///
     /// # Errors
     /// As [`save`](Self::save).
@@ -232,9 +234,9 @@ impl Device {
         save::save_to(self.usable_table()?, &self.save_buffers, out, options)
     }
 
-    /// Restores a saved device. This device must be empty and at least as large. Its blocks,
-    /// algorithms and geometry may differ. After an error the device is empty. No other thread may
-    /// use the device during the restore.
+    /// Restores a saved device into this device, which must be empty and at least as large as the
+    /// saved one. The block size, algorithms and geometry of the two may differ. After an error
+    /// this device is empty. No other thread may use the device during the restore.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::NotEmpty`], [`Error::TooSmall`]; [`Error::Path`];
@@ -245,7 +247,7 @@ impl Device {
         save::restore(self.usable_table()?, &mut file, path, damage)
     }
 
-    /// Restores from any reader.
+    /// Restores as [`restore`](Self::restore) does, but from any reader.
     ///
     /// # Errors
     /// As [`restore`](Self::restore).
@@ -263,16 +265,17 @@ impl Device {
     }
 
     /// Cancels the job under way, which ends as soon as it can with [`Error::Cancelled`]. Data that
-    /// it has recompressed or written back stay so; a save leaves no file, and a restore leaves an
-    /// empty device. Returns true if there is a job.
+    /// were recompressed or written back before remain in that state. A cancelled save creates no
+    /// file, and a cancelled restore leaves the device empty. Returns true if a job is under way.
     pub fn cancel_job(&self) -> bool {
         self.table.jobs.cancel()
     }
 
-    /// Cancels the job under way, and waits at most `within` for its end. If it does not end,
-    /// because its I/O does not return, it is abandoned: another job may begin. Returns true if the
-    /// job has ended. An abandoned job changes nothing of the device, except that a restore still
-    /// loads the chunks that it has begun; the chunks loaded before stay.
+    /// Cancels the job under way, and waits at most `within` for its end. If the job does not end,
+    /// because its I/O does not return, the job is abandoned: another job may begin. Returns true
+    /// if the job has ended. An abandoned job changes nothing in the device, with one exception: a
+    /// restore still loads the chunks that it has begun, and keeps the chunks that it loaded
+    /// before.
     pub fn give_up_job(&self, within: Duration) -> bool {
         let until = Instant::now() + within;
         while self.job().is_some() {
@@ -286,41 +289,42 @@ impl Device {
     }
 
     /// Returns true if a request for `len` bytes at `offset` may have to wait for the backing
-    /// store. The result is a hint that may be outdated at once.
+    /// store. The result is only a hint, because it may be outdated at once.
     pub fn may_wait(&self, offset: u64, len: u64) -> bool {
         request::may_wait(&self.table, offset, len)
     }
 
-    /// Returns an iterator over the slots that hold data, in order, each with its state when the
-    /// iterator reaches it. A state prints as a line of the kernel's `block_state`.
+    /// Returns an iterator over the slots that hold data, in order, and the state of each slot at
+    /// the moment when the iterator reaches the slot. The text of a state is a line of the kernel's
+    /// `block_state`.
     pub fn block_state(&self) -> BlockState<'_> {
         self.block_state_from(0)
     }
 
-    /// Returns the same iterator, beginning with slot `slot`.
+    /// Returns the iterator of [`block_state`](Self::block_state), but beginning with slot `slot`.
     pub fn block_state_from(&self, slot: u64) -> BlockState<'_> {
         BlockState::new(&self.table, slot)
     }
 
-    /// Sets or removes the limit of pool pages, in bytes. If more is in use, requests that need
-    /// more pages fail.
+    /// Sets or removes the limit of pool pages, in bytes. If more pages are in use, requests that
+    /// need further pages fail.
     pub fn set_mem_limit(&self, bytes: Option<u64>) {
         self.table.pool.pages().set_limit(bytes.map(pages_for));
     }
 
-    /// Sets or removes the limit of all memory, in bytes. If more is in use, requests that need
-    /// more memory fail.
+    /// Sets or removes the limit of all memory, in bytes. If more memory is in use, requests that
+    /// need further memory fail.
     pub fn set_total_limit(&self, bytes: Option<u64>) {
         self.table.total.set_limit(bytes);
     }
 
-    /// Resets `mem_used_max` to the current use.
+    /// Resets `mem_used_max` to the current size of the pool's pages.
     pub fn reset_mem_used_max(&self) {
         self.table.pool.pages().reset_peak();
     }
 
     /// Moves objects together to free pages, and returns the number of pages freed. Readers never
-    /// wait for it. Does nothing if compaction is off or already under way.
+    /// wait for a compaction. If compaction is off or already under way, does nothing.
     pub fn compact(&self) -> usize {
         self.compacted(EntryPool::compact)
     }
@@ -338,7 +342,7 @@ impl Device {
         compact(&self.table.pool)
     }
 
-    /// Returns the bytes of pages that compaction could free.
+    /// Returns the number of bytes of pages that compaction could free.
     pub fn freeable(&self) -> usize {
         self.table.pool.freeable()
     }
@@ -362,8 +366,8 @@ impl Device {
     }
 
     /// Returns the number of bytes, after compression, that were freed, overwritten or moved since
-    /// the device was made. Each object counts as at least 1 KiB, because its page may be written
-    /// to.
+    /// the device was created. Each object counts as at least 1 KiB, because the change may write
+    /// to the object's page.
     pub fn changed_bytes(&self) -> u64 {
         self.table.counters.changed(&self.compaction_stat())
     }
@@ -374,12 +378,13 @@ impl Device {
         IoStat { failed_reads: stat.failed_reads + self.bd_stat().failed_reads, ..stat }
     }
 
-    /// Returns the kernel's `bd_stat`: the use of the backing store, and its reads and writes.
+    /// Returns the kernel's `bd_stat`: the number of used blocks of the backing store, and of its
+    /// reads and writes.
     pub fn bd_stat(&self) -> BdStat {
         self.table.store.as_ref().map_or(BdStat::default(), |store| store.stat())
     }
 
-    /// Returns the statistics of single slots and, if blocks have several slots, of blocks.
+    /// Returns the statistics for single slots and, if blocks have several slots, for blocks.
     pub fn order_stats(&self) -> Vec<OrderStat> {
         let Table { counters, layout, .. } = &*self.table;
         let mut stats = vec![counters.order_stat(SLOT_BYTES, |shard| &shard.slot_io)];
@@ -396,35 +401,37 @@ impl Device {
         DebugStat
     }
 
-    /// Returns the number of reads that waited for a change of their slot.
+    /// Returns the number of reads that waited because another thread was changing their slot.
     pub fn read_waits(&self) -> u64 {
         self.table.pool.read_waits()
     }
 
-    /// Returns all memory of the device in bytes: pool, slot table, streams and counters.
+    /// Returns the size of all memory of the device in bytes: pool, slot table, streams and
+    /// counters.
     pub fn mem_total(&self) -> u64 {
         size_of::<Self>() as u64 + self.table.bytes()
     }
 
     /// Returns the part of [`mem_total`](Self::mem_total) that belongs to streams that no request
-    /// has used yet. The system allocates that memory at the first use.
+    /// has used yet. The system allocates that memory when a stream is first used.
     pub fn mem_unused(&self) -> u64 {
         self.table.streams.unused_bytes() as u64
     }
 
-    /// Returns the limit of all memory in bytes, if there is one.
+    /// Returns the limit of all memory in bytes, if a limit is set.
     pub fn total_limit(&self) -> Option<u64> {
         self.table.total.limit()
     }
 
-    /// Returns statistics per size class; they print as the kernel's `classes` file.
+    /// Returns the statistics of each size class. Their text has the format of the kernel's
+    /// `classes` file.
     pub fn classes(&self) -> Classes {
         self.table.pool.classes()
     }
 
     /// Asserts the consistency of the pool, and that the counters equal the sums over the slots
-    /// (I4). No other thread may use the device during the check. Does nothing in a child process
-    /// that does not have the pool's pages.
+    /// (I4). No other thread may use the device during the check. In a child process without the
+    /// pool's pages, does nothing.
     pub fn check(&self) {
         if self.table.check_not_left_behind().is_ok() {
             self.table.pool.check();
@@ -433,7 +440,7 @@ impl Device {
     }
 }
 
-/// Stops the pool's background threads.
+/// Stops the pool's background threads when the device is dropped.
 impl Drop for Device {
     fn drop(&mut self) {
         self.table.pool.stop_background();

@@ -1,13 +1,13 @@
-//! The errors of a device, and the errno of each.
+//! The errors of a device, and the errno of each error.
 
 use rustix::io::Errno;
 use std::fmt;
 
-/// The reason why a request failed. Data stored before are unchanged.
+/// The reason why a request failed. Data that were stored before remain unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A device can't have this size.
+    /// The size is not possible for a device.
     #[error(
         "a device can't have {bytes} bytes; 1 byte to {} are possible",
         largest(*block)
@@ -18,7 +18,7 @@ pub enum Error {
         /// The block size in bytes.
         block: usize,
     },
-    /// A device can't have blocks of this size.
+    /// The block size is not possible for a device.
     #[error("blocks can't have {bytes} bytes; 4, 8, 16, 32 or 64 KiB are possible")]
     Block {
         /// The requested block size in bytes.
@@ -37,21 +37,21 @@ pub enum Error {
     /// A memory limit is reached, or the system has no more memory.
     #[error("slot {slot} can't be stored: {}; discard data or raise the limit", refusal(source, *total_limit))]
     OutOfMemory {
-        /// The slot that was to be written.
+        /// The slot to which the request was writing.
         slot: u64,
         /// The error of the pool.
         source: zsmalloc::Error,
         /// The limit of all memory in bytes, if that limit is reached.
         total_limit: Option<u64>,
     },
-    /// An empty device takes more than the limit of all memory.
+    /// An empty device takes more memory than the limit of all memory allows.
     #[error(
         "total_limit is {limit} bytes, and an empty device takes {needed}; raise it, or use fewer streams"
     )]
     TotalLimit {
         /// The limit in bytes.
         limit: u64,
-        /// The minimum limit in bytes.
+        /// The minimum possible limit in bytes.
         needed: u64,
     },
     /// Access times are not tracked.
@@ -60,25 +60,25 @@ pub enum Error {
          --set track_access=1'), or mark all slots"
     )]
     Untracked,
-    /// This is a child process, and the device stayed with its parent.
+    /// This process is the child of a fork, and did not inherit the pool's pages.
     #[error(
         "the device was left with the parent process, as its attribute fork is 'leave'; use it \
          there, make another one here, or set fork to 'copy' before the device is made"
     )]
     LeftBehind,
-    /// This is a child process, and the backing store stayed with its parent.
+    /// This process is the child of a fork, and its parent continues to use the backing store.
     #[error(
         "the backing store was left with the parent process; read written-back data there, or make \
          a device with its own store here"
     )]
     StoreLeftBehind,
-    /// Another job on cold data is under way; only one runs at a time.
+    /// Another job on cold data is under way; only one job runs at a time.
     #[error(
         "another job (recompress, writeback, save or restore) is under way; try again when it has \
          ended"
     )]
     Busy,
-    /// There is no job to cancel.
+    /// No job is under way that could be cancelled.
     #[error("no job is under way, so there is nothing to cancel; 'uzram stat --json' shows jobs")]
     NoJob,
     /// The job was cancelled.
@@ -93,7 +93,7 @@ pub enum Error {
         /// The requested priority.
         priority: usize,
     },
-    /// The threshold exceeds the length from which on objects are stored raw.
+    /// The threshold exceeds the minimum length from which on objects are stored raw.
     #[error(
         "a threshold of {bytes} bytes is too large: what compresses to {huge} or more is stored \
          raw; give less"
@@ -101,7 +101,7 @@ pub enum Error {
     Threshold {
         /// The requested threshold in bytes.
         bytes: usize,
-        /// The length from which on objects are stored raw.
+        /// The minimum length, in bytes, from which on objects are stored raw.
         huge: usize,
     },
     /// The device has no backing store.
@@ -113,36 +113,36 @@ pub enum Error {
     /// The backing store is full.
     #[error("the backing store is full; discard what was written back, or take a larger one")]
     BackingFull,
-    /// The limit of write-back is used up.
+    /// The limit of write-back does not allow further blocks.
     #[error("writeback_limit is used up; raise it, or disable writeback_limit_enable")]
     WritebackLimit,
-    /// The backing store failed.
+    /// An operation of the backing store failed.
     #[error(
         "slot {slot}: the backing store failed to {verb} it: {}; {}",
         std::io::Error::from_raw_os_error(*errno),
         if *verb == "read" { "it can be read when the store works again" } else { "it stays in memory" }
     )]
     Backing {
-        /// The slot; for several slots or a block, the first slot that was requested.
+        /// The requested slot; for several slots or a block, the first requested slot.
         slot: u64,
-        /// The operation that failed.
+        /// A verb for the failed operation.
         verb: &'static str,
-        /// The errno of the failure.
+        /// The errno of the failed operation.
         errno: i32,
     },
-    /// An object's bytes differ from those that were stored.
+    /// An object's checksum does not match its bytes.
     #[error(
         "slot {slot} can't be read: its checksum differs, so its stored bytes were damaged; write \
          it again, or restore a saved device"
     )]
     Checksum {
-        /// The slot; for a block, its first slot or the first slot that was requested.
+        /// The slot; for the object of a block, the block's first slot or the first requested slot.
         slot: u64,
     },
-    /// There is no memory for a buffer.
+    /// No memory is available for a buffer.
     #[error("no memory for a buffer of {bytes} bytes; free some")]
     NoBuffer {
-        /// The requested bytes.
+        /// The size of the buffer in bytes.
         bytes: usize,
     },
     /// A file could not be read or written.
@@ -153,14 +153,14 @@ pub enum Error {
         path_remedy(*errno)
     )]
     Path {
-        /// The operation that failed.
+        /// A verb for the failed operation.
         verb: &'static str,
         /// The path of the file.
         path: String,
-        /// The errno of the failure.
+        /// The errno of the failed operation.
         errno: i32,
     },
-    /// The device was saved, but some slots are missing in the file.
+    /// The device was saved, but the file lacks some slots.
     #[error(
         "{} lacks what could not be read (slots: {slots}, the first at byte {first}); all else is \
          saved: repair the backing store and save again, or salvage what is there",
@@ -169,9 +169,9 @@ pub enum Error {
     SavedInPart {
         /// The path of the file.
         path: String,
-        /// The number of missing slots.
+        /// The number of slots that the file lacks.
         slots: u64,
-        /// The offset of the first missing slot in bytes.
+        /// The offset of the first of these slots in the device, in bytes.
         first: u64,
     },
     /// A file is not a saved device, or is damaged.
@@ -188,20 +188,20 @@ pub enum Error {
         /// A description of the damage.
         reason: String,
     },
-    /// A device that holds data can't be restored.
+    /// The device holds data, so nothing can be restored to it.
     #[error(
         "the device holds data, and only an empty one can be restored; discard everything, or make \
          another"
     )]
     NotEmpty,
-    /// The device is smaller than the saved one.
+    /// The device is smaller than the saved device.
     #[error(
         "the device has {disksize} bytes, fewer than the saved one's {needed}; make a larger one"
     )]
     TooSmall {
         /// The size of the device in bytes.
         disksize: u64,
-        /// The minimum size in bytes.
+        /// The minimum size of the device in bytes.
         needed: u64,
     },
     /// No attribute has this name.
@@ -210,62 +210,62 @@ pub enum Error {
         /// The requested name.
         name: String,
     },
-    /// The attribute can't be read, or can't be written.
+    /// The attribute can't be read, or it can't be written.
     #[error("attribute {name}: it is {}-only", if *access == Access::Read {"read"} else {"write"})]
     Access {
-        /// The attribute.
+        /// The name of the attribute.
         name: &'static str,
         /// The access that the attribute allows.
         access: Access,
     },
-    /// The attribute can't have this value.
+    /// The value is not valid for the attribute.
     #[error("attribute {name}: invalid value {}: {reason}", quoted(value))]
     Value {
-        /// The attribute.
+        /// The name of the attribute.
         name: &'static str,
-        /// The value.
+        /// The value that the caller passed.
         value: String,
         /// The kind of the error.
         why: BadValue,
         /// A description of the error, or of the expected values.
         reason: String,
     },
-    /// The setting can't be changed after the device is made.
+    /// The setting can't be changed after the device is created.
     #[error("attribute {name}: it can't be set after disksize; reset the device first")]
     Initialised {
-        /// The attribute.
+        /// The name of the attribute.
         name: &'static str,
     },
-    /// The attribute needs a device, which is not made yet.
+    /// The attribute needs a device, which is not created yet.
     #[error("attribute {name}: the device is not made yet; set disksize first")]
     Uninitialised {
-        /// The attribute.
+        /// The name of the attribute.
         name: &'static str,
     },
-    /// The device can't be reset while it is open or being made.
+    /// The device can't be reset while it is open or being created.
     #[error("the device can't be reset: it is open or being made (times: {opens}); close it first")]
     Open {
-        /// How many times the device is open.
+        /// The number of times that the device is open.
         opens: usize,
     },
-    /// The device can't be opened before it is made.
+    /// The device can't be opened before it is created.
     #[error("the device can't be opened: it is not made yet; set disksize first")]
     NoDevice,
-    /// The file of a dictionary could not be read.
+    /// A dictionary file could not be read.
     #[error("dictionary {} can't be read: {}", quoted(path), std::io::Error::from_raw_os_error(*errno))]
     File {
         /// The path of the file.
         path: String,
-        /// The errno of the failure.
+        /// The errno of the failed operation.
         errno: i32,
     },
-    /// The writer for an attribute's text failed.
+    /// Writing an attribute's text to the caller's writer failed.
     #[error("an attribute's text could not be written out")]
     Output,
     /// A slot's data can't be decompressed: memory was damaged.
     #[error("slot {slot} can't be read: {source}")]
     Corrupt {
-        /// The slot that was to be read.
+        /// The slot that the request was reading.
         slot: u64,
         /// The error of the codec.
         source: zcomp::Error,
@@ -276,10 +276,10 @@ pub enum Error {
          write it again"
     )]
     Damaged {
-        /// The first slot of the block, or the first slot that was requested.
+        /// The first slot of the block, or the first requested slot.
         slot: u64,
     },
-    /// A job skipped damaged objects, and is complete otherwise.
+    /// A job skipped damaged objects, and completed all other work.
     #[error(
         "damaged objects were skipped ({count}, the first at slot {slot}), all others are done; \
          write to them again, or restore a saved device"
@@ -290,16 +290,16 @@ pub enum Error {
         /// The slot of the first damaged object.
         slot: u64,
     },
-    /// The codec rejected its parameters, or failed.
+    /// The codec failed, or rejected its parameters.
     #[error(transparent)]
     Codec(#[from] zcomp::Error),
-    /// The pool could not be made.
+    /// The pool could not be created.
     #[error(transparent)]
     Pool(#[from] zsmalloc::Error),
 }
 
-/// Returns the size of the largest device. Blocks of several slots share the range of entry numbers
-/// with slots.
+/// Returns the maximum size of a device with this block size, as a text. Blocks of several slots
+/// share the range of entry numbers with slots.
 fn largest(block: usize) -> &'static str {
     match block >> 12 {
         2 => "10.6 TiB",
@@ -310,7 +310,7 @@ fn largest(block: usize) -> &'static str {
     }
 }
 
-/// Returns a description of the limit or error that refused memory.
+/// Returns a description of the limit or error that caused the refusal of memory.
 fn refusal(source: &zsmalloc::Error, total_limit: Option<u64>) -> String {
     match total_limit {
         Some(limit) => format!("the limit of all memory, {limit} bytes (total_limit), is reached"),
@@ -318,7 +318,7 @@ fn refusal(source: &zsmalloc::Error, total_limit: Option<u64>) -> String {
     }
 }
 
-/// The access that an attribute allows.
+/// The accesses that an attribute allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// The attribute can only be read.
@@ -339,10 +339,10 @@ impl fmt::Display for Access {
     }
 }
 
-/// The kind of an invalid value, as the kernel's errno distinguishes them.
+/// The kinds of invalid values that the kernel's errno distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadValue {
-    /// EINVAL
+    /// EINVAL: the value is invalid for another reason.
     Invalid,
     /// ERANGE: the number does not fit.
     Range,
@@ -350,7 +350,7 @@ pub enum BadValue {
     TooLong,
 }
 
-/// Returns the text for a message: quoted, escaped to one line, and shortened.
+/// Returns `text` in the form for a message: quoted, escaped to one line, and shortened.
 fn quoted(text: &str) -> String {
     const LONGEST: usize = 80;
     let shown: String = text.chars().take(LONGEST).collect();
@@ -358,7 +358,7 @@ fn quoted(text: &str) -> String {
     format!("'{}{more}'", shown.escape_debug())
 }
 
-/// Returns advice for an error of a path.
+/// Returns a remedy for an error of a path.
 fn path_remedy(errno: i32) -> &'static str {
     match Errno::from_raw_os_error(errno) {
         Errno::NOENT | Errno::ISDIR | Errno::NOTDIR | Errno::INVAL => {
@@ -388,7 +388,7 @@ impl Error {
     pub(crate) fn path(verb: &'static str, path: &std::path::Path, error: &std::io::Error) -> Self {
         let errno = match error.kind() {
             std::io::ErrorKind::WouldBlock => Errno::BUSY,
-            // A path with a zero byte is rejected before any system call.
+            // Rust's standard library rejects a path with a zero byte before any system call.
             std::io::ErrorKind::InvalidInput => Errno::INVAL,
             _ => Errno::from_io_error(error).unwrap_or(Errno::IO),
         };
@@ -396,8 +396,9 @@ impl Error {
         Error::Path { verb, path, errno: errno.raw_os_error() }
     }
 
-    /// Returns the same error with slot `first`, if the error names an earlier slot. The error of a
-    /// block names the block's first slot, which may lie before the request or may be done already.
+    /// Returns the same error, but with slot `first` if the error contains an earlier slot. The
+    /// error of a block contains the block's first slot, which may precede the request's remaining
+    /// part.
     pub(crate) fn not_before(mut self, first: u64) -> Self {
         match &mut self {
             Error::OutOfMemory { slot, .. }
@@ -410,7 +411,7 @@ impl Error {
         self
     }
 
-    /// Returns true if stored data were found damaged; only writing them again helps.
+    /// Returns true if stored data are damaged. Only a new write of the data ends the error.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self, Error::Checksum { .. } | Error::Corrupt { .. } | Error::Damaged { .. })
     }

@@ -1,4 +1,5 @@
-//! Hooks by which tests run code at a given point, in place of another thread that might run there.
+//! Hooks by which tests run code at a given point, in place of another thread that could run its
+//! code at this moment.
 
 /// A point at which a test may run code. Does nothing outside tests.
 #[cfg(not(test))]
@@ -18,7 +19,7 @@ mod of_tests {
         static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
     }
 
-    /// Runs this thread's hook if it is for `place`, and removes it.
+    /// Removes and runs this thread's hook if the hook is for `place`.
     pub(crate) fn hook(place: &'static str) {
         let is_here = HOOK.with_borrow(|hook| hook.as_ref().is_some_and(|(of, _)| *of == place));
         if is_here && let Some((_, work)) = HOOK.take() {

@@ -1,4 +1,5 @@
-//! The one job that may be under way (zr-X2): its kind, its progress, and whether it was cancelled.
+//! The only job that may be under way (zr-X2): its kind, its progress, and whether it was
+//! cancelled.
 
 use crate::Error;
 use page::fork::{Mutex, Step};
@@ -9,34 +10,35 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum JobKind {
-    /// Recompresses data.
+    /// Recompression of cold data.
     Recompress = 1,
-    /// Writes data back to the backing store.
+    /// Write-back of data to the backing store.
     WriteBack,
-    /// Saves the device.
+    /// A save of the device.
     Save,
-    /// Restores the device from a saved file.
+    /// A restore of the device from a saved file.
     Restore,
 }
 
-/// The state of the job under way.
+/// The state of a job that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobStat {
     /// The kind of the job.
     pub kind: JobKind,
-    /// The number of slots done: of the selected slots, or, if `of` is not 0, of all slots in
-    /// order.
+    /// The number of slots that were processed: selected slots or, if `of` is not 0, slots of the
+    /// device in order.
     pub done: u64,
-    /// The number of slots that the job covers; 0 if it is not known beforehand.
+    /// The number of slots that the job covers, or 0 if this number is not known beforehand.
     pub of: u64,
 }
 
 /// The damaged objects that a job skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DamagedLeft {
-    /// The number of damaged objects of slots or blocks.
+    /// The number of damaged objects.
     pub count: u64,
-    /// The slot of the first damaged object; if that is a block, the block's first slot.
+    /// The slot of the first damaged object. If the object is that of a block, the block's first
+    /// slot.
     pub first: Option<u64>,
 }
 
@@ -54,8 +56,8 @@ impl fmt::Display for JobKind {
 /// The device's record of its job.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
-    /// Held by a job while it takes data out of memory, and never during I/O. Taken before the lock
-    /// of `now`.
+    /// The lock that a job holds while it frees data in memory that are written back. A job never
+    /// holds this lock during I/O, and takes it before the lock of `now`.
     leaving: Mutex<()>,
     now: Mutex<CurrentJob>,
 }
@@ -64,7 +66,7 @@ pub(crate) struct Jobs {
 struct CurrentJob {
     /// The number of the last job that began.
     number: u64,
-    /// The state of that job, if it is under way.
+    /// The state of that job, or `None` if it has ended.
     job: Option<JobStat>,
     is_cancelled: bool,
 }
@@ -76,8 +78,8 @@ pub(crate) struct Job<'j> {
 }
 
 impl DamagedLeft {
-    /// Counts a damaged object, if `error` is an error of damaged data; else returns `error`, which
-    /// ends the job.
+    /// Counts a damaged object if `error` is an error of damaged data. Otherwise, returns `error`,
+    /// which ends the job.
     pub(crate) fn note(&mut self, error: Error, slot: u32) -> Result<(), Error> {
         if !error.is_damage() {
             return Err(error);
@@ -87,12 +89,12 @@ impl DamagedLeft {
         Ok(())
     }
 
-    /// Adds up the damaged objects of two parts of a job.
+    /// Returns the sum of the damaged objects of two parts of a job.
     pub(crate) fn and(self, other: Self) -> Self {
         DamagedLeft { count: self.count + other.count, first: self.first.or(other.first) }
     }
 
-    /// Returns an error if objects were skipped, for a caller that needs all of them done.
+    /// Returns an error if objects were skipped, for a caller that needs a complete result.
     ///
     /// # Errors
     /// [`Error::Left`]
@@ -105,7 +107,7 @@ impl DamagedLeft {
 }
 
 impl Jobs {
-    /// Begins a job that goes through `of` slots, if that is known.
+    /// Begins a job that processes `of` slots, or an unknown number of slots if `of` is 0.
     pub(crate) fn begin(&self, kind: JobKind, of: u64) -> Result<Job<'_>, Error> {
         let mut now = self.now.lock();
         if now.job.is_some() {
@@ -120,21 +122,21 @@ impl Jobs {
         self.now.lock().job
     }
 
-    /// Cancels the job under way, and returns true if there is one.
+    /// Cancels the job under way. Returns true if a job is under way.
     pub(crate) fn cancel(&self) -> bool {
         let mut now = self.now.lock();
         now.is_cancelled = now.job.is_some();
         now.is_cancelled
     }
 
-    /// Abandons a cancelled job that has not ended, so that another may begin. Returns true if
-    /// there was no job to abandon.
+    /// Abandons a cancelled job that has not ended, so that another job may begin. Returns true if
+    /// no job was under way.
     pub(crate) fn give_up(&self) -> bool {
         let mut now = self.now.lock();
         let given_up = if now.is_cancelled { now.job.take() } else { None };
         drop(now);
-        // A job that was committing has finished that when the lock is taken, and an abandoned job
-        // commits no more.
+        // If the job was committing, it has finished that commit when this lock is taken; an
+        // abandoned job commits nothing more.
         drop(self.leaving.lock());
         given_up.is_none()
     }
@@ -144,7 +146,7 @@ impl Jobs {
         self.now.at_fork(step);
     }
 
-    /// Abandons the job in a child, which does not have the job's thread.
+    /// Abandons the job in the child of a fork, in which the job's thread does not exist.
     pub(crate) fn abandon_in_child(&self) {
         self.at_fork(Step::Unlock);
         self.now.lock().job = None;
@@ -155,7 +157,7 @@ impl<'j> Job<'j> {
     /// Records the job's progress.
     ///
     /// # Errors
-    /// [`Error::Cancelled`]: the job was cancelled, and must end.
+    /// [`Error::Cancelled`]: the job was cancelled, and the caller must end it.
     pub(crate) fn report_progress(&self, done: u64) -> Result<(), Error> {
         self.with(|job, is_cancelled| {
             job.done = done;
@@ -163,16 +165,16 @@ impl<'j> Job<'j> {
         })
     }
 
-    /// Checks that the job may go on.
+    /// Checks that the job was not cancelled.
     ///
     /// # Errors
-    /// [`Error::Cancelled`]: the job was cancelled, and must end.
+    /// [`Error::Cancelled`]: the job was cancelled, and the caller must end it.
     pub(crate) fn check_cancelled(&self) -> Result<(), Error> {
         self.with(|_, is_cancelled| is_cancelled)
     }
 
-    /// Calls `ends` with this job's progress and whether it is cancelled; `ends` returns whether
-    /// the job has to end.
+    /// Calls `ends` with this job's progress and whether the job is cancelled; `ends` returns
+    /// whether the job must end.
     fn with(&self, ends: impl FnOnce(&mut JobStat, bool) -> bool) -> Result<(), Error> {
         let mut now = self.jobs.now.lock();
         let is_cancelled = now.is_cancelled;
@@ -181,13 +183,13 @@ impl<'j> Job<'j> {
         if ends(job, is_cancelled) { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    /// Returns true if the job was abandoned, so that another may have begun.
+    /// Returns true if the job was abandoned, so that another job may have begun.
     pub(crate) fn is_given_up(&self) -> bool {
         self.with(|_, _| false).is_err()
     }
 
-    /// Permits the job to take data out of memory until the guard is dropped; returns `None` if the
-    /// job was abandoned.
+    /// Returns a guard during whose life the job may free data in memory that it has written back,
+    /// or `None` if the job was abandoned.
     pub(crate) fn commit_permit(&self) -> Option<MutexGuard<'j, ()>> {
         let leaving = self.jobs.leaving.lock();
         (!self.is_given_up()).then_some(leaving)

@@ -1,16 +1,18 @@
-//! The numbers of the entries of slots and blocks, and the slots and blocks that a request touches.
+//! The numbers of the entries of slots and blocks, and the slots and blocks that overlap the range
+//! of a request.
 //!
 //! ```text
 //!   | slot 0 | slot 1 | ... | last slot | block 0 | block 1 | ...   blocks: if of several slots
 //! ```
-//! Entries are created on first use, together with their neighbours. So data that are stored by
-//! blocks have no entries of slots, and data that are stored by slots have no entries of blocks.
+//! An entry is created on first use, together with its neighbours. So if data are stored in whole
+//! blocks, no entries for their slots exist, and if data are stored in single slots, no entries for
+//! their blocks exist.
 
 use crate::Error;
 use std::ops::Range;
 use zsmalloc::ORDER_MAX;
 
-/// The size of a slot in bytes, whatever the system's page size is.
+/// The size of a slot in bytes, which does not depend on the system's page size.
 pub const SLOT_BYTES: usize = 4096;
 
 /// The numbering of a device's entries.
@@ -31,9 +33,9 @@ pub(crate) enum Item {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) nth: u32,
-    /// The bytes within the slot or block.
+    /// The byte range within the slot or block.
     pub(crate) within: Range<usize>,
-    /// The bytes within the request.
+    /// The byte range within the request.
     pub(crate) request: Range<usize>,
 }
 
@@ -42,7 +44,7 @@ impl Part {
         self.within.len() == SLOT_BYTES
     }
 
-    /// Overwrites this part of a slot with `data`, or with zeros if that is `None`.
+    /// Overwrites this part of `slot` with `data`, or with zeros if `data` is `None`.
     pub(crate) fn change(&self, slot: &mut [u8; SLOT_BYTES], data: Option<&[u8]>) {
         let here = &mut slot[self.within.clone()];
         match data {
@@ -53,7 +55,7 @@ impl Part {
 }
 
 impl Layout {
-    /// Returns the layout of `all_slots` slots with blocks of `bytes` bytes.
+    /// Returns the layout of a device of `all_slots` slots with blocks of `bytes` bytes.
     pub(crate) fn new(bytes: usize, all_slots: u64) -> Result<Self, Error> {
         let order = (bytes / SLOT_BYTES).checked_ilog2().unwrap_or(0);
         let layout = Layout { order, all_slots };
@@ -65,7 +67,7 @@ impl Layout {
         self.order
     }
 
-    /// Returns true if blocks have several slots, and so have entries of their own.
+    /// Returns true if a block consists of several slots, and so has its own entry.
     pub(crate) fn has_blocks(self) -> bool {
         self.order > 0
     }
@@ -83,7 +85,7 @@ impl Layout {
         self.all_slots
     }
 
-    /// Returns the number of entries of all slots and blocks.
+    /// Returns the total number of entries of slots and blocks.
     pub(crate) fn entries(self) -> u64 {
         let slots = self.all_slots;
         let blocks = if self.has_blocks() { slots.div_ceil(self.slots().into()) } else { 0 };
@@ -98,19 +100,20 @@ impl Layout {
         slot >> self.order
     }
 
-    /// Returns the slots of a block, which are fewer at the end of the device.
+    /// Returns the slots of a block. The last block of the device may have fewer slots than the
+    /// others.
     pub(crate) fn slots_of(self, block: u32) -> Range<u32> {
         let first = self.first_slot(block);
         first..(u64::from(first) + u64::from(self.slots())).min(self.all_slots) as u32
     }
 
-    /// Returns the entry of a block. A slot's entry has the slot's number.
+    /// Returns the entry of a block. (The entry of a slot has the number of the slot.)
     pub(crate) fn block_entry(self, block: u32) -> u32 {
         self.all_slots as u32 + block
     }
 
-    /// Returns the entry that a write to the block uses first: the block's own, or that of its only
-    /// slot.
+    /// Returns the entry that a write to the block uses first: the entry of the block or, if blocks
+    /// are slots, the entry of the slot.
     pub(crate) fn first_entry(self, block: u32) -> u32 {
         if self.has_blocks() { self.block_entry(block) } else { block }
     }
@@ -122,7 +125,7 @@ impl Layout {
         }
     }
 
-    /// Returns the slot of an entry; for a block's entry, the block's first slot.
+    /// Returns the slot of an entry. For the entry of a block, returns the block's first slot.
     pub(crate) fn slot_of(self, entry: u32) -> u32 {
         match self.item_of(entry) {
             Item::Slot(slot) => slot,
@@ -130,13 +133,15 @@ impl Layout {
         }
     }
 
-    /// Returns the parts of the blocks that `len` bytes at `offset` touch.
+    /// Returns the parts of the range of `len` bytes at `offset`, one for each block that overlaps
+    /// the range.
     pub(crate) fn split_blocks(self, offset: u64, len: usize) -> impl Iterator<Item = Part> {
         split_range(offset, len, self.block_bytes())
     }
 }
 
-/// Returns the parts of the units of `unit` bytes that `len` bytes at `offset` touch.
+/// Returns the parts of the range of `len` bytes at `offset`, one for each unit of `unit` bytes
+/// that overlaps the range.
 #[inline]
 fn split_range(offset: u64, len: usize, unit: usize) -> impl Iterator<Item = Part> {
     let mut done = 0;
@@ -151,26 +156,27 @@ fn split_range(offset: u64, len: usize, unit: usize) -> impl Iterator<Item = Par
     })
 }
 
-/// Returns the parts of the slots that `len` bytes at `offset` touch.
+/// Returns the parts of the range of `len` bytes at `offset`, one for each slot that overlaps the
+/// range.
 #[inline]
 pub(crate) fn split_slots(offset: u64, len: usize) -> impl Iterator<Item = Part> {
     split_range(offset, len, SLOT_BYTES)
 }
 
-/// Returns the numbers of the slots that `len` bytes at `offset` touch.
+/// Returns the slots that overlap the range of `len` bytes at `offset`.
 pub(crate) fn slots_touched(offset: u64, len: usize) -> Range<u32> {
     let end = (offset + len as u64).div_ceil(SLOT_BYTES as u64);
     (offset / SLOT_BYTES as u64) as u32..end as u32
 }
 
-/// Returns the slots that `len` bytes at `offset` cover whole. The range is empty if there are
-/// none.
+/// Returns the slots that lie completely in the range of `len` bytes at `offset`. The result may be
+/// empty.
 pub(crate) fn slots_covered(offset: u64, len: u64) -> Range<u64> {
     let first = offset.div_ceil(SLOT_BYTES as u64);
     first..((offset + len) / SLOT_BYTES as u64).max(first)
 }
 
-/// Returns the byte range of a range of slots.
+/// Returns the byte range of the slots `slots`.
 pub(crate) fn byte_range(slots: &Range<u32>) -> Range<u64> {
     u64::from(slots.start) * SLOT_BYTES as u64..u64::from(slots.end) * SLOT_BYTES as u64
 }

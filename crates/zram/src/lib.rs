@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A slot is an entry of the pool ([`zsmalloc::EntryPool`]). The entry's lock is the slot's lock,
-//! which many readers can share. A request takes only two other locks: the size class's, and that
-//! of the stream with which it compresses.
+//! which several readers can hold at the same time. A request takes only two other locks: the lock
+//! of a size class, and the lock of the stream with which the request compresses.
 #![forbid(unsafe_code)]
 
 mod algorithms;

@@ -1,4 +1,4 @@
-//! Files that only one process uses at a time: they are opened and locked.
+//! Opens and locks files that only one process at a time may use.
 
 use crate::open_file;
 use rustix::fs::OFlags;
@@ -17,18 +17,18 @@ pub(crate) const PRIVATE: u32 = 0o600;
 pub enum OpenLocked {
     /// The file will be written.
     Write,
-    /// Only the lock is needed. The file is opened for reading, because a file that is open for
-    /// writing prevents a remount of the file system as read-only. If the file system can only lock
-    /// files that are open for writing (NFS), the file is opened for writing.
+    /// The caller needs only the lock. The file is opened for reading, because an open for writing
+    /// would prevent that the file system is remounted as read-only. If the file system can lock
+    /// only files that are open for writing (NFS), the file is opened for writing.
     Lock,
 }
 
-/// Opens a file, creates it if it does not exist, and locks it. When this returns, the locked file
-/// is the one at `path`, even if another process renamed or removed a file there before.
+/// Opens the file at `path`, or creates it, and locks it. If another process renamed or removed the
+/// file before the lock was taken, opens the file that is now at `path`.
 ///
 /// # Errors
-/// Another process has locked the file (EBUSY). A symbolic link, a pipe, or a file of another user
-/// is refused without waiting (EPERM).
+/// Another process has locked the file (EBUSY). The path refers to a symbolic link, a pipe, or a
+/// file of another user (EPERM); this function does not wait for these.
 pub fn open_locked(path: &Path, how: OpenLocked) -> io::Result<File> {
     loop {
         let mut options = OpenOptions::new();

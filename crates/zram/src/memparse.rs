@@ -22,7 +22,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "too large, the most is 16 EiB less one byte".to_owned())
 }
 
-/// Returns the base of a number, and the text from its first digit on.
+/// Returns the base of a number, and the text that begins with the first digit.
 pub(crate) fn radix_of(text: &str) -> (u32, &str) {
     let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     match hex {
@@ -32,7 +32,7 @@ pub(crate) fn radix_of(text: &str) -> (u32, &str) {
     }
 }
 
-/// Returns the number of bits that a suffix shifts by.
+/// Returns the number of bits by which a suffix shifts the number.
 fn shift_of(suffix: &str) -> Option<u32> {
     let (letter, rest) = match suffix.char_indices().nth(1) {
         Some((at, _)) => suffix.split_at(at),

@@ -1,4 +1,4 @@
-//! Opens files that another user may have put at a path, without ever blocking.
+//! Opens files without ever blocking, even if another user has created the file at the path.
 
 use crate::Error;
 use rustix::fs::OFlags;
@@ -8,14 +8,14 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Opens a file or a block device. Any other file, such as a pipe without a writer, is refused with
-/// EINVAL at once.
+/// Opens a regular file or a block device. For any other file, such as a pipe without a writer,
+/// returns EINVAL at once.
 pub(crate) fn open(options: &mut OpenOptions, flags: OFlags, path: &Path) -> io::Result<File> {
     open_if(options, flags, path, |kind| kind.is_file() || kind.is_block_device())
 }
 
-/// Opens a file, block device or character device for reading. Reads of a character device do not
-/// block.
+/// Opens a regular file, block device or character device for reading. Later reads from a character
+/// device do not block.
 pub(crate) fn to_read(path: &Path) -> io::Result<File> {
     let is_fit = |kind: FileType| kind.is_file() || kind.is_block_device() || kind.is_char_device();
     open_if(OpenOptions::new().read(true), OFlags::empty(), path, is_fit)
@@ -32,10 +32,10 @@ fn open_if(
     path: &Path,
     is_fit: impl FnOnce(FileType) -> bool,
 ) -> io::Result<File> {
-    // O_NONBLOCK does not change reads and writes of regular files.
+    // O_NONBLOCK has no effect on reads and writes of regular files.
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = options.custom_flags(flags.bits() as i32).open(path).map_err(|error| {
-        // The file is a pipe without a reader, opened for writing, or a socket.
+        // The file is a socket, or a pipe without a reader that was opened for writing.
         match Errno::from_io_error(&error) {
             Some(Errno::NXIO) => Errno::INVAL.into(),
             _ => error,

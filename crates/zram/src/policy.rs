@@ -1,85 +1,87 @@
 //! Tunable choices: when a block is rewritten, how long a request keeps a stream, and how much a
-//! job does at a time. Sizes that a format or a structure determines are defined there.
+//! job does at a time. Sizes that are part of a format or structure are defined in other files.
 
 use std::time::Duration;
 use zsmalloc::{ClassTable, Geometry, ORDER_MAX};
 
-/// A block is rewritten without its dead members if at least one in this many of its members is
-/// dead: the rewrite then frees at least as much as it compresses.
+/// If at least one in this number of a block's members is dead, the block is rewritten without its
+/// dead members. The rewrite then frees at least as many members as it compresses.
 const REWRITE_AT_DEAD_OF_BLOCK: u32 = 2;
-/// A block is also rewritten if more than one in this many members on the device is dead. So dead
-/// members take about 3%.
+/// A block with dead members is also rewritten if more than one in this number of all members on
+/// the device is dead. So dead members take about 3% of the memory for members.
 const REWRITE_AT_DEAD_OF_DEVICE: u64 = 32;
 
-/// An object is stored raw if compression saves less than one in this many bytes, the least that is
-/// worth the time of decompression.
+/// An object is stored raw if compression saves less than its length divided by this number,
+/// because a smaller saving does not justify the time of decompression.
 const RAW_ABOVE: usize = 64;
 
-/// Lengths that differ by at most this many bytes mostly have the same size class, or neighbouring
-/// ones.
+/// The maximum difference of two lengths, in bytes, that mostly have the same size class, or
+/// neighbouring ones.
 pub(crate) const SAME_PLACE_WITHIN: usize = 16;
 
-/// In the native geometry, whose classes are 8 bytes apart, a recompression must save one in this
-/// many bytes.
+/// In the native geometry, whose classes are 8 bytes apart, a recompression is kept if it saves at
+/// least the old length divided by this number.
 const RECOMPRESS_MUST_SAVE: usize = 16;
 
 /// The number of runs of slots that a discard frees before it releases its stream to waiting
-/// requests. This takes some milliseconds.
+/// requests; to free these runs takes some milliseconds.
 pub(crate) const DISCARD_RUNS_PER_STREAM: usize = 128;
-/// The number of slots that a discard tries before it searches for the next existing entry again.
+/// The maximum number of slots that a discard tries one by one before it searches for the next
+/// existing entry again.
 pub(crate) const DISCARD_RUN_SLOTS: u64 = 512;
-/// The number of blocks that a discard frees before it releases its stream.
+/// The number of blocks that a discard frees before it releases its stream to waiting requests.
 pub(crate) const DISCARD_BLOCKS_PER_STREAM: usize = 1 << 14;
 
-/// The number of slots whose states are read at a time, without a lock; at least a block.
+/// The number of slots whose states are read together, without a lock; at least one block is read.
 pub(crate) const STATES_PER_LOOK: usize = 64;
 const _: () = assert!(STATES_PER_LOOK >= 1 << ORDER_MAX);
 
-/// The number of items that a selection collects at a time, which take half a MiB.
+/// The maximum number of items that a selection collects in one walk; these items take half a MiB.
 pub(crate) const SELECT_ITEMS_MAX: usize = 1 << 16;
-/// The range of lengths, in bytes, that a selection treats as equal.
+/// The width, in bytes, of the buckets of lengths that a selection treats as equal.
 pub(crate) const SELECT_BUCKET_BYTES: usize = 64;
 
-/// The maximum number of 4 KiB blocks in one write to the backing store: 1 MiB.
+/// The maximum number of 4 KiB blocks in one write to the backing store, which makes 1 MiB.
 pub(crate) const WRITE_RUN_BLOCKS_MAX: usize = 256;
-/// The default number of such writes that share a sync.
+/// The default number of writes to the backing store that share a sync.
 pub(crate) const WRITES_PER_SYNC_DEFAULT: u32 = 4;
-/// The maximum number of groups of writes that are being written or committed while another one is
-/// copied. So at most 20 MiB are in flight.
+/// The maximum number of groups of writes that are being written or committed while the job copies
+/// another group. With the default, at most 20 MiB are in flight.
 pub(crate) const WRITE_GROUPS_IN_FLIGHT: usize = 4;
 
-/// The number of bytes after which the writing of a file to disk is started, so that the final sync
-/// has little left to do.
+/// The number of bytes after which a save starts to write the file to disk, so that little remains
+/// for the final sync.
 pub(crate) const FLUSH_EVERY: u64 = 8 << 20;
-/// The maximum number of threads of a restore, each with a chunk. Most of their time goes to page
-/// faults on new memory.
+/// The maximum number of threads of a restore, each of which loads one chunk at a time. The threads
+/// spend most of their time in page faults on new memory.
 pub(crate) const RESTORE_THREADS_MAX: usize = 4;
-/// The default time that a save waits for one read of the backing store.
+/// The default maximum time that a save waits for one read of the backing store.
 pub(crate) const READ_PATIENCE: Duration = Duration::from_secs(30);
 /// The interval at which a waiting save checks whether it is cancelled.
 pub(crate) const CANCEL_TICK: Duration = Duration::from_millis(50);
-/// The interval at which a thread checks for the end of a job.
+/// The interval at which a thread that waits for the end of a job checks whether the job has ended.
 pub(crate) const JOB_END_TICK: Duration = Duration::from_millis(5);
 
-/// If tables are limited together with the pool's pages, they may take one in this many bytes of
-/// the pool's limit. This allows 16 bytes for each object of 64.
+/// If tables are limited together with the pool's pages, the tables may take at most the pool's
+/// limit divided by this number. This share allows 16 bytes of tables for each object of 64 bytes.
 pub(crate) const TABLES_PER_PAGES: u64 = 4;
-/// The bytes below the limit of all memory that are reserved for allocations that do not check the
-/// limit.
+/// The number of bytes below the limit of all memory that are reserved for allocations that do not
+/// check the limit.
 pub(crate) const UNASKED_MARGIN: u64 = 64 << 10;
 
-/// Returns true if a block should be rewritten without its dead members. `dead` of its `members`
-/// are dead, and `all_dead` of `all` on the device.
+/// Returns true if a block should be rewritten without its dead members. `dead` of the block's
+/// `members` members are dead, and `all_dead` of the `all` members on the device.
 pub(crate) fn should_rewrite(dead: u32, members: u32, all_dead: u64, all: u64) -> bool {
     dead * REWRITE_AT_DEAD_OF_BLOCK >= members || all_dead * REWRITE_AT_DEAD_OF_DEVICE > all
 }
 
-/// Returns the compressed length from which on an object of `len` bytes is stored raw.
+/// Returns the minimum compressed length, in bytes, from which on an object of `len` bytes is
+/// stored raw.
 pub(crate) fn raw_from(len: usize) -> usize {
     len - len / RAW_ABOVE
 }
 
-/// Returns true if a recompression from `old` to `new` bytes is kept.
+/// Returns true if a recompression from `old` to `new` bytes saves enough to be kept.
 pub(crate) fn is_worth_recompressing(classes: &ClassTable, old: usize, new: usize) -> bool {
     match classes.geometry() {
         Geometry::Native { .. } => new + old / RECOMPRESS_MUST_SAVE <= old,

@@ -1,5 +1,5 @@
 //! The states of a slot, and their encoding in the slot's entry. Only this module interprets the
-//! length of an object, the flags beside it, and the payload of an entry without an object.
+//! length of a slot's object, the flags of an entry, and the payload of an entry without an object.
 //!
 //! ```text
 //!   an object of 4096 bytes    the slot itself
@@ -29,36 +29,36 @@ use crate::policy::SAME_PLACE_WITHIN;
 use crate::{Error, SLOT_BYTES};
 use zsmalloc::{Content, Old};
 
-/// The length of an object that is a pattern.
+/// The length in bytes of an object that is a pattern.
 const PATTERN_BYTES: usize = 8;
 
 const KIND_SHIFT: u32 = 57;
 const SIGNED: u64 = 1;
 const TWICE: u64 = 2;
 const NO_PATTERN: u64 = 3;
-/// The bits of a payload that is a place in the backing store.
+/// The bits that mark a payload as a place in the backing store.
 const BACKED: u64 = 7 << (KIND_SHIFT - 1);
 
-/// Objects in the backing store begin at multiples of this.
+/// The alignment of objects in the backing store, in bytes.
 pub(crate) const BACKING_GRAIN: usize = 32;
 const GRAIN_BITS: u32 = 34;
 const LEN_SHIFT: u32 = GRAIN_BITS;
 const SLOTS_SHIFT: u32 = 50;
 const PRIORITY_SHIFT: u32 = 54;
-/// The maximum size of a backing store that places can address.
+/// The maximum size in bytes of a backing store, limited by the range of places.
 pub(crate) const BACKING_BYTES_MAX: u64 = (BACKING_GRAIN as u64) << GRAIN_BITS;
 
-/// The content of a slot. Its bytes live as long as the guard of the entry.
+/// The content of a slot, which borrows its bytes from the guard of the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slot<'a> {
-    /// No data of its own: if the block has an object, the slot is a live member of it; else the
-    /// slot holds nothing.
+    /// The entry is empty. If the block has an object, the slot is a live member of that object;
+    /// otherwise, the slot holds no data.
     Empty,
-    /// No data, although the block has an object (zr-B2).
+    /// The slot holds no data, although the block has an object (zr-B2).
     Hole,
     /// One repeated pattern.
     Same(u64),
-    /// An object that the algorithm of `priority` made (zr-X3).
+    /// An object that was compressed with the algorithm of `priority` (zr-X3).
     Compressed {
         bytes: &'a [u8],
         priority: u8,
@@ -68,7 +68,7 @@ pub(crate) enum Slot<'a> {
     Backed(BackingPlace),
 }
 
-/// The state of a slot as its entry alone shows it, without the object.
+/// The state of a slot that follows from its entry alone, without the object's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotKind {
     Empty,
@@ -79,7 +79,7 @@ pub(crate) enum SlotKind {
     Backed(BackingPlace),
 }
 
-/// The content of a slot, encoded for its entry.
+/// The content of a slot in the encoding of its entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coded<'a> {
     Payload(Payload),
@@ -94,12 +94,12 @@ pub(crate) struct Payload(u64);
 /// The place of an object in the backing store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BackingPlace {
-    /// The offset in units of [`BACKING_GRAIN`].
+    /// The offset in the store, in units of [`BACKING_GRAIN`].
     pub(crate) grain: u64,
     pub(crate) len: usize,
     /// The number of slots in the object; 1 for a slot's object.
     pub(crate) slots: u32,
-    /// The priority of the algorithm that made the object.
+    /// The priority of the algorithm that compressed the object.
     pub(crate) priority: u8,
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct BackingPlace {
 pub(crate) struct Flags(u8);
 
 impl Coded<'_> {
-    /// Returns the object, or the payload as `Err`.
+    /// Returns the bytes of the object, or the payload as `Err`.
     #[inline]
     pub(crate) fn object(&self) -> Result<&[u8], Payload> {
         match self {
@@ -147,7 +147,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Returns the content and flags with which an entry represents the slot.
+    /// Returns the content and flags of an entry that encodes the slot.
     #[inline]
     pub(crate) fn coded(self) -> (Coded<'a>, Flags) {
         let coded = match self {
@@ -166,7 +166,7 @@ impl<'a> Slot<'a> {
 }
 
 impl SlotKind {
-    /// Decodes the content that an entry had at a look without a lock, or before a change.
+    /// Decodes the content that an entry had when it was read without a lock, or before a change.
     #[inline]
     pub(crate) fn of(old: Old) -> Self {
         match old {
@@ -190,7 +190,8 @@ impl SlotKind {
         !matches!(self, SlotKind::Empty | SlotKind::Hole)
     }
 
-    /// Returns the length of the slot's object, unless that is a pattern.
+    /// Returns the length of the slot's object in bytes, or `None` if the slot has no object or a
+    /// pattern.
     pub(crate) fn object_len(self) -> Option<usize> {
         match self {
             SlotKind::Compressed(len) => Some(len),
@@ -216,7 +217,8 @@ impl Payload {
     pub(crate) const EMPTY: Self = Payload(0);
     pub(crate) const HOLE: Self = Payload(NO_PATTERN << KIND_SHIFT);
 
-    /// Returns the payload for a same-filled slot, if the pattern fits a payload.
+    /// Returns the payload for a same-filled slot, or `None` if the pattern does not fit in a
+    /// payload.
     pub(crate) fn of_pattern(pattern: u64) -> Option<Self> {
         let low = pattern & ((1 << KIND_SHIFT) - 1);
         if extend(low) == pattern {
@@ -267,7 +269,8 @@ impl BackingPlace {
         })
     }
 
-    /// Returns the place that the entry of a slot or a block holds, if it holds one.
+    /// Returns the place in the backing store that the entry of a slot or a block encodes, if it
+    /// encodes one.
     #[inline]
     pub(crate) fn of<B>(content: Content<B>) -> Option<Self> {
         let Content::Inline(payload) = content else { return None };
@@ -286,11 +289,11 @@ fn extend(value: u64) -> u64 {
 }
 
 impl Flags {
-    /// The flags after a write.
+    /// The flags of an object after a write.
     pub(crate) const NONE: Self = Flags(0);
-    /// The object was not accessed since it was marked idle.
+    /// The flag of an object that was not accessed since it was marked idle.
     pub(crate) const IDLE: Self = Flags(0b0100);
-    /// No algorithm makes the object smaller.
+    /// The flag of an object that no algorithm makes smaller.
     pub(crate) const INCOMPRESSIBLE: Self = Flags(0b1000);
     const PRIORITY: u8 = 0b0011;
 
@@ -302,7 +305,7 @@ impl Flags {
         Flags(bits)
     }
 
-    /// Returns the flags of an entry's object, or none if the entry has no object.
+    /// Returns the flags of an entry's object, or [`Flags::NONE`] if the entry has no object.
     pub(crate) fn of<B>(content: Content<B>) -> Self {
         match content {
             Content::Object { flags, .. } => Flags(flags),
@@ -314,7 +317,7 @@ impl Flags {
         self.0
     }
 
-    /// Returns the priority of the algorithm that made the object.
+    /// Returns the priority of the algorithm that compressed the object.
     pub(crate) fn priority(self) -> u8 {
         self.0 & Self::PRIORITY
     }
@@ -338,7 +341,7 @@ pub(crate) fn is_empty(content: Content<&[u8]>) -> bool {
     content == Content::Inline(Payload::EMPTY.bits())
 }
 
-/// Returns true if a new object of `len` bytes has probably gone to the old object's place.
+/// Returns true if a new object of `len` bytes was probably stored in the place of the old object.
 pub(crate) fn is_same_place(old: Old, len: usize) -> bool {
     matches!(old, Old::Object { bytes, .. } if bytes.abs_diff(len) <= SAME_PLACE_WITHIN)
 }
@@ -348,19 +351,19 @@ pub(crate) fn is_object_len(len: usize) -> bool {
     (1..=SLOT_BYTES).contains(&len) && SlotKind::of_len(len) != SlotKind::Same
 }
 
-/// Returns the pattern that `block` repeats, if it does.
+/// Returns the pattern if `block` consists of one repeated pattern, else `None`.
 pub(crate) fn same_pattern(block: &[u8]) -> Option<u64> {
     let (words, rest) = block.as_chunks::<PATTERN_BYTES>();
     let (&first, last) = (words.first()?, words.last());
-    // Most blocks differ in their first cache line, so the last one is not loaded. Most others
-    // differ in their last word, so the block is not scanned.
+    // In most blocks, words of the first cache line differ, so the last cache line is not loaded.
+    // In most others, the last word differs, so the block is not scanned.
     if words.iter().take(8).any(|&word| word != first) || last != Some(&first) || !rest.is_empty() {
         return None;
     }
     words.iter().all(|&word| word == first).then(|| u64::from_ne_bytes(first))
 }
 
-/// Fills `buf` with the pattern. `buf` begins `at` bytes into the slot.
+/// Fills `buf` with the pattern. `buf` is the part of the slot from byte `at` on.
 pub(crate) fn fill(buf: &mut [u8], pattern: u64, at: usize) {
     let mut bytes = pattern.to_ne_bytes();
     bytes.rotate_left(at % PATTERN_BYTES);
@@ -369,8 +372,9 @@ pub(crate) fn fill(buf: &mut [u8], pattern: u64, at: usize) {
     rest.copy_from_slice(&bytes[..rest.len()]);
 }
 
-/// Encodes `block`: as a pattern, compressed, or raw if it compresses to `huge_size` bytes or more,
-/// or to the length of a pattern. `scratch` receives the compressed bytes.
+/// Encodes `block` as a pattern, or compressed. If the block compresses to `huge_size` bytes or
+/// more, or exactly to the length of a pattern, encodes it raw. `scratch` receives the compressed
+/// bytes.
 pub(crate) fn encode<'a>(
     block: &'a [u8; SLOT_BYTES],
     codec: &mut dyn zcomp::Stream,
@@ -388,8 +392,8 @@ pub(crate) fn encode<'a>(
     }
 }
 
-/// Writes the slot's bytes from `at` on into `buf`, or zeros if the slot holds no data in memory.
-/// If `buf` is only a part of a compressed slot, the slot is decompressed into `spare`.
+/// Writes the slot's bytes from byte `at` on into `buf`, or zeros if the slot holds no data in
+/// memory. If `buf` is shorter than a slot, a compressed slot is decompressed into `spare` first.
 pub(crate) fn decode(
     slot: Slot<'_>,
     at: usize,

@@ -11,26 +11,27 @@ pub(crate) fn columns(f: &mut fmt::Formatter<'_>, numbers: &[u64]) -> fmt::Resul
 /// The kernel's `mm_stat`. [`Display`](fmt::Display) prints its nine columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MmStat {
-    /// The bytes stored before compression, including same-filled slots.
+    /// The size of the stored data before compression in bytes, including same-filled slots.
     pub orig_data_size: u64,
-    /// The bytes stored after compression. Slots stored raw count in full, and dead members of
-    /// blocks' objects count too.
+    /// The size of the stored data after compression in bytes, including slots stored raw and dead
+    /// members of blocks' objects.
     pub compr_data_size: u64,
-    /// The bytes of pool pages.
+    /// The size of the pool's pages in bytes.
     pub mem_used_total: u64,
-    /// The limit of pool pages in bytes; 0 is no limit.
+    /// The limit of the pool's pages in bytes; 0 means no limit.
     pub mem_limit: u64,
-    /// The peak of `mem_used_total`.
+    /// The maximum that `mem_used_total` has reached.
     pub mem_used_max: u64,
     /// The number of same-filled slots.
     pub same_pages: u64,
     /// The number of pages that compaction freed.
     pub pages_compacted: u64,
-    /// The number of slots stored raw in memory. As in `compr_data_size`, dead members of blocks'
-    /// objects count ([`OrderStat::dead_slots`]), although
-    /// [`block_state`](crate::Device::block_state) does not list them.
+    /// The number of slots stored raw in memory. Like `compr_data_size`, this number includes the
+    /// dead members of blocks' objects ([`OrderStat::dead_slots`]), although
+    /// [`block_state`](crate::Device::block_state) does not list dead members.
     pub huge_pages: u64,
-    /// The number of slots that were ever stored raw.
+    /// The number of slots that were stored raw since the device was created, counted at each
+    /// write.
     pub huge_pages_since: u64,
 }
 
@@ -62,8 +63,8 @@ impl fmt::Display for IoStat {
     }
 }
 
-/// The kernel's `debug_stat`. A discard waits for a slot that is in use, so no discard is ever
-/// missed.
+/// The kernel's `debug_stat`. A discard waits until a slot in use becomes free, so no discard is
+/// ever missed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DebugStat;
 
@@ -88,7 +89,8 @@ pub struct OrderStat {
     pub partial_reads: u64,
     /// The number of writes to parts of stored blocks.
     pub partial_writes: u64,
-    /// The number of blocks that were written whole but stored slot by slot for lack of room.
+    /// The number of blocks that were written whole, but stored slot by slot because memory for the
+    /// block's object was refused.
     pub splits: u64,
     /// The number of rewrites of blocks without their dead members.
     pub rewrites: u64,
@@ -111,6 +113,6 @@ impl fmt::Display for OrderStat {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Written {
-    /// The number of slots stored raw, because compression did not make them smaller.
+    /// The number of slots that were stored raw because compression did not make them smaller.
     pub raw: u64,
 }

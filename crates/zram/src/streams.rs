@@ -1,4 +1,5 @@
-//! Streams: codec contexts and buffers, one set per processor, created with the device.
+//! Streams: sets of codec contexts and buffers. By default the device creates one set per
+//! processor.
 
 use crate::algorithms::{Codecs, PreparedSet};
 use crate::block::{BlockCache, BlockStream, Packer};
@@ -10,28 +11,29 @@ use rustix_futex_sync::MutexGuard;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The contexts and buffers with which a thread compresses and decompresses. They allocate nothing
-/// later.
+/// The contexts and buffers with which a thread compresses and decompresses. No use of a workspace
+/// allocates memory.
 pub(crate) struct Workspace {
     /// The index of the stream.
     pub(crate) index: usize,
-    /// True if a request has used the stream.
+    /// Whether a request has used the stream.
     is_used: bool,
     pub(crate) codecs: Codecs,
-    /// The compressed bytes before they are stored in the pool; larger than any codec's output for
-    /// a slot.
+    /// The compressed bytes before they are stored in the pool. The buffer is larger than any
+    /// codec's output for a slot.
     pub(crate) scratch: Box<[u8; 2 * SLOT_BYTES]>,
-    /// True if the last overwritten object had about the length of the new one, which then probably
-    /// goes to its place.
+    /// Whether the last object that was overwritten had about the length of its successor. If so,
+    /// the next new object probably goes to the place of the old one, too.
     pub(crate) expects_same_place: bool,
-    /// A buffer for a slot that is decompressed to read a part of it.
+    /// A buffer into which a slot is decompressed if only a part of the slot is read.
     pub(crate) block: Box<[u8; SLOT_BYTES]>,
-    /// The stream for blocks of several slots.
+    /// The stream for blocks of several slots, if the device has such blocks.
     blocks: Option<BlockStream>,
 }
 
 impl Workspace {
-    /// Writes the bytes of `slot` from `at` on into `buf`. `nth` is its number, for errors.
+    /// Writes the bytes of `slot` from byte `at` on into `buf`. `nth` is the number of the slot for
+    /// errors.
     #[inline]
     pub(crate) fn decode(
         &mut self,
@@ -59,20 +61,21 @@ impl fmt::Debug for Workspace {
     }
 }
 
-/// A workspace on cache lines of its own.
+/// A workspace that shares no cache line with other data.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Padded(Mutex<Workspace>);
 
 #[derive(Debug)]
 pub(crate) struct Streams {
-    /// The workspaces of requests, and after them the one for jobs, if there is one.
+    /// The workspaces of requests, followed by the workspace for jobs, if the device has one.
     workspaces: Box<[Padded]>,
     /// The number of workspaces for requests.
     requests: usize,
-    /// The bytes of all workspaces, including the digests of dictionaries that they share.
+    /// The size of all workspaces in bytes, including the digests of dictionaries that the
+    /// workspaces share.
     bytes: usize,
-    /// The bytes of one stream that are written only when it is used.
+    /// The number of bytes of a stream that are written only when the stream is used.
     bytes_by_use: usize,
     /// The number of streams that have been used.
     used: AtomicUsize,
@@ -82,7 +85,7 @@ impl Streams {
     pub(crate) fn new(config: &Config, layout: Layout) -> Result<Self, Error> {
         let processors = || std::thread::available_parallelism().map_or(1, |count| count.get());
         let count = config.streams.unwrap_or_else(processors).max(1);
-        // A job has a stream of its own, in addition to those of requests.
+        // One stream is reserved for jobs, in addition to the streams of requests.
         let count = count + usize::from(config.needs_job_stream());
         let prepare = |bytes| PreparedSet::of(&config.algorithms(), bytes);
         let (prepared, block_bytes) = (prepare(SLOT_BYTES)?, layout.block_bytes());
@@ -132,15 +135,15 @@ impl Streams {
         self.bytes
     }
 
-    /// Returns the bytes of streams that have not been used yet. They are zeros, for which the
-    /// system has not allocated memory.
+    /// Returns the size in bytes of the streams that have not been used yet. These streams contain
+    /// only zeros, for which the system has not allocated memory.
     pub(crate) fn unused_bytes(&self) -> usize {
         (self.len() - self.used.load(Relaxed)) * self.bytes_by_use
     }
 
-    /// Returns this processor's stream among those that have been used; if that is busy, another
-    /// free one among them; else an unused one, which takes memory from now on. If all are busy,
-    /// waits for the first.
+    /// Returns, of the streams that have been used, the one of this processor, or another one if
+    /// that is busy. If all of these are busy, returns an unused stream, which takes memory from
+    /// now on. If all streams are busy, waits for this processor's stream.
     pub(crate) fn get(&self) -> MutexGuard<'_, Workspace> {
         let used = self.used.load(Relaxed).clamp(1, self.requests);
         let first = rustix::thread::sched_getcpu() % used;
@@ -149,8 +152,8 @@ impl Streams {
         self.begun(free.unwrap_or_else(|| self.workspaces[first].0.lock()))
     }
 
-    /// Returns the stream that is reserved for jobs, or a requests' stream if the device reserves
-    /// none.
+    /// Returns the stream that is reserved for jobs. If the device reserves none, returns a stream
+    /// of requests.
     pub(crate) fn for_job(&self) -> MutexGuard<'_, Workspace> {
         match self.workspaces.get(self.requests) {
             Some(workspace) => self.begun(workspace.0.lock()),
@@ -158,7 +161,7 @@ impl Streams {
         }
     }
 
-    /// Counts the stream's first use.
+    /// Counts the stream as used if this is its first use.
     fn begun<'s>(&self, mut stream: MutexGuard<'s, Workspace>) -> MutexGuard<'s, Workspace> {
         if !stream.is_used {
             stream.is_used = true;

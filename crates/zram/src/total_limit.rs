@@ -1,9 +1,9 @@
 //! The limit of all memory of a device.
 //!
-//! The pool asks this supply before each commit of pages, and the supply compares the device's
-//! current total with the limit. So memory is counted as without the limit, and a device without it
-//! has no cost. Maps and descriptors of an extent are not checked one by one; a margin below the
-//! limit is reserved for them.
+//! The pool calls this supply before each commit of pages, and the supply compares the device's
+//! current total with the limit. So the limit needs no counters of its own, and costs nothing on a
+//! device without it. Allocations of an extent's maps and descriptors are not checked one by one; a
+//! margin below the limit is reserved for them.
 
 use crate::policy::{TABLES_PER_PAGES, UNASKED_MARGIN};
 use page::{Request, Supply, page_size};
@@ -13,19 +13,20 @@ use std::sync::{Arc, OnceLock, Weak};
 
 /// A device whose memory is limited.
 pub(crate) trait Counted: Send + Sync {
-    /// Returns the bytes of all memory of the device.
+    /// Returns the size of all memory of the device, in bytes.
     fn bytes(&self) -> u64;
 
     /// Returns the limit of the pool, in pages.
     fn page_limit(&self) -> Option<usize>;
 }
 
-/// A supply that grants memory while the total stays below a limit and another supply grants it
-/// too.
+/// A supply that grants memory if the total remains below a limit and another supply grants the
+/// memory, too.
 pub(crate) struct TotalLimit {
-    /// The limit that was set; `u64::MAX` is no limit.
+    /// The limit that was set, in bytes; `u64::MAX` means no limit.
     asked: AtomicU64,
-    /// The total of the empty device, if tables are limited together with the pool's pages.
+    /// The total of the empty device in bytes, if tables are limited together with the pool's
+    /// pages.
     empty: OnceLock<u64>,
     beside: Option<Arc<dyn Supply>>,
     counted: OnceLock<Weak<dyn Counted>>,
@@ -41,18 +42,18 @@ impl TotalLimit {
 
     /// Sets the device whose memory is compared with the limit.
     pub(crate) fn count_with(&self, device: Weak<dyn Counted>) {
-        // Each limit belongs to one device, so this is called once.
+        // A limit belongs to one device, so this function is called only once.
         let _ = self.counted.set(device);
     }
 
-    /// Limits tables together with the pool's pages, unless a limit is set. `bytes` is the total of
-    /// the empty device.
+    /// Makes the limit depend on the limit of the pool's pages, unless an explicit limit is set.
+    /// `bytes` is the total of the empty device.
     pub(crate) fn limit_with_pages(&self, bytes: u64) {
         let _ = self.empty.set(bytes);
     }
 
-    /// Returns the limit that was set, or the one derived from the limit of the pool's pages. It is
-    /// calculated at each call, so it follows every change of the two.
+    /// Returns the limit that was set, or a limit derived from the limit of the pool's pages. The
+    /// result is calculated at each call, so it reflects every change of these limits.
     pub(crate) fn limit(&self) -> Option<u64> {
         let asked = Some(self.asked.load(Relaxed)).filter(|&limit| limit != u64::MAX);
         asked.or_else(|| {
@@ -73,7 +74,8 @@ impl TotalLimit {
 
     fn has_room(&self, request: Request) -> bool {
         let Some(limit) = self.limit() else { return true };
-        // Address space takes no memory, and pages to be committed are already in the total.
+        // Address space takes no memory, and the total already includes the pages that are about to
+        // be committed.
         let more = match request {
             Request::Allocate { bytes } => bytes as u64,
             Request::Map { .. } | Request::Commit { .. } => 0,

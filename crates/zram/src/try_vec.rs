@@ -1,5 +1,5 @@
-//! Fallible allocation of buffers whose length depends on a request, a chunk or a job. A lack of
-//! memory for them must not end the process.
+//! Fallible allocation of buffers whose length depends on a request, a chunk or a job. If memory
+//! for such a buffer is refused, the process must not end.
 
 use crate::Error;
 

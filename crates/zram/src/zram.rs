@@ -1,9 +1,9 @@
-//! A device as the kernel presents one: settings come first, the disksize creates the device, and a
-//! reset removes it.
+//! A device with the kernel's interface: settings are written first, then the disksize creates the
+//! device, and a reset removes it.
 //!
 //! Lock order: the lock of the lifecycle comes before all locks of its device, and is not held
-//! during the device's operations. Devices are created and dropped without it, because that takes
-//! the registry of forks.
+//! during the device's operations. Devices are created and dropped while the lifecycle's lock is
+//! not held, because this takes the lock of the registry of forks.
 
 mod attributes;
 mod lifecycle;
@@ -16,7 +16,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-/// A device with its attributes. It has only settings until its disksize is set.
+/// A device with its attributes. Until the disksize is set, only the settings exist.
 ///
 /// ```
 /// let zram = zram::Zram::new();
@@ -35,7 +35,7 @@ pub struct Zram {
     locked: Arc<ForkHook>,
 }
 
-/// An open device, which can't be reset. Each thread may open its own.
+/// An open device. A device can't be reset while it is open; several threads may open it.
 #[derive(Debug)]
 pub struct Open(Arc<Instance>);
 
@@ -68,16 +68,16 @@ impl Zram {
         Zram { locked }
     }
 
-    /// Returns the settings, which are the device's own if it is made.
+    /// Returns the current settings: those of the device if it exists.
     pub fn settings(&self) -> Config {
         self.locked.lifecycle.lock().settings.clone()
     }
 
-    /// Changes settings, which is possible only before the device is made. `name` is the attribute
-    /// that an error names.
+    /// Changes settings, which is possible only before the device is created. `name` is the name of
+    /// the attribute for errors.
     ///
     /// # Errors
-    /// [`Error::Initialised`], or the error of `change`; then nothing is changed.
+    /// [`Error::Initialised`], or the error of `change`; then the settings are unchanged.
     pub fn configure(
         &self,
         name: &'static str,
@@ -91,12 +91,13 @@ impl Zram {
         Ok(())
     }
 
-    /// Makes the device, with `bytes` bytes rounded up to slots and the current settings.
+    /// Creates the device with the current settings. The size of the device is `bytes` bytes,
+    /// rounded up to slots.
     ///
     /// # Errors
-    /// [`Error::Initialised`]; or the settings are invalid, or there is not enough memory. Then no
-    /// device exists, as before. After an error of a codec, the algorithms and their parameters are
-    /// reset to the defaults.
+    /// [`Error::Initialised`]; or the settings are invalid, or memory does not suffice. In the
+    /// latter cases, still no device exists. After an error of a codec, the algorithms and their
+    /// parameters are reset to the defaults.
     pub fn set_disksize(&self, bytes: u64) -> Result<(), Error> {
         let settings = {
             let mut life = self.locked.lifecycle.lock();
@@ -110,7 +111,7 @@ impl Zram {
         let mut life = self.locked.lifecycle.lock();
         match instance {
             Ok(device) => {
-                // Limits may have been set while the device was being made.
+                // Another thread may have set limits while the device was being created.
                 device.set_mem_limit(life.settings.mem_limit);
                 device.set_total_limit(life.settings.total_limit);
                 life.settings.disksize = device.disksize();
@@ -140,13 +141,14 @@ impl Zram {
         Ok(Open(instance.clone()))
     }
 
-    /// Frees the device and resets all settings to the defaults, except those of the write-back
-    /// limit (`writeback_limit`, `writeback_limit_enable`, `writeback_batch_size`), which stay as
-    /// in the kernel. A call of [`show`](Self::show) or [`store`](Self::store) that is under way,
-    /// including a job, completes first; until then the device's memory and backing store stay.
+    /// Frees the device and resets all settings to the defaults. As in the kernel, the settings of
+    /// the write-back limit (`writeback_limit`, `writeback_limit_enable`, `writeback_batch_size`)
+    /// are not reset. The device's memory and backing store are released only after calls of
+    /// [`show`](Self::show) or [`store`](Self::store) that are under way, including jobs, have
+    /// completed.
     ///
     /// # Errors
-    /// [`Error::Open`]: the device is open, or being made.
+    /// [`Error::Open`]: the device is open, or is being created.
     pub fn reset(&self) -> Result<(), Error> {
         let mut life = self.locked.lifecycle.lock();
         let opens = match &life.phase {
@@ -158,21 +160,21 @@ impl Zram {
             return Err(Error::Open { opens });
         }
         let gone = std::mem::take(&mut *life);
-        // Like the kernel, keeps the settings of the write-back limit.
+        // As in the kernel, the settings of the write-back limit remain.
         life.settings.writeback = gone.settings.writeback.clone();
         drop(life);
         drop(gone);
         Ok(())
     }
 
-    /// Sets the limit of pool pages ([`Config::mem_limit`]) of the device, or of the device that
-    /// will be made.
+    /// Sets the limit of pool pages ([`Config::mem_limit`]) of the device or, if none exists yet,
+    /// of the device that will be created.
     pub fn set_mem_limit(&self, bytes: Option<u64>) {
         self.limit(|settings| settings.mem_limit = bytes, |device| device.set_mem_limit(bytes));
     }
 
-    /// Sets the limit of all memory ([`Config::total_limit`]) of the device, or of the device that
-    /// will be made.
+    /// Sets the limit of all memory ([`Config::total_limit`]) of the device or, if none exists yet,
+    /// of the device that will be created.
     pub fn set_total_limit(&self, bytes: Option<u64>) {
         self.limit(|settings| settings.total_limit = bytes, |device| device.set_total_limit(bytes));
     }
@@ -185,7 +187,8 @@ impl Zram {
         }
     }
 
-    /// Returns the device, if there is one, for the duration of an attribute's call.
+    /// Returns the device, if it exists, for the duration of a call that reads or writes an
+    /// attribute.
     fn instance(&self) -> Option<Arc<Instance>> {
         match &self.locked.lifecycle.lock().phase {
             Phase::Made(instance) => Some(instance.clone()),

@@ -1,4 +1,5 @@
-//! Every attribute: its text, the values that it accepts, and the error for each bad value.
+//! Tests every attribute: its text, the values that it accepts, and the error for each invalid
+//! value.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashSet;
@@ -27,7 +28,8 @@ fn made(bytes: &str) -> Zram {
     zram
 }
 
-/// Asserts that each of `cases` (attribute, value, errno, parts of the message) is refused.
+/// Asserts that a write of each of `cases` fails; a case consists of attribute, value, errno, and
+/// parts of the message.
 fn refused(zram: &Zram, cases: &[(&str, &str, &str, &[&str])]) {
     for (name, value, expected, parts) in cases {
         let error = zram.store(name, value).unwrap_err();
@@ -189,7 +191,7 @@ fn the_table_is_whole() {
         let shown = zram.show(name);
         match access {
             Access::Write => assert_eq!(shown, Err(Error::Access { name, access })),
-            // `block_state` is empty because the device is, and `recomp_algorithm` because no
+            // `block_state` is empty because the device is empty, and `recomp_algorithm` because no
             // second algorithm is set.
             _ => {
                 let may_be_empty = ["block_state", "recomp_algorithm"].contains(&name);
@@ -302,7 +304,7 @@ fn bad_values_have_the_kernels_errors() {
         ("dump", "yes please\n\n", "EINVAL", &["\\n"]),
     ];
     refused(&zram, before);
-    // None of the refused values changed anything.
+    // The rejected values changed nothing.
     nothing_reads_as_the_kernels_does();
     assert_eq!(zram.show("comp_algorithm").unwrap(), "[lz4] lz4hc zstd \n");
     assert_eq!(zram.open().unwrap_err().errno(), errno("ENODEV"));
@@ -370,17 +372,17 @@ fn parameters_are_of_the_algorithm() {
     zram.store("comp_algorithm", "zstd").unwrap();
     zram.store("algorithm_params", "level=-5 unknown=7 algo=zstd deflate.winbits=-11").unwrap();
     assert_eq!((params().level, params().dictionary), (Some(-5), None));
-    // A line replaces all parameters.
+    // A written line replaces all parameters.
     let file = std::env::temp_dir().join(format!("uzram-dict-{}", std::process::id()));
     std::fs::write(&file, b"bytes that blocks have in common").unwrap();
     zram.store("algorithm_params", &format!("priority=0 dict={}", file.display())).unwrap();
     std::fs::remove_file(&file).unwrap();
     assert_eq!((params().level, params().dictionary.is_some()), (None, true));
-    // A change of the algorithm resets them, too.
+    // A change of the algorithm also resets the parameters.
     zram.store("comp_algorithm", "lz4").unwrap();
     assert_eq!(params(), zcomp::Params::default());
-    // A level is checked when the device is made; after an error all parameters are the defaults
-    // again.
+    // A level is checked when the device is created; after an error all parameters have the
+    // defaults again.
     zram.store("comp_algorithm", "zstd").unwrap();
     zram.store("algorithm_params", "level=1000").unwrap();
     zram.store("track_access", "1").unwrap();

@@ -1,5 +1,5 @@
-//! Recompression, write-back, compaction, saves and random requests at the same time, in eight
-//! threads, compared with shadow arrays.
+//! Tests recompression, write-back, compaction, saves and random requests at the same time, in
+//! eight threads. The data are compared with shadow arrays.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -14,11 +14,12 @@ use testkit::{load_time, seed};
 use zram::{Algorithm, Config, Damage, Device, Error, Recompress, SLOT_BYTES, Selection, Which};
 use zsmalloc::{Geometry, KernelGeometry};
 
-/// Each writer has its own stretch of the device, and a shadow of it.
+/// The number of writers. Each writer has its own part of the device, and a shadow of this part.
 const WRITERS: usize = 4;
 const STRETCH: usize = 64 * SLOT_BYTES;
 const BYTES: usize = WRITERS * STRETCH;
-/// The length of a part that no thread writes; saves must have it exactly.
+/// The length in bytes of a part that no thread writes. Saves must contain exactly the data of this
+/// part.
 const STILL: usize = 16 * SLOT_BYTES;
 
 fn device(block: usize, geometry: Geometry, backing: &Arc<Faulty>) -> Device {
@@ -41,7 +42,7 @@ fn which(rng: &mut Rng) -> Selection {
     Selection { which: kinds[rng.usize(..kinds.len())], slots }
 }
 
-/// Makes a request on a stretch; reads are compared with the shadow.
+/// Executes a random request in a writer's part, and compares reads with the shadow.
 fn write_and_read(shadow: &mut Shadow<&Device>, rng: &mut Rng) {
     let block = shadow.device.block();
     let at = rng.usize(..STRETCH);
@@ -54,7 +55,7 @@ fn write_and_read(shadow: &mut Shadow<&Device>, rng: &mut Rng) {
     }
 }
 
-/// Runs one of the jobs; another one may be under way.
+/// Runs one of the jobs. The job may fail because another one is under way.
 fn job(device: &Device, still: &[u8], rng: &mut Rng) {
     let done = match rng.u32(..8) {
         0..3 => {

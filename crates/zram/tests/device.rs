@@ -1,4 +1,4 @@
-//! The device compared with a shadow array, and under load by eight threads.
+//! Compares the device with a shadow array, and tests it under load by eight threads.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -35,14 +35,15 @@ fn a_shadow_array_agrees() {
     }
 }
 
-/// Random geometries, block sizes and limits, with failures of memory and of the store.
+/// The device agrees with a shadow for random geometries, block sizes and limits, also after
+/// failures of memory and of the store.
 #[test]
 fn any_device_agrees_with_its_shadow() {
     (400..scaled(440, 1000)).for_each(|nth| _ = run_any::<DeviceModel>(nth as u64, 1000));
 }
 
-/// Returns a slot's content, which names its slot, thread and version. The other bytes follow from
-/// these.
+/// Returns the content of a slot: the numbers of the slot, the thread and the version, and bytes
+/// calculated from these numbers.
 fn stamped(slot: u64, thread: u64, version: u64) -> Vec<u8> {
     let seed = slot << 40 | thread << 32 | version;
     let mut rng = Rng::with_seed(seed);
@@ -120,7 +121,7 @@ fn stress_a_load_that_shifts() {
     disk.free_all();
 }
 
-/// Concurrent writes of different bytes of one slot are all kept.
+/// If threads concurrently write different bytes of one slot, no write is lost.
 #[test]
 fn stress_partial_writes_of_one_slot() {
     let device = Device::new(config("lz4", 2 * SLOT_BYTES as u64)).unwrap();
@@ -182,7 +183,7 @@ fn streams_take_memory_with_their_first_use() {
     let device = Device::new(config).unwrap();
     let each = device.mem_unused() / streams as u64;
     assert!(each > 0 && 3 * each < device.mem_total());
-    // One thread uses one stream, even if it runs on different processors.
+    // One thread uses only one stream, even if the thread runs on different processors.
     for nth in 0..64 {
         device.write(nth * SLOT_BYTES as u64, &[nth as u8 | 1; 100]).unwrap();
         assert_eq!(device.mem_unused(), 2 * each);
@@ -229,8 +230,8 @@ fn noise(rng: &mut Rng, len: usize) -> Vec<u8> {
     (0..len).map(|_| rng.u8(..)).collect()
 }
 
-/// A discard that covers its first and last slots in part frees those between them, even if there
-/// is no room to write the others.
+/// If the first and last slots of a discard lie only partly in its range, the slots between them
+/// are freed, even if memory to write the slots at the ends is refused.
 #[test]
 fn ragged_zeros_free_whole_slots_at_the_limit() {
     const SLOTS: usize = 1000;
@@ -249,8 +250,8 @@ fn ragged_zeros_free_whole_slots_at_the_limit() {
         shadow.bytes[..SLOT_BYTES].copy_from_slice(&PATTERN);
         shadow.bytes[SLOT_BYTES..end].copy_from_slice(&noise[..end - SLOT_BYTES]);
         shadow.check();
-        // With a limit of one page there is no room for the half pattern that stays in the first
-        // slot, although other slots were freed.
+        // The limit of one page leaves no memory for the half of the pattern that remains in the
+        // first slot, although other slots were freed.
         shadow.device.set_mem_limit(Some(limit_after));
         let (at, len) = (2048usize, 1usize << 20);
         let written = shadow.device.discard(at as u64, len as u64);
@@ -262,8 +263,8 @@ fn ragged_zeros_free_whole_slots_at_the_limit() {
         let whole = at.next_multiple_of(SLOT_BYTES)..(at + len) / SLOT_BYTES * SLOT_BYTES;
         shadow.bytes[whole.clone()].fill(0);
         shadow.compare(whole.start, whole.len());
-        // The slots at the ends have their old bytes or their new ones; the first has its old ones
-        // if the discard failed.
+        // The slots at the ends contain their old bytes or their new bytes; if the discard failed,
+        // the first slot contains its old bytes.
         let head_is_old = written.is_err();
         if !head_is_old {
             shadow.bytes[at..whole.start].fill(0);
@@ -289,15 +290,15 @@ fn the_largest_limit_is_none_in_practice() {
     device.check();
 }
 
-/// Returns a device of which every second slot was discarded.
+/// Returns a device in which every second slot was discarded.
 fn fragmented(compaction: Compaction) -> Shadow<Device> {
     let geometry = Geometry::Kernel(KernelGeometry::default());
     let config = Config { compaction, geometry, ..config("lz4", 8 << 20) };
     let mut shadow = Shadow::new(config).unwrap();
     let mut rng = Rng::with_seed(seed(126));
     for slot in 0..shadow.bytes.len() / SLOT_BYTES {
-        // A third of each slot is noise and the rest zeros, so all have about the same compressed
-        // length.
+        // A third of each slot is noise and the rest is zeros, so all slots have about the same
+        // compressed length.
         let at = slot * SLOT_BYTES;
         shadow.bytes[at..at + SLOT_BYTES / 3].copy_from_slice(&noise(&mut rng, SLOT_BYTES / 3));
     }
@@ -337,7 +338,8 @@ fn a_device_is_shrunk_on_demand() {
     off.check();
 }
 
-/// A discard skips slots that were never written; it would take minutes slot by slot.
+/// A discard skips slots that were never written; if it freed every slot separately, it would take
+/// minutes.
 #[test]
 fn a_discard_of_all_of_the_largest_device() {
     let disksize = (1 << 44) - SLOT_BYTES as u64;

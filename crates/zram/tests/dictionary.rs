@@ -1,11 +1,11 @@
-//! A device with a dictionary.
+//! Tests a device with a dictionary.
 #![allow(clippy::unwrap_used)]
 
 use testkit::seed;
 use zcomp::{Dictionary, Params, codecs};
 use zram::{Config, Device, Error, SLOT_BYTES};
 
-/// Returns noise, which only a dictionary can compress.
+/// Returns noise, which can be compressed only with a dictionary.
 fn noise() -> Vec<u8> {
     let mut rng = fastrand::Rng::with_seed(seed(152));
     (0..8 * SLOT_BYTES).map(|_| rng.u8(..)).collect()
@@ -27,7 +27,7 @@ fn blocks_refer_to_it_and_its_memory_is_counted_once() {
         let shared =
             codec.prepare(&config(nth, Some(dictionary.clone())).params, SLOT_BYTES).unwrap();
         let more = device.mem_total() - plain.mem_total();
-        // With zstd the contexts grow, too.
+        // With zstd, a dictionary also makes the contexts larger.
         match codec.name() {
             "zstd" => assert!(more >= shared.bytes() as u64, "{more}"),
             name => assert_eq!(more, shared.bytes() as u64, "{name}"),
@@ -48,7 +48,7 @@ fn blocks_refer_to_it_and_its_memory_is_counted_once() {
 
 #[test]
 fn one_that_can_not_be_used_is_wrong_use() {
-    // The beginning of a zstd dictionary, which then ends.
+    // The beginning of a zstd dictionary, cut off after nine bytes.
     let damaged = Dictionary::new([0x37, 0xa4, 0x30, 0xec, 1, 2, 3, 4, 5]).unwrap();
     let error = Device::new(config(codecs().len() - 1, Some(damaged))).unwrap_err();
     assert!(matches!(error, Error::Codec(zcomp::Error::Dictionary { .. })), "{error:?}");

@@ -1,5 +1,5 @@
-//! Data leave memory only after they are durable in the store (zr-X4), whichever write fails, and
-//! whichever sync reports the failure.
+//! Tests that data in memory are freed only after they are durable in the store (zr-X4), whichever
+//! write fails, and whichever sync reports the failure.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -15,7 +15,7 @@ use zram::{Backing, Config, Device, Error, Selection, WritebackLimit};
 
 const BYTES: usize = 12 << 20;
 
-/// Returns a device full of noise, which takes a dozen writes of 1 MiB.
+/// Returns a device full of noise, whose write-back takes a dozen writes of 1 MiB.
 fn noise<B: Backing + 'static>(backing: &Arc<B>, batch: u32) -> Shadow<Device> {
     let writeback = Arc::new(WritebackLimit::default());
     writeback.set_batch(batch);
@@ -28,7 +28,7 @@ fn noise<B: Backing + 'static>(backing: &Arc<B>, batch: u32) -> Shadow<Device> {
     shadow
 }
 
-/// Each write fails in turn, while syncs of several groups are under way, and while the system
+/// Each write fails in one round, while syncs of several groups are under way, and while the system
 /// writes its page cache in the background.
 #[test]
 fn no_group_commits_what_another_was_told_of() {
@@ -59,7 +59,7 @@ fn no_group_commits_what_another_was_told_of() {
                 }
                 shadow.compare(0, BYTES);
                 shadow.device.check();
-                // The store works again.
+                // The store now works without failures.
                 let done = shadow.device.write_back(&Selection::default()).unwrap();
                 assert!(done.slots > 0 || !backing.has_failed(), "{done:?}");
                 shadow.compare(0, BYTES);
@@ -69,7 +69,7 @@ fn no_group_commits_what_another_was_told_of() {
     }
 }
 
-/// A store whose first sync waits, with a time limit, until `wanted` writes were made.
+/// A store whose first sync waits until `wanted` writes were made, or until a time limit.
 #[derive(Debug)]
 struct Waiting {
     through: Cached,
@@ -108,7 +108,7 @@ impl Backing for Waiting {
     }
 }
 
-/// Syncs run one after another, but later writes do not wait for them.
+/// Syncs run one after another, but the writes of later groups do not wait for a sync.
 #[test]
 fn groups_are_written_while_another_is_synced() {
     let (through, wanted) = (Cached::new(2 * BYTES, 0), 4);

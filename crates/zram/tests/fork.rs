@@ -1,4 +1,4 @@
-//! A device in the child of a fork, while other threads of the parent use it (I8).
+//! Tests a device in the child of a fork, while other threads of the parent use the device (I8).
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -10,7 +10,7 @@ use zram::{Config, Device, Error, Fork, SLOT_BYTES};
 
 const SLOTS: u64 = 400;
 
-/// Returns a block whose bytes all follow from its first eight.
+/// Returns a block whose bytes are all calculated from its first eight bytes.
 fn block(stamp: u64) -> Vec<u8> {
     let mut rng = Rng::with_seed(testkit::seed_of(stamp));
     let mut block = stamp.to_ne_bytes().to_vec();
@@ -21,7 +21,7 @@ fn block(stamp: u64) -> Vec<u8> {
     block
 }
 
-/// Reads every slot, and asserts that it holds one whole block or zeros.
+/// Reads every slot, and asserts that each slot contains one complete block or zeros.
 fn verify(device: &Device) {
     let mut found = vec![0; SLOT_BYTES];
     for slot in 0..SLOTS {
@@ -70,8 +70,8 @@ fn a_child_has_a_whole_copy() {
     device.check();
 }
 
-/// The pool's pages stay with the parent: all calls that need them fail in the child, which can
-/// still drop the device.
+/// The child does not inherit the pool's pages: calls in the child that need them fail, but the
+/// child can drop the device.
 #[test]
 fn a_child_is_left_without_pages() {
     let seed = seed(159);
@@ -83,7 +83,7 @@ fn a_child_is_left_without_pages() {
         for slot in 0..SLOTS {
             parents().write(slot * SLOT_BYTES as u64, &block(slot + 1)).unwrap();
         }
-        // A write of a whole block, and a discard of one of its slots.
+        // The test writes a whole block, and discards one of its slots.
         parents().write(0, &[1, 2, 3, 4].map(block).concat()).unwrap();
         parents().discard(SLOT_BYTES as u64, SLOT_BYTES as u64).unwrap();
         let stat = parents().mm_stat();
@@ -107,7 +107,8 @@ fn a_child_is_left_without_pages() {
                             (Err(Error::LeftBehind), 19)
                         );
                     }
-                    // Calls that need no page of the pool return the state at the fork.
+                    // Calls that need no page of the pool return the state of the device at the
+                    // fork.
                     assert_eq!((device.compact(), device.shrink(1)), (0, 0));
                     assert!(device.mem_total() > device.mm_stat().mem_used_total);
                     assert!(device.mm_stat().mem_used_total >= stat.mem_used_total / 2);
@@ -117,8 +118,8 @@ fn a_child_is_left_without_pages() {
                 });
             }
         });
-        // A drop of the device in a child must not unmap memory that was mapped since at the
-        // addresses of its pages.
+        // If the child has mapped other memory at the addresses of the pool's pages, a drop of the
+        // device must not unmap that memory.
         let dropped = device.take();
         in_child(move || {
             let others: Vec<Vec<u8>> = (0..64).map(|nth| vec![nth; 4 << 20]).collect();
@@ -133,14 +134,14 @@ fn a_child_is_left_without_pages() {
     }
 }
 
-/// Returns the number of mappings of this process that have `flag`.
+/// Returns the number of mappings of this process that have the flag `flag`.
 fn mappings_with(flag: &str) -> usize {
     let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let flags = maps.lines().filter(|line| line.starts_with("VmFlags:"));
     flags.filter(|flags| flags.split_whitespace().any(|other| other == flag)).count()
 }
 
-/// Runs in a child process, so that no other test maps memory during it.
+/// The test runs in a child process, so that no other test maps memory at the same time.
 #[test]
 fn segments_are_in_dumps_and_children_as_asked() {
     in_child(|| {

@@ -1,5 +1,5 @@
-//! Saved files of earlier versions: they must restore, and a save must produce the same file.
-//! `UZRAM_WRITE_GOLDEN=1` creates missing ones.
+//! Tests that saved files of earlier versions can be restored, and that a save still produces the
+//! same files. With `UZRAM_WRITE_GOLDEN=1` set, missing files are created.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -8,7 +8,7 @@ use zram::{Algorithm, Config, Damage, Device, Recompress, SLOT_BYTES};
 
 const SLOTS: usize = 48;
 
-/// The name of each file, and the block size in slots and the codec of its device.
+/// The name of each file, and the block size in slots and the codec of the saved device.
 const FILES: [(&str, usize, &str); 3] =
     [("slots-lz4-zstd", 1, "lz4"), ("blocks-16k-lz4", 4, "lz4"), ("blocks-64k-zstd", 16, "zstd")];
 
@@ -27,8 +27,8 @@ fn device(block: usize, codec: &str) -> Device {
     .unwrap()
 }
 
-/// Returns the content of a slot, calculated from its number; `None` is a slot that was never
-/// written, or was discarded.
+/// Returns the content of a slot, calculated from its number, or `None` if the slot was never
+/// written or was discarded.
 fn contents(slot: usize) -> Option<Vec<u8>> {
     let mut word = slot as u64 + 1;
     let mut next = || {
@@ -49,7 +49,8 @@ fn contents(slot: usize) -> Option<Vec<u8>> {
     }
 }
 
-/// Writes the contents of the files; on a device of single slots, some are recompressed.
+/// Writes the contents of the files to the device. If blocks are single slots, recompresses some
+/// slots.
 fn fill(device: &Device) {
     for slot in 0..SLOTS {
         let bytes = contents(slot).unwrap_or_else(|| vec![7; SLOT_BYTES]);
@@ -73,8 +74,8 @@ fn compare(device: &Device) {
     device.check();
 }
 
-/// Returns a file without the random id of the save, and without the checksums of headers, which
-/// cover the id.
+/// Returns a copy of a file from which the random id of the save is removed, and the checksums of
+/// headers, which cover the id.
 fn without_id(file: &[u8]) -> Vec<u8> {
     let (id, mut file) = (file[16..24].to_vec(), file.to_vec());
     let heads = (0..=file.len() - id.len()).filter(|&at| file[at..].starts_with(&id));

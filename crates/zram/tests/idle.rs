@@ -1,4 +1,4 @@
-//! Idle marks and access times of slots.
+//! Tests the idle marks and access times of slots.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -13,7 +13,7 @@ fn device(track_access: bool) -> Device {
     Device::new(config).unwrap()
 }
 
-/// Returns a block that compresses and differs for each slot.
+/// Returns a block that compresses and is different for each slot.
 fn block(seed: u64, slot: u64) -> Vec<u8> {
     let mut rng = Rng::with_seed(seed ^ slot);
     let mut block = vec![0; SLOT_BYTES];
@@ -48,7 +48,8 @@ fn accesses_clear_the_mark_of_their_slots_alone() {
         device.discard(at(4), SLOT_BYTES as u64).unwrap();
         assert!(idle(&device).is_empty());
         device.mark_idle().unwrap();
-        // All slots except those without an object and the one whose object is a pattern.
+        // All slots are expected except those without an object and the slot whose object is a
+        // pattern.
         let mut expected: Vec<u64> = (0..SLOTS).filter(|slot| !(2..5).contains(slot)).collect();
         assert_eq!(idle(&device), expected);
         assert_eq!(states(&device).len() as u64, SLOTS - 1);
@@ -84,7 +85,7 @@ fn an_age_marks_what_is_older_and_unmarks_what_is_not() {
     assert!(written.iter().all(|state| {
         state.accessed_seconds.is_some_and(|seconds| (begun..=boot_seconds()).contains(&seconds))
     }));
-    // The age exceeds the time since boot, so no slot is old enough.
+    // The age exceeds the time since boot, so no slot is that old.
     for age in [u64::MAX, u64::from(u32::MAX), u64::from(boot_seconds()) + 10] {
         device.mark_idle_older(age).unwrap();
         assert!(idle(&device).is_empty(), "{age}");
@@ -93,7 +94,7 @@ fn an_age_marks_what_is_older_and_unmarks_what_is_not() {
     device.mark_idle_older(3600).unwrap();
     assert!(idle(&device).is_empty(), "younger slots lose the mark");
     let last = next_second();
-    // Half of the slots are accessed, each in one of three ways.
+    // Half of the slots are accessed: each of them by one of three kinds of requests.
     let mut buf = vec![0; SLOT_BYTES];
     for slot in (0..SLOTS).step_by(2) {
         match slot % 3 {
@@ -112,7 +113,7 @@ fn an_age_marks_what_is_older_and_unmarks_what_is_not() {
     assert_eq!((index.trim(), rest), ("1", &*format!(" {seconds:12}.000000 ...i..")));
     device.discard(0, SLOTS * SLOT_BYTES as u64).unwrap();
     assert_eq!(states(&device), []);
-    // A new write records a new access time.
+    // Another write records a new access time.
     device.write(0, &[1, 2, 3]).unwrap();
     assert!(states(&device)[0].accessed_seconds >= Some(seconds + 2));
     device.check();
@@ -130,8 +131,8 @@ fn without_times_an_age_is_refused() {
     assert!(states(&device).iter().all(|state| state.accessed_seconds.is_none()));
 }
 
-/// An access time takes 4 bytes, and a share of the unused rest of a cache line, which holds five
-/// entries.
+/// An access time takes 4 bytes, and a share of the unused rest of a cache line, which contains
+/// five entries with their access times.
 #[test]
 fn times_are_counted() {
     const SLOTS: u64 = 100_000;

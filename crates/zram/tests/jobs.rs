@@ -1,4 +1,4 @@
-//! Progress and cancellation of jobs, and the prediction of requests that wait.
+//! Tests the progress and cancellation of jobs, and the prediction that a request will wait.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{self, Read, Write};
@@ -23,7 +23,7 @@ fn config() -> Config {
     }
 }
 
-/// Returns bytes that compress a little.
+/// Returns bytes that compress only a little.
 fn contents() -> Vec<u8> {
     let mut bytes = vec![b'.'; BYTES];
     for (nth, piece) in bytes.chunks_mut(64).enumerate() {
@@ -43,7 +43,7 @@ fn full(config: Config) -> Device {
     device
 }
 
-/// Cancels the job after `left` bytes have passed.
+/// A reader or writer that cancels the device's job after `left` bytes.
 struct Cancelling<'d, T> {
     device: &'d Device,
     left: usize,
@@ -99,12 +99,12 @@ fn saves_and_restores_are_watched_and_cancelled() {
     let mut from = Cancelling { device: &other, left: half, kind, through: &saved[..] };
     assert_eq!(other.restore_from(&mut from, Damage::Refuse), Err(Error::Cancelled));
     assert_eq!((other.block_state().count(), other.job()), (0, None));
-    // A later restore is a new job.
+    // A restore after the cancelled one is a new job.
     assert_eq!(other.restore_from(&mut &saved[..], Damage::Refuse).unwrap().slots, SLOTS);
     other.check();
 }
 
-/// zstd, which cancels the job of a device after a number of compressions.
+/// The codec zstd, which cancels the job of a device after a certain number of compressions.
 static CANCELLING: WatchedCodec = WatchedCodec { of: "zstd", before: cancel_after };
 static CANCELLED: OnceLock<Weak<Device>> = OnceLock::new();
 static LEFT: AtomicU64 = AtomicU64::new(100);
@@ -135,8 +135,8 @@ fn what_was_recompressed_when_it_is_cancelled_stays() {
 
 #[test]
 fn what_was_written_back_when_it_is_cancelled_stays() {
-    // More data than can be in flight at once with one write a group; so while the store is stuck,
-    // the job is, too.
+    // With one write per group, these are more data than can be in flight at once; so while the
+    // store is stuck, the job is also stuck.
     let times = 4;
     let backing = Arc::new(Faulty::new(times * BYTES));
     let writeback = Arc::new(WritebackLimit::default());
@@ -215,7 +215,7 @@ fn the_attribute_cancels_what_is_under_way() {
     assert!(device.save_to(&mut Vec::new()).is_ok());
 }
 
-/// A reader that blocks after `left` until the test releases it, and then returns `rest`.
+/// A reader that returns `left`, blocks until the test releases it, and then returns `rest`.
 struct Stuck<'s> {
     left: &'s [u8],
     rest: &'s [u8],
@@ -254,7 +254,7 @@ fn a_restore_that_is_given_up_takes_nothing_away_later() {
     same_as_before(&device, 0);
 }
 
-/// The device may have a new use when the abandoned read returns.
+/// When the abandoned read returns, another job may already use the device.
 #[test]
 fn a_restore_that_is_given_up_puts_nothing_there_later() {
     let mut saved = Vec::new();
@@ -263,8 +263,8 @@ fn a_restore_that_is_given_up_puts_nothing_there_later() {
     let stuck = std::sync::Barrier::new(2);
     thread::scope(|scope| {
         let restoring = scope.spawn(|| {
-            // The header and the beginning of the first chunk, so that no chunk is being loaded at
-            // that time.
+            // The reader returns the header and the beginning of the first chunk, so no chunk is
+            // being loaded when the reader blocks.
             let (left, rest) = saved.split_at(2 * SLOT_BYTES);
             device.restore_from(&mut Stuck { left, rest, stuck: &stuck }, Damage::Refuse)
         });

@@ -1,5 +1,5 @@
-//! Devices are made and reset while requests and attributes are under way; a failure must leave
-//! nothing behind.
+//! Tests that devices can be created and reset while requests and calls of attributes are under
+//! way, and that a failed creation leaves nothing behind.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -21,8 +21,8 @@ fn settings(zram: &Zram, supply: Arc<RefuseNth>) {
     .unwrap();
 }
 
-/// The creation of a device fails at each request for memory; afterwards the device can be made,
-/// used and reset.
+/// The creation of a device fails at each of its requests for memory; afterwards the device can be
+/// created, used and reset.
 #[test]
 fn a_failed_set_up_leaves_nothing() {
     for track_access in ["0", "1"] {
@@ -37,7 +37,7 @@ fn a_failed_set_up_leaves_nothing() {
             assert_eq!(error.errno(), 12, "{error}");
             assert_eq!(zram.show("initstate").unwrap(), "0\n");
             assert_eq!((zram.settings().disksize, zram.open().unwrap_err()), (0, Error::NoDevice));
-            // After a refusal, the same creation succeeds.
+            // After a refusal of memory, the same creation succeeds.
             zram.set_disksize(1 << 20).unwrap();
             let device = zram.open().unwrap();
             device.write(5, b"some bytes").unwrap();
@@ -90,7 +90,7 @@ fn open_devices_are_not_reset() {
     second.flush().unwrap();
 }
 
-/// Returns the content of a slot, which names its slot and version.
+/// Returns the content of a slot, which contains the numbers of the slot and the version.
 fn block(slot: u64, version: u64) -> Vec<u8> {
     let mut rng = Rng::with_seed(testkit::seed_of(slot << 32 | version));
     let mut block = vec![rng.u8(..); SLOT_BYTES];
@@ -109,7 +109,7 @@ fn expect_whole(found: &[u8], slot: u64) {
     }
 }
 
-/// Opens and uses the device, if another thread has made it.
+/// Opens and uses the device if another thread has created it.
 fn use_it(zram: &Zram, rng: &mut Rng, versions: &AtomicU64) {
     let Ok(device) = zram.open() else { return };
     for _ in 0..rng.u32(..60) {
@@ -155,7 +155,7 @@ fn stress_reset_open_and_drop_under_load() {
                             Err(error) => panic!("{error}"),
                         },
                         1 => {
-                            // Half of the time this thread has the device open itself.
+                            // In about half of the cases this thread has the device open itself.
                             let open = if rng.bool() { zram.open().ok() } else { None };
                             match zram.reset() {
                                 Ok(()) => {
@@ -181,8 +181,8 @@ fn stress_reset_open_and_drop_under_load() {
     zram.reset().unwrap();
 }
 
-/// If another thread of the parent is making a device at the fork, the child has none and can make
-/// its own.
+/// If another thread of the parent is creating the device during the fork, no device exists in the
+/// child, and the child can create it.
 #[test]
 fn a_child_has_a_life_of_its_own() {
     let zram = Zram::new();

@@ -1,5 +1,5 @@
-//! Limits of pool pages and of all memory, and refused memory: each causes an error, and no data
-//! are lost.
+//! Tests limits of pool pages and of all memory, and refused memory: a request fails with an error,
+//! and no data are lost.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -33,7 +33,7 @@ fn limits_that_swing_lose_nothing() {
     }
 }
 
-/// Returns the number of bytes that a block takes in addition to its entry.
+/// Returns the number of bytes that the object of a block takes, in addition to its entry.
 fn stored_len(stream: &mut dyn zcomp::Stream, block: &[u8]) -> usize {
     if block[8..] == block[..SLOT_BYTES - 8] {
         return 0;
@@ -41,7 +41,8 @@ fn stored_len(stream: &mut dyn zcomp::Stream, block: &[u8]) -> usize {
     stream.compress(block, &mut [0; 2 * SLOT_BYTES]).unwrap().unwrap().min(SLOT_BYTES)
 }
 
-/// I6: at a limit of one byte, an overwrite succeeds if it needs no more room than the old data.
+/// I6: at a limit of one byte, an overwrite succeeds if the new data need no more memory than the
+/// old data.
 #[test]
 fn an_overwrite_that_needs_no_more_room_never_fails() {
     let codec = zcomp::codecs()[0].prepare(&zcomp::Params::default(), SLOT_BYTES).unwrap();
@@ -97,7 +98,7 @@ fn every_refusal_is_an_error_and_loses_nothing() {
     }
 }
 
-/// Stored slots of zeros take no pages of the pool, but they take entries.
+/// Slots that store zeros take no pages of the pool, but their entries take memory.
 #[test]
 fn tables_are_limited_with_pages() {
     let mem_limit = 4 << 20;
@@ -106,7 +107,7 @@ fn tables_are_limited_with_pages() {
         Device::new(config).unwrap()
     };
     let zeros = vec![0; 1 << 20];
-    // Stores zeros until a write fails, or until 8 GiB are stored.
+    // Writes zeros until a write fails, or until 8 GiB are stored.
     let fill = |device: &Device| {
         (0..8 << 10).map(|nth| nth << 20).find_map(|at| device.write(at, &zeros).err())
     };
@@ -120,7 +121,7 @@ fn tables_are_limited_with_pages() {
     assert!(matches!(error, Error::OutOfMemory { total_limit: Some(_), .. }), "{error}");
     assert!(device.mem_total() <= most, "{} of {most}", device.mem_total());
     assert!(device.mem_total() >= most - (256 << 10), "{} of {most}", device.mem_total());
-    // The limit follows `mem_limit`; an explicit limit takes precedence.
+    // The limit of all memory follows `mem_limit`; an explicit limit takes precedence.
     device.set_mem_limit(Some(2 * mem_limit));
     device.write(1 << 39, &zeros).unwrap();
     device.set_total_limit(Some(1));
@@ -131,8 +132,8 @@ fn tables_are_limited_with_pages() {
     assert_eq!((device.total_limit(), fill(&device)), (None, None));
 }
 
-/// If the limit of all memory refuses a request, the error names it, whatever kind of request it
-/// was.
+/// If a request fails because of the limit of all memory, the error contains this limit, for every
+/// kind of request.
 #[test]
 fn the_limit_that_refuses_is_named_whatever_was_asked_for() {
     let device = |total_limit| Device::new(Config { total_limit, ..config(1 << 30) });
@@ -174,7 +175,8 @@ fn limits_that_are_set_at_once_agree() {
             if own == 1 {
                 let pages = device.mm_stat().mem_limit;
                 let expected = empty + pages + pages / 4;
-                // Reported at the end, because the other thread waits.
+                // A difference is reported after the loop, because the other thread waits at the
+                // barriers.
                 if device.total_limit() != Some(expected) {
                     wrong.push(round);
                 }
@@ -192,7 +194,8 @@ fn limits_that_are_set_at_once_agree() {
     assert_eq!(device.total_limit(), Some(1 << 40));
 }
 
-/// The pool's limit can be filled with data of any compressed length, down to 64 bytes for 4 KiB.
+/// The limit of all memory allows the pool to reach its own limit with data of any compressed
+/// length, down to 64 bytes for 4 KiB.
 #[test]
 fn what_limits_tables_leaves_the_pool_its_own() {
     let mem_limit = 4 << 20;

@@ -1,5 +1,5 @@
-//! Requests of every length by eight threads, compared with shadows, while limits and attributes
-//! change.
+//! Tests requests of every length by eight threads while limits and attributes change. The data are
+//! compared with shadows.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -14,13 +14,13 @@ use testkit::{is_long, seed};
 use zram::{Access, Error, SLOT_BYTES, Zram, attributes};
 
 const THREADS: usize = 8;
-/// The length of a thread's stretch: neither whole slots nor whole pages, so that neighbours share
-/// a slot.
+/// The length of each thread's part of the device, in bytes. The length is not a multiple of a slot
+/// or a page, so that adjacent parts share a slot.
 const STRETCH: usize = (5 << 19) + 1234;
 const LONGEST: usize = 1 << 20;
 
-/// Returns a random range. The logarithm of its length is uniformly distributed, so that short and
-/// long ones are equally frequent.
+/// Returns a random range. The logarithm of the length is uniformly distributed, so that short and
+/// long ranges are equally frequent.
 fn range(rng: &mut Rng, bytes: usize) -> Range<usize> {
     let len = (1usize << rng.u32(..=20)).min(LONGEST);
     let len = rng.usize(len / 2 + 1..=len);
@@ -34,7 +34,8 @@ fn range(rng: &mut Rng, bytes: usize) -> Range<usize> {
     }
 }
 
-/// Makes a thread's requests on its own stretch, and returns the number of those that were refused.
+/// Executes requests in a thread's own part, and returns the number of requests for which memory
+/// was refused.
 fn requests<D: std::borrow::Borrow<zram::Device>>(
     shadow: &mut Shadow<D>,
     rng: &mut Rng,
@@ -114,8 +115,8 @@ fn run((algorithm, geometry, block): (&str, &str, &str), count: usize, seed: u64
         let threads = shadows.iter_mut().zip(seed + 1..).map(|(shadow, seed)| {
             scope.spawn(move || {
                 let mut rng = Rng::with_seed(seed);
-                // Continues until a request was refused and slots were marked idle, even if that
-                // takes long.
+                // The loop continues until a request was refused and slots were marked idle, even
+                // if that takes long.
                 while {
                     refused.fetch_add(requests(shadow, &mut rng, count / THREADS), Relaxed);
                     let is_wanting = refused.load(Relaxed) == 0 || marked.load(Relaxed) == 0;

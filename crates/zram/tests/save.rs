@@ -1,5 +1,5 @@
-//! Saves and restores: with other configurations, after damage, after a truncated save, and after
-//! the saving process was killed.
+//! Tests saves and restores: with other configurations, after damage, after a truncated save, and
+//! after the saving process was killed.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -29,7 +29,7 @@ fn place(name: &str) -> PathBuf {
     dir.join("saved")
 }
 
-/// Returns a device with data of all kinds, some of them recompressed.
+/// Returns a device with data of all kinds, some of which are recompressed.
 fn filled(config: Config, rng: &mut Rng) -> Shadow<Device> {
     let recompression = [None, Some(codec("zstd")), None];
     let bytes = config.disksize as usize;
@@ -84,7 +84,8 @@ fn what_was_saved_is_restored_to_any_device() {
                     block: to,
                     geometry,
                     algorithm: codec(algorithm).codec,
-                    // With one stream, a restore that waited for its own stream would hang.
+                    // With only one stream, a restore would hang if it waited for a stream that it
+                    // holds itself.
                     streams: Some(1),
                     ..config.clone()
                 };
@@ -146,7 +147,7 @@ fn files_have_what_it_takes_to_make_the_device_again() {
     fs::remove_dir_all(path.parent().unwrap()).unwrap();
 }
 
-/// Asserts that a file is refused with a message that names the offset of the damage.
+/// Asserts that a restore rejects a file, and that the message contains the offset of the damage.
 fn expect_refused(device: &Device, file: &[u8], what: &str) {
     match restored(device, file, Damage::Refuse) {
         Err(error) => {
@@ -159,7 +160,7 @@ fn expect_refused(device: &Device, file: &[u8], what: &str) {
     assert_eq!(device.mm_stat().orig_data_size, 0, "{what}");
 }
 
-/// Asserts that salvaged data are as saved, or listed as lost.
+/// Asserts that after a salvage each range contains the saved data, or is listed as lost.
 fn expect_salvaged(device: &Device, shadow: &Shadow<Device>, file: &[u8], what: &str) -> Restored {
     let Ok(done) = restored(device, file, Damage::Salvage) else {
         return Restored::default(); // the header is damaged
@@ -208,7 +209,7 @@ fn damaged_files_are_refused_and_salvaged() {
     expect_refused(&device, &[], "nothing");
 }
 
-/// Corrects all checksums of a file, whatever its contents are.
+/// Corrects all checksums of a file after a change of its contents.
 fn forge(file: &mut [u8]) {
     let sum = crc32fast::hash(&file[..116]).to_le_bytes();
     file[116..120].copy_from_slice(&sum);
@@ -226,7 +227,8 @@ fn forge(file: &mut [u8]) {
     }
 }
 
-/// The record of the second block is changed to repeat the first block, whose first slot is free.
+/// The record of the second block is changed so that it describes the first block again, whose
+/// first slot is free.
 #[test]
 fn a_block_that_comes_twice_is_damage() {
     let made =
@@ -249,8 +251,8 @@ fn a_block_that_comes_twice_is_damage() {
     }
 }
 
-/// The last block is partial. In files of earlier versions, a chunk that it filled ended where the
-/// whole block would end; a chunk must end with the device.
+/// The last block has fewer slots. In files of earlier versions, the last chunk ended where a
+/// complete last block would end; now a chunk must end with the device.
 #[test]
 fn a_chunk_ends_with_the_device() {
     const SLOTS: usize = 367;
@@ -269,7 +271,7 @@ fn a_chunk_ends_with_the_device() {
         let mut back = vec![0; bytes.len()];
         again.read(0, &mut back).unwrap();
         assert!(back == bytes, "{len} bytes of each slot are noise");
-        // Files with such an end are restored completely.
+        // A file with such an end is restored completely.
         let mut older = file.clone();
         let heads =
             (4096..file.len()).step_by(4096).filter(|&at| file[at..].starts_with(b"\x8bchunk\r\n"));
@@ -402,7 +404,7 @@ fn a_save_that_is_cut_after_any_write_is_no_save() {
     shadow.compare(0, 6 << 20);
 }
 
-/// Saves the contents of [`version`] again and again until it is killed.
+/// Saves the contents that [`version`] returns, again and again, until the process is killed.
 #[test]
 #[ignore = "the child of the next one"]
 fn save_until_killed() {
@@ -453,8 +455,8 @@ fn a_killed_saver_leaves_a_whole_file() {
     fs::remove_dir_all(path.parent().unwrap()).unwrap();
 }
 
-/// A file that appears at the path during the save is kept: `is_free` is called when the new file
-/// is durable, right before the rename.
+/// If another file appears at the path during the save, that file is kept, because `is_free` is
+/// called after the new file is durable, immediately before the rename.
 #[test]
 fn what_comes_to_the_place_while_it_is_saved_may_stay() {
     let file = place("free");

@@ -1,5 +1,5 @@
-//! A save allocates nothing after it has begun, so a lack of memory can't make it fail. A restore
-//! may fail with an error, and in no other way.
+//! Tests that a save allocates nothing after it has begun, so that it does not fail for lack of
+//! memory, and that a restore without memory fails only with an error.
 #![allow(clippy::unwrap_used)]
 #![allow(unsafe_code)]
 
@@ -15,7 +15,8 @@ use zram::{Config, Damage, Device, Error, SLOT_BYTES, Selection};
 
 const BYTES: usize = 2 << 20;
 
-/// Smaller allocations are granted: the text of an error, the name of a thread.
+/// The maximum size, in bytes, of allocations that are always granted, such as the text of an error
+/// or the name of a thread.
 const SMALL: usize = 1024;
 
 static IS_FULL: AtomicBool = AtomicBool::new(false);
@@ -26,18 +27,19 @@ struct Refusing;
 #[global_allocator]
 static MEMORY: Refusing = Refusing;
 
-// SAFETY: each call is passed to the system's allocator, or refused.
+// SAFETY: each call is passed to the system's allocator, or returns null.
 unsafe impl GlobalAlloc for Refusing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() >= SMALL && IS_FULL.load(SeqCst) {
             return std::ptr::null_mut();
         }
-        // SAFETY: the caller meets the conditions.
+        // SAFETY: the caller fulfills the requirements of `alloc`, which are the same.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller meets the conditions.
+        // SAFETY: the caller fulfills the requirements of `dealloc`: the system's allocator
+        // returned `pointer`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -57,7 +59,7 @@ impl Write for Filling {
     }
 }
 
-/// Returns a device of which everything is written back.
+/// Returns a device whose data are all written back.
 fn written_back(block: usize, rng: &mut Rng) -> (Device, Arc<Faulty>) {
     let backing = Arc::new(Faulty::new(2 * BYTES));
     let backed = Some(backing.clone() as _);
@@ -71,8 +73,8 @@ fn written_back(block: usize, rng: &mut Rng) -> (Device, Arc<Faulty>) {
     (device, backing)
 }
 
-/// One test for both parts: `IS_FULL` affects all threads, so another test's thread could fail at
-/// its start.
+/// Both parts are one test, because `IS_FULL` affects all threads: the start of another test's
+/// thread could fail.
 #[test]
 fn what_takes_no_memory_is_done_without() {
     a_save_begun_takes_no_memory_though_reads_of_the_store_fail();

@@ -1,4 +1,4 @@
-//! Saved files with random damage.
+//! Tests saved files with random damage.
 #![allow(clippy::unwrap_used)]
 
 use testkit::saved::SavedModel;
@@ -7,7 +7,8 @@ use testkit::{run_any, scaled};
 #[test]
 fn a_damaged_file_is_restored_as_it_was_or_what_is_lost_is_named() {
     let (mut restored, mut refused) = (0, 0);
-    // A file with few changes may be restored; one with many is refused at the first.
+    // A file with few changes may be restored; a file with many changes is rejected at the first of
+    // them.
     for nth in 0..scaled(300, 20_000) as u64 {
         let report = run_any::<SavedModel>(nth, 1 + nth as usize % 8).unwrap();
         (restored, refused) = (restored + report.restored, refused + report.refused);

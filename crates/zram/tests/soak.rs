@@ -1,5 +1,6 @@
-//! A device and a pool under load for hours (`make soak`). Every read is compared; after everything
-//! is freed, the process must have as much memory and as many descriptors and threads as before.
+//! Tests a device and a pool under load for hours (`make soak`). The result of every read is
+//! compared. After all data are freed, the process must have as much memory and as many descriptors
+//! and threads as before.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -17,16 +18,16 @@ use zsmalloc::Pool;
 const MIB: usize = 1 << 20;
 /// The duration of a lap, unless the whole run is short.
 const LAP: Duration = Duration::from_secs(60);
-/// The number of laps after which all lasting memory has been allocated.
+/// The number of laps after which the process has allocated all memory that it keeps.
 const WARM_UP: usize = 3;
-/// The maximum growth of the process in an hour, and in a shorter run.
+/// The maximum growth of the process's memory, in bytes, in an hour or in a shorter run.
 const GROWTH_MAX: usize = MIB;
 
-/// The resources of the process after everything is freed.
+/// The resources of the process after all data are freed.
 #[derive(Clone, Copy, Debug)]
 struct Figures {
     resident: usize,
-    /// The memory that the device and the pool report.
+    /// The memory that the device and the pool report, in bytes.
     counted: usize,
     descriptors: usize,
     threads: usize,
@@ -37,7 +38,7 @@ fn entries(path: &str) -> usize {
 }
 
 fn resident() -> usize {
-    // SAFETY: it releases only memory that is not in use.
+    // SAFETY: `malloc_trim` releases only memory that is not allocated.
     unsafe { libc::malloc_trim(0) };
     let text = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = text.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
@@ -59,7 +60,8 @@ impl Soak {
         Soak { disk, handles: Handles::new(pool, 20_000), threads: entries("/proc/self/task") }
     }
 
-    /// Runs the load on both, with a fork from time to time; then frees everything.
+    /// Runs the load on the device and the pool, with a fork from time to time. Then frees all
+    /// data.
     fn lap(&self, rng: &mut Rng, time: Duration) -> Figures {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -79,7 +81,7 @@ impl Soak {
             done.store(true, Relaxed);
             assert!(forking.join().is_ok() && ended.iter().all(Result::is_ok), "see above");
         });
-        // Without load, a child finds the same contents.
+        // While no load runs, a child finds the same contents as the parent.
         in_child(|| {
             self.disk.compare();
             self.disk.free_all();
@@ -104,8 +106,8 @@ impl Soak {
     }
 }
 
-/// Asserts that the resources do not grow, by medians of the first and the last third of the laps,
-/// because single laps vary.
+/// Asserts that the resources do not grow. Compares the medians of the first and the last third of
+/// the laps, because single laps vary.
 fn expect_flat(laps: &[Figures], time: Duration) {
     let third = laps.len().div_ceil(3);
     let middle = |laps: &[Figures], of: fn(&Figures) -> usize| {

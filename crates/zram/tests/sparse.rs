@@ -1,4 +1,5 @@
-//! A large device with few data takes little memory, and releases it when the data are freed.
+//! Tests that a large device with few data takes little memory, and releases this memory when the
+//! data are freed.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -20,7 +21,8 @@ fn slots_at_random_of_sixteen_tebibytes() {
     let seed = seed(153);
     for track_access in [false, true] {
         let disksize = 16 * TIB - SLOT_BYTES as u64;
-        // Background compaction might not be complete when the memory is measured.
+        // Background compaction is off, because it might not be complete when the memory is
+        // measured.
         let compaction = Compaction::Manual;
         let config = Config { track_access, compaction, ..Config::new(disksize).unwrap() };
         let device = Device::new(config).unwrap();
@@ -34,8 +36,8 @@ fn slots_at_random_of_sixteen_tebibytes() {
         }
         let stat = device.mm_stat();
         let beside = device.mem_total() - empty - stat.mem_used_total;
-        // The directory takes 8 bytes for each 2 MiB of the device, and a slot far from others
-        // takes a node.
+        // The directory takes 8 bytes for each 2 MiB of the device. A slot that is far from other
+        // slots takes a node.
         let directory = disksize / (512 * SLOT_BYTES as u64) * 8;
         let nodes = slots.len() as u64 * if track_access { 160 } else { 128 };
         assert!(beside < directory + nodes + (2 << 20), "{beside} bytes beside {stat:?}");

@@ -1,5 +1,5 @@
-//! Each operation of the store in turn fails in part, or is slow while other requests continue; no
-//! data are lost.
+//! Tests that no data are lost if one operation of the store fails in part, or is slow while other
+//! requests continue. Each operation is tested in turn.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -56,7 +56,7 @@ impl Act {
         Ok((0, Vec::new()))
     }
 
-    /// Returns the offset and the new bytes of a change.
+    /// Returns the offset and the new bytes of an act that changes data.
     fn change(&self) -> (usize, Vec<u8>) {
         match self {
             Write(at, bytes) => (*at, bytes.clone()),
@@ -71,7 +71,7 @@ impl Act {
     }
 }
 
-/// Returns random changes of slots, in part and whole.
+/// Returns random changes of whole slots and of parts of slots.
 fn changes(rng: &mut Rng, block: usize, count: usize) -> Vec<Act> {
     let mut change = || match (range(rng, block, BYTES), rng.u32(..4)) {
         ((at, len), 0) => Discard(at, len),
@@ -87,7 +87,8 @@ fn acts(rng: &mut Rng, block: usize) -> Vec<Act> {
         Write(at, std::iter::repeat_with(|| rng.u8(..)).take(len).collect())
     };
     let mut acts = vec![noise(rng, 0, BYTES / 2), WriteBack(0..=7), WriteBack(4..=last)];
-    // Parts of one slot and of two, a block, slots of one block, and more than a block.
+    // Reads of parts of one slot and of two, of a block, of slots of one block, and of more than a
+    // block.
     acts.extend([Read(SLOT_BYTES + 9, 100), Read(0, 8 * SLOT_BYTES)]);
     acts.extend([
         noise(rng, 9, 100),
@@ -108,7 +109,7 @@ fn acts(rng: &mut Rng, block: usize) -> Vec<Act> {
 
 /// Returns a device with data in memory, and a shadow of it.
 fn shadow(backing: &Arc<Faulty>, block: usize, rng: &mut Rng) -> Shadow<Device> {
-    // With one stream, the sequence of reads is the same in each run.
+    // With only one stream, the sequence of reads is the same in each run.
     let (backing, streams) = (Some(backing.clone() as _), Some(1));
     let config = Config { block, backing, streams, ..Config::new(BYTES as u64).unwrap() };
     let mut shadow = Shadow::of(Device::new(config).unwrap(), 0, BYTES);
@@ -118,7 +119,7 @@ fn shadow(backing: &Arc<Faulty>, block: usize, rng: &mut Rng) -> Shadow<Device> 
     shadow
 }
 
-/// Asserts that all data are correct, and that the store works again.
+/// Asserts that all data are correct, and that the store works without failures.
 fn expect_sound(mut shadow: Shadow<Device>) {
     for _ in 0..2 {
         shadow.compare(0, BYTES);
@@ -184,8 +185,8 @@ fn replay(start: &[u8], acts: &[Act], others: (usize, &[Act])) -> Vec<Vec<u8>> {
     after
 }
 
-/// Runs `acts`, and `others` while an operation of the store is stuck. Returns the act that was
-/// stuck, if any, and the results of all reads.
+/// Runs `acts`, and runs `others` concurrently while an operation of the store is stuck. Returns
+/// the act that was stuck, if any, and the results of all reads.
 fn run_beside(
     (device, backing): (&Device, &Faulty),
     acts: &[Act],
@@ -219,7 +220,7 @@ fn others_go_on_while_any_operation_is_slow() {
             let backing = Arc::new(Faulty::new(2 * BYTES));
             let mut shadow = shadow(&backing, block, rng);
             let acts = acts(rng, block);
-            // The concurrent changes differ in each round.
+            // The concurrent changes are different in each round.
             let mut others = changes(&mut Rng::with_seed(seed + nth), block, 6);
             others.push(Read(0, BYTES));
             backing.stick_nth(nth);
@@ -229,8 +230,8 @@ fn others_go_on_while_any_operation_is_slow() {
                 assert!(nth > 40, "{nth} operations only");
                 break;
             };
-            // For each slot, the concurrent changes take effect before or after those of the slow
-            // act.
+            // For each slot, the concurrent changes take effect either before or after the changes
+            // of the slow act.
             let before = replay(&shadow.bytes, &acts, (stuck, &others));
             let behind = replay(&shadow.bytes, &acts, (stuck + 1, &others));
             let either = |at: usize, len: usize, found: &[u8], nth_act: usize| {

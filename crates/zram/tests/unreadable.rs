@@ -1,5 +1,5 @@
-//! Saves of devices with unreadable data: all other data are saved, and the lost slots are listed.
-//! Also saves and jobs with a store that hangs.
+//! Tests saves of devices with unreadable data: all other data are saved, and the lost slots are
+//! listed. Also tests saves and jobs with a store that hangs.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -18,7 +18,8 @@ use zram::{
 };
 
 const BYTES: usize = 2 << 20;
-/// The time limit of a read in saves that have one. The default would take minutes.
+/// The time limit of a read in saves with a time limit. With the default limit, the tests would
+/// take minutes.
 const WAIT: Duration = Duration::from_secs(1);
 const IMPATIENT: SaveOptions = SaveOptions { unreadable: Unreadable::Skip, patience: Some(WAIT) };
 
@@ -26,7 +27,7 @@ fn config(backing: &Arc<Faulty>, block: usize) -> Config {
     Config { block, backing: Some(backing.clone()), ..Config::new(BYTES as u64).unwrap() }
 }
 
-/// Returns a device of which all data are written back that can be; some slots were written again
+/// Returns a device whose data are written back, as far as possible. Some slots were written again
 /// afterwards.
 fn written_back(backing: &Arc<Faulty>, block: usize, rng: &mut Rng) -> Shadow<Device> {
     let mut shadow = Shadow::of(Device::new(config(backing, block)).unwrap(), 0, BYTES);
@@ -61,7 +62,7 @@ fn slots_of(saved: &Saved) -> BTreeSet<u64> {
     saved.lost.iter().flat_map(slots).collect()
 }
 
-/// Asserts that a file has all slots except `lost`, and lists those.
+/// Asserts that a file contains the data of all slots except `lost`, and lists the slots `lost`.
 fn expect_all_but(file: &[u8], shadow: &Shadow<Device>, lost: &BTreeSet<u64>) {
     for block in [SLOT_BYTES, 4 * SLOT_BYTES] {
         let config = Config { block, ..Config::new(BYTES as u64).unwrap() };
@@ -102,7 +103,8 @@ fn one_page_that_can_not_be_read_costs_no_other() {
             let saved = shadow.device.save_to(&mut file).unwrap();
             let (lost, unreadable) = (slots_of(&saved), unreadable(&shadow.device));
             assert_eq!(saved.lost_slots, lost.len() as u64);
-            // A slot beside its block is saved, although a read of it reads the block, too.
+            // A slot with its own object is saved, although a read of the slot also reads its
+            // block.
             assert!(lost.is_subset(&unreadable) && (block > SLOT_BYTES || lost == unreadable));
             let stored = shadow.device.mm_stat().orig_data_size / SLOT_BYTES as u64;
             assert_eq!(saved.slots + saved.lost_slots, stored);
@@ -125,7 +127,7 @@ fn each_read_of_a_save_may_fail() {
         backing.fail_nth(nth);
         let mut file = Vec::new();
         let saved = shadow.device.save_to(&mut file).unwrap();
-        // A device of large blocks may need fewer reads.
+        // If blocks are large, the save may need fewer reads.
         let has_failed = backing.operations() >= nth;
         assert!(has_failed || nth >= 60, "only {} reads", backing.operations());
         let lost = if has_failed { 1..=16 } else { 0..=0 };
@@ -180,8 +182,8 @@ fn a_stuck_store_is_not_waited_for_for_ever() {
         let saved = within(WAIT * away.len() as u32 / 2, save);
         assert_eq!(slots_of(&saved), away);
         expect_all_but(&file, &shadow, &away);
-        // A save that is cancelled does not wait, either. The first stuck read is the one that the
-        // earlier save abandoned.
+        // A cancelled save does not wait, either. The first stuck read is the read that the earlier
+        // save abandoned.
         thread::scope(|scope| {
             let patient = SaveOptions { patience: Some(2 * patience()), ..IMPATIENT };
             let device = &shadow.device;
@@ -203,7 +205,7 @@ fn a_stuck_job_is_given_up_and_changes_nothing_later() {
     let backing = Arc::new(Faulty::new(2 * BYTES));
     let mut shadow = Shadow::of(Device::new(config(&backing, SLOT_BYTES)).unwrap(), 0, BYTES);
     let mut rng = Rng::with_seed(seed(65));
-    // Noise, which takes several writes, and data of other kinds.
+    // The data are noise, which takes several writes, and data of other kinds.
     let mut bytes: Vec<u8> = (0..BYTES * 3 / 4).map(|_| rng.u8(..)).collect();
     while bytes.len() < BYTES {
         bytes.extend(data(&mut rng, SLOT_BYTES));
@@ -230,7 +232,7 @@ fn a_stuck_job_is_given_up_and_changes_nothing_later() {
     shadow.compare(0, BYTES);
 }
 
-/// Checks that the job is still under way until the file is in its place.
+/// Asserts that the job is under way until the file is at its final path.
 #[test]
 fn a_save_lasts_until_its_file_is_in_place() {
     let dir = std::env::temp_dir().join(format!("uzram-lasts-{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! Write-back of cold data: reads afterwards, the reuse of places in the store, and failures.
+//! Tests write-back of cold data: reads afterwards, the reuse of places in the store, and failures.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -68,8 +68,8 @@ fn what_is_written_back_reads_as_before_and_is_freed() {
     }
 }
 
-/// Data in the store are overwritten in part and whole, discarded and zeroed, with a store that is
-/// large enough or too small.
+/// Data in the store are overwritten whole and in part, discarded and zeroed, both with a store
+/// that is large enough and with one that is too small.
 #[test]
 fn what_is_written_back_changes() {
     for (nth, block) in [SLOT_BYTES, 4 * SLOT_BYTES, 16 * SLOT_BYTES].into_iter().enumerate() {
@@ -171,7 +171,7 @@ fn a_stuck_store_holds_up_no_one_else() {
             });
         }
         scope.spawn(|| device.write_back(&all()).unwrap());
-        // All of the readers, and a write of the job.
+        // The stuck operations are the reads of all readers, and one write of the job.
         backing.wait_until_stuck(readers + 1);
         for slot in 256..500 {
             let mut back = [0; SLOT_BYTES];
@@ -213,8 +213,8 @@ fn damaged_data_are_not_given_out() {
     shadow.device.check();
 }
 
-/// If a block can't be read, exactly the slots that are covered whole and precede the one that the
-/// error names are written.
+/// If a write fails because a block can't be read, exactly those slots are written that lie
+/// completely in the range and precede the slot in the error.
 #[test]
 fn a_write_that_fails_names_the_slot_where_it_stopped() {
     let block = 4 * SLOT_BYTES;

@@ -1,5 +1,5 @@
-//! Compaction in the background: a thread that starts when a class passes a bound, and ends when
-//! idle.
+//! Compaction in the background, by a thread that starts when a class has too many free pages, and
+//! ends when idle.
 //!
 //! ```text
 //!   free --class holds too many free pages, or pool much smaller--> thread started or woken
@@ -25,11 +25,11 @@ use std::time::{Duration, Instant};
 enum Next {
     /// Compact the classes for which it is worthwhile.
     Pass,
-    /// Compact every class in which anything can be gained.
+    /// Compact every class in which compaction can free a page.
     Finish,
 }
 
-/// Enables `worker`: a thread calls `run` whenever work is requested.
+/// Enables `worker`, whose thread calls `run` whenever work is requested.
 pub(crate) fn enable(
     inner: &Arc<PoolInner>,
     worker: fn(&PoolInner) -> &Arc<Worker>,
@@ -58,8 +58,8 @@ pub(crate) fn run_compactor(weak: &Weak<PoolInner>, worker: &Worker) {
         let moved = pass(&inner, worker, next);
         drop(inner);
         finished = next == Next::Finish;
-        // Objects that could not be moved now (pinned, or no room for them) are not retried at
-        // once.
+        // Objects that could not be moved now (pinned, or no room for them) are not retried
+        // immediately.
         rest = match next {
             Next::Pass if moved == 0 => policy::rest_after(rest),
             _ => Duration::ZERO,

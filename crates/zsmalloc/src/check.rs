@@ -1,4 +1,4 @@
-//! Assertions about a pool's whole state.
+//! Assertions that check the whole state of a pool.
 
 use crate::class::FULL;
 use crate::class_guard::ClassGuard;
@@ -7,8 +7,8 @@ use crate::inner::PoolInner;
 use crate::sync::Ordering::Relaxed;
 use page::ExtentId;
 
-/// Asserts the state of every class, zspage and entry. No other thread may use the pool during the
-/// check.
+/// Asserts that the state of every class, zspage and entry is consistent. No other thread may use
+/// the pool during the check.
 pub(crate) fn check_pool(here: Here<'_>) {
     let (inner, entries) = (here.inner(), here.entries());
     let (mut retained, mut committed) = (0, 0);
@@ -35,7 +35,8 @@ pub(crate) fn check_pool(here: Here<'_>) {
     inner.handles.iter().for_each(|handles| handles.check(entries));
 }
 
-/// Asserts the class's whole state. Calls `visit` with each live object's offset and entry number.
+/// Asserts that the class's whole state is consistent. Calls `visit` with each live object's offset
+/// and entry number.
 fn check_class(inner: &PoolInner, locked: &ClassGuard<'_>, mut visit: impl FnMut(u64, u32)) {
     let mut listed = 0;
     for group in 0..FULL {
@@ -92,7 +93,8 @@ fn check_zspage(
     }
 }
 
-/// Asserts the plan's state, and that the populations match objects of `lens` bytes.
+/// Asserts that the plan is consistent, and that the populations match objects with the lengths
+/// `lens`.
 fn check_plan(inner: &PoolInner, lens: &[usize]) {
     inner.plan.check();
     let mut least = 1;

@@ -14,20 +14,21 @@ pub(crate) const FULL: usize = GROUPS - 1;
 pub(crate) struct Class {
     /// The position in the pool's table, and the tag of the class's extents.
     pub(crate) position: u32,
-    /// The number of live objects whose own size belongs to this class, whichever class they lie
-    /// in.
+    /// The number of live objects for which this is the smallest class, even if they are stored in
+    /// another class.
     pub(crate) population: AtomicU32,
-    /// The smallest object that the plan assigns to this class. It is kept here so that an
-    /// overwrite does not need to read the plan.
+    /// The size of the smallest object that the plan assigns to this class. The copy here saves an
+    /// overwrite from reading the plan.
     min_len: std::sync::atomic::AtomicU32,
     /// The distance between two slots, in bytes.
     size: u32,
     /// The size of the largest object.
     capacity: u32,
-    /// The number of slots and of pages of a zspage.
+    /// The number of slots, and of pages, in a zspage.
     objects: u16,
     pages: u16,
-    /// True if zspages are committed whole, as in the kernel; false if page by page.
+    /// True if zspages are committed whole, as in the kernel; false if they are committed page by
+    /// page.
     pub(crate) commits_whole: bool,
     pub(crate) state: Mutex<ClassState>,
 }
@@ -38,7 +39,7 @@ pub(crate) struct ClassState {
     /// The zspages of each fullness group except the last.
     pub(crate) by_fullness: [ListHead; FULL],
     pub(crate) offering: ListHead,
-    /// The groups that have zspages, one bit each.
+    /// One bit per group: set if the group contains a zspage.
     pub(crate) groups: u32,
     pub(crate) zspages: u32,
     pub(crate) committed: u32,
@@ -70,8 +71,8 @@ impl Class {
         self.capacity as usize
     }
 
-    /// Records that the class takes objects of `least` bytes and more, or none if `least` is above
-    /// the capacity.
+    /// Records that new objects of at least `least` bytes are stored in the class, or none if
+    /// `least` is above the capacity.
     pub(crate) fn set_min_len(&self, least: usize) {
         self.min_len.store(least as u32, Relaxed);
     }
@@ -98,7 +99,7 @@ impl Class {
     }
 
     /// Returns the number of pages that compaction could free. If zspages are committed whole,
-    /// these are, as in the kernel, the pages of as many zspages as the free slots could make up.
+    /// these are the pages of the zspages that packing would empty, as in the kernel.
     pub(crate) fn gain(&self, state: &ClassState) -> u32 {
         if self.commits_whole {
             let needed = state.inuse.div_ceil(self.objects());
@@ -107,7 +108,7 @@ impl Class {
         (state.committed - state.retained).saturating_sub(self.packed_pages(state.inuse))
     }
 
-    /// Counts another object of this class's own size.
+    /// Counts one more object for which this is the smallest class.
     pub(crate) fn grow_population(&self) {
         self.population.fetch_add(1, Relaxed);
     }
@@ -127,7 +128,8 @@ impl Class {
         if self.commits_whole { 0..self.pages() } else { self.grid().pages_of(slot) }
     }
 
-    /// Returns the last page of the slot after `slot`, in a zspage that is committed page by page.
+    /// Returns the last page of the slot after `slot`, or `None` if `slot` is the last or zspages
+    /// are committed whole.
     pub(crate) fn next_page(&self, slot: u32) -> Option<u32> {
         let is_there = slot + 1 < self.objects() && !self.commits_whole;
         is_there.then(|| self.grid().pages_of(slot + 1).end - 1)
@@ -183,7 +185,7 @@ mod tests {
         for (inuse, group) in groups {
             assert_eq!(class.group(inuse), group, "{inuse} of 127");
         }
-        // Exactly 10% belongs to the group of "20%".
+        // A zspage that is exactly 10% full belongs to the group "20%".
         assert_eq!(with(10).group(1), 2);
     }
 }

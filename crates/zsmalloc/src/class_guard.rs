@@ -1,13 +1,14 @@
-//! A class with its lock held, and everything that changes under this lock: slots are taken and
-//! freed, and zspages are listed by fullness and by whether they offer retained pages.
+//! A class with its lock held, and all changes under this lock: slots are taken and freed, and
+//! zspages are listed by fullness and by whether they offer retained pages.
 //!
 //! Lock order: entry, class, then slab caches and the space (each the last lock taken). Pages are
-//! released with no lock held (`purge`). Only a mover holds two classes, and it only tries for the
-//! second.
+//! released with no lock held (`purge`). Only a mover locks two classes, and it never waits for the
+//! second lock.
 //!
 //! # Safety
-//! Headers of zspages are borrowed here. Each header belongs to a class and changes under its lock.
-//! It is freed only after it was taken from its zspage, which requires the same lock.
+//! Headers of zspages are borrowed here. Each header belongs to a class and changes only under the
+//! lock of that class. A header is freed only after it was detached from its zspage, which requires
+//! the same lock.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -114,15 +115,15 @@ impl<'p> ClassGuard<'p> {
     }
 
     pub(crate) fn fixed_header(&self, id: ExtentId) -> &FixedHeader {
-        // SAFETY: `Memory::create` made the header of zeros, which are a valid FixedHeader. It is
-        // freed only after `remove_if_unused` or `relocate_header` took it from the zspage. Both
-        // borrow this lock mutably, and every borrow of a header borrows it too.
+        // SAFETY: `Memory::create` filled the header with zeros, which are a valid FixedHeader. The
+        // header is freed only after `remove_if_unused` or `relocate_header` detached it. Both
+        // functions borrow this lock mutably, and every borrow of a header borrows the lock too.
         unsafe { self.header_of(id).1.cast().as_ref() }
     }
 
     pub(crate) fn header(&self, id: ExtentId) -> Header<'_> {
         let (extent, header) = self.header_of(id);
-        // SAFETY: as for `fixed_header`; `Loose::attach` checked that it was made for this class.
+        // SAFETY: as for `fixed_header`; `Loose::attach` checked that the header is for this class.
         unsafe { Header::new(self.class, extent.start(), header) }
     }
 
@@ -150,7 +151,7 @@ impl<'p> ClassGuard<'p> {
         Ok(self.count(new))
     }
 
-    /// Commits the pages of a free slot and takes the slot. The caller passes the result to
+    /// Commits the pages of a free slot and takes the slot. The caller then passes the result to
     /// `count`.
     ///
     /// # Safety
@@ -189,10 +190,10 @@ impl<'p> ClassGuard<'p> {
     /// Frees a live slot. Returns the number of pages on which no object lies any more.
     ///
     /// # Safety
-    /// The slot is live, and no entry names it now.
+    /// The slot is live, and no entry refers to it any more.
     pub(crate) unsafe fn free_slot(&mut self, id: ExtentId, slot: u32) -> u32 {
         let header = self.header(id);
-        // SAFETY: the class is locked; the caller guarantees the rest.
+        // SAFETY: the class is locked; the caller guarantees that the slot is live.
         let emptied = unsafe { header.free(slot) };
         let inuse = header.fixed().inuse();
         self.state.inuse -= 1;
@@ -221,7 +222,7 @@ impl<'p> ClassGuard<'p> {
         self.state.zspages += 1;
     }
 
-    /// Adds a zspage to the lists and counts, which are being rebuilt, by the counts in its header.
+    /// Adds a zspage to the lists and counts during their reconstruction, according to its header.
     pub(crate) fn insert_repaired(&mut self, id: ExtentId) {
         let fixed = self.fixed_header(id);
         let (inuse, committed, retained) =
@@ -243,8 +244,8 @@ impl<'p> ClassGuard<'p> {
         self.unlink_group(id, 0);
         self.state.zspages -= 1;
         let (extent, header) = self.header_of(id);
-        // SAFETY: the class is locked. The check above found the zspage unused, and it is in no
-        // list any more.
+        // SAFETY: the class is locked. The check above found the zspage unused, and no list
+        // contains it any more.
         unsafe {
             extent.data.detach();
             Some(Loose::new(self.memory, self.class, id, header))
@@ -263,8 +264,8 @@ impl<'p> ClassGuard<'p> {
         unused.into_iter().for_each(Loose::destroy);
     }
 
-    /// Moves a zspage to the list of its new fullness when its number of objects changes from
-    /// `from` to `to`.
+    /// Moves a zspage to the list of its new fullness group after its number of objects changed
+    /// from `from` to `to`.
     fn update_group(&mut self, id: ExtentId, from: u32, to: u32) {
         let (from, to) = (self.class.group(from), self.class.group(to));
         if from != to {
@@ -273,8 +274,8 @@ impl<'p> ClassGuard<'p> {
         }
     }
 
-    /// Links a zspage into the list of its group. A full zspage is put into no list, because
-    /// nothing is looked up there and the neighbours' headers need not be touched.
+    /// Links a zspage into the list of its group. Full zspages are in no list, because no search
+    /// needs them, and so the headers of neighbours are not touched.
     fn link_group(&mut self, id: ExtentId, group: usize) {
         if group == FULL {
             return;
@@ -297,8 +298,8 @@ impl<'p> ClassGuard<'p> {
         }
     }
 
-    /// Adds a zspage to the list of those that offer retained pages, or removes it, according to
-    /// its header. `before` is whether it was in the list.
+    /// Adds a zspage to the list of zspages that offer retained pages, or removes it, according to
+    /// its header. `before` is true if the zspage was in the list.
     fn update_offer(&mut self, id: ExtentId, before: bool) {
         let mut offering = self.state.offering;
         let links = |id| &self.fixed_header(id).offering;
@@ -323,10 +324,10 @@ impl<'p> ClassGuard<'p> {
     }
 
     /// Ends a release: the pages in `gone` are no longer committed, and withheld slots are free
-    /// again. Destroys the zspage if nothing is left in it.
+    /// again. Destroys the zspage if it is unused.
     ///
     /// # Safety
-    /// The caller got `id` and the pages from `begin_release`, and has finished releasing.
+    /// `begin_release` returned `id` and the pages, and the caller has finished their release.
     pub(crate) unsafe fn end_release(mut self, id: ExtentId, gone: &PageSet) {
         // SAFETY: guaranteed by the caller.
         unsafe { self.header(id).end_release(gone) };
@@ -350,11 +351,10 @@ impl<'p> ClassGuard<'p> {
         self.retained.add_prefaulted(pages as usize);
     }
 
-    /// Ends the release or the prefault of pages of a zspage. Destroys the zspage if nothing is
-    /// left in it.
+    /// Ends the release or the prefault of pages of a zspage. Destroys the zspage if it is unused.
     ///
     /// # Safety
-    /// The caller made the zspage busy, and has finished its work on the pages.
+    /// The caller marked the zspage as busy, and has finished its work on the pages.
     pub(crate) unsafe fn end_busy(mut self, id: ExtentId) {
         // SAFETY: guaranteed by the caller.
         unsafe { self.fixed_header(id).end_busy() };
@@ -367,28 +367,27 @@ impl<'p> ClassGuard<'p> {
         self.memory.space.live().filter(|&id| self.contains(id))
     }
 
-    /// Returns whether `id` is a zspage of the class. An ID read before the lock was taken may
-    /// since have been freed or belong to another class. A zspage without a header is being made or
-    /// destroyed.
+    /// Returns whether `id` is a zspage of the class. The zspage of an ID that was read before the
+    /// lock was taken may have been freed, or belong to another class now. A zspage without a
+    /// header is being created or destroyed.
     pub(crate) fn contains(&self, id: ExtentId) -> bool {
         self.memory.space.extent(id).data.header(self.class.position).is_some()
     }
 
-    /// Moves the header of a zspage to a lower place, if there is one on pages that headers already
-    /// occupy. Does nothing if `id` is no longer a zspage of the class.
+    /// Moves the header of a zspage to a lower place, if such a place is free on pages with other
+    /// headers. Does nothing if `id` is no longer a zspage of the class.
     pub(crate) fn relocate_header(&mut self, id: ExtentId) {
         if !self.contains(id) {
             return;
         }
         let (extent, old) = self.header_of(id);
         let objects = self.class.objects();
-        // SAFETY: it is the header of the zspage, and changes only under this lock.
+        // SAFETY: `old` is the header of the zspage, and changes only under this lock.
         let Some(new) = (unsafe { self.memory.copy_header(objects, old) }) else { return };
-        // SAFETY: it is a header for `objects` objects, made just now.
+        // SAFETY: `new` was just created for `objects` objects.
         unsafe { extent.data.attach(self.class.position, new) };
-        // SAFETY: `create` or this function made it for `objects` objects, the zspage has another
-        // header now, and every borrow of a header borrows this lock, which is borrowed mutably
-        // here.
+        // SAFETY: `old` was created for `objects` objects, the zspage has another header now, and
+        // every borrow of a header borrows this lock, which is borrowed mutably here.
         unsafe { self.memory.free_header(objects, old) };
     }
 }

@@ -3,8 +3,9 @@
 //! Objects of classes that the plan has closed move to open classes. In each open class, objects of
 //! the emptiest zspages move to the fullest. After a pool has grown, objects that were stored under
 //! a coarser plan move to the finer classes that are open now. A move copies first and then
-//! retargets the entry by compare-and-swap, all under the class's lock. A locked entry is left
-//! alone, so no reader waits for a move, and no object moves while it is read (I3).
+//! retargets the entry by compare-and-swap, all under the class's lock. An object whose entry is
+//! locked is not moved, so no reader waits for a move, and no object moves while a thread reads it
+//! (I3).
 
 use crate::class::{Class, ClassState};
 use crate::class_guard::ClassGuard;
@@ -20,7 +21,8 @@ use crate::{Error, purge};
 use page::ExtentId;
 use std::time::Duration;
 
-/// The right to compact, which one thread has at a time, and the time when it began.
+/// The right to compact, which one thread holds at a time, and the thread's processor time at the
+/// beginning.
 pub(crate) struct CompactionScope<'p> {
     here: Here<'p>,
     begun: Duration,
@@ -28,7 +30,7 @@ pub(crate) struct CompactionScope<'p> {
 }
 
 impl<'p> CompactionScope<'p> {
-    /// Takes the right to compact, unless another thread has it.
+    /// Acquires the right to compact, unless another thread holds it.
     pub(crate) fn begin(here: Here<'p>) -> Option<Self> {
         let alone = JobGuard::begin(&here.inner().compaction.is_active)?;
         Some(CompactionScope { here, begun: thread_time(), _alone: alone })
@@ -80,13 +82,13 @@ pub(crate) struct Aim<'a> {
     pub(crate) go_on: &'a mut dyn FnMut(&Progress) -> bool,
 }
 
-/// Moves objects together until `wanted` pages were gained.
+/// Moves objects together until `wanted` pages are freed.
 pub(crate) fn shrink_until(inner: &PoolInner, wanted: usize) -> Progress {
     let alone = ensure_here(inner).ok().and_then(CompactionScope::begin);
     let Some(alone) = alone else { return Progress::default() };
     inner.replan(Purpose::Compaction);
-    // Refining takes pages before it frees any, so a caller that wants a number of pages gets them
-    // by packing alone.
+    // Refining commits pages before it frees any, so objects are not refined if the caller needs a
+    // limited number of pages.
     let grown = inner.has_grown().filter(|_| wanted == usize::MAX);
     let mut total = Progress::default();
     for class in inner.classes.iter().rev() {
@@ -102,8 +104,8 @@ pub(crate) fn shrink_until(inner: &PoolInner, wanted: usize) -> Progress {
     total
 }
 
-/// Empties the class if the plan has closed it, else packs it. With `refine`, first moves those of
-/// its objects for which a finer class is open now.
+/// Empties the class if the plan has closed it, else packs it. If `refine` is true, first moves the
+/// objects for which a finer class is open now.
 pub(crate) fn compact_class(
     alone: &CompactionScope<'_>,
     class: &Class,
@@ -118,8 +120,8 @@ pub(crate) fn compact_class(
 }
 
 /// Moves objects of one class together while that is worthwhile and can free pages. The lock is
-/// dropped after each step, for threads that wait. A zspage from which no object can be moved is
-/// skipped.
+/// dropped after each step, so that waiting threads can take it. A zspage from which no object can
+/// be moved is skipped.
 fn pack(here: Here<'_>, class: &Class, aim: &mut Aim<'_>) -> Progress {
     let mut done = Progress::default();
     let mut skipped = Vec::new();
@@ -138,14 +140,15 @@ fn pack(here: Here<'_>, class: &Class, aim: &mut Aim<'_>) -> Progress {
     done
 }
 
-/// Moves the objects of a class for which the plan has another class. Pinned objects stay.
+/// Moves the objects of a class that the plan assigns to another class. Pinned objects are not
+/// moved.
 fn reclassify_class(here: Here<'_>, class: &Class, aim: &mut Aim<'_>) -> Progress {
     let mut done = Progress::default();
     if here.lock(class).state.inuse == 0 {
         return done;
     }
-    // The zspages of all classes are walked without the lock; those of this class are checked again
-    // under it.
+    // The walk over the zspages of all classes takes no lock; each zspage of this class is checked
+    // again under the class's lock.
     let mut backoff = Backoff::default();
     for id in here.memory.space.live().filter(|&id| std::ptr::eq(here.class_of_zspage(id), class)) {
         let mut more = true;
@@ -189,8 +192,8 @@ fn add_zspage(inner: &PoolInner, class: &Class) -> Result<(), Error> {
     Ok(())
 }
 
-/// Counts a step, and releases or retains the emptied pages of the source zspage. Near a limit they
-/// are released at once, because the next move needs them.
+/// Counts a step, and releases or retains the emptied pages of the source zspage. Near a limit the
+/// pages are released immediately, because the next move needs them.
 fn end_step(
     inner: &PoolInner,
     locked: ClassGuard<'_>,
@@ -210,8 +213,8 @@ fn end_step(
     Progress { moved: moved.objects, freed: moved.emptied, spent: moved.entered }
 }
 
-/// Compacts the pool's metadata: entries, and headers of zspages. Stops when `go_on`, which is
-/// called now and then, returns false.
+/// Compacts the pool's metadata: entries, and headers of zspages. `go_on` is called repeatedly; if
+/// it returns false, the function stops.
 pub(crate) fn compact_meta(alone: &CompactionScope<'_>, go_on: &mut dyn FnMut() -> bool) {
     let here = alone.here;
     here.entries().rebalance(go_on);

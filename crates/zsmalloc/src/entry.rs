@@ -9,19 +9,20 @@
 //!
 //! Lock rules:
 //! 1. A reader holds off writers, but not other readers (up to 6 share the entry).
-//! 2. A writer first sets `exclusive`, which holds off new readers, then waits until the readers
-//!    inside have left.
-//! 3. Only the holder of `exclusive`, with no readers inside, changes the other bits.
+//! 2. A writer first sets `exclusive`, which holds off new readers, then waits until the present
+//! readers have left.
+//! 3. Only the holder of `exclusive` changes the other bits, after all readers have left.
 //! 4. A mover retargets the offset by compare-and-swap from the unlocked entry, so it waits for no
-//!    thread, and no thread waits for it.
-//! 5. An entry is frozen from its unlocked state. No thread waits for a frozen entry: the thread
-//!    thaws it, or finds it elsewhere (see [`crate::table`]).
+//! thread, and no thread waits for it.
+//! 5. An entry is frozen only when it is unlocked. A thread that finds a frozen entry does not
+//! wait: it thaws the entry, or finds the entry's copy in another node (see [`crate::table`]).
 //! 6. Only flags may change without the exclusive lock. A reader clears flags in one atomic step
-//!    while it is inside. A thread that sets flags of an unlocked entry retargets the entry as a
-//!    mover does. So a writer sees the final flags when the readers have left, and a mover that
-//!    copied during such a change finds the entry changed.
+//! while it holds its lock. A thread that sets flags of an unlocked entry retargets the entry as a
+//! mover does. So a writer sees the final flags after the readers have left, and the
+//! compare-and-swap of a mover that copied during such a change fails.
 //!
-//! Only [`Entry::wait_for_readers`] waits. A lock function that fails at once returns the reason.
+//! Only [`Entry::wait_for_readers`] waits. A lock function that fails without waiting returns the
+//! reason.
 //!
 //! # Safety
 //! Entries decide which memory is read, written and freed, and nodes without a locked entry are
@@ -40,17 +41,17 @@ const READERS: u64 = 0b111;
 const EXCLUSIVE: u64 = 1 << 3;
 const LOCK: u64 = READERS | EXCLUSIVE;
 const READERS_MAX: u64 = 6;
-/// More than all readers and a writer add up to.
+/// The lock bits of a frozen entry: above any sum of readers and a writer.
 const FROZEN: u64 = LOCK;
 
-/// The reason why an entry could not be locked at once.
+/// The reason why an entry could not be locked without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Busy {
-    /// Another thread has locked it exclusively, or is about to.
+    /// Another thread has locked the entry exclusively, or waits for its readers to leave.
     Exclusive,
-    /// It has the maximum number of readers.
+    /// The entry has the maximum number of readers.
     Readers,
-    /// Its leaf is being converted, or the conversion was given up.
+    /// The entry's leaf is being converted, or the conversion was abandoned.
     Frozen,
 }
 
@@ -76,9 +77,9 @@ impl Entry {
     /// the entry is locked. Never waits.
     ///
     /// # Safety
-    /// `from` was read from the entry. If `to` names an object, all its bytes lie there, and no
-    /// other entry names it. If the entry no longer names the object of `from`, that object's place
-    /// belongs to the caller afterwards.
+    /// `from` was read from the entry. If `to` refers to an object, all its bytes are written, and
+    /// no other entry refers to it. If `to` no longer refers to the object of `from`, that object's
+    /// place belongs to the caller afterwards.
     pub(crate) unsafe fn retarget(&self, from: Value, to: Value) -> bool {
         self.0.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
@@ -88,10 +89,10 @@ impl Entry {
         self.0.load(Ordering::Acquire) & !READERS == 0
     }
 
-    /// Unlocks the entry, in a child that lacks the threads that had locked it.
+    /// Unlocks the entry in a child of fork, which lacks the threads that locked the entry.
     ///
     /// # Safety
-    /// The process is such a child, and no other thread in it uses the entry.
+    /// The process is such a child, and no other thread of the process uses the entry.
     pub(crate) unsafe fn unlock_lost(&self) {
         if self.0.load(Ordering::Relaxed) & LOCK != 0 {
             self.0.fetch_and(!LOCK, Ordering::Relaxed);
@@ -107,11 +108,9 @@ impl Entry {
         self.0.load(Ordering::Acquire) & LOCK == FROZEN
     }
 
-    /// Adds `lock` to the entry. Fails if it is locked exclusively or has more than `readers_max`
-    /// readers.
+    /// Adds `lock`. Fails if the entry has a writer or more than `readers_max` readers.
     fn enter(&self, lock: u64, readers_max: u64) -> Result<Value, Busy> {
-        // A thread that finds the entry frozen must see, after this load, that its leaf was being
-        // converted.
+        // A thread that finds the entry frozen must then see the conversion of its leaf.
         let mut word = self.0.load(Ordering::Acquire);
         loop {
             match word & LOCK {
@@ -128,7 +127,7 @@ impl Entry {
         }
     }
 
-    /// Pins the entry as a reader: the object that it names stays in place until `unlock_shared`.
+    /// Pins the entry as a reader: its object is not moved or freed until `unlock_shared`.
     pub(crate) fn try_lock_shared(&self) -> Result<Value, Busy> {
         self.enter(1, READERS_MAX - 1)
     }
@@ -136,14 +135,14 @@ impl Entry {
     /// Unpins the entry.
     ///
     /// # Safety
-    /// The caller pinned it with `try_lock_shared`, and no longer uses the object that it named.
+    /// The caller pinned the entry with `try_lock_shared`, and no longer uses the entry's object.
     #[inline]
     pub(crate) unsafe fn unlock_shared(&self) {
         let word = self.0.fetch_sub(1, Ordering::Release);
         debug_assert!(word & READERS != 0, "a reader left that never entered");
     }
 
-    /// Clears flags. The caller is a reader of the object that the entry names.
+    /// Clears flags of the entry's object. The caller holds a reader's lock of the entry.
     pub(crate) fn clear_flags(&self, bits: u8) {
         assert!(bits < 16, "flags {bits:#x} have more than 4 bits");
         debug_assert!(self.0.load(Ordering::Relaxed) & OBJECT != 0);
@@ -151,9 +150,8 @@ impl Entry {
     }
 
     /// Sets the flags of the entry's object to the result of `choose`. Calls `choose` again until
-    /// the flags match its result, because a reader, whose notes `choose` may read, can have come
-    /// and left in between. Returns false if the entry names no object, and an error if it is
-    /// locked.
+    /// the flags match its result, because a reader may have changed data that `choose` reads in
+    /// between. Returns false if the entry holds no object, and an error if the entry is locked.
     pub(crate) fn set_flags_if_unlocked(
         &self,
         choose: impl Fn(Location) -> u8,
@@ -173,17 +171,18 @@ impl Entry {
             if flags == place.flags {
                 return Ok(true);
             }
-            // SAFETY: it is the object that the entry named. (Fails if another thread was faster.)
+            // SAFETY: only the flags change; the object is the one that the entry refers to. (Fails
+            // if another thread changed the entry.)
             unsafe { self.retarget(Value(word), Value::object(place.with_flags(flags))) };
         }
     }
 
-    /// Locks the entry exclusively. The caller must then wait for the readers inside.
+    /// Locks the entry exclusively. The caller must then wait until the present readers have left.
     pub(crate) fn try_lock_exclusive(&self) -> Result<(), Busy> {
         self.enter(EXCLUSIVE, READERS_MAX).map(|_| ())
     }
 
-    /// Waits until the readers have left the entry, which the caller has locked exclusively.
+    /// Waits until the readers have left the entry. The caller has locked it exclusively.
     pub(crate) fn wait_for_readers(&self) -> Value {
         let mut backoff = Backoff::default();
         loop {
@@ -200,7 +199,7 @@ impl Entry {
         self.0.compare_exchange(0, EXCLUSIVE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Freezes the entry. Returns false if it is locked.
+    /// Freezes the entry. Returns false if the entry is locked.
     pub(crate) fn freeze(&self) -> bool {
         let mut word = self.0.load(Ordering::Relaxed);
         while word & LOCK == 0 {
@@ -216,21 +215,22 @@ impl Entry {
     /// Unlocks a frozen entry; leaves any other entry unchanged.
     ///
     /// # Safety
-    /// The conversion that froze the entry was given up, or the entry belongs to a node that the
+    /// The conversion that froze the entry was abandoned, or the entry belongs to a node that the
     /// directory links (zs-T3 of [`crate::table`]).
     pub(crate) unsafe fn thaw(&self) {
         let word = self.0.load(Ordering::Relaxed);
         if word & LOCK == FROZEN {
-            // Fails if another thread has thawed it since.
+            // Fails if another thread has thawed the entry since the load.
             let to = word & !LOCK;
             let _ = self.0.compare_exchange(word, to, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 
-    /// Empties the entry, and leaves it locked.
+    /// Empties the entry without unlocking it.
     ///
     /// # Safety
-    /// The caller has it locked exclusively, with no readers, and frees the object that it named.
+    /// The caller has locked the entry exclusively, no reader is left, and the caller frees the
+    /// entry's object.
     pub(crate) unsafe fn empty(&self) {
         debug_assert!(self.0.load(Ordering::Relaxed) & LOCK == EXCLUSIVE);
         self.0.store(EXCLUSIVE, Ordering::Release);
@@ -239,8 +239,8 @@ impl Entry {
     /// Unlocks the entry with the value `value`.
     ///
     /// # Safety
-    /// The caller has it locked exclusively, with no readers. If `value` names an object, all its
-    /// bytes lie there, and no other entry names it.
+    /// The caller has locked the entry exclusively, and no reader is left. If `value` refers to an
+    /// object, all its bytes are written, and no other entry refers to it.
     pub(crate) unsafe fn unlock_exclusive(&self, value: Value) {
         debug_assert!(self.0.load(Ordering::Relaxed) & LOCK == EXCLUSIVE);
         self.0.store(value.0, Ordering::Release);
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(word.try_lock_exclusive(), Ok(()));
         assert_eq!(word.try_lock_shared(), Err(Busy::Exclusive));
         assert_eq!(word.wait_for_readers(), value);
-        // SAFETY: it was locked just now, and names no object.
+        // SAFETY: the entry was locked above, and holds no object.
         unsafe { word.unlock_exclusive(Value::inline(3)) };
         assert_eq!(word.peek().decode(), Err(3));
     }
@@ -275,7 +275,7 @@ mod tests {
         assert!(word.freeze() && word.is_locked() && !word.freeze());
         assert_eq!(word.try_lock_shared(), Err(Busy::Frozen));
         assert_eq!(word.try_lock_exclusive(), Err(Busy::Frozen));
-        // SAFETY: it names no object, and is in no node.
+        // SAFETY: the entry holds no object, and is in no node.
         unsafe {
             assert!(!word.retarget(Value::inline(3), Value::EMPTY));
             word.thaw();
@@ -293,7 +293,7 @@ mod tests {
         word.clear_flags(0b0101);
         assert_eq!(word.peek().decode(), Ok(place.with_flags(0b1010)));
         assert_eq!(word.set_flags_if_unlocked(|_| 0), Err(Busy::Readers));
-        // SAFETY: it was entered above.
+        // SAFETY: the entry was locked for reading above.
         unsafe { word.unlock_shared() };
         assert_eq!(word.set_flags_if_unlocked(|place| place.flags), Ok(true));
         assert_eq!(word.set_flags_if_unlocked(|place| place.flags & 0b1000), Ok(true));
@@ -310,7 +310,7 @@ mod tests {
     fn only_an_empty_word_is_claimed() {
         let word = Entry::new(Value::EMPTY);
         assert!(word.is_vacant() && word.try_claim() && !word.try_claim() && !word.is_vacant());
-        // SAFETY: it was claimed just now, and names no object.
+        // SAFETY: the entry was claimed above, and holds no object.
         unsafe { word.unlock_exclusive(Value::inline(1)) };
         assert!(!word.try_claim() && !word.is_vacant());
         let read = Entry::new(Value::EMPTY);

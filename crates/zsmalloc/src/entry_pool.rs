@@ -18,7 +18,7 @@ use page::fork::AtFork;
 use page::{Budget, page_size};
 use std::sync::{Arc, Weak};
 
-/// A pool with numbered entries, each of which may hold an object. Entries are made on first use.
+/// A pool with numbered entries, which may hold an object each. Entries are created on first use.
 #[derive(Debug)]
 pub struct EntryPool(Arc<PoolInner>);
 
@@ -37,9 +37,10 @@ impl AtFork for EntryPool {
 }
 
 impl EntryPool {
-    /// Returns a pool without pages, with entries 0 to `len - 1` (at most 2^32 - 1 of them) and
-    /// `columns` beside each. The caller must register it for forks ([`page::fork`]), or use it in
-    /// no child. A pool whose pages are not in children refuses requests there in any case.
+    /// Returns a pool without pages, with entries 0 to `len - 1` (`len` is at most 2^32 - 1) and
+    /// `columns` beside each entry. The caller must register the pool for forks ([`page::fork`]),
+    /// or not use it in any child. If children do not inherit the pages, a pool refuses all
+    /// requests in a child.
     pub fn new(config: Config, len: u64, columns: Columns) -> Result<Self, Error> {
         // u32::MAX marks withheld slots of zspages, so no entry has that number.
         if len > u32::MAX as u64 {
@@ -69,10 +70,10 @@ impl EntryPool {
         &self.0
     }
 
-    /// Locks entry `index` for reading. Its content stays in place and does not change until the
-    /// pin is dropped. An entry has at most six pins at a time; a call for another waits. An empty
-    /// entry may not exist; then nothing is locked, and another thread may fill the entry while the
-    /// pin is held.
+    /// Locks entry `index` for reading. The content of the entry is not moved or changed until the
+    /// pin is dropped. An entry has at most six pins at a time; a further call waits. If the entry
+    /// does not exist, nothing is locked, and another thread may fill the entry while the pin is
+    /// held.
     ///
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
@@ -81,7 +82,7 @@ impl EntryPool {
     }
 
     /// As [`read`](Self::read), but returns an empty pin if `admits` rejects the entry's row.
-    /// `admits` is called before the entry is waited for, and again with the entry locked.
+    /// `admits` is called before the call waits for the entry, and again while the entry is locked.
     pub(crate) fn read_if(
         &self,
         index: u32,
@@ -90,9 +91,9 @@ impl EntryPool {
         Ok(EntryReadGuard::new_if(ensure_here(&self.0)?, index, admits))
     }
 
-    /// Locks entries for reading one after the other, each two entries before it is returned, and
+    /// Locks entries for reading one after the other, two entries ahead of the returned one, and
     /// prefetches their contents into the processor's caches. A caller that drops each pin before
-    /// it asks for the next holds at most three. `entries` must ascend.
+    /// it requests the next holds at most three pins. `entries` must ascend.
     ///
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
@@ -100,8 +101,8 @@ impl EntryPool {
         EntryIter::new(expect_here(&self.0), entries)
     }
 
-    /// Prefetches the content of entry `index`, which is to be overwritten soon, into the
-    /// processor's caches.
+    /// Prefetches the content of entry `index`, which is to be overwritten, into the processor's
+    /// caches.
     pub fn prefetch(&self, index: u32) {
         let Ok(here) = ensure_here(&self.0) else { return };
         let value = here.entries().peek(index, |entry, _| entry.peek());
@@ -113,13 +114,13 @@ impl EntryPool {
     /// Locks entry `index` exclusively.
     ///
     /// # Errors
-    /// If there is no such entry or no memory for it, or [`Error::LeftBehind`].
+    /// If the entry does not exist or can't be allocated, or [`Error::LeftBehind`].
     pub fn lock(&self, index: u32) -> Result<EntryWriteGuard<'_>, Error> {
         EntryWriteGuard::lock(ensure_here(&self.0)?, index)
     }
 
     /// Locks entry `index` as [`lock`](Self::lock) does. Returns `None` if the entry does not
-    /// exist, and so is empty.
+    /// exist, which implies that it is empty.
     ///
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
@@ -127,8 +128,7 @@ impl EntryPool {
         EntryWriteGuard::lock_existing(expect_here(&self.0), index, |_| true)
     }
 
-    /// Returns the first entry from `index` on that exists. All entries between `index` and it are
-    /// empty.
+    /// Returns the first existing entry from `index` on. All entries between the two are empty.
     pub fn first_made(&self, index: u64) -> Option<u64> {
         // A node may have entries beyond the pool's last one.
         let made = try_repair(&self.0).entries().first_made(index)?;
@@ -145,7 +145,8 @@ impl EntryPool {
 
     /// Returns true if entry `index` is empty and not locked exclusively. The check is a load with
     /// acquire ordering. If two threads each lock an entry, pass a sequentially consistent fence,
-    /// and then check or lock the other's entry, at least one of them sees the other's lock.
+    /// and then check or lock the entry of the other thread, at least one of them sees the other
+    /// thread's lock.
     pub fn is_vacant(&self, index: u32) -> bool {
         let entries = try_repair(&self.0).entries();
         entries.peek(index, |entry, _| entry.is_vacant()).unwrap_or(true)
@@ -165,9 +166,9 @@ impl EntryPool {
         Some((leaf + 1) * LEAF as u64)
     }
 
-    /// Sets the flags of the object of entry `index` to the result of `choose`, which gets the
-    /// object's length, its flags and the entry's row. Returns false if the entry is locked or has
-    /// no object; never waits. `choose` is called until its result matches the flags, so a time
+    /// Sets the flags of the object of entry `index` to the result of `choose`, whose arguments are
+    /// the object's length, its flags and the entry's row. Returns false if the entry is locked or
+    /// has no object; never waits. `choose` is called until its result matches the flags, so a time
     /// that it reads is not older than the flags.
     pub fn set_flags_if_unlocked(
         &self,
@@ -178,8 +179,8 @@ impl EntryPool {
     }
 
     /// Frees the memory of entries that have become empty, if there are enough of them. Returns the
-    /// number of bytes freed. Stops when `go_on`, which is called now and then, returns false. Does
-    /// nothing while another thread is in this function.
+    /// number of bytes freed. `go_on` is called repeatedly; if it returns false, the function
+    /// stops. If another thread is in this function, does nothing.
     pub fn tidy(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
         match ensure_here(&self.0) {
             Ok(here) => here.entries().rebalance(go_on),
@@ -192,11 +193,11 @@ impl EntryPool {
         try_repair(&self.0).entries().read_waits()
     }
 
-    /// Stores `bytes` for entry `index`, which does not name them yet: see
+    /// Stores `bytes` for entry `index`, which does not refer to them yet: see
     /// [`EntryWriteGuard::replace`].
     ///
     /// # Errors
-    /// If there is no such entry, no memory, or no class for the bytes, or [`Error::LeftBehind`].
+    /// If there is no such entry, memory, or class for the length, or [`Error::LeftBehind`].
     pub fn stage(&self, index: u32, bytes: &[u8]) -> Result<StagedObject<'_>, Error> {
         ensure_here(&self.0)?.check_index(index)?;
         StagedObject::new(&self.0, index, bytes)
@@ -213,7 +214,7 @@ impl EntryPool {
         self.pages().used() * page_size() + self.0.metadata_bytes()
     }
 
-    /// Returns the size classes, which each call calculates.
+    /// Calculates and returns the size classes.
     pub fn table(&self) -> ClassTable {
         self.0.table()
     }
@@ -241,9 +242,9 @@ impl EntryPool {
         Classes::new(shapes.map(|(&shape, class)| ClassStat::new(shape, &here.lock(class))))
     }
 
-    /// Asserts the state of every class, zspage and entry. No other caller may use the pool during
-    /// the check. Waits for background compaction and keeps it from starting. Does nothing in a
-    /// child that is left behind.
+    /// Asserts that the state of every class, zspage and entry is consistent. No other caller may
+    /// use the pool during the check. Waits for background compaction and prevents it from
+    /// starting. Does nothing in a child that is left behind.
     pub fn check(&self) {
         let Ok(here) = ensure_here(&self.0) else { return };
         let _no_compaction = JobGuard::wait(&self.0.compaction.is_active);
@@ -253,9 +254,8 @@ impl EntryPool {
 
     /// Moves objects together in every class, the largest first, and releases the retained pages.
     /// Returns the number of pages by which the pool has shrunk. If another thread compacts, only
-    /// retained pages are released. If the pool has grown since the last time, objects also move to
-    /// finer classes. These may take a few pages more than they save if there is next to nothing to
-    /// free.
+    /// retained pages are released. If the pool has grown since the last compaction, objects also
+    /// move to finer classes, which may need a few pages more than the moves free.
     pub fn compact(&self) -> usize {
         self.pages_less_after(|| {
             compact::shrink_until(&self.0, usize::MAX);
@@ -269,7 +269,7 @@ impl EntryPool {
         self.pages_less_after(|| {
             let before = self.pages().used();
             let gained = compact::shrink_until(&self.0, bytes.div_ceil(page_size())).gained();
-            // Pages that were committed for moved objects must be made up for by releasing more.
+            // As many additional pages are released as were committed for moved objects.
             let committed = self.pages().used().saturating_sub(before);
             purge::purge(&self.0, gained + committed);
         })
@@ -299,8 +299,8 @@ impl EntryPool {
         CompactionStat::of(&self.0)
     }
 
-    /// Enables two background threads, which run whenever it is worthwhile. One compacts, the other
-    /// prefaults pages and releases surplus retained pages.
+    /// Enables two background threads, which run only while there is work for them. One thread
+    /// compacts; the other prefaults pages and releases surplus retained pages.
     pub fn compact_in_background(&self) {
         background::enable(&self.0, |inner| &inner.compactor, run_compactor);
         background::enable(&self.0, |inner| &inner.prefaulter, run_prefaulter);
@@ -312,7 +312,7 @@ impl EntryPool {
         self.0.prefaulter.stop();
     }
 
-    /// Returns whether the pool's pages are in children too.
+    /// Returns whether children of fork inherit the pool's pages.
     pub fn is_in_children(&self) -> bool {
         self.0.memory.space.is_in_children()
     }

@@ -1,25 +1,27 @@
-//! Counts of readers, for a thread that frees memory which they may still be reading.
+//! Counts of readers, for a thread that frees memory which readers may still be accessing.
 //!
 //! ```text
 //!   stripe 0: | inside, phase 0 | inside, phase 1 | tally |     a cache line for the threads
 //!   stripe 1: | ...                                       |     whose number maps to the stripe
 //! ```
-//! A reader counts itself in before it loads a pointer, and out when it has finished with the
-//! memory behind the pointer. A thread that retires memory first changes the pointer, and then
-//! waits until each count has been zero.
+//! A reader increments a count before it loads a pointer, and decrements the count when it no
+//! longer uses the memory behind the pointer. A thread that retires memory first changes the
+//! pointer, and then waits until each count has been zero.
 //!
 //! Invariants:
-//! - zs-R1: a reader that `wait` did not see entered after `wait` had checked its count. Both use a
-//!   read-modify-write of that count, so the reader sees everything done before `wait`.
-//! - zs-R2: new readers enter in the phase that is not waited for, so a steady stream of them does
-//!   not delay `wait`. A reader that enters late in the old phase is waited for.
-//! - zs-R3: no thread waits while it is inside, so `wait` is short.
+//! - zs-R1: a reader that `wait` did not see entered after `wait` had checked its count. Both the
+//!   reader and `wait` use a read-modify-write of that count, so the reader sees all writes before
+//!   `wait`.
+//! - zs-R2: new readers enter in the phase for which `wait` is not waiting, so a steady stream of
+//!   them does not delay `wait`. If a reader enters late in the old phase, `wait` waits for it.
+//! - zs-R3: no thread waits while it is counted as a reader, so `wait` is short.
 
 use crate::sync::{AtomicU64, Backoff, Ordering, thread_number};
 
 const STRIPES: usize = if cfg!(loom) { 2 } else { 16 };
 
-/// Two cache lines, because the processor fetches adjacent lines in pairs.
+/// A stripe's counts, aligned to two cache lines, because the processor fetches adjacent lines in
+/// pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Stripe {
@@ -30,11 +32,11 @@ struct Stripe {
 #[derive(Debug)]
 pub(crate) struct Epoch {
     stripes: [Stripe; STRIPES],
-    /// The phase in which readers enter: the lowest bit.
+    /// The phase in which readers enter, in the lowest bit.
     phase: AtomicU64,
 }
 
-/// A reader that is inside until this is dropped.
+/// A reader, which is counted until this guard is dropped.
 #[derive(Debug)]
 pub(crate) struct EpochGuard<'r>(&'r AtomicU64);
 
@@ -47,8 +49,8 @@ impl Epoch {
         Epoch { stripes: std::array::from_fn(stripe), phase: AtomicU64::new(0) }
     }
 
-    /// Counts the caller in. Memory that it reaches by loads from now on is not freed until it
-    /// leaves.
+    /// Counts the caller as a reader. Memory that the caller reaches by later loads is not freed
+    /// until it drops the guard.
     pub(crate) fn enter(&self) -> EpochGuard<'_> {
         self.enter_on(thread_number())
     }
@@ -60,7 +62,8 @@ impl Epoch {
         EpochGuard(inside)
     }
 
-    /// Waits until all readers that were inside have left. The caller must not be inside.
+    /// Waits until all readers that were counted at the call have left. The caller must not be a
+    /// reader.
     pub(crate) fn wait(&self) {
         let first = self.phase.fetch_xor(1, Ordering::AcqRel) & 1;
         self.wait_for(first);
@@ -71,14 +74,15 @@ impl Epoch {
     fn wait_for(&self, phase: u64) {
         for stripe in &self.stripes {
             let mut backoff = Backoff::default();
-            // A read-modify-write, though it changes nothing: zs-R1.
+            // The addition of 0 is a read-modify-write, as zs-R1 requires.
             while stripe.inside[phase as usize].fetch_add(0, Ordering::AcqRel) != 0 {
                 backoff.wait();
             }
         }
     }
 
-    /// Increments a tally, which is kept here because the thread already owns this cache line.
+    /// Increments a tally, which is part of the stripe because this thread already owns the
+    /// stripe's cache line.
     pub(crate) fn count_emptied(&self) {
         self.stripes[thread_number() % STRIPES].emptied.fetch_add(1, Ordering::Relaxed);
     }
@@ -87,10 +91,10 @@ impl Epoch {
         self.stripes.iter().map(|stripe| stripe.emptied.load(Ordering::Relaxed)).sum()
     }
 
-    /// Resets the counts of readers, in a child that lacks their threads.
+    /// Resets the counts of readers in a child of fork, which lacks the readers' threads.
     ///
     /// # Safety
-    /// The process is such a child, and no other thread in it is inside.
+    /// The process is such a child, and no other thread of the process is a reader.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn forget_lost(&self) {
         let counts = self.stripes.iter().flat_map(|stripe| &stripe.inside);
@@ -113,7 +117,7 @@ mod tests {
     fn lost_readers_hold_up_no_one() {
         let readers = Epoch::new();
         std::mem::forget(readers.enter());
-        // SAFETY: no thread is inside.
+        // SAFETY: no thread is a reader.
         #[allow(unsafe_code)]
         unsafe {
             readers.forget_lost();
@@ -164,7 +168,8 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// Two places, one of which the pointer names. The other is written to, as its next user would.
+    /// Two places, to one of which the pointer refers. The other place is overwritten, as by its
+    /// next user.
     struct Scene {
         readers: Epoch,
         current: AtomicU64,

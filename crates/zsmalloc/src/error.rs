@@ -2,11 +2,11 @@
 
 use crate::{GeometryError, meta};
 
-/// Why an object could not be stored, read or freed.
+/// The reason why an object could not be stored, read or freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The object's size is 0, or above that of the largest class.
+    /// The object's size is 0, or above the size of the largest class.
     #[error("an object of {size} bytes can't be stored; 1 to {max} bytes are possible")]
     Size {
         /// The requested size in bytes.
@@ -40,7 +40,7 @@ pub enum Error {
         object: usize,
     },
     /// This process is the child of a fork, and the pool's pages stayed with the parent, because
-    /// the configuration does not set `in_children`.
+    /// `in_children` is not set in the configuration.
     #[error(
         "the pool's pages were left with the parent process; make another pool in the child, or \
          set in_children when the pool is made"

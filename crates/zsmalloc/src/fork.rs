@@ -1,27 +1,29 @@
-//! Fork: the pool is locked before it, and repaired in the child on first use.
+//! Fork: the pool is locked before a fork, and repaired on the first use in the child.
 //!
-//! While all locks are held, other threads can have left only the following unfinished:
-//! - Objects that no entry names yet or any more.
+//! While all locks are held, other threads can have left only the following state unfinished:
+//! - Objects to which no entry refers yet or any more.
 //! - Locked entries.
 //! - Slots withheld for a release.
 //! - Zspages in no list.
-//! - Handle slots that are taken, but hold nothing yet.
+//! - Handle slots that are taken, but hold no object yet.
 //!
-//! The child has none of those threads, so it frees such objects, unlocks all entries, and rebuilds
-//! lists and counts. (A header that was taken and not yet given to a zspage stays lost.)
+//! The child lacks those threads, so it frees such objects, unlocks all entries, and rebuilds lists
+//! and counts. (The memory of a header that was allocated but not attached to a zspage is not
+//! recovered.)
 //!
-//! The thread that forks waits for none of these locks, because it is not inside a call of the
-//! pool. Its guards hold nothing in the child (`ForkStamp`), and can only be dropped there.
+//! The thread that forks waits for none of these locks, because this thread is not inside a call of
+//! the pool. The thread's guards lock nothing in the child (`ForkStamp`), and can only be dropped
+//! there.
 //!
-//! A pool whose pages are not `in_children` has no objects in a child. Then nothing is repaired:
-//! counts stay as they were, every request is refused, and no call waits for an operation that a
-//! lost thread had begun. The pool detects this by comparing generations of processes, so it needs
-//! no fork handler.
+//! If the pages are not `in_children`, the pool has no objects in a child, and no repair is made.
+//! Counts do not change, every request is refused, and no call waits for an operation that a lost
+//! thread had begun. The pool detects this by comparing generations of processes, so it needs no
+//! fork handler.
 //!
 //! # Safety
-//! The functions that repair are unsafe, because they unlock and free on behalf of lost threads.
-//! `is_in_child` establishes that those threads are lost, and `repairing` that one thread repairs
-//! before any other uses the pool.
+//! The functions that repair are unsafe, because they unlock and free what lost threads had locked
+//! or allocated. `is_in_child` establishes that those threads do not exist, and the lock
+//! `repairing` ensures that one thread repairs the pool before others use it.
 #![allow(unsafe_code)]
 
 use crate::class::ClassState;
@@ -62,9 +64,8 @@ fn at_fork(inner: &PoolInner, step: Step) {
     inner.memory.at_fork(step);
 }
 
-/// A pool in which nothing is left to repair, or that is left behind, where nothing is repaired. It
-/// is the only way to the pool's entries. It must not be kept beyond the current call, because a
-/// fork may follow.
+/// A pool that needs no repair: it is repaired, or left behind. Only this type gives access to the
+/// pool's entries. The value must not be kept beyond the current call, because a fork may follow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Here<'p>(&'p PoolInner);
 
@@ -77,7 +78,8 @@ impl<'p> Here<'p> {
 
     #[inline]
     pub(crate) fn entries(self) -> &'p Table {
-        // SAFETY: `ensure_here` or `try_repair` made this, and repaired the entries if necessary.
+        // SAFETY: `ensure_here` or `try_repair` created this value, and repaired the entries if
+        // necessary.
         unsafe { self.0.entries_as_found() }
     }
 }
@@ -91,8 +93,9 @@ impl Deref for Here<'_> {
     }
 }
 
-/// Repairs the state that lost threads left behind, on the first use in a child. Does not use the
-/// heap, because it may run while a page fault is handled. Every use of the pool begins here.
+/// On the first use in a child, repairs the state that lost threads left unfinished. Every use of
+/// the pool calls this function. The function does not use the heap, because it may run in the
+/// handling of a page fault.
 ///
 /// # Errors
 /// [`Error::LeftBehind`]
@@ -104,7 +107,7 @@ pub(crate) fn ensure_here(inner: &PoolInner) -> Result<Here<'_>, Error> {
     Ok(Here(inner))
 }
 
-/// As [`ensure_here`], for callers that have no error to return; panics instead.
+/// As [`ensure_here`], but panics on an error, for callers that can't return one.
 #[inline]
 pub(crate) fn expect_here(inner: &PoolInner) -> Here<'_> {
     match ensure_here(inner) {
@@ -113,7 +116,8 @@ pub(crate) fn expect_here(inner: &PoolInner) -> Here<'_> {
     }
 }
 
-/// As [`ensure_here`], for statistics: those of a pool that is left behind stay as they were.
+/// As [`ensure_here`], but returns a pool that is left behind too: its statistics do not change
+/// after the fork.
 #[inline]
 pub(crate) fn try_repair(inner: &PoolInner) -> Here<'_> {
     let _left_behind = ensure_here(inner);
@@ -127,8 +131,8 @@ fn repair_in_child(inner: &PoolInner) -> Result<(), Error> {
     }
     let _one = inner.repairing.lock();
     if inner.is_in_child() {
-        // SAFETY: this is a child that has the pages, and `repairing` is held, so other threads
-        // wait for it.
+        // SAFETY: this process is a child that has the pages, and this thread holds `repairing`,
+        // for which other threads wait.
         unsafe { repair(inner) };
     }
     Ok(())
@@ -137,9 +141,11 @@ fn repair_in_child(inner: &PoolInner) -> Result<(), Error> {
 /// Repairs the pool.
 ///
 /// # Safety
-/// This is a child that lacks all other threads of its parent, and no other thread uses the pool.
+/// The process is a child that lacks all other threads of its parent, and no other thread uses the
+/// pool.
 unsafe fn repair(inner: &PoolInner) {
-    // SAFETY: guaranteed by the caller. The locks that this thread held before the fork are stale.
+    // SAFETY: the caller guarantees that the lost threads do not exist and that no other thread
+    // uses the pool. The locks that this thread held before the fork are stale.
     let entries = unsafe {
         inner.memory.repair_arena();
         inner.entries_as_found().repair();
@@ -165,13 +171,13 @@ unsafe fn repair(inner: &PoolInner) {
     inner.generation.store(generation(), Release);
 }
 
-/// Returns the length of the object at `offset` if entry `index` names it.
+/// Returns the length of the object at `offset` if entry `index` refers to this object.
 fn len_named(entries: &Table, index: u32, offset: u64) -> Option<usize> {
     let place = entries.peek(index, |entry, _| entry.peek().decode())?.ok()?;
     (place.offset == offset).then_some(place.len)
 }
 
-/// Adds a zspage to the lists, which are being rebuilt, without the objects that no entry names.
+/// Frees the objects of a zspage to which no entry refers, and adds the zspage to the lists.
 ///
 /// # Safety
 /// As for [`repair`].
@@ -183,7 +189,8 @@ unsafe fn repair_zspage(inner: &PoolInner, entries: &Table, id: ExtentId) {
         inner.count_len(None, len);
         len.is_some()
     };
-    // SAFETY: guaranteed by the caller; `named` checks the entry.
+    // SAFETY: the caller guarantees that no other thread uses the pool; `named` checks the entry of
+    // each object.
     unsafe { header.repair(named) };
     locked.insert_repaired(id);
 }

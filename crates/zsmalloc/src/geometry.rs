@@ -1,12 +1,12 @@
 //! Geometry: the size classes, and the shape of their zspages.
 //!
 //! Native zspages are long, because only pages that objects touch are committed. A long zspage
-//! costs only address space, and saves the unused tails of shorter ones. The waste of a full zspage
-//! of k pages with objects of s bytes is `k * P mod s`; that of an object of n bytes is `s - n`.
-//! There is a class for every 8 bytes; the plan decides which classes are open.
+//! costs only address space, and has fewer unused bytes at its end than several short ones. The
+//! waste of a full zspage of k pages with objects of s bytes is `k * P mod s`; the waste of an
+//! object of n bytes is `s - n`. Class sizes are 8 bytes apart. The plan opens classes.
 //!
 //! The kernel's geometry can be selected for comparison. Every formula is that of the kernel's size
-//! classes, and the 8 bytes by which the kernel grows a request stay unused at the end of the slot.
+//! classes. The 8 bytes that the kernel adds to a request stay unused at the end of the slot.
 
 use page::{EXTENT_PAGES_MAX, page_size};
 use std::ops::RangeInclusive;
@@ -14,31 +14,30 @@ use std::ops::RangeInclusive;
 /// The unit of object offsets and of native class sizes.
 pub(crate) const GRAIN: usize = 8;
 const SIZE_MIN: usize = 32;
-/// The bytes of a device's slot, which are also the largest class of order 0, in which a slot is
-/// stored raw.
+/// The bytes of a device's slot, and of the largest class of order 0, for slots stored raw.
 const BLOCK: usize = 4096;
-/// The largest order: blocks of 64 KiB.
+/// The maximum order, that of blocks of 64 KiB.
 pub const ORDER_MAX: u32 = 4;
-/// The size of the largest object. It is also the largest supported page size, because the kernel's
-/// geometry has a class of one page.
+/// The size of the largest object in bytes. This is also the maximum page size, because the
+/// kernel's geometry has a class of one page.
 pub(crate) const OBJECT_MAX: usize = BLOCK << ORDER_MAX;
 /// The bytes that the kernel adds to every request for the handle, which it keeps in the object.
 const HEADER: usize = 8;
-/// The maximum number of objects in a native zspage, and in one of objects below `SMALL` bytes.
-/// Headers have room for this number.
+/// The maximum number of objects in a native zspage, and in a native zspage of objects below
+/// `SMALL` bytes. Headers have room for these numbers.
 const NATIVE_OBJECTS_MAX: usize = 160;
 const SMALL_OBJECTS_MAX: usize = 512;
 const SMALL: usize = 512;
-/// The maximum number of objects in any zspage: a page of the smallest objects. Longer zspages hold
-/// no more.
+/// The maximum number of objects in any zspage, reached by a page of the maximum size with the
+/// smallest objects.
 pub(crate) const OBJECTS_MAX: usize = OBJECT_MAX / SIZE_MIN;
 
-/// The rule by which a class table is made.
+/// The rule that determines a class table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Geometry {
-    /// Classes 8 bytes apart (8 << order above 4 KiB). The plan opens those that pay for
-    /// themselves, given the pool's objects. A zspage has about a hundred objects and is committed
-    /// page by page.
+    /// Classes 8 bytes apart (8 << order above 4 KiB). The plan opens the classes that save more
+    /// than they cost, given the pool's objects. A zspage has about a hundred objects and is
+    /// committed page by page.
     Native {
         /// The largest object has 4096 << order bytes.
         order: u32,
@@ -50,8 +49,8 @@ pub enum Geometry {
 /// The parameters of the kernel's geometry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelGeometry {
-    /// The maximum length of a zspage: 1 to 256 >> order, in pages (of 4096 << order bytes, for
-    /// classes above a page).
+    /// The maximum length of a zspage in pages (for classes above a page: in units of 4096 << order
+    /// bytes), 1 to 256 >> order.
     pub chain: usize,
     /// The rule that chooses a length up to `chain`.
     pub rule: ChainRule,
@@ -65,7 +64,7 @@ pub struct KernelGeometry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainRule {
     /// The shortest length with the greatest integer percentage used. This was the rule until Linux
-    /// 6.2, and is the one in the documentation.
+    /// 6.2, and the kernel's documentation describes it.
     UsedPercent,
     /// The shortest length with the fewest bytes wasted: the rule of the current kernel.
     LeastWaste,
@@ -85,13 +84,13 @@ pub enum GeometryError {
         /// The requested order.
         order: u32,
     },
-    /// The order is above that of blocks of 64 KiB.
+    /// The order is above 4, which is the order of blocks of 64 KiB.
     #[error("the order can't be {order}; 0 to 4 are possible (4 to 64 KiB)")]
     Order {
         /// The requested order.
         order: u32,
     },
-    /// The system's pages are longer than the largest object; headers have no room for all the
+    /// The system's pages are larger than the largest object, so a header has no room for all
     /// objects of one page.
     #[error("pages can't have {page} bytes; up to {max} are possible")]
     Page {
@@ -121,7 +120,7 @@ impl Geometry {
         self.table_for(page_size())
     }
 
-    /// Returns the table on a system with pages of `page` bytes.
+    /// Returns the class table for a system with pages of `page` bytes.
     fn table_for(&self, page: usize) -> Result<ClassTable, GeometryError> {
         if page > OBJECT_MAX {
             return Err(GeometryError::Page { page, max: OBJECT_MAX });
@@ -153,7 +152,7 @@ impl Geometry {
         }
     }
 
-    /// Returns the same as [`ClassTable::huge_size`], but makes no table if none is needed.
+    /// Returns the same as [`ClassTable::huge_size`], but creates a table only if necessary.
     ///
     /// # Errors
     /// As for [`table`](Self::table).
@@ -175,7 +174,7 @@ impl Geometry {
 /// The shape of a class's zspages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassShape {
-    /// The number of the class; merged sizes share the number of the largest.
+    /// The number of the class; merged sizes share the number of the largest size.
     pub index: u32,
     /// The distance between two slots, in bytes.
     pub size: usize,
@@ -229,7 +228,7 @@ impl ClassTable {
         &self.classes
     }
 
-    /// Returns the geometry from which the table was made.
+    /// Returns the geometry for which the table was created.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
@@ -239,13 +238,14 @@ impl ClassTable {
         self.classes.last().map_or(0, |class| class.capacity)
     }
 
-    /// Returns the position of the smallest class that holds objects of `len` bytes.
+    /// Returns the position of the smallest class for objects of `len` bytes.
     pub fn position(&self, len: usize) -> Option<usize> {
         let position = self.classes.partition_point(|class| class.capacity < len);
         (len > 0 && position < self.classes.len()).then_some(position)
     }
 
-    /// Returns the largest size, up to blocks of `order`, whose zspages hold more than one object.
+    /// Returns the largest class size, at most 4096 << order bytes, for which a zspage contains
+    /// more than one slot.
     pub fn watermark(&self, order: u32) -> usize {
         let within = |class: &&ClassShape| class.size <= BLOCK << order && !class.is_huge();
         self.classes.iter().rev().find(within).map_or(0, |class| class.size)
@@ -261,16 +261,17 @@ impl ClassTable {
     }
 }
 
-/// Returns the compressed length at and above which a native block is stored raw. Reading a raw
-/// block is a copy, so compression must save at least a 64th to be worth a codec's time.
+/// Returns the compressed length at and above which a native block is stored raw. A raw block is
+/// read by a copy alone, so compression must save at least a 64th to be worth the time of
+/// decompression.
 fn native_huge_size(order: u32) -> usize {
     (BLOCK << order) - ((BLOCK << order) >> 6) + 1
 }
 
 fn native_classes(page: usize, order: u32) -> Vec<ClassShape> {
     if cfg!(loom) {
-        // Models have one class, whose objects straddle pages: 4 in 3 pages. From order 1 on there
-        // is a smaller one too, and so a plan.
+        // Models have one class, whose objects straddle pages: 4 in 3 pages. From order 1 on,
+        // models also have a smaller class, and therefore a plan.
         let (small, large) = (shape(page, 0, 2048, 2048, 1), shape(page, order, 3072, 3072, 3));
         return if order == 0 { vec![large] } else { vec![small, large] };
     }
@@ -295,11 +296,11 @@ fn native_chain(page: usize, size: usize) -> usize {
     let least = size.div_ceil(page);
     let longest = (objects * size / page).clamp(least, EXTENT_PAGES_MAX as usize);
     let shortest = (longest - longest / 3).max(least);
-    // The loop avoids division because the start of every program waits for it.
+    // The loop avoids divisions because it delays the start of every program.
     let (grows, mut wasted) = (page % size, shortest * page % size);
     let mut best = (shortest, wasted);
     for pages in shortest..=longest {
-        // wasted / pages < best's share.
+        // This compares wasted / pages with the best ratio so far.
         if wasted * best.0 < best.1 * pages {
             best = (pages, wasted);
         }
@@ -310,21 +311,21 @@ fn native_chain(page: usize, size: usize) -> usize {
 }
 
 impl KernelGeometry {
-    /// Returns the classes of up to a page, followed by those of up to a block of `order`.
+    /// Returns the classes of at most a page, then those of at most 4096 << order bytes.
     fn classes(&self, page: usize) -> Vec<ClassShape> {
         let mut classes = self.run(page, page, SIZE_MIN..=page, 0);
         let block = BLOCK << self.order;
         if block > page {
             let step = block >> 8;
-            // Pages above 4 KiB have 257 sizes, smaller ones 255.
+            // With pages above 4 KiB there are 257 sizes up to a page, otherwise 255.
             let first = classes.last().map_or(256, |last| 256.max(last.index + 1));
             classes.extend(self.run(page, block, page + step..=block, first));
         }
         classes
     }
 
-    /// Returns the classes of `sizes`, a 256th of `unit` apart, whose zspages are made of blocks of
-    /// `unit` bytes.
+    /// Returns the classes of `sizes`, a 256th of `unit` apart, with zspages of blocks of `unit`
+    /// bytes.
     fn run(
         &self,
         page: usize,
@@ -336,12 +337,12 @@ impl KernelGeometry {
         let count = (top - sizes.start()).div_ceil(step) + 1;
         let shapes = (0..count).map(|nth| {
             let size = (sizes.start() + nth * step).min(top);
-            // The largest class takes objects of its full size; in the others the handle needs
-            // room.
+            // The largest class stores objects of its full size. In other classes the handle takes
+            // 8 bytes.
             let capacity = if size == top { size } else { size - HEADER };
             let of_blocks =
                 |blocks| shape(page, first + nth as u32, size, capacity, blocks * unit / page);
-            // If lengths score equally, the first and shortest wins.
+            // If several lengths have the same score, the shortest is chosen.
             let others = (2..=self.chain).map(of_blocks);
             others.fold(of_blocks(1), |best, next| {
                 if self.score(page, &next) < self.score(page, &best) { next } else { best }
@@ -359,7 +360,7 @@ impl KernelGeometry {
         }
     }
 
-    /// Returns the shape of zspages of each possible length for a size of up to a page.
+    /// Returns the shapes of a zspage with each possible length, for a `size` of at most a page.
     pub fn candidates(&self, size: usize) -> impl Iterator<Item = ClassShape> {
         let capacity = size.saturating_sub(HEADER);
         (1..=self.chain).map(move |pages| shape(page_size(), 0, size, capacity, pages))
@@ -371,8 +372,8 @@ fn shape(page: usize, index: u32, size: usize, capacity: usize, pages: usize) ->
     ClassShape { index, size, size_min: size, capacity, pages, objects }
 }
 
-/// Merges sizes whose zspages have the same shape into the class of the largest. The walk is from
-/// the largest size down, because each is compared with the class made last.
+/// Merges sizes whose zspages have the same shape into the class of the largest such size. The loop
+/// starts at the largest size, because each size is compared with the last class created.
 fn merged(shapes: Vec<ClassShape>) -> Vec<ClassShape> {
     let mut classes: Vec<ClassShape> = Vec::new();
     for shape in shapes.into_iter().rev() {

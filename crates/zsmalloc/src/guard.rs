@@ -1,8 +1,8 @@
-//! The exclusive lock of an entry, and the changes made under it: an object or a payload of the
+//! The exclusive lock of an entry, and the changes under this lock: an object or a payload of the
 //! user is stored in the entry.
 //!
 //! A store first writes a new object, then changes the entry under the lock, and frees the old
-//! object last. So an entry never names an incomplete or freed object.
+//! object last. So an entry never refers to an incomplete or freed object.
 #![allow(unsafe_code)]
 
 use crate::class::Class;
@@ -20,7 +20,7 @@ use crate::table::{ForkStamp, Row, WriteLock};
 use crate::{Error, purge};
 use page::ExtentId;
 
-/// Takes a slot for `len` bytes of entry `index`. Returns the slot's offset.
+/// Allocates a slot for an object of `len` bytes in entry `index`. Returns the slot's offset.
 fn alloc(inner: &PoolInner, len: usize, index: u32) -> Result<u64, Error> {
     let (own, class) = inner.classes_of(len)?;
     let new = alloc_slot(inner, class, index)?;
@@ -46,8 +46,8 @@ fn request_page(inner: &PoolInner, class: &Class) {
     }
 }
 
-/// Takes a slot of `class` for entry `index`. At the limit, it tries slots on committed pages, then
-/// releases retained pages or waits for another thread that is releasing some.
+/// Allocates a slot of `class` for entry `index`. At the limit, tries slots on committed pages,
+/// then releases retained pages, or waits for another thread that is releasing pages.
 fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, Error> {
     let mut backoff = Backoff::default();
     let mut refusals = 0;
@@ -80,8 +80,8 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
         };
         refusals += 1;
         let has_purged = purge::purge(inner, PURGE_AT_LIMIT) > 0;
-        // This check follows the purge: a thread that took the pages before is still releasing
-        // them, or they were released after the slot was refused.
+        // This check must follow the purge: if another thread had taken the retained pages before,
+        // that thread is still releasing them, or released them after the slot was refused.
         let others_release = inner.retained.is_release_under_way(released);
         if refusals == ATTEMPTS || !(has_purged || others_release) {
             let mut locked = inner.lock(class);
@@ -95,8 +95,8 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
     }
 }
 
-/// Frees an object of `len` bytes at `offset` in a zspage of `class`. No entry names the object any
-/// more.
+/// Frees an object of `len` bytes at `offset` in a zspage of `class`. No entry refers to the object
+/// any more.
 ///
 /// # Safety
 /// There is such an object, and the caller has the right to free it.
@@ -119,7 +119,7 @@ unsafe fn free(inner: &PoolInner, class: &Class, zspage: ExtentId, offset: u64, 
     }
 }
 
-/// A stored object that no entry names yet. It is freed on drop.
+/// A stored object to which no entry refers yet. The object is freed on drop.
 #[derive(Debug)]
 pub struct StagedObject<'p> {
     inner: &'p PoolInner,
@@ -132,7 +132,8 @@ pub struct StagedObject<'p> {
 impl<'p> StagedObject<'p> {
     pub(crate) fn new(inner: &'p PoolInner, index: u32, bytes: &[u8]) -> Result<Self, Error> {
         let offset = alloc(inner, bytes.len(), index)?;
-        // SAFETY: it was taken just now for this many bytes, and no entry names it yet (zs-M2).
+        // SAFETY: the slot was just allocated for `bytes.len()` bytes, and no entry refers to it
+        // yet (zs-M2).
         unsafe { inner.memory.write(offset, bytes) };
         Ok(StagedObject { inner, index, offset, len: bytes.len(), stamp: ForkStamp::now() })
     }
@@ -140,17 +141,17 @@ impl<'p> StagedObject<'p> {
 
 impl Drop for StagedObject<'_> {
     fn drop(&mut self) {
-        // In a child, the repair frees objects that no entry names.
+        // In a child of fork, the repair frees objects to which no entry refers.
         if !self.stamp.is_stale() {
             let (class, zspage) = self.inner.locate(self.offset);
-            // SAFETY: `new` stored it, and no entry names it: an object that an entry names is
-            // forgotten.
+            // SAFETY: `new` stored the object, and no entry refers to it: when an entry is changed
+            // to refer to it, this value is forgotten.
             unsafe { free(self.inner, class, zspage, self.offset, self.len) };
         }
     }
 }
 
-/// An object that a locked entry names. It stays in place while the entry is locked.
+/// The object of a locked entry. The object is not moved while the entry is locked.
 #[derive(Clone, Copy, Debug)]
 struct Object<'p> {
     location: Location,
@@ -165,11 +166,11 @@ impl Object<'_> {
     }
 }
 
-/// Room for bytes that an entry is to hold. It is released on drop.
+/// A slot that is reserved for bytes to be stored in an entry. A new slot is freed on drop.
 #[derive(Debug)]
 pub struct Reservation<'p> {
     held: Option<Object<'p>>,
-    /// The object staged for the bytes; `None` if they replace the entry's object in place.
+    /// The object staged for the bytes; `None` if the bytes replace the entry's object in place.
     staged: Option<StagedObject<'p>>,
 }
 
@@ -182,7 +183,7 @@ pub struct EntryWriteGuard<'p> {
 }
 
 impl<'p> EntryWriteGuard<'p> {
-    /// Locks entry `index`, and makes it if it does not exist.
+    /// Locks entry `index`, and creates the entry if it does not exist.
     #[inline]
     pub(crate) fn lock(here: Here<'p>, index: u32) -> Result<Self, Error> {
         here.check_index(index)?;
@@ -217,8 +218,8 @@ impl<'p> EntryWriteGuard<'p> {
     pub fn content(&self) -> Content<&[u8]> {
         match self.lock.value().decode() {
             Ok(Location { offset, len, flags }) => {
-                // SAFETY: the entry names it and is locked while this guard is borrowed. Functions
-                // that change the bytes take the guard by value.
+                // SAFETY: the entry refers to the object and is locked while this guard is
+                // borrowed. Functions that change the bytes take the guard by value.
                 let bytes = unsafe { self.inner.memory.read(offset, len) };
                 Content::Object { bytes, flags }
             }
@@ -232,7 +233,7 @@ impl<'p> EntryWriteGuard<'p> {
         Some(Object { location, class, zspage })
     }
 
-    /// Stores `bytes` for this entry, which does not name them yet.
+    /// Stores `bytes` for this entry, which does not refer to them yet.
     pub fn stage(&self, bytes: &[u8]) -> Result<StagedObject<'p>, Error> {
         self.lock.assert_same_process();
         StagedObject::new(self.inner, self.index, bytes)
@@ -245,9 +246,8 @@ impl<'p> EntryWriteGuard<'p> {
         Ok(self.store_in(room, bytes, flags))
     }
 
-    /// Finds room for `bytes`. If a new object would lie in the same class, the room is the place
-    /// of the object that the entry holds. It is also that place if `bytes` fit there and the pool
-    /// has no room for both objects (I6).
+    /// Reserves a slot for `bytes`. The slot of the entry's object is reused if the class for
+    /// `bytes` is the same, or if `bytes` fit there and the pool has no room for both objects (I6).
     pub fn reserve(&self, bytes: &[u8]) -> Result<Reservation<'p>, Error> {
         let held = self.object();
         if held.is_some_and(|object| object.class.takes(bytes.len())) {
@@ -265,7 +265,7 @@ impl<'p> EntryWriteGuard<'p> {
     /// Stores `bytes` in `room`, which was reserved under this lock, and unlocks the entry.
     ///
     /// # Panics
-    /// If `room` was reserved for another entry or for other bytes.
+    /// If `room` was reserved for another entry or for another number of bytes.
     pub fn store_in(self, room: Reservation<'p>, bytes: &[u8], flags: u8) -> Old {
         let location = self.lock.value().decode().ok();
         let is_ours = room.held.map(|object| object.location) == location;
@@ -279,7 +279,7 @@ impl<'p> EntryWriteGuard<'p> {
         }
     }
 
-    /// Makes the entry name `staged`, unlocks it, and frees the object that it named before.
+    /// Changes the entry to refer to `staged`, unlocks it, and frees the entry's previous object.
     ///
     /// # Panics
     /// If `staged` belongs to another entry or pool.
@@ -298,25 +298,24 @@ impl<'p> EntryWriteGuard<'p> {
         staged.stamp.assert_same_process();
         let value = Value::object(Location { offset: staged.offset, len: staged.len, flags });
         std::mem::forget(staged);
-        // SAFETY: it was staged for this entry in this pool, it is whole, and no other entry names
-        // it.
+        // SAFETY: the object was staged for this entry in this pool, it is complete, and no other
+        // entry refers to it.
         unsafe { self.finish(value, held) }
     }
 
-    /// Stores `payload` (59 bits) in the entry, unlocks it, and frees the object that it named
-    /// before.
+    /// Stores `payload` (59 bits) in the entry, unlocks it, and frees the entry's previous object.
     ///
     /// # Panics
     /// If `payload` has more than 59 bits.
     pub fn set_payload(self, payload: u64) -> Old {
         let (value, held) = (Value::inline(payload), self.object());
-        // SAFETY: it names no object.
+        // SAFETY: `value` refers to no object.
         unsafe { self.finish(value, held) }
     }
 
-    /// Writes `bytes` in the place of the entry's object, if they fit into its slot. An overwrite
-    /// does this if the pool has no room for both objects (I6). Otherwise returns the guard, with
-    /// nothing changed.
+    /// Writes `bytes` in the place of the entry's object, if they fit into its slot. A caller uses
+    /// this if the pool has no room for both objects (I6). If `bytes` do not fit, returns the
+    /// guard, and nothing is changed.
     pub fn overwrite(self, bytes: &[u8], flags: u8) -> Result<Old, Self> {
         match self.object() {
             Some(object) if object.has_room_for(bytes) => {
@@ -326,16 +325,16 @@ impl<'p> EntryWriteGuard<'p> {
         }
     }
 
-    /// Writes `bytes`, which fit there, in the place of the entry's object, and unlocks the entry.
+    /// Writes `bytes`, which must fit, in the slot of the entry's object, and unlocks the entry.
     fn store_in_place(self, object: Object<'p>, bytes: &[u8], flags: u8) -> Old {
         let Object { location: Location { offset, len, flags: old_flags }, class, .. } = object;
         let value = Value::object(Location { offset, len: bytes.len(), flags });
         self.inner.count_len(Some(len), Some(bytes.len()));
-        // The class's lock is held because a mover must copy a whole object. A fork takes the lock
-        // too, so in the child the entry's length matches the bytes.
+        // The class's lock is held so that a mover copies only complete objects. A fork takes this
+        // lock too, so in the child the length in the entry matches the bytes.
         let locked = self.inner.lock(class);
-        // SAFETY: the object's slot has room for them; its entry is locked exclusively and its
-        // class is locked (zs-M2). The entry keeps naming the same place.
+        // SAFETY: the object's slot has room for `bytes`; its entry is locked exclusively and its
+        // class is locked (zs-M2). The entry refers to the same place as before.
         unsafe {
             self.inner.memory.write(offset, bytes);
             self.lock.unlock(value);
@@ -352,7 +351,8 @@ impl<'p> EntryWriteGuard<'p> {
         match held {
             Some(object) if bytes.len() <= len => {
                 let locked = self.inner.lock(object.class);
-                // SAFETY: as in `store_in_place`.
+                // SAFETY: the bytes are in the object; its entry is locked exclusively and its
+                // class is locked (zs-M2).
                 unsafe { self.inner.memory.write(object.location.offset, bytes) };
                 drop(locked);
                 Ok(())
@@ -361,25 +361,25 @@ impl<'p> EntryWriteGuard<'p> {
         }
     }
 
-    /// Sets the flags of the entry's object, if it holds one, and unlocks the entry.
+    /// Sets the flags of the entry's object, if the entry holds an object, and unlocks the entry.
     pub fn set_flags(self, flags: u8) {
         if let Ok(place) = self.lock.value().decode() {
-            // SAFETY: it is the object that the entry names.
+            // SAFETY: the entry still refers to the same object.
             unsafe { self.lock.unlock(Value::object(place.with_flags(flags))) };
         }
     }
 
-    /// Changes the entry's value to `value`, unlocks it, and frees the object that it named before.
+    /// Sets the entry's value, unlocks the entry, and frees its previous object.
     ///
     /// # Safety
-    /// An object that `value` names lies in this pool, is whole, and no other entry names it.
-    /// `held` is the object that the entry holds.
+    /// If `value` refers to an object, the object is in this pool and complete, and no other entry
+    /// refers to it. `held` is the object that the entry holds.
     unsafe fn finish(self, value: Value, held: Option<Object<'p>>) -> Old {
         let (inner, old) = (self.inner, self.lock.value());
         // SAFETY: guaranteed by the caller.
         unsafe { self.lock.unlock(value) };
         if let Some(Object { location, class, zspage }) = held {
-            // SAFETY: only this entry named it, and it no longer does.
+            // SAFETY: only this entry referred to the object, and no longer does.
             unsafe { free(inner, class, zspage, location.offset, location.len) };
         }
         old.into()

@@ -1,4 +1,4 @@
-//! Handle slots: entries with a generation that are allocated and freed, behind the handles of a
+//! Handle slots: entries with a generation, which are allocated and freed for the handles of a
 //! [`Pool`](crate::Pool).
 //!
 //! ```text
@@ -7,9 +7,9 @@
 //!          that were freed last; there are 8 shards, for the threads
 //! ```
 //! A slot is free if its entry is empty and unlocked, and a thread takes it by locking that entry.
-//! Shards and counts are only hints where to look. A slot's generation grows when its entry becomes
-//! empty, before the entry is unlocked; at the last generation the slot is worn out. A free slot
-//! may be removed from the table, which keeps its leaf's floor.
+//! Shards and counts are only hints for the search. A slot's generation grows when its entry
+//! becomes empty, before the entry is unlocked; at the last generation the slot is worn out. A free
+//! slot may be removed from the table, which keeps the floor of the slot's leaf.
 //!
 //! Lock order: shard, then the table's lock.
 
@@ -19,33 +19,33 @@ use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering::Relaxed, thread_number}
 use crate::table::{GENERATION_MAX, LEAF, Table, WriteLock, is_worn_out};
 use page::fork::Step;
 
-/// The minimum number of free handle slots in a leaf that a shard takes. With fewer, the search
-/// would not pay.
+/// The minimum number of free handle slots in a leaf for a shard to take the leaf. With fewer
+/// slots, the search would cost more than it saves.
 const ROOM_MIN: u32 = if cfg!(loom) { 1 } else { 64 };
 const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
 /// The number of freed handle slots that a shard remembers.
 const RECENT: usize = 24;
-/// The maximum number of leaves. The next leaf would contain `u32::MAX`, which is no entry's
-/// number.
+/// The maximum number of leaves. The next leaf would contain the number `u32::MAX`, which no entry
+/// has.
 const LEAVES: u32 = ((1 << 32) / LEAF as u64 - 1) as u32;
 const NO_LEAF: u32 = u32::MAX;
 
-/// The hints where the threads of a shard look for free slots.
+/// The hints of a shard about slots that may be free.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard {
     free: Mutex<Free>,
-    /// Read by threads of other shards, which take another leaf.
+    /// The shard's leaf. Threads of other shards read it, because they take another leaf.
     leaf: AtomicU32,
 }
 
 /// Handle slots that may be free.
 #[derive(Debug, Default)]
 struct Free {
-    /// The slots of the shard's leaf that were not tried yet.
+    /// A bitmap of the slots of the shard's leaf that were not tried yet.
     of_leaf: [u64; LEAF.div_ceil(64)],
-    /// The slots that were freed last, whose entries are likely cached; the first `count` are
-    /// valid.
+    /// The slots that were freed last, whose entries are likely in the processor's caches; the
+    /// first `count` numbers are valid.
     recent: [u32; RECENT],
     count: usize,
 }
@@ -77,7 +77,7 @@ pub(crate) struct HandleSlots {
     shards: Box<[Shard]>,
     /// The number of leaves that shards have taken so far.
     opened: AtomicU32,
-    /// All leaves below this one had no room at the last search.
+    /// The number of a leaf; no leaf below it had room at the last search.
     lowest: AtomicU32,
     worn_out: AtomicU64,
 }
@@ -85,7 +85,7 @@ pub(crate) struct HandleSlots {
 impl HandleSlots {
     pub(crate) const LEN: u64 = LEAVES as u64 * LEAF as u64;
 
-    /// Returns an allocator that has given out no slot.
+    /// Returns an allocator without used slots.
     pub(crate) fn new() -> Self {
         let shard = || Shard { leaf: AtomicU32::new(NO_LEAF), ..Shard::default() };
         HandleSlots {
@@ -96,8 +96,8 @@ impl HandleSlots {
         }
     }
 
-    /// Takes a free slot of the table. Returns its number and its entry, which is empty. The caller
-    /// must call [`mark_used`](Self::mark_used) before it stores something in the entry.
+    /// Locks a free slot of the table. Returns the slot's number and the lock of its empty entry.
+    /// The caller must call [`mark_used`](Self::mark_used) before it stores an object in the entry.
     pub(crate) fn claim<'t>(&self, table: &'t Table) -> Result<(u32, WriteLock<'t>), Error> {
         let shard = self.shard();
         let mut free = shard.free.lock();
@@ -120,8 +120,8 @@ impl HandleSlots {
         &self.shards[thread_number() % SHARDS]
     }
 
-    /// Finds a leaf for a shard: the lowest with room that no other shard has, else a new one, else
-    /// any leaf with a free slot.
+    /// Finds a leaf for a shard: the lowest with enough free slots that no other shard has taken,
+    /// else a new leaf, else any leaf with a free slot.
     fn leaf_with_room(
         &self,
         table: &Table,
@@ -152,7 +152,7 @@ impl HandleSlots {
         rest.next().ok_or(Error::Index { index, len })
     }
 
-    /// Counts a handle slot as used, before it holds an object.
+    /// Counts a handle slot as used, before an object is stored in it.
     pub(crate) fn mark_used(&self, table: &Table, index: u32) {
         if let Some(leaf) = table.handle_leaf(index as u64 / LEAF as u64) {
             leaf.used.fetch_add(1, Relaxed);
@@ -174,7 +174,7 @@ impl HandleSlots {
                 self.lowest.fetch_min(nth, Relaxed);
             }
         }
-        // If another thread holds the shard, it does not learn of this slot now.
+        // If another thread holds the shard's lock, this slot is not added to its hints.
         if let Some(mut free) = self.shard().free.try_lock() {
             free.push_recent(index);
         }
@@ -186,8 +186,8 @@ impl HandleSlots {
         used.sum::<u64>().saturating_sub(self.worn_out.load(Relaxed))
     }
 
-    /// Locks or unlocks the shards for a fork, so that no slot is being given out. They are locked
-    /// before the table.
+    /// Locks or unlocks the shards for a fork, so that no thread is allocating a slot. The shards
+    /// are locked before the table.
     pub(crate) fn at_fork(&self, step: Step) {
         self.shards.iter().for_each(|shard| shard.free.at_fork(step));
     }
@@ -195,7 +195,7 @@ impl HandleSlots {
     /// Rebuilds the counts in a child, whose table is already repaired.
     pub(crate) fn repair(&self, table: &Table) {
         // Handle slots without an object are free, even if a lost thread had taken them. That
-        // thread may not have advanced their generation or counted them.
+        // thread may not have advanced the slots' generation or counted the slots.
         let mut all_worn_out = 0;
         for (nth, leaf) in table.handle_leaves() {
             let (used, worn_out) = count(table, nth, true);
@@ -243,7 +243,7 @@ fn free_slots(table: &Table, leaf: u32) -> [u64; LEAF.div_ceil(64)] {
     free
 }
 
-/// Returns the numbers and generations of the first `most` slots whose entries name objects.
+/// Returns the numbers and generations of the first `most` slots whose entries hold objects.
 pub(crate) fn live_slots(table: &Table, most: usize) -> Vec<(u32, u32)> {
     let mut live = Vec::new();
     table.for_each(|index, entry, row| {

@@ -1,5 +1,5 @@
-//! The inside of a pool: its entries, classes and memory, the set of open classes, and the number
-//! of objects of each size.
+//! The parts of a pool: entries, classes and memory, the set of open classes, and the number of
+//! objects of each size.
 //!
 //! Lock order: entry, class, slab caches, space. Pages are released with no lock held.
 #![allow(unsafe_code)]
@@ -35,8 +35,8 @@ pub(crate) struct Compaction {
     pub(crate) cpu_nanoseconds: AtomicU64,
     pub(crate) plans: AtomicU64,
     pub(crate) is_active: AtomicBool,
-    /// The number of pages in use when all objects were last in the classes of the plan, or the
-    /// smallest number since.
+    /// The number of pages in use when all objects were last moved to the classes of the plan, or a
+    /// smaller number that was in use later.
     refined: AtomicUsize,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct PoolInner {
     entries: Table,
     /// The maximum number of entries.
     len: u64,
-    /// The allocator of free entries, in a pool that gives out handles.
+    /// The allocator of handle slots, in a pool with handles.
     pub(crate) handles: Option<Arc<HandleSlots>>,
     pub(crate) memory: Memory,
     pub(crate) classes: Box<[Class]>,
@@ -62,15 +62,15 @@ pub(crate) struct PoolInner {
     pub(crate) compactor: Arc<Worker>,
     /// The thread that prefaults and releases pages in the background.
     pub(crate) prefaulter: Arc<Worker>,
-    /// The generation of the process that made or last repaired the pool: see
+    /// The generation of the process that created or last repaired the pool: see
     /// [`page::fork::generation`].
     pub(crate) generation: AtomicU32,
-    /// Held during the repair in a child.
+    /// The lock that is held during the repair in a child of fork.
     pub(crate) repairing: Mutex<()>,
 }
 
 impl PoolInner {
-    /// Returns a pool without pages, with up to `len` entries in the table that `entries` makes.
+    /// Returns a pool without pages, and with up to `len` entries. `entries` creates their table.
     pub(crate) fn new(
         config: Config,
         len: u64,
@@ -90,7 +90,7 @@ impl PoolInner {
         let by_size = (0..table.largest() / GRAIN + 1)
             .map(|place| table.position((place * GRAIN).max(1)).unwrap_or(0) as u16);
         let whole = matches!(config.geometry, Geometry::Kernel(_));
-        // Long zspages need no fine map; the kernel's zspages have 1 to 16 pages.
+        // Long zspages allow large granules; the kernel's zspages have only 1 to 16 pages.
         let granule = if whole { 1 } else { 16 };
         let pages = page::Config { granule, ..config.pages };
         let classes = shapes.iter().enumerate();
@@ -100,7 +100,7 @@ impl PoolInner {
             len,
             handles,
             by_size: boxed(supply, by_size)?,
-            // Most models have one class, so there is nothing to plan.
+            // Most models have only one class, and so no plan.
             plan: match whole || shapes.len() == 1 {
                 true => Plan::of_all(shapes.len(), supply)?,
                 false => Plan::new(shapes.len(), |position| shapes[position].size, supply)?,
@@ -119,16 +119,17 @@ impl PoolInner {
         Ok(inner)
     }
 
-    /// Returns the entries, unrepaired. All other code uses [`crate::fork::Here`].
+    /// Returns the entries without a repair. All other code uses [`crate::fork::Here`].
     ///
     /// # Safety
-    /// The entries are repaired, or the caller repairs them before it reads any, or reads none.
+    /// The entries are repaired, or the caller repairs them before it reads an entry, or the caller
+    /// reads no entry.
     #[inline]
     pub(crate) unsafe fn entries_as_found(&self) -> &Table {
         &self.entries
     }
 
-    /// Returns the size classes. They are calculated at each call, because they are rarely needed.
+    /// Calculates and returns the size classes, which are rarely needed.
     pub(crate) fn table(&self) -> ClassTable {
         match self.geometry.table() {
             Ok(table) => table,
@@ -143,7 +144,7 @@ impl PoolInner {
         if index < len { Ok(()) } else { Err(Error::Index { index, len }) }
     }
 
-    /// Returns whether this process is a child of the one that made or last repaired the pool.
+    /// Returns whether this process is a child of that which created or last repaired the pool.
     #[inline]
     pub(crate) fn is_in_child(&self) -> bool {
         self.generation.load(Acquire) != page::fork::generation()
@@ -153,8 +154,8 @@ impl PoolInner {
         self.classes.last().map_or(0, Class::capacity)
     }
 
-    /// Returns the smallest class for objects of `len` bytes, and the smallest open one, in which
-    /// they are stored.
+    /// Returns the smallest class for objects of `len` bytes, and the smallest open class for them,
+    /// in which they are stored.
     pub(crate) fn classes_of(&self, len: usize) -> Result<(&Class, &Class), Error> {
         let Some(&own) = self.by_size.get(len.div_ceil(GRAIN)).filter(|_| len > 0) else {
             return Err(Error::Size { size: len, max: self.largest() });
@@ -178,7 +179,8 @@ impl PoolInner {
     /// Prefetches an object that is to be overwritten, and its class, into the processor's caches.
     /// The object may already be freed.
     pub(crate) fn prefetch(&self, offset: u64, len: usize) {
-        // The object comes first: the rest is looked up during the page table walk for it.
+        // The object is prefetched first: its page table walk overlaps with the look-up of the
+        // class.
         self.memory.prefetch(offset, len, policy::LINES_OVERWRITTEN);
         let extent = self.memory.space.find(offset).map(|id| self.memory.space.extent(id));
         let class = extent.and_then(|extent| self.classes.get(extent.tag() as usize));
@@ -198,7 +200,7 @@ impl PoolInner {
     /// Locks a class of the pool if it is unlocked. Never waits.
     pub(crate) fn try_lock<'p>(&'p self, class: &'p Class) -> Option<ClassGuard<'p>> {
         self.expect_own(class);
-        // SAFETY: as above.
+        // SAFETY: as in `lock`.
         unsafe { ClassGuard::try_lock(class, &self.memory, &self.retained) }
     }
 
@@ -211,12 +213,12 @@ impl PoolInner {
         self.memory.space.budget().used()
     }
 
-    /// Returns whether the limit would be near if `others` more pages were in use.
+    /// Returns whether the pool would be near its limit if `others` more pages were in use.
     pub(crate) fn is_near_limit(&self, others: usize) -> bool {
         policy::is_near(self.memory.space.budget().limit(), self.used() + others)
     }
 
-    /// Returns whether another page may be prefaulted, beside `others` that are not counted yet.
+    /// Returns whether a page may be prefaulted in addition to `others`, which are not counted yet.
     pub(crate) fn may_prefault(&self, others: u32) -> bool {
         let (others, prefaulted) = (others as usize, self.retained.prefaulted());
         policy::may_prefault(self.used(), prefaulted + others, self.plan.open())
@@ -243,7 +245,7 @@ impl PoolInner {
         }
     }
 
-    /// Records in each class which objects it takes.
+    /// Records in each class the sizes of the objects that the plan assigns to it.
     fn note_plan(&self) {
         let mut least = 1;
         for class in &self.classes {
@@ -256,9 +258,9 @@ impl PoolInner {
         }
     }
 
-    /// Returns the pool's size if the pool has grown enough since it was refined that objects lie
-    /// in coarser classes than the plan now has for them. The caller passes it to
-    /// [`refined`](Self::refined) after it has moved them.
+    /// Returns the pool's size if the pool has grown enough since it was last refined, so that
+    /// finer classes are now open for some objects. After moving these objects, the caller passes
+    /// the result to [`refined`](Self::refined).
     pub(crate) fn has_grown(&self) -> Option<Grown> {
         let used = self.used();
         let refined = self.compaction.refined.fetch_min(used, Relaxed).min(used);
@@ -270,8 +272,8 @@ impl PoolInner {
         self.compaction.refined.store(grown.0, Relaxed);
     }
 
-    /// Updates the population of the plan: an object of length `gone` was removed, one of length
-    /// `come` was added.
+    /// Updates the population of the plan: an object of length `gone` was removed, and an object of
+    /// length `come` was added.
     pub(crate) fn count_len(&self, gone: Option<usize>, come: Option<usize>) {
         let own = |len: Option<usize>| Some(self.classes_of(len?).ok()?.0);
         let (gone, come) = (own(gone), own(come));

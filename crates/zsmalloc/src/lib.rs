@@ -1,9 +1,9 @@
 //! zsmalloc: a pool that packs objects of arbitrary sizes densely.
 //!
-//! Objects of about one size share *zspages*: extents of consecutive pages. Only pages that an
-//! object touches are committed. Every object is one plain slice, and belongs to an *entry* of 8
-//! bytes, which holds the object's place and is its lock. The zspage's header holds the entry's
-//! number for each object.
+//! Objects of similar size share *zspages*: extents of consecutive pages. Only pages that an object
+//! touches are committed. Every object is one plain slice, and belongs to an *entry* of 8 bytes,
+//! which holds the object's place and is its lock. The zspage's header holds the entry's number for
+//! each object.
 //!
 //! ```text
 //!   store: size -> Class -> zspage with room -> lowest free slot -> pages committed
@@ -12,8 +12,8 @@
 //!   free:  entry -> offset -> extent -> class -> bit cleared -> pages without objects released
 //! ```
 //!
-//! Numbered entries, such as a device's slots, are provided by [`EntryPool`]. [`Pool`] gives out
-//! opaque [`Handle`]s, each of which is an entry and its generation.
+//! Numbered entries, such as a device's slots, are provided by [`EntryPool`]. [`Pool`] returns
+//! opaque [`Handle`]s, each of which encodes the number of an entry and its generation.
 
 mod background;
 mod check;

@@ -2,7 +2,7 @@
 //! pages.
 //!
 //! The single class has 4 slots of 3072 bytes in 3 pages (see `native_classes`), so slots 1 and 2
-//! straddle pages. If there are two classes, the other has 2 slots of 2048 bytes in a page.
+//! straddle pages. If there are two classes, the other class has 2 slots of 2048 bytes in one page.
 //! Contents differ per version, and every model ends with a check of all invariants.
 #![allow(clippy::unwrap_used)]
 
@@ -21,11 +21,11 @@ const WORDS: u64 = 8;
 
 struct Scene {
     core: EntryPool,
-    /// Counts steps. The counter gives loom points at which to switch threads.
+    /// The number of steps. At each access to this counter, loom may switch threads.
     steps: AtomicUsize,
 }
 
-/// Versions at or above this one are objects of the small class.
+/// The lowest version of objects of the small class.
 const SMALL: u8 = 100;
 
 fn bytes(version: u8) -> Vec<u8> {
@@ -53,8 +53,8 @@ impl Scene {
         self.core.lock(index).unwrap().set_payload(0);
     }
 
-    /// Returns the version that entry `index` holds, 0 if it is empty. Reads it twice, with a
-    /// switch between.
+    /// Returns the version of the object in entry `index`, or 0 if the entry is empty. Reads the
+    /// object twice, and loom may switch threads in between.
     fn read(&self, index: u32) -> u8 {
         let pin = self.core.read(index);
         let Content::Object { bytes: first, .. } = pin.content() else { return 0 };
@@ -83,7 +83,8 @@ impl Scene {
         assert_eq!(self.core.pages().used(), 0, "pages left");
     }
 
-    /// Makes two zspages of two objects each: entries 0 and 1 in one, 4 and 5 in the other.
+    /// Creates two zspages with two objects each: those of entries 0 and 1 in one, those of 4 and 5
+    /// in the other.
     fn two_half_full(&self) {
         (0..6).for_each(|index| self.store(index, index as u8 + 1));
         self.free(2);
@@ -107,18 +108,18 @@ fn model<const N: usize>(preemptions: usize, before: Actor, actors: [Actor; N], 
     model_of(preemptions, make, before, actors, Scene::step, after);
 }
 
-/// Returns the maximum number of preemptions: few in `make test`, all that a model asks for in
-/// `make long`.
+/// Returns the maximum of preemptions in any model: 2 in `make test`, unlimited in `make long`.
 fn depth() -> usize {
     if std::env::var_os("UZRAM_LONG").is_some() { usize::MAX } else { 2 }
 }
 
-/// Returns the preemptions of a model that takes 10 seconds or more with two: one in `make test`.
+/// Returns the maximum number of preemptions for a model that takes at least 10 seconds with two:
+/// one in `make test`, `preemptions` in `make long`.
 pub(crate) fn slow(preemptions: usize) -> usize {
     if depth() == usize::MAX { preemptions } else { 1 }
 }
 
-/// As [`model`], on two classes, and so with a plan.
+/// As [`model`], but with two classes, and so with a plan.
 fn model_of_two<const N: usize>(
     preemptions: usize,
     before: Actor,
@@ -129,8 +130,8 @@ fn model_of_two<const N: usize>(
     model_of(preemptions, make, before, actors, Scene::step, after);
 }
 
-/// As [`model`], for any scene. Each actor except the first runs on its own thread, and calls
-/// `ended` last.
+/// The same as [`model`] for any type of scene. Each actor except the first runs on its own thread,
+/// and calls `ended` last.
 pub(crate) fn model_of<S: Send + Sync + 'static, const N: usize>(
     preemptions: usize,
     make: fn() -> S,
@@ -143,7 +144,7 @@ pub(crate) fn model_of<S: Send + Sync + 'static, const N: usize>(
     builder.preemption_bound = Some(preemptions.min(depth()));
     builder.max_branches = 20_000;
     builder.check(move || {
-        // The stack that loom gives the first thread is too small to make a pool on.
+        // The stack of loom's first thread is too small to create a pool.
         let scene = thread::Builder::new().stack_size(1 << 16);
         let scene = scene.spawn(move || {
             let scene = Arc::new(make());
@@ -251,7 +252,7 @@ fn loom_core_write_against_compaction() {
     );
 }
 
-/// One of the two entries lies in the zspage that is emptied.
+/// One of the two overwritten objects lies in the zspage that is emptied.
 #[test]
 fn loom_core_overwrite_against_compaction() {
     let actor: Actor = |scene| {
@@ -282,8 +283,8 @@ fn write_in_place(actor: Actor) {
     });
 }
 
-/// Pages 1 and 2 are retained. Objects that are stored during their release must lie on pages that
-/// stay.
+/// Pages 1 and 2 are retained. Objects that are stored during the release of these pages must lie
+/// on other pages.
 #[test]
 fn loom_core_release_against_allocation() {
     model(
@@ -328,7 +329,8 @@ fn loom_core_release_against_free() {
     );
 }
 
-/// A mover empties the zspage whose pages another thread releases before it stores there.
+/// A mover empties the zspage whose pages another thread releases before that thread stores an
+/// object there.
 #[test]
 fn loom_core_release_against_compaction() {
     model(

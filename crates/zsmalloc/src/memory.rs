@@ -1,20 +1,21 @@
 //! The memory of a pool: its pages, the headers of its zspages, and the only access to raw bytes.
-//! Each zspage's extent has a descriptor that never moves and holds the pointer to the zspage's
+//! The descriptor of a zspage's extent never moves, and contains the pointer to the zspage's
 //! header.
 //!
 //! # Safety
-//! Everything here rests on three facts, which the rest of the crate establishes:
+//! The safety of this module depends on three facts, which the rest of the crate establishes:
 //! - zs-M1: a slot has one owner at a time (`ClassGuard::alloc_slot_at` or `search::alloc_slot`,
-//!   under the class's lock). Its pages are committed before it is given out and until it is freed.
-//! - zs-M2: bytes are written only by the owner of a slot before its entry names it
-//!   (`StagedObject`, or a move), or by the holder of that entry's exclusive lock and its class's
+//!   under the class's lock). The pages of the slot are committed from its allocation until it is
+//!   freed.
+//! - zs-M2: bytes are written only by the owner of a slot before an entry refers to it
+//!   (`StagedObject`, or a move), or under that entry's exclusive lock and the class's lock
 //!   (`EntryWriteGuard`).
 //! - zs-M3: bytes are read only under the entry's shared or exclusive lock. A slot is freed only
-//!   after the entry no longer names it. The entry was changed under its exclusive lock or, by a
-//!   mover, in one step from its unlocked state. So at that moment no other thread had it locked,
-//!   and none reads the old place afterwards.
+//!   after the entry no longer refers to it. The entry was changed under its exclusive lock or, by
+//!   a mover, in one step from its unlocked state. So no other thread had locked the entry at that
+//!   moment, and none reads the old slot afterwards.
 //!
-//! A null pointer to a header is valid: there is no header.
+//! A null pointer to a header means that the zspage has no header.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -33,27 +34,28 @@ use std::sync::Arc;
 #[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
 
-/// The bits of a header's address, as of a node's address in the table of entries; the class lies
-/// above them.
+/// The number of bits for a header's address, the same as for a node's address in the table of
+/// entries. The bits above encode the class.
 const ADDRESS_BITS: u32 = 48;
 const ADDRESS: usize = (1 << ADDRESS_BITS) - 1;
 
-/// A pointer to a zspage's header, and the zspage's class, in one word. They share a word because
-/// an extent's number is reused: two separate reads could return the header and the class of
-/// different zspages. It is null if there is no zspage, or one that is being made or destroyed. It
+/// A pointer to a zspage's header, and the zspage's class, in one word. Numbers of extents are
+/// reused, so two separate reads could return the header and the class of different zspages. The
+/// word is null if there is no zspage, or if the zspage is being created or destroyed. The word
 /// changes only under the class's lock.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct HeaderPtr(AtomicPtr<u8>);
 
-// SAFETY: an atomic pointer, for which null is valid.
+// SAFETY: the field is an atomic pointer, for which null is valid.
 unsafe impl Zeroed for HeaderPtr {}
 
 impl HeaderPtr {
     /// Makes the extent a zspage of `class`, or replaces its header.
     ///
     /// # Safety
-    /// The header is made for that class's objects, and lives as long as it is this zspage's.
+    /// The header was created for the objects of that class, and is not freed while it is attached
+    /// to this zspage.
     pub(crate) unsafe fn attach(&self, class: u32, header: NonNull<u8>) {
         let raw = header.as_ptr();
         assert!(raw.addr() <= ADDRESS && class >> (usize::BITS - ADDRESS_BITS) == 0, "{raw:?}");
@@ -61,11 +63,10 @@ impl HeaderPtr {
         self.0.store(raw, Release);
     }
 
-    /// Makes the extent no zspage.
+    /// Detaches the header, so that the extent is no zspage any more.
     ///
     /// # Safety
-    /// The caller holds the class's lock and owns the header afterwards, and no object lies in the
-    /// zspage.
+    /// The caller holds the class's lock and owns the header afterwards. The zspage has no object.
     pub(crate) unsafe fn detach(&self) {
         self.0.store(null_mut(), Relaxed);
     }
@@ -85,8 +86,8 @@ impl HeaderPtr {
     }
 }
 
-/// A zspage that no other thread can find, because it is being made or destroyed. It has neither
-/// objects nor committed pages.
+/// A zspage that no other thread can find, because it is being created or destroyed. Such a zspage
+/// has neither objects nor committed pages.
 #[derive(Debug)]
 pub(crate) struct Loose<'m> {
     memory: &'m Memory,
@@ -99,8 +100,8 @@ impl<'m> Loose<'m> {
     /// Returns a `Loose` for a zspage of `class` that was detached.
     ///
     /// # Safety
-    /// It is such a zspage in this memory, in no list, without objects and pages, and `header` was
-    /// its header.
+    /// `id` is such a zspage in this memory, in no list, without objects and committed pages, and
+    /// `header` was its header.
     pub(crate) unsafe fn new(
         memory: &'m Memory,
         class: &'m Class,
@@ -113,19 +114,20 @@ impl<'m> Loose<'m> {
     /// Publishes the zspage to holders of the lock of `class`.
     ///
     /// # Panics
-    /// If it lies in another pool's memory, or was made for another class.
+    /// If the zspage lies in another pool's memory, or was created for another class.
     pub(crate) fn attach(self, memory: &Memory, class: &Class) -> ExtentId {
         let is_its = std::ptr::eq(self.memory, memory) && std::ptr::eq(self.class, class);
         assert!(is_its, "{:?} was made for {:?}", self.id, self.class);
-        // SAFETY: `Memory::create` made the header for this class, or it was this zspage's before
-        // (`new`). It belongs to no other zspage.
+        // SAFETY: `Memory::create` created the header for this class, or the header was attached to
+        // this zspage before (`new`). The header belongs to no other zspage.
         unsafe { memory.space.extent(self.id).data.attach(class.position, self.header) };
         self.id
     }
 
     pub(crate) fn destroy(self) {
-        // SAFETY: the header was made here for this number of objects. Header and zspage are out of
-        // reach, because this is the only reference (`create`, `new`), and no object lies there.
+        // SAFETY: this module created the header for this number of objects. No other thread can
+        // find the header or the zspage, because this value is the only reference (`create`,
+        // `new`), and the zspage has no object.
         unsafe {
             self.memory.free_header(self.class.objects(), self.header);
             self.memory.space.free(self.id);
@@ -133,7 +135,7 @@ impl<'m> Loose<'m> {
     }
 }
 
-/// Prefetches a value that is read soon into the processor's caches.
+/// Prefetches a value that will be read soon into the processor's caches.
 #[inline]
 pub(crate) fn prefetch_whole<T>(it: &T) {
     let bytes = NonNull::from(it).cast();
@@ -150,8 +152,7 @@ pub(crate) fn prefetch(bytes: NonNull<[u8]>, lines: usize) {
         let all = (start.addr().get() % LINE + bytes.len()).div_ceil(LINE);
         for line in 0..all.min(lines) {
             let at = start.as_ptr().wrapping_add(line * LINE);
-            // SAFETY: every x86-64 processor has the instruction. It has no effect on the program,
-            // whatever the address.
+            // SAFETY: every x86-64 processor has the instruction, and any address is harmless.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
         }
     }
@@ -161,8 +162,8 @@ pub(crate) fn prefetch(bytes: NonNull<[u8]>, lines: usize) {
 
 #[derive(Debug)]
 pub(crate) struct Memory {
-    /// The pages, and a descriptor of each zspage. Functions that access or free memory there are
-    /// unsafe.
+    /// The pages, and a descriptor of each zspage. Functions that access or free memory of the
+    /// space are unsafe.
     pub(crate) space: Space<HeaderPtr>,
     /// The arena of the pool's metadata: headers, and nodes of the table of entries.
     arena: Arc<Arena>,
@@ -182,15 +183,16 @@ impl Memory {
         self.space.metadata_bytes() + self.arena.bytes()
     }
 
-    /// Frees, in a child, zspages that a lost thread had made but not attached, or detached but not
-    /// freed. They have no pages.
+    /// Frees, in a child, zspages that a lost thread had created but not attached, or detached but
+    /// not freed. Such zspages have no pages.
     ///
     /// # Safety
     /// The process is a child without the other threads of its parent.
     pub(crate) unsafe fn free_unattached(&self) {
         for id in self.space.live() {
             if !self.space.extent(id).data.is_attached() {
-                // SAFETY: no object lies there, and no thread that made or destroyed it is left.
+                // SAFETY: no object lies in the zspage, and the thread that was creating or
+                // destroying it does not exist in this process.
                 unsafe { self.space.free(id) };
             }
         }
@@ -209,38 +211,35 @@ impl Memory {
         }
     }
 
-    /// Returns a zspage of `class` without objects or committed pages, which no other thread can
-    /// find yet.
+    /// Returns a zspage of `class` without objects or committed pages. No other thread can find it.
     pub(crate) fn create<'m>(&'m self, class: &'m Class) -> Result<Loose<'m>, Error> {
         let (position, objects) = (class.position, class.objects());
         let header = self.header_cache(objects).alloc()?;
         // SAFETY: the cache's objects have at least Header::bytes(objects) bytes, no other thread
-        // has this one, and zeros are valid for a header.
+        // uses this one, and zeros are valid for a header.
         unsafe { header.write_bytes(0, Header::bytes(objects as usize)) };
         match self.space.alloc(class.pages(), position) {
             Ok(id) => Ok(Loose { memory: self, class, id, header }),
             Err(error) => {
-                // SAFETY: it was allocated for this number of objects just now, and no other thread
-                // has it.
+                // SAFETY: the header was just allocated for `objects`, and no other thread uses it.
                 unsafe { self.free_header(objects, header) };
                 Err(error.into())
             }
         }
     }
 
-    /// Returns a copy of a header at a lower place, if there is one on pages that headers already
-    /// occupy.
+    /// Returns a copy of a header at a lower place, if one is free on pages with other headers.
     ///
     /// # Safety
-    /// `header` is that of a zspage for `objects` objects. It does not change during the call.
+    /// `header` is that of a zspage with `objects` slots, and does not change during the call.
     pub(crate) unsafe fn copy_header(
         &self,
         objects: u32,
         header: NonNull<u8>,
     ) -> Option<NonNull<u8>> {
         let new = self.header_cache(objects).alloc_before(header)?;
-        // SAFETY: both are objects of the same cache, of at least this many bytes, and no other
-        // thread has the new one.
+        // SAFETY: both headers are objects of the same cache with at least this number of bytes,
+        // and no other thread uses the new one.
         unsafe { new.copy_from_nonoverlapping(header, Header::bytes(objects as usize)) };
         Some(new)
     }
@@ -248,9 +247,11 @@ impl Memory {
     /// Frees a header.
     ///
     /// # Safety
-    /// It was made here for `objects` objects, no zspage has it, and no thread reads it any more.
+    /// This module created the header for `objects` objects, it is attached to no zspage, and no
+    /// thread reads it any more.
     pub(crate) unsafe fn free_header(&self, objects: u32, header: NonNull<u8>) {
-        // SAFETY: it belongs to this cache, as the caller guarantees.
+        // SAFETY: the caller guarantees that the header is for `objects`, so it belongs to this
+        // cache.
         let freed = unsafe { self.header_cache(objects).free(header) };
         debug_assert_eq!(freed, Ok(()), "a header is freed once, to its own cache");
     }
@@ -262,14 +263,14 @@ impl Memory {
         self.space.at_fork(step);
     }
 
-    /// Repairs, in a child, the metadata that lost threads left behind. Pages are counted first,
-    /// because the repair releases pages.
+    /// Repairs, in a child, the metadata that lost threads left behind. The committed pages are
+    /// counted first, because the repair releases pages.
     ///
     /// # Safety
     /// The process is a child without the other threads of its parent.
     pub(crate) unsafe fn repair_arena(&self) {
         self.arena.recount();
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees that the lost threads do not exist in this process.
         self.header_caches.iter().for_each(|cache| unsafe { cache.repair() });
     }
 
@@ -283,35 +284,35 @@ impl Memory {
     /// Writes an object, or the first bytes of one.
     ///
     /// # Safety
-    /// The slot at `offset` has room for `bytes`. Either the caller has taken the slot and no entry
-    /// names it yet, or the caller holds the lock of its class and, exclusively, the entry that
-    /// names it (zs-M2).
+    /// The slot at `offset` has room for `bytes`. Either the caller has allocated the slot and no
+    /// entry refers to it yet, or the caller holds the lock of its class and the exclusive lock of
+    /// the entry that refers to it (zs-M2).
     pub(crate) unsafe fn write(&self, offset: u64, bytes: &[u8]) {
-        // SAFETY: by zs-M1 the slot is committed and only the caller's; by zs-M2 and zs-M3 no other
-        // thread reads it.
+        // SAFETY: by zs-M1 the slot is committed and has no other owner; by zs-M2 and zs-M3 no
+        // other thread reads it.
         unsafe { self.space.write(offset, bytes) }
     }
 
-    /// Copies an object to a slot that was taken for it.
+    /// Copies an object to a slot that was allocated for it.
     ///
     /// # Safety
-    /// An object of `len` bytes lies at `from`. Its class is locked, so the object is neither
-    /// written nor freed during the call. The caller took the slot at `to`, which has room for it
-    /// and which no entry names.
+    /// An object of `len` bytes lies at `from`. The class of the object is locked, so the object is
+    /// neither written nor freed during the call. The caller allocated the slot at `to`, which has
+    /// room for the object and to which no entry refers.
     pub(crate) unsafe fn copy(&self, from: u64, to: u64, len: usize) {
-        // SAFETY: by zs-M1 both slots are committed and stay so. The caller guarantees that the
-        // object is not written during the copy, and that no other thread reads the new place.
+        // SAFETY: by zs-M1 both slots stay committed during the copy. The caller guarantees that
+        // the object is not written during the copy, and that no other thread reads the new place.
         unsafe { self.space.write(to, self.space.bytes(from, len)) }
     }
 
-    /// Returns an object.
+    /// Returns the bytes of an object.
     ///
     /// # Safety
-    /// The entry names `len` bytes at `offset`. The caller has locked it, and as long as the slice
-    /// lives the caller keeps it locked and lets no thread change the bytes (zs-M3).
+    /// An entry refers to `len` bytes at `offset`. As long as the slice exists, the caller keeps
+    /// that entry locked, and no thread changes the bytes (zs-M3).
     pub(crate) unsafe fn read(&self, offset: u64, len: usize) -> &[u8] {
-        // SAFETY: by zs-M1 the slot is committed, by zs-M2 it was written before the entry named
-        // it, and by zs-M3 it is neither written nor freed while the entry is locked.
+        // SAFETY: by zs-M1 the slot is committed, by zs-M2 it was written before the entry referred
+        // to it, and by zs-M3 it is neither written nor freed while the entry is locked.
         unsafe { self.space.bytes(offset, len) }
     }
 
@@ -338,14 +339,14 @@ impl Memory {
         &self,
         batch: impl Iterator<Item = (ExtentId, &'b PageSet)> + Clone,
     ) {
-        // SAFETY: no slot on these pages is live, and withheld slots are given to no thread. So no
+        // SAFETY: no slot on these pages is live, and withheld slots are not allocated. So no
         // thread reads, writes or commits them until `ClassGuard` frees the slots, after this call.
         unsafe { self.space.release_all(batch) }
     }
 }
 
-/// The numbers of slots for which headers are made, with a cache each. The last two serve pages of
-/// 64 KiB only.
+/// The numbers of slots for which headers are created; each has a cache. The last two are only used
+/// if pages have 64 KiB.
 const HEADER_SLOTS: [usize; 9] = [8, 16, 32, 64, 160, 256, 512, 1024, OBJECTS_MAX];
 
 #[cfg(test)]
@@ -360,13 +361,13 @@ mod tests {
             .map(|address| NonNull::new(std::ptr::without_provenance_mut(address)).unwrap());
         assert!(!zspage.is_attached() && zspage.header(0).is_none());
         for class in [0, 1, 700, 0xffff] {
-            // SAFETY: nothing reads the header.
+            // SAFETY: no thread reads the header.
             unsafe { zspage.attach(class, header) };
             assert_eq!((zspage.header(class), zspage.header(class ^ 1)), (Some(header), None));
-            // SAFETY: as above.
+            // SAFETY: no thread reads the header.
             unsafe { zspage.attach(class, other) };
             assert_eq!(zspage.header(class), Some(other));
-            // SAFETY: as above.
+            // SAFETY: no thread reads the header.
             unsafe { zspage.detach() };
             assert!(!zspage.is_attached() && zspage.header(class).is_none());
         }

@@ -7,16 +7,16 @@
 //! An open class costs about half a page, the unused part of its last page. If the class is closed,
 //! its objects are rounded up to the next open class instead. So few open classes are best for a
 //! small pool, and many for a large one. The cost of the cheapest set of open classes up to size j,
-//! if j is open:
+//! if the class of size j is open:
 //!
 //! ```text
 //!   cost(j) = min over i < j of
 //!             cost(i) + opening(j) + sum of n(b) * (size(j) - size(b)), b in i+1 ..= j
 //! ```
-//! With N(i) and B(i) the sums of n(b) and of n(b) * size(b) up to i, the part that depends on i is
-//! a line in size(j): `cost(i) + B(i) - N(i) * size(j)`, with slopes that fall as i grows. The best
-//! i is found by one walk along the lower hull of these lines, so making a plan takes time linear
-//! in the number of sizes.
+//! Let N(i) and B(i) be the sums of n(b) and of n(b) * size(b) up to i. Then the part that depends
+//! on i is a linear function of size(j): `cost(i) + B(i) - N(i) * size(j)`, with slopes that fall
+//! as i grows. The best i for every j is found by one walk along the lower hull of these lines, so
+//! the time to compute a plan is linear in the number of sizes.
 
 use crate::Error;
 use crate::policy::{self, CHANGE_MIN};
@@ -26,19 +26,19 @@ use page::heap::boxed;
 use page::{Supply, page_size};
 use std::sync::atomic::AtomicU16;
 
-/// An upper bound of the number of classes, at any order.
+/// The maximum number of classes at any order.
 const CLASSES_MAX: usize = 1536;
 
 /// The open class for objects of each size. Sizes and classes are given by their position in the
 /// table of all classes.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// For the size at each position, the open class for objects of that size.
+    /// For the size at each position, the position of the open class for objects of that size.
     pub(crate) class_for: Box<[AtomicU16]>,
-    /// True if the plan follows the stored objects. If false, all classes stay open.
+    /// True if the plan is adapted to the stored objects. If false, all classes stay open.
     is_remade: bool,
     open: AtomicUsize,
-    /// The plan is outdated when more pages than `above` are in use, or fewer than `below`.
+    /// The maximum and minimum number of pages in use for which the plan is not outdated.
     above: AtomicUsize,
     below: AtomicUsize,
     planning: Mutex<()>,
@@ -55,15 +55,15 @@ pub(crate) struct Size {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// The pool has grown. Present objects stay in their classes; the plan is for new ones.
+    /// The pool has grown. Present objects remain in their classes; the plan is for new objects.
     Growth,
-    /// The compactor runs. It will empty the classes that the plan closes.
+    /// The compactor runs. The compactor will empty the classes that the plan closes.
     Compaction,
 }
 
 impl Plan {
-    /// Returns a plan for a pool without objects. It has `len` classes, smallest first. `bytes`
-    /// returns the size of the class at a position.
+    /// Returns a plan for a pool without objects. The plan has `len` classes, smallest first.
+    /// `bytes` returns the size of the class at a position.
     pub(crate) fn new(
         len: usize,
         bytes: impl Fn(usize) -> usize,
@@ -118,10 +118,10 @@ impl Plan {
         used < self.below.load(Relaxed)
     }
 
-    /// Makes a new plan for a pool of `used` pages. `size` returns the facts about the size at a
-    /// position. `note` is called once the plan is published, before another one can be made.
-    /// Returns false, and does nothing, if another thread is making a plan or all classes stay
-    /// open.
+    /// Computes a new plan for a pool of `used` pages. `size` returns the facts about the size at a
+    /// position. `note` is called after the plan is published, and before another plan can be
+    /// computed. If another thread is computing a plan, or all classes stay open, does nothing and
+    /// returns false.
     pub(crate) fn make(
         &self,
         used: usize,
@@ -139,8 +139,8 @@ impl Plan {
         true
     }
 
-    /// Publishes a plan, one size at a time. A reader that sees half of it still finds a class that
-    /// is large enough.
+    /// Publishes a plan, one size at a time. A reader that sees only a part of the new plan still
+    /// finds a class that is large enough.
     fn publish(&self, draft: &Draft) {
         let mut next_open = self.class_for.len() - 1;
         for position in (0..self.class_for.len()).rev() {
@@ -157,7 +157,7 @@ impl Plan {
         size_of_val(&*self.class_for)
     }
 
-    /// Locks or unlocks the plan for a fork, so that no plan is being made.
+    /// Locks or unlocks the plan for a fork, so that no thread is computing a plan.
     pub(crate) fn at_fork(&self, step: Step) {
         self.planning.at_fork(step);
     }
@@ -177,20 +177,20 @@ impl Plan {
 struct Line {
     /// cost(i) + B(i)
     intercept: i64,
-    /// N(i): the line falls by this much per byte.
+    /// N(i): the line falls by this number per byte.
     count: u32,
-    /// i, as a position plus 1; 0 if no class below j is open.
+    /// The position of i plus 1, or 0 if no class below j is open.
     open: u16,
 }
 
 impl Line {
-    /// Returns the value at size(j) = `bytes`.
+    /// Returns the line's value at size(j) = `bytes`.
     fn at(&self, bytes: i64) -> i64 {
         self.intercept - self.count as i64 * bytes
     }
 
-    /// Returns whether the line `between` is nowhere below both `self` and `after`. The three are
-    /// in order of slope; `after` falls most.
+    /// Returns whether the line `between` is nowhere below both `self` and `after`. The three lines
+    /// are in the order of their slopes; `after` falls most steeply.
     fn makes_needless(&self, between: &Line, after: &Line) -> bool {
         let rise = |to: &Line| (to.intercept - self.intercept) as i128;
         let run = |to: &Line| (to.count - self.count) as i128;
@@ -198,8 +198,8 @@ impl Line {
     }
 }
 
-/// The lower hull of the lines that were added, ordered by slope: those from `first` to before
-/// `end`. The lines before `first` are the lowest only at sizes below those of earlier queries.
+/// The lower hull of the added lines: `lines[first..end]`, in the order of their slopes. A line
+/// before `first` is the lowest only at sizes below those of earlier queries.
 struct Hull {
     lines: [Line; CLASSES_MAX + 1],
     first: usize,
@@ -207,7 +207,7 @@ struct Hull {
 }
 
 impl Hull {
-    /// Returns a hull of one line, which is 0: it represents no open class and no objects below.
+    /// Returns a hull of one line whose value is 0: no open class and no objects below.
     fn new() -> Self {
         Hull { lines: [Line::default(); CLASSES_MAX + 1], first: 0, end: 1 }
     }
@@ -242,8 +242,8 @@ impl Hull {
     }
 }
 
-/// A plan before it is published. It lies on the stack, because a store that makes a plan must not
-/// allocate.
+/// A plan before it is published. The draft is on the stack, because a store that computes a plan
+/// must not allocate.
 struct Draft {
     open: [bool; CLASSES_MAX],
 }
@@ -252,10 +252,10 @@ impl Draft {
     /// Finds the cheapest set of open classes among `len`. The largest class is always open.
     fn new(len: usize, purpose: Purpose, size: impl Fn(usize) -> Size) -> Self {
         let mut hull = Hull::new();
-        // For each class, the position plus 1 of the best open class below it, if it were open
-        // itself; 0 for none.
+        // For each class, the position plus 1 of the best open class below it if the class itself
+        // is open, or 0 if no class below is open.
         let mut before = [0; CLASSES_MAX];
-        // The sizes with objects, and the classes to open for sizes without any.
+        // The sizes with objects, and the classes to open for sizes without objects.
         let (mut populated, mut spread) = ([false; CLASSES_MAX], [false; CLASSES_MAX]);
         let (mut count, mut bytes, mut last) = (0, 0, 0);
         for position in 0..len {
@@ -281,8 +281,9 @@ impl Draft {
         draft
     }
 
-    /// Opens those classes of `spread` in which no present object would be stored. They cost
-    /// nothing until they are used, and objects of a new size then find a class that fits.
+    /// Opens those classes of `spread` in which no present object would be stored. Such classes
+    /// cost nothing until they are used, and objects of a new size find a class that is not much
+    /// larger.
     fn open_for_unknown(&mut self, populated: &[bool], spread: &[bool]) {
         let mut serves = false;
         for (open, (&populated, &spread)) in self.open.iter_mut().zip(populated.iter().zip(spread))
@@ -294,8 +295,8 @@ impl Draft {
     }
 }
 
-/// Returns the cost of an open class in bytes. On growth, a class that has pages costs nothing
-/// more: closing it would save nothing, because its objects would stay.
+/// Returns the cost of an open class in bytes. If the pool has grown, a class that has pages costs
+/// nothing: closing it would free no page, because its objects would remain there.
 fn opening(size: &Size, purpose: Purpose) -> i64 {
     match purpose {
         Purpose::Growth if size.is_used => 0,
@@ -340,7 +341,7 @@ mod tests {
         let mut seed = testkit::seed(3);
         for round in 0..400 {
             let spread = [1, 8, 60, 2000][round % 4];
-            // Sizes at equal distances, or each twice the one before, roughly as above a page.
+            // Sizes at equal distances, or each twice the size before, roughly as above a page.
             let bytes =
                 |nth: usize| if round % 3 == 0 { 8 << nth } else { nth * 8 * (1 + round % 5) };
             let sizes: Vec<Size> = (1..=10)
@@ -367,8 +368,9 @@ mod tests {
             let plan = planned(&sizes, Purpose::Compaction);
             (0..sizes.len()).filter(|&position| plan.is_open(position)).count()
         };
-        // With open classes p sizes apart and n objects of each size, a class costs 8 n p^2 / 2
-        // for rounding, and `opening`. The sum over all is least at p = sqrt(2 * opening / (8 n)).
+        // With open classes p sizes apart and n objects of each size, a class costs 8 n p^2 / 2 for
+        // rounding plus `opening`. The sum over all classes is smallest at p = sqrt(2 * opening /
+        // (8 n)).
         assert_eq!(open(10_000), 509);
         assert!((90..140).contains(&open(30)), "{}", open(30));
         assert_eq!(open(0), 38, "for objects yet unknown");

@@ -1,48 +1,52 @@
-//! The thresholds of the pool's background work, each with its reason: how much it retains, when it
-//! works, and how far it searches. The functions here get numbers and do not know the pool.
+//! The thresholds of the pool's background work, each with its reason: how many pages are retained,
+//! when the threads work, and how far they search. The functions here depend only on their
+//! arguments, not on the pool.
 
 use std::time::Duration;
 
 /// Committing a page is expensive, so pages without objects may be retained for the next objects
-/// until the pool is idle: this share of the pages in use ...
+/// until the pool is idle: at most one page per this number of pages in use ...
 const RETAINED_SHARE: usize = 256;
-/// ... or this many, if that is more.
+/// ... or this number of pages, if it is larger.
 const RETAINED_MIN: usize = 8;
-/// Prefaulted pages may be this share of the pages in use. This avoids half of the page faults; a
-/// quarter of it would avoid a quarter of them ...
+/// At most one page per this number of pages in use may be prefaulted. This number avoids half of
+/// the page faults; a quarter of the pages would avoid a quarter of the faults ...
 const PREFAULT_SHARE: usize = 32;
-/// ... but at most this many for each open class, so about one for each class that grows.
+/// ... but at most this number of pages per open class, which is about one page for each class that
+/// grows.
 const PREFAULT_PER_CLASS: usize = 2;
-/// A pool of fewer pages does not prefault.
+/// The minimum number of pages in use for a pool to prefault.
 const PREFAULT_POOL_MIN: usize = 256;
-/// The maximum number of pages that are counted as wanted by a class at a time.
+/// The maximum count of pages that a class requests at a time.
 pub(crate) const WANTED_MAX: u8 = 32;
-/// The number of pages prefaulted for each wanted page, because the class keeps growing during the
-/// prefault.
+/// The number of pages prefaulted for each requested page. The number is above 1 because the class
+/// keeps growing during the prefault.
 pub(crate) const PREFAULT_AHEAD: u32 = 2;
-/// The maximum number of pages that a free releases if no background thread does, or does not keep
-/// up. This bounds the time of a free, whatever the pool's size.
+/// The maximum number of pages that a free releases if there is no background thread, or if that
+/// thread is too slow. The maximum bounds the duration of a free for a pool of any size.
 pub(crate) const PURGE_BY_FREE: usize = 32;
-/// The maximum number of zspages that are searched for the emptiest that offers retained pages. The
-/// pages of fuller ones are needed sooner.
+/// The maximum number of zspages with retained pages that are searched for the emptiest. The
+/// retained pages of fuller zspages are needed sooner.
 pub(crate) const OFFERS_LOOKED_AT: usize = 8;
-/// The maximum number of zspages without objects that are searched for one that never got a page.
+/// The maximum number of zspages without objects that are searched for a zspage that has no
+/// committed page.
 pub(crate) const UNUSED_LOOKED_AT: usize = 8;
 
-/// Returns the maximum number of retained pages that objects have left, if `used` pages are in use.
+/// Returns the maximum number of retained pages apart from prefaulted ones, if `used` pages are in
+/// use.
 fn left_max(used: usize) -> usize {
     (used / RETAINED_SHARE).max(RETAINED_MIN)
 }
 
-/// Returns the number of pages that may be retained in all: those of [`left_max`], and the
-/// prefaulted pages that no object has taken yet.
+/// Returns the maximum number of retained pages in total: the sum of [`left_max`] and the
+/// prefaulted pages that no object uses yet.
 pub(crate) fn retained_max(used: usize, prefaulted: usize) -> usize {
     left_max(used) + prefaulted
 }
 
-/// Returns the number of pages to release if more are retained than allowed. These are the surplus
-/// and half of the pages that may stay, because one release of many pages is cheaper than many of
-/// one.
+/// Returns the number of pages to release if more are retained than allowed. The result is the
+/// surplus and half of [`left_max`], because one release of many pages is cheaper than many
+/// releases of one page.
 pub(crate) fn purge_target(used: usize, prefaulted: usize, retained: usize) -> Option<usize> {
     let most = retained_max(used, prefaulted);
     (retained > most).then(|| retained - most + left_max(used) / 2)
@@ -53,66 +57,70 @@ pub(crate) fn prefaults(used: usize) -> bool {
     used >= PREFAULT_POOL_MIN
 }
 
-/// Returns whether another page may be prefaulted if `prefaulted` pages already wait for objects.
+/// Returns whether another page may be prefaulted if `prefaulted` pages are not used by objects
+/// yet.
 pub(crate) fn may_prefault(used: usize, prefaulted: usize, open_classes: usize) -> bool {
     prefaulted < (used / PREFAULT_SHARE).min(PREFAULT_PER_CLASS * open_classes)
 }
 
-/// The limit is near when this many pages are left, which is more than one step of compaction
-/// commits.
+/// The limit is near if at most this number of pages is left. One step of compaction commits fewer
+/// pages.
 const NEAR_LIMIT: usize = 64;
-/// The approximate number of pages that a store releases when it meets the limit: enough for
-/// several stores, and few enough for the store to wait for.
+/// The approximate number of pages that a store releases at the limit: enough for several stores,
+/// and released in a short time.
 pub(crate) const PURGE_AT_LIMIT: usize = 16;
-/// The number of times that a store retries at the limit after pages were released. Other threads
-/// may be faster each time, but hardly this often.
+/// The maximum number of times that a store retries at the limit after pages were released. Other
+/// threads may take the pages first each time, but hardly this often.
 pub(crate) const ATTEMPTS: usize = 100;
 /// The maximum number of zspages that a store at the limit searches for a slot on committed pages
-/// before it releases pages, which takes longer than this search ...
+/// before it releases pages. The release takes longer than this search ...
 pub(crate) const SCAN_FEW: usize = 32;
-/// ... and when releasing does not help any more. The search is bounded because it holds the
-/// class's lock.
+/// ... and the maximum if no more pages can be released. The search is bounded because the thread
+/// holds the class's lock.
 pub(crate) const SCAN_MAX: usize = 256;
 
 pub(crate) fn is_near(limit: Option<usize>, used: usize) -> bool {
     limit.is_some_and(|limit| used + NEAR_LIMIT >= limit)
 }
 
-/// A class is checked for compaction about once in this many frees. Fewer objects make little
-/// difference.
+/// The approximate number of frees in a class between two checks for compaction. Fewer frees change
+/// little.
 pub(crate) const ASK_EVERY: u32 = 8;
-/// Compaction begins in a class if moving could free more than this share of its pages ...
+/// Compaction begins in a class if it could free more than one of this number of the class's pages
+/// ...
 const BEGIN_SHARE: u32 = 32;
-/// ... and more than this many pages: below that, moving costs as much as it saves ...
+/// ... and more than this number of pages, because moving objects costs as much as fewer pages save
+/// ...
 const BEGIN_PAGES: u32 = 2;
-/// ... and ends if it could free no more than this share, or one page. The end is far below the
-/// beginning, so that compaction does not begin again at once.
+/// ... and ends if it could free at most one of this number of pages, or only one page. This share
+/// is far below `BEGIN_SHARE`, so that compaction does not begin again immediately.
 const END_SHARE: u32 = 128;
 /// The maximum number of objects that are moved before the class's lock is dropped ...
 const STEP: usize = 32;
-/// ... and about the maximum number of bytes, so that large objects do not keep other threads
-/// waiting for the lock longer.
+/// ... and approximately the maximum number of bytes moved, so that the lock is not held longer for
+/// large objects.
 const STEP_BYTES: usize = STEP * 4096;
 /// The maximum number of zspages that compaction skips in a class, because all objects left in them
 /// are pinned, before it proceeds to the next class.
 pub(crate) const SKIPPED_MAX: usize = 32;
 /// The maximum number of zspages of a fullness group that are searched for the one to fill or to
-/// empty. This is enough for the headers of the remaining zspages to lie close together.
+/// empty. This is enough to keep the headers of the remaining zspages close together.
 pub(crate) const ALIKE_MAX: usize = 32;
-/// The compactor finishes its job if there was no request for this long, because then a burst of
+/// The time without a request after which the compactor makes its last pass, because a burst of
 /// frees is over.
 pub(crate) const QUIET: Duration = Duration::from_millis(50);
-/// The compactor sleeps after it has worked this long, and not more often, because each wake-up
-/// interrupts other threads. It sleeps ...
+/// The time that the compactor works before it sleeps. The compactor does not sleep more often,
+/// because each wake-up interrupts other threads. The sleep lasts ...
 pub(crate) const WORK: Duration = Duration::from_millis(2);
-/// ... this many times as long as it has worked, so it takes at most half a processor.
+/// ... this multiple of the time worked, so the compactor uses at most half of a processor.
 pub(crate) const REST: u32 = 1;
 /// The shortest and the longest rest after a pass that moved nothing. The cause (pins, a limit)
 /// usually persists for a while.
 const FRUITLESS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(320));
-/// Objects in too coarse a class are searched for if the pool has grown by this share ...
+/// Objects in a class that is too coarse are searched for if the pool has grown by more than one
+/// page per this number of pages ...
 const GROWN_SHARE: usize = 4;
-/// ... and by this many pages. With fewer, little is gained.
+/// ... and by more than this number of pages. After less growth, little memory would be freed.
 const GROWN_MIN: usize = 64;
 
 /// Returns whether compaction should begin in a class that has `committed` pages and could free
@@ -121,7 +129,8 @@ pub(crate) fn should_begin(gain: u32, committed: u32) -> bool {
     gain > BEGIN_PAGES && gain > committed / BEGIN_SHARE
 }
 
-/// Returns whether compaction that has begun in such a class should continue.
+/// Returns whether compaction in a class should continue, which has `committed` pages and could
+/// free `gain` of them.
 pub(crate) fn should_go_on(gain: u32, committed: u32) -> bool {
     gain > 1 && gain > committed / END_SHARE
 }
@@ -137,24 +146,26 @@ pub(crate) fn rest_after(last: Duration) -> Duration {
     (last * 2).clamp(FRUITLESS.0, FRUITLESS.1)
 }
 
-/// Returns whether a pool of `used` pages should search for objects in too coarse a class. The pool
-/// had `refined` pages at its last such search.
+/// Returns whether a pool of `used` pages should search for objects in a class that is too coarse.
+/// The pool had `refined` pages at its last such search.
 pub(crate) fn has_grown(used: usize, refined: usize) -> bool {
     used - refined > (refined / GROWN_SHARE).max(GROWN_MIN)
 }
 
-/// A plan is outdated if the number of the pool's pages has changed by this share. Until then a few
-/// classes too many are open, or they are a little too coarse ...
+/// A plan is outdated if the number of the pool's pages has changed by more than one page per this
+/// number of pages. Up to that change, the plan has slightly too many or too few open classes ...
 const CHANGE_SHARE: usize = 8;
-/// ... and by this many pages, so that a small pool does not make a plan for each page.
+/// ... and by more than this number of pages, so that a small pool does not compute a plan for each
+/// new page.
 pub(crate) const CHANGE_MIN: usize = 4;
-/// For sizes without objects, open classes are this share of their size apart.
+/// For sizes without objects, the distance between open classes is their size divided by this
+/// number.
 const SPREAD_SHARE: usize = 8;
-/// The bytes that an open class costs besides half of its last page: half of its last zspage's
-/// header.
+/// The cost of an open class in bytes, in addition to half of its last page: half of its last
+/// zspage's header.
 const CLASS_BYTES: usize = 256;
-/// A class without pages is taken to cost this share more, so that classes are not opened and
-/// closed for next to nothing.
+/// The cost of a class without pages is increased by one part in this number, so that classes are
+/// not opened and closed for very small savings.
 const UNUSED_SHARE: i64 = 4;
 
 /// Returns the number of pages by which a pool of `used` pages may change before its plan is
@@ -177,27 +188,28 @@ pub(crate) fn unused_class_cost(page_bytes: usize) -> i64 {
     class_cost(page_bytes) + class_cost(page_bytes) / UNUSED_SHARE
 }
 
-/// The time that the prefault thread sleeps between two checks for wanted pages. The sleep doubles
-/// after each check that finds nothing ...
+/// The time that the prefault thread sleeps between two checks for requested pages. The time
+/// doubles after each check that finds no request ...
 const TICK: Duration = Duration::from_micros(500);
-/// ... until this many checks in a row found nothing. The last sleep is 64 ms.
+/// ... until this number of consecutive checks found no request. The last sleep lasts 64 ms.
 pub(crate) const QUIET_TICKS: u32 = 7;
-/// An idle background thread ends if there was no request for this long.
+/// The time without a request after which an idle background thread ends.
 pub(crate) const IDLE: Duration = Duration::from_secs(1);
 /// The niceness of a background thread relative to the thread that started it. If all processors
-/// are busy, it then interrupts no thread that stores or reads, and gets a tenth of a processor.
+/// are busy, the background thread then delays threads that store or read only a little, because it
+/// gets a tenth of a processor.
 pub(crate) const NICENESS: i32 = 10;
-/// After a background thread has panicked, no thread is started for the first of these times, which
-/// doubles with each panic up to the second. The next thread is likely to panic too, and must not
-/// take up a processor.
+/// After a background thread has panicked, no thread is started for the first of these times. The
+/// time doubles with each panic, up to the second time. The next thread is likely to panic too, and
+/// must not occupy a processor.
 const RESTART: (Duration, Duration) = if cfg!(test) {
     (Duration::from_millis(20), Duration::from_millis(100))
 } else {
     (Duration::from_secs(1), Duration::from_secs(60))
 };
 
-/// Returns the time that the prefault thread sleeps after `quiet` checks in a row found nothing to
-/// do.
+/// Returns the time that the prefault thread sleeps after `quiet` consecutive checks found no
+/// request.
 pub(crate) fn tick(quiet: u32) -> Duration {
     TICK * (1 << quiet)
 }
@@ -209,11 +221,11 @@ pub(crate) fn restart_after(before: u32) -> Duration {
 }
 
 /// The number of entries that are locked ahead of the one being read. While the bytes of the next
-/// object are fetched, the page table is walked for the one after it.
+/// object are fetched, the processor walks the page table for the object after it.
 pub(crate) const ENTRIES_AHEAD: usize = 2;
 /// The maximum number of cache lines of the next object that are prefetched: all lines of a slot.
-/// (Some processors continue by themselves after a few lines; others do not.)
+/// (Some processors continue the prefetch after a few lines; other processors do not.)
 pub(crate) const LINES_AHEAD: usize = 64;
-/// The maximum number of cache lines that are prefetched of an object that is to be overwritten:
-/// all lines of a slot. The copy into them is short, so the next lock would wait for missing lines.
+/// The maximum number of cache lines that are prefetched of an object that will be overwritten: all
+/// lines of a slot. The copy is short, so without this the next lock would wait for missing lines.
 pub(crate) const LINES_OVERWRITTEN: usize = 64;

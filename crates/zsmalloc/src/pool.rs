@@ -11,7 +11,8 @@ use std::num::NonZeroU64;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A stored object. It must be freed with [`Pool::free`], and can't be used afterwards.
+/// The handle of a stored object. The object must be freed with [`Pool::free`], which consumes the
+/// handle.
 ///
 /// ```text
 ///   | 63 .. 52 pool | 51 .. 32 generation | 31 .. 0 slot |
@@ -21,9 +22,9 @@ use std::sync::Arc;
 pub struct Handle(NonZeroU64);
 
 impl Handle {
-    /// Returns the handle as a number, for C or for a table of the caller. Convert it back with
-    /// [`from_raw`](Self::from_raw) to free the object, which otherwise stays until the pool is
-    /// dropped.
+    /// Returns the handle as a number, for C or for a table of the caller. To free the object,
+    /// convert the number back with [`from_raw`](Self::from_raw). Otherwise the object exists until
+    /// the pool is dropped.
     pub fn into_raw(self) -> u64 {
         self.0.get()
     }
@@ -56,11 +57,11 @@ impl Handle {
     }
 }
 
-/// A pool that gives out handles.
+/// A pool that stores objects and returns a handle for each.
 ///
 /// After a fork, parent and child each have a pool with the same objects. But if the pages are not
 /// [`in_children`](page::Config::in_children), the child's pool refuses every operation with
-/// [`Error::LeftBehind`], and its statistics stay as they were at the fork.
+/// [`Error::LeftBehind`], and its statistics are those at the fork.
 ///
 /// ```
 /// let pool = zsmalloc::Pool::new(zsmalloc::Config::default())?;
@@ -82,8 +83,8 @@ impl Pool {
     pub fn new(config: Config) -> Result<Self, Error> {
         static POOLS: AtomicU32 = AtomicU32::new(0);
         let nth = POOLS.fetch_add(1, Relaxed);
-        // Pool numbers repeat after 4096 pools. Generations then begin elsewhere, so that a handle
-        // of a pool dropped long ago is unlikely to match.
+        // Pool numbers repeat after 4096 pools. Generations then begin with another number, so that
+        // a handle of a pool dropped long ago is unlikely to match.
         let (id, lap) = (nth & 0xfff, nth >> 12);
         let first = 1 + lap.wrapping_mul(0x9E37_79B1) % (GENERATION_MAX / 2);
         let handles = Arc::new(HandleSlots::new());
@@ -92,9 +93,8 @@ impl Pool {
         Ok(Pool { core, handles, id })
     }
 
-    /// Starts background compaction: the pool compacts itself whenever that is worthwhile, and
-    /// prefaults pages. Its two threads exist only while they have work, and end when the pool is
-    /// dropped.
+    /// Enables background compaction and prefaults by two threads. The threads exist only while
+    /// they have work, and end when the pool is dropped.
     pub fn compact_in_background(&self) {
         self.core.compact_in_background();
     }
@@ -127,13 +127,12 @@ impl Pool {
         self.lock(ensure_here(self.core.inner())?, handle)?.patch(bytes)
     }
 
-    /// Returns the bytes of the object of `handle`, pinned: they are neither moved nor freed while
-    /// the guard lives.
+    /// Returns the pinned bytes of the object of `handle`: they are neither moved nor freed while
+    /// the guard exists.
     #[doc(alias = "zs_obj_read_begin")]
     ///
-    /// The guard borrows the handle too, so the handle can't be freed while the guard exists (the
-    /// free would wait forever). An object has at most six guards at a time; a call for another
-    /// waits.
+    /// The guard borrows the handle too, so the object can't be freed while the guard exists (the
+    /// free would wait forever). An object has at most six guards at a time; a further call waits.
     pub fn read<'a>(&'a self, handle: &'a Handle) -> Result<ReadGuard<'a>, Error> {
         let pin = self.core.read_if(handle.index(), |row| self.names(handle, row))?;
         match pin.content() {
@@ -213,7 +212,7 @@ impl Pool {
         self.core.shrink(bytes)
     }
 
-    /// Returns the number of bytes that compaction could free if nothing were pinned.
+    /// Returns the number of bytes that compaction could free if no object were pinned.
     pub fn freeable(&self) -> usize {
         self.core.freeable()
     }
@@ -252,7 +251,7 @@ impl Pool {
     }
 
     /// Returns a report of the stored objects with the handles of the first eight, or `None` if
-    /// there are no objects. A debug build prints it when the pool is dropped.
+    /// there are no objects. A debug build prints the report when the pool is dropped.
     pub fn leak_report(&self) -> Option<String> {
         const SHOWN: usize = 8;
         let count = Some(self.len()).filter(|&count| count > 0)?;
@@ -264,7 +263,8 @@ impl Pool {
         Some(format!("a pool with {count} objects: {}{more}", raw.join(" ")))
     }
 
-    /// Asserts the pool's whole state. No other thread may use the pool during the check.
+    /// Asserts that the pool's whole state is consistent. No other thread may use the pool during
+    /// the check.
     pub fn check(&self) {
         self.core.check();
     }
@@ -286,7 +286,7 @@ impl Drop for Pool {
 /// The pinned bytes of an object.
 ///
 /// In a child of the process that pinned the bytes, the guard can only be dropped: access through
-/// it panics, and a slice from before the fork must not be used there either.
+/// the guard panics, and the child must not use a slice from before the fork either.
 #[derive(Debug)]
 pub struct ReadGuard<'p>(EntryReadGuard<'p>);
 

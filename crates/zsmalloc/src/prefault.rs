@@ -7,8 +7,8 @@
 //!           nothing wanted for a moment: all retained pages are released; later the thread ends
 //! ```
 //! Prefaulted pages are retained pages, like pages that objects have left. A zspage is *busy* while
-//! its pages are being prefaulted, as it is during a release. Otherwise a page could be prefaulted
-//! after its release.
+//! its pages are being prefaulted or released. Otherwise a page could be prefaulted after its
+//! release.
 #![allow(unsafe_code)]
 
 use crate::class::Class;
@@ -41,15 +41,15 @@ pub(crate) fn run_prefaulter(weak: &Weak<PoolInner>, worker: &Worker) {
         worker.set_awake(false);
         let Some(inner) = weak.upgrade() else { return };
         purge_all(&inner, &inner.retained.wait_to_tend());
-        // A thread that wanted a page just before `set_awake(false)` has woken no thread.
+        // A thread that requested a page just before `set_awake(false)` has not woken this thread.
         if purge_and_prefault(&inner) {
             worker.set_awake(true);
         }
     }
 }
 
-/// Releases surplus retained pages and prefaults wanted ones. Returns whether there was anything to
-/// do.
+/// Releases surplus retained pages and prefaults requested pages. Returns whether there was any
+/// such page.
 fn purge_and_prefault(inner: &PoolInner) -> bool {
     let has_purged = purge_excess(inner, usize::MAX);
     let Some(_alone) = inner.retained.tend() else { return true };
@@ -68,13 +68,14 @@ fn purge_and_prefault(inner: &PoolInner) -> bool {
             return has_purged || is_wanted;
         }
         inner.memory.space.populate(pages_of(&batch));
-        // SAFETY: `begin_prefault` made them busy for this thread, and the pages are populated.
+        // SAFETY: `begin_prefault` marked these zspages as busy for this thread, and the pages are
+        // populated.
         for_each_in_flight(inner, &batch, |locked, id, _| unsafe { locked.end_busy(id) });
         fetching.note(&batch);
     }
 }
 
-/// Commits up to `most` pages on which the next objects of the class will lie, and which are to be
+/// Commits at most `most` pages for the next objects of the class, and marks them as being
 /// prefaulted.
 fn begin_prefault(inner: &PoolInner, class: &Class, most: u32) -> Option<InFlight> {
     let mut locked = inner.lock(class);
@@ -105,8 +106,8 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::sync::{Arc, OnceLock};
 
-    /// Checks, for each page that is committed, that a thread which finds no page on offer sees the
-    /// prefault.
+    /// A supply that checks, for each page that is committed, that a thread which finds no retained
+    /// page sees the prefault.
     #[derive(Debug, Default)]
     struct Looks {
         pool: OnceLock<Weak<EntryPool>>,
@@ -128,8 +129,8 @@ mod tests {
         }
     }
 
-    /// Pages that are being prefaulted are in use but not on offer, so a store that meets the limit
-    /// must wait for them.
+    /// Pages that are being prefaulted are charged but not available yet, so a store that reaches
+    /// the limit must wait for them.
     #[test]
     fn a_prefault_is_seen_by_who_meets_the_limit() {
         let looks = Arc::new(Looks::default());

@@ -1,8 +1,8 @@
-//! Purging: retained pages are released if there are more than the pool may retain, or if they are
-//! needed elsewhere.
+//! Purging: retained pages are released if there are more than the pool may retain, or if another
+//! class or store needs pages.
 //!
-//! A release is a system call, so it is made with no lock held. No object may be given a slot on
-//! those pages during the release, so all their slots are withheld. Only one thread at a time
+//! A release is a system call, so the thread holds no lock during the call. No object may be stored
+//! on those pages during the release, so all their slots are withheld. Only one thread at a time
 //! releases pages of a zspage.
 #![allow(unsafe_code)]
 
@@ -14,8 +14,8 @@ use crate::retained::{InFlight, ReleaseScope, no_batch, pages_of};
 use crate::sync::JobGuard;
 use page::{ExtentId, PageSet};
 
-/// Releases pages if more are retained than allowed. The prefault thread does this, or this thread
-/// if there is no such thread or it does not keep up. Called with no lock held.
+/// Releases pages if more are retained than allowed. The prefault thread does this, or the caller
+/// if there is no such thread or if that thread is too slow. The caller holds no lock.
 pub(crate) fn relax(inner: &PoolInner) {
     let retained = inner.retained.pages();
     let most = policy::retained_max(inner.used(), inner.retained.prefaulted());
@@ -27,12 +27,12 @@ pub(crate) fn relax(inner: &PoolInner) {
     }
 }
 
-/// Releases about `most` pages at most, if more are retained than allowed. Returns whether it
-/// released any. Called with no lock held.
+/// If more pages are retained than allowed, releases approximately `most` pages at most. Returns
+/// whether any page was released. The caller holds no lock.
 pub(crate) fn purge_excess(inner: &PoolInner, most: usize) -> bool {
     let mut total = 0;
-    // If another thread has the job, this one leaves the work to it. That thread checks for more
-    // pages after it has dropped its guard.
+    // If another thread has taken the job, this thread leaves the work to that thread, which checks
+    // for more pages after it has dropped its guard.
     while total < most
         && let Some(wanted) = excess(inner)
         && let Some(alone) = inner.retained.tend()
@@ -53,8 +53,8 @@ fn excess(inner: &PoolInner) -> Option<usize> {
     policy::purge_target(inner.used(), inner.retained.prefaulted(), retained)
 }
 
-/// Releases all retained pages, and destroys zspages that were made for an object and never got
-/// one. Returns the number of pages released.
+/// Releases all retained pages, and destroys zspages that were created for an object but never
+/// used. Returns the number of pages released.
 pub(crate) fn purge_all(inner: &PoolInner, _alone: &JobGuard<'_>) -> usize {
     inner.retained.forget_wanted();
     let pages = purge(inner, usize::MAX);
@@ -64,14 +64,14 @@ pub(crate) fn purge_all(inner: &PoolInner, _alone: &JobGuard<'_>) -> usize {
     pages
 }
 
-/// Destroys a zspage of the class that was made for an object and never got one. Returns whether
+/// Destroys a zspage of the class that was created for an object but never used. Returns whether
 /// there was such a zspage.
 pub(crate) fn destroy_one_unused(locked: ClassGuard<'_>) -> bool {
     let unused = locked.group(0).take(UNUSED_LOOKED_AT).find(|&id| locked.is_unused(id));
     unused.inspect(|&id| locked.destroy_if_unused(id)).is_some()
 }
 
-/// Releases `wanted` retained pages, or a few more. Returns the number released.
+/// Releases `wanted` retained pages, or a few more. Returns the number of pages released.
 pub(crate) fn purge(inner: &PoolInner, wanted: usize) -> usize {
     if inner.retained.pages() == 0 {
         return 0;
@@ -88,8 +88,8 @@ pub(crate) fn purge(inner: &PoolInner, wanted: usize) -> usize {
             }
             pages += place.as_ref().map_or(0, |(_, pages)| pages.len() as usize);
         }
-        // SAFETY: `next_offer` began all releases of the batch just now, by `begin_release`, in
-        // this pool.
+        // SAFETY: `next_offer` has just begun all releases of the batch by `begin_release` of this
+        // pool.
         let gone = unsafe { give_back(inner, &batch, &releasing) };
         if gone == 0 {
             break;
@@ -100,8 +100,8 @@ pub(crate) fn purge(inner: &PoolInner, wanted: usize) -> usize {
     total
 }
 
-/// Begins to release the retained pages of one zspage of the first class at or after `from` that
-/// has any. Sets `from` to the class at which to continue.
+/// Begins to release the retained pages of one zspage, in the first class at or after `from` with
+/// retained pages. Sets `from` to the class at which to continue.
 fn next_offer(inner: &PoolInner, from: &mut usize) -> Option<InFlight> {
     while let Some(position) = inner.retained.first_offer(*from) {
         *from = position;
@@ -113,7 +113,8 @@ fn next_offer(inner: &PoolInner, from: &mut usize) -> Option<InFlight> {
     None
 }
 
-/// Begins to release the retained pages of about the emptiest zspage of the class that offers some.
+/// Begins to release the retained pages of the emptiest of the first few zspages of the class that
+/// have retained pages.
 fn begin_any_release(locked: &mut ClassGuard<'_>) -> Option<InFlight> {
     let some = locked.offering().take(OFFERS_LOOKED_AT);
     let emptiest = some.min_by_key(|&id| locked.fixed_header(id).inuse())?;
@@ -134,7 +135,7 @@ unsafe fn give_back(
     // SAFETY: `begin_release` withheld all slots on these pages until `end_release` below, so no
     // object lies there.
     unsafe { inner.memory.release(pages_of(batch)) };
-    // SAFETY: the caller guarantees that `begin_release` returned these, and `release` has
+    // SAFETY: the caller guarantees that `begin_release` returned this batch, and `release` has
     // finished.
     for_each_in_flight(inner, batch, |locked, id, gone| unsafe { locked.end_release(id, gone) });
     releasing.note(batch)
@@ -152,10 +153,10 @@ pub(crate) fn for_each_in_flight(
     }
 }
 
-/// Drops the class's lock after a free has left pages of a zspage without objects. They are
-/// retained; if the pool retains too many now, some are released.
+/// Drops the class's lock after a free has left pages of a zspage without objects. The pages are
+/// retained; if the pool retains too many pages now, some are released.
 pub(crate) fn retain(inner: &PoolInner, locked: ClassGuard<'_>, id: ExtentId) {
-    // In the kernel's geometry an empty zspage is freed at once, as in the kernel.
+    // In the kernel's geometry an empty zspage is freed immediately, as in the kernel.
     if locked.class().commits_whole {
         release(inner, locked, id);
     } else {
@@ -165,7 +166,7 @@ pub(crate) fn retain(inner: &PoolInner, locked: ClassGuard<'_>, id: ExtentId) {
 }
 
 /// Releases all retained pages of a zspage, and destroys the zspage if it becomes empty. Does
-/// nothing if another thread is releasing or prefaulting pages of it.
+/// nothing if another thread is releasing or prefaulting pages of this zspage.
 pub(crate) fn release(inner: &PoolInner, mut locked: ClassGuard<'_>, id: ExtentId) {
     if !locked.fixed_header(id).has_offer() {
         return locked.destroy_if_unused(id);
@@ -173,12 +174,12 @@ pub(crate) fn release(inner: &PoolInner, mut locked: ClassGuard<'_>, id: ExtentI
     let releasing = ReleaseScope::begin(&inner.retained);
     let begun = locked.begin_release(id);
     drop(locked);
-    // SAFETY: `begin_release` returned it just now.
+    // SAFETY: `begin_release` has just returned `begun`.
     unsafe { give_back(inner, &[Some(begun)], &releasing) };
 }
 
 /// Releases all zspages of a class that have no objects, in the child of a fork, which lacks the
-/// threads that would have done so.
+/// threads that would have released them.
 pub(crate) fn release_unused(inner: &PoolInner, class: &Class) {
     let mut before = None;
     loop {

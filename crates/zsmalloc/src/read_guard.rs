@@ -1,16 +1,16 @@
-//! The shared lock of an entry, alone or for consecutive entries. These are locked ahead of need,
-//! so that the next objects are fetched from memory while the caller processes the current one.
+//! The shared lock of an entry, and an iterator that locks consecutive entries in advance, so that
+//! the next objects are fetched from memory while the caller processes the current one.
 //!
 //! ```text
 //!   entry n           | n + 1                        | n + 2                       | n + 3 ...
 //!   returned, read    | pinned, its bytes prefetched | pinned, its first line too  | not touched
 //! ```
 //! Objects of neighbouring entries lie in zspages of different classes, so the processor can't
-//! predict the next address as it does in a sequential stream. Prefetching one line two entries
-//! ahead performs the page table walk, for which all lines would otherwise wait.
+//! predict the next address as it does in a sequential stream. A prefetch of one line two entries
+//! ahead causes the page table walk, for which all lines would otherwise wait.
 //!
-//! Entries are pinned in ascending order, so threads that hold some and wait for the next never
-//! deadlock.
+//! Entries are pinned in ascending order, so threads that hold pins and wait for the next entry
+//! never deadlock.
 #![allow(unsafe_code)]
 
 use crate::entry::{Location, Value};
@@ -26,9 +26,9 @@ use std::ptr::NonNull;
 /// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content<B> {
-    /// No object, but a payload of 59 bits of the user; 0 in a new entry.
+    /// No object, but a payload of 59 bits that the user chose; 0 in a new entry.
     Inline(u64),
-    /// An object, with four bits of the user.
+    /// An object, with four bits for the user.
     Object {
         /// The object's bytes, or their number.
         bytes: B,
@@ -57,19 +57,19 @@ pub struct EntryReadGuard<'p> {
     object: ObjectStart,
 }
 
-/// The start of the object that a locked entry names, dangling if it names none. Finding it takes
-/// three loads, so it is kept here.
+/// The start of a locked entry's object, or a dangling pointer if the entry holds no object. The
+/// pointer is stored because finding the object takes three loads.
 #[derive(Clone, Copy, Debug)]
 struct ObjectStart(NonNull<u8>);
 
-// SAFETY: the object is only read, as a shared slice would be, by the guard that owns this.
+// SAFETY: the guard that owns this pointer only reads the object, as through a shared slice.
 unsafe impl Send for ObjectStart {}
 // SAFETY: as above.
 unsafe impl Sync for ObjectStart {}
 
 impl<'p> EntryReadGuard<'p> {
     /// Locks entry `index`.
-    // Not inlined, so that several callers share one copy of the code.
+    // The function is not inlined, so that its callers share one copy of the code.
     #[inline(never)]
     pub(crate) fn new(here: Here<'p>, index: u32) -> Self {
         Self::new_if(here, index, |_| true)
@@ -86,7 +86,7 @@ impl<'p> EntryReadGuard<'p> {
         EntryReadGuard { lock, object: ObjectStart(object) }
     }
 
-    /// Returns the object if the entry names one, else the payload as an error.
+    /// Returns the object if the entry holds one, else the payload as an error.
     #[inline]
     fn object(&self) -> Result<(NonNull<[u8]>, u8), u64> {
         let value = self.lock.as_ref().map_or(Value::EMPTY, ReadLock::value);
@@ -97,16 +97,16 @@ impl<'p> EntryReadGuard<'p> {
     /// Returns the entry's content.
     ///
     /// # Panics
-    /// In a child of the process that pinned the entry, as [`row`](Self::row) does. There a pin can
-    /// only be dropped, which does nothing.
+    /// In a child of the process that pinned the entry, as [`row`](Self::row) does. In such a child
+    /// a pin can only be dropped, which has no effect.
     #[inline]
     pub fn content(&self) -> Content<&[u8]> {
         self.lock.iter().for_each(ReadLock::assert_same_process);
         match self.object() {
             Ok((bytes, flags)) => {
-                // SAFETY: the entry named the object when it was locked, and stays locked in this
-                // process while this guard is borrowed. So no thread writes or frees the object
-                // (zs-M3).
+                // SAFETY: the entry referred to the object when the entry was locked, and stays
+                // locked in this process while this guard is borrowed. So no thread writes or frees
+                // the object (zs-M3).
                 let bytes = unsafe { bytes.as_ref() };
                 Content::Object { bytes, flags }
             }
@@ -114,21 +114,22 @@ impl<'p> EntryReadGuard<'p> {
         }
     }
 
-    /// Returns the entry's row, if the entry exists and so is locked.
+    /// Returns the entry's row, or `None` if the entry does not exist and so is not locked.
     #[inline]
     pub fn row(&self) -> Option<Row<'_>> {
         self.lock.as_ref().map(ReadLock::row)
     }
 
-    /// Clears bits of the flags of the pinned object, while other threads may read it too. Does
-    /// nothing if the entry holds no object. The pin still returns the flags that it found.
+    /// Clears bits of the flags of the pinned object, which other threads may be reading too. Does
+    /// nothing if the entry holds no object. [`content`](Self::content) still returns the flags
+    /// that the object had when it was pinned.
     pub fn clear_flags(&self, bits: u8) {
         if let (Ok(_), Some(entry)) = (self.object(), &self.lock) {
             entry.clear_flags(bits);
         }
     }
 
-    /// Prefetches the first `lines` cache lines of the entry's object, which is read soon.
+    /// Prefetches the first `lines` cache lines of the entry's object, which will be read soon.
     #[inline]
     fn prefetch(&self, lines: usize) {
         if let Ok((object, _)) = self.object() {
@@ -141,7 +142,7 @@ impl<'p> EntryReadGuard<'p> {
 /// [`EntryPool::read_ahead`](crate::EntryPool::read_ahead).
 pub struct EntryIter<'p, W> {
     inner: &'p PoolInner,
-    /// The pins taken ahead, in order.
+    /// The pins of entries that are not returned yet, in order.
     ahead: [Option<EntryReadGuard<'p>>; ENTRIES_AHEAD],
     /// The entries that are not pinned yet.
     rest: W,

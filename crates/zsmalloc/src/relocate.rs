@@ -1,13 +1,12 @@
-//! Moving objects: within a class, to pack them, and from a class to the one that the plan has for
-//! them.
+//! Moving objects: within a class, to pack them, and from a class to the class that the plan
+//! assigns to them.
 //!
 //! ```text
 //!   entry's number -> entry names this place, and is unlocked? -> slot taken -> bytes copied
 //!     -> entry retargeted by compare-and-swap -> old slot freed (or the new, if it changed)
 //! ```
-//! All of it happens under the lock of the class that the object leaves. An object is overwritten
-//! only under that lock, and a free waits for it. For the lock of the target class, a mover only
-//! tries and never waits.
+//! All steps are done under the lock of the object's old class. An object is overwritten only under
+//! that lock, and a free waits for the lock. A mover never waits for the lock of the target class.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -27,7 +26,7 @@ pub(crate) struct Moved {
     pub(crate) entered: usize,
     /// The number of pages on which no object lies any more.
     pub(crate) emptied: usize,
-    /// The reason why the step ended early, if it can be removed.
+    /// The reason why the step ended early, if the caller can remove this obstacle.
     pub(crate) obstacle: Option<Obstacle>,
 }
 
@@ -46,7 +45,7 @@ struct Movable {
     location: Location,
 }
 
-/// Returns the object in a slot of a zspage if its entry names it and is unlocked.
+/// Returns the object in a slot of a zspage if its entry refers to the object and is unlocked.
 fn movable(here: Here<'_>, source: &ClassGuard<'_>, id: ExtentId, slot: u32) -> Option<Movable> {
     let header = source.header(id);
     let index = header.entry(slot)?;
@@ -54,30 +53,31 @@ fn movable(here: Here<'_>, source: &ClassGuard<'_>, id: ExtentId, slot: u32) -> 
     (location.offset == header.offset(slot)).then_some(Movable { index, location })
 }
 
-/// Copies an object to the slot `to`, and makes its entry name that slot. Returns false if the
-/// entry is locked or no longer names the object.
+/// Copies an object to the slot `to`, and retargets its entry to that slot. Returns false if the
+/// entry is locked or no longer refers to the object.
 ///
 /// # Safety
 /// `movable` returned `from` under the lock of the object's class, which has been held since. `to`
-/// was taken for the object, in this pool.
+/// was allocated for the object, in this pool.
 unsafe fn move_object(here: Here<'_>, from: &Movable, to: &NewSlot) -> bool {
     let Location { offset, len, .. } = from.location;
-    // SAFETY: the entry named the object in a slot of this class, whose lock has been held since.
-    // The caller took `to` for an object of this length.
+    // SAFETY: the entry referred to the object in a slot of this class, whose lock has been held
+    // since. The caller allocated `to` for an object of this length.
     unsafe { here.memory.copy(offset, to.offset(), len) };
     let retargeted = here.entries().peek(from.index, |entry, _| {
         let value = entry.unlocked()?;
         // Uses the current flags, which may have changed.
         let location = value.decode().ok().filter(|location| location.offset == offset)?;
         let moved = Location { offset: to.offset(), ..location };
-        // SAFETY: the copy lies there, and no other entry names it; the caller owns the old place.
+        // SAFETY: the copy is complete, and no other entry refers to it; the caller frees the old
+        // place.
         Some(unsafe { entry.retarget(value, Value::object(moved)) })
     });
     retargeted.flatten().unwrap_or(false)
 }
 
 /// Moves at most `most` objects of `source`, the highest first, to the lowest free slots of
-/// `target`. Objects whose entries are locked, or do not name them yet, stay.
+/// `target`. An object is not moved if its entry is locked or does not refer to it yet.
 pub(crate) fn migrate(
     here: Here<'_>,
     locked: &mut ClassGuard<'_>,
@@ -95,8 +95,8 @@ pub(crate) fn migrate(
         let lowest = locked.header(target).lowest_free();
         let Some(lowest) = lowest.filter(|&free| is_below(free)) else { break };
         let Some(to) = alloc_slot_in(locked, target, lowest, object.index, is_below) else { break };
-        // SAFETY: both were found with the class locked. Only the slot that no entry names is
-        // freed.
+        // SAFETY: the object and the slot were found while the class was locked. Only the slot to
+        // which no entry refers is freed.
         unsafe {
             if move_object(here, &object, &to) {
                 moved.add(&object, &to, locked.free_slot(source, slot));
@@ -108,8 +108,8 @@ pub(crate) fn migrate(
     moved
 }
 
-/// Takes slot `lowest` of a zspage. At the pool's limit, takes the lowest one on committed pages if
-/// `will_do` accepts it.
+/// Allocates slot `lowest` of a zspage. At the pool's limit, allocates the lowest slot on committed
+/// pages if `will_do` accepts this slot.
 fn alloc_slot_in(
     locked: &mut ClassGuard<'_>,
     target: ExtentId,
@@ -124,7 +124,7 @@ fn alloc_slot_in(
     locked.alloc_slot_at(target, free, entry).ok()
 }
 
-/// Moves at most `most` objects of `source` for which the plan has another class to that class.
+/// Moves at most `most` objects of `source` to the classes that the plan assigns to them.
 pub(crate) fn reclassify(
     here: Here<'_>,
     locked: &mut ClassGuard<'_>,
@@ -172,7 +172,7 @@ pub(crate) fn reclassify(
     moved
 }
 
-/// Takes a slot; at the limit, one on committed pages. Returns `None` if no zspage has room.
+/// Allocates a slot; at the limit, a slot on committed pages. Returns `None` if no zspage has room.
 fn alloc_for_move(locked: &mut ClassGuard<'_>, entry: u32) -> Result<Option<NewSlot>, Error> {
     alloc_slot(locked, entry, Search::Lowest).or_else(|limit| {
         let new = alloc_slot(locked, entry, Search::Committed(SCAN_MAX))?;

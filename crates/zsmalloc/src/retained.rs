@@ -1,12 +1,11 @@
-//! Retained pages: committed pages that no live object touches. They are kept for the next objects,
-//! or released.
+//! Retained pages: committed pages that no live object touches, kept for the next objects.
 //!
 //! ```text
 //!   live --last object on it freed--> retained --too many--> withheld --madvise--> untouched
 //!     ^-----------a slot on it taken----'   ^---prefaulted, as a class wants a page---'
 //! ```
-//! Zspages that have some are found without a search: each class has a list of them, and the pool
-//! has a bit for each class whose list is not empty.
+//! Zspages with retained pages are found without a search: each class has a list of such zspages,
+//! and the pool has a bit for each class whose list is not empty.
 
 use crate::Error;
 use crate::class::Class;
@@ -18,7 +17,7 @@ use page::{ExtentId, PageSet, Supply, bits};
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
 /// The retained pages of a pool: their number, their classes, and the number of pages that classes
-/// want.
+/// request.
 #[derive(Debug)]
 pub(crate) struct Retained {
     pages: AtomicUsize,
@@ -27,14 +26,14 @@ pub(crate) struct Retained {
     /// The classes with zspages that offer retained pages: one bit each, changed under the class's
     /// lock, read without it.
     offers: Box<[AtomicU64]>,
-    /// The number of further pages that each class wants.
+    /// The number of pages that each class has requested since the last prefault.
     wanted: Box<[AtomicU8]>,
     /// The number of threads that are currently releasing or prefaulting pages.
     releases: AtomicUsize,
-    /// The total number of pages released or prefaulted. A thread that waits for some compares two
-    /// reads of it.
+    /// The total number of pages released or prefaulted. A thread that waits for released pages
+    /// compares two reads of this count.
     released: AtomicUsize,
-    /// True while a thread has the job of releasing or prefaulting.
+    /// True while a thread has taken the job of releasing or prefaulting.
     tending: AtomicBool,
 }
 
@@ -65,7 +64,7 @@ impl Retained {
         self.prefaulted.load(Relaxed)
     }
 
-    /// Counts pages that objects have left.
+    /// Counts pages on which no object lies any more.
     pub(crate) fn add(&self, pages: usize) {
         self.pages.fetch_add(pages, SeqCst);
     }
@@ -75,14 +74,14 @@ impl Retained {
         self.pages.fetch_add(pages, SeqCst);
     }
 
-    /// Counts retained pages that new objects use. They count as prefaulted pages while any are
-    /// left.
+    /// Counts retained pages that new objects use. These pages count as prefaulted ones as long as
+    /// any are left.
     pub(crate) fn take(&self, pages: usize) {
         self.pages.fetch_sub(pages, Relaxed);
         let prefaulted = self.prefaulted();
         if prefaulted > 0 {
-            // If two threads do this at once, one update may be lost; the next release of pages
-            // corrects the count.
+            // If two threads do this concurrently, one update may be lost; the next release of
+            // pages corrects the count.
             self.prefaulted.store(prefaulted.saturating_sub(pages), Relaxed);
         }
     }
@@ -92,7 +91,7 @@ impl Retained {
         self.pages.fetch_sub(pages, Relaxed);
     }
 
-    /// Limits the number of prefaulted pages to that of retained pages, after a release.
+    /// After a release, limits the count of prefaulted pages to the count of retained pages.
     pub(crate) fn correct_prefaulted(&self) {
         self.prefaulted.fetch_min(self.pages.load(Relaxed), Relaxed);
     }
@@ -106,12 +105,12 @@ impl Retained {
         self.tending.store(false, Relaxed);
     }
 
-    /// Records whether a class, whose lock is held, has zspages that offer pages.
+    /// Records whether a class, whose lock is held, has zspages that offer retained pages.
     pub(crate) fn set_offer(&self, class: &Class, has: bool) {
         let bit = 1 << (class.position % 64);
         let word = &self.offers[class.position as usize / 64];
         // A thread that sees the bit set or clear also sees the cause: pages were retained, or
-        // another thread has taken them.
+        // another thread has taken the pages.
         if has {
             word.fetch_or(bit, Release)
         } else {
@@ -123,7 +122,7 @@ impl Retained {
         bits::any(&self.offers, class.position..class.position + 1)
     }
 
-    /// Returns the first class at or after `from` that has such zspages.
+    /// Returns the first class at or after `from` that has zspages that offer retained pages.
     pub(crate) fn first_offer(&self, from: usize) -> Option<usize> {
         let mut ignored = (1u64 << (from % 64)) - 1;
         let mut words = self.offers.iter().enumerate().skip(from / 64);
@@ -133,13 +132,14 @@ impl Retained {
         })
     }
 
-    /// Records that a class wants another page. (If two threads do this at once, one may be lost.)
+    /// Records that a class requests another page. (If two threads do this concurrently, one
+    /// request may be lost.)
     pub(crate) fn want(&self, class: &Class) {
         let wanted = &self.wanted[class.position as usize];
         wanted.store((wanted.load(Relaxed) + 1).min(WANTED_MAX), Relaxed);
     }
 
-    /// Returns the number of pages that a class has wanted since the last call.
+    /// Returns the number of pages that a class has requested since the last call.
     pub(crate) fn take_wanted(&self, class: &Class) -> u32 {
         let wanted = &self.wanted[class.position as usize];
         if wanted.load(Relaxed) == 0 { 0 } else { wanted.swap(0, Relaxed).into() }
@@ -149,12 +149,12 @@ impl Retained {
         self.wanted.iter().for_each(|wanted| wanted.store(0, Relaxed));
     }
 
-    /// Takes the job of releasing or prefaulting, unless another thread has it.
+    /// Takes the job of releasing or prefaulting, unless another thread has taken it.
     pub(crate) fn tend(&self) -> Option<JobGuard<'_>> {
         JobGuard::begin(&self.tending)
     }
 
-    /// Takes the job of releasing or prefaulting; waits while another thread has it.
+    /// Takes the job of releasing or prefaulting; waits while another thread has the job.
     pub(crate) fn wait_to_tend(&self) -> JobGuard<'_> {
         JobGuard::wait(&self.tending)
     }
@@ -170,8 +170,8 @@ impl Retained {
     }
 }
 
-/// Counts this thread as releasing or prefaulting. It begins before the thread takes any pages, so
-/// a thread that finds none on offer sees it.
+/// Counts this thread as releasing or prefaulting. The count is incremented before the thread takes
+/// any pages, so another thread that finds no retained page sees the count.
 pub(crate) struct ReleaseScope<'p>(&'p Retained);
 
 impl<'p> ReleaseScope<'p> {
@@ -180,7 +180,7 @@ impl<'p> ReleaseScope<'p> {
         ReleaseScope(retained)
     }
 
-    /// Counts pages that were released or are on offer now. Returns their number.
+    /// Counts pages that were released or prefaulted. Returns their number.
     pub(crate) fn note(&self, batch: &[Option<InFlight>]) -> usize {
         let pages = pages_of(batch).map(|(_, pages)| pages.len() as usize).sum();
         self.0.released.fetch_add(pages, SeqCst);
@@ -194,8 +194,7 @@ impl Drop for ReleaseScope<'_> {
     }
 }
 
-/// A busy zspage and those of its pages that are being released (their slots are withheld) or
-/// prefaulted.
+/// A busy zspage and its pages that are being released (their slots are withheld) or prefaulted.
 pub(crate) type InFlight = (ExtentId, PageSet);
 
 /// Zspages whose pages are released or prefaulted by one call, which interrupts other processors
@@ -206,7 +205,7 @@ pub(crate) fn no_batch() -> Batch {
     [const { None }; 32]
 }
 
-/// Returns the pages of a batch, as they are passed to the system.
+/// Returns the pages of a batch in the form that [`page::Space`] accepts.
 pub(crate) fn pages_of(
     batch: &[Option<InFlight>],
 ) -> impl Iterator<Item = (ExtentId, &PageSet)> + Clone {

@@ -8,32 +8,32 @@ use crate::policy::ALIKE_MAX;
 use crate::zspage::Header;
 use page::{ExtentId, page_size};
 
-/// The free slots that are acceptable.
+/// A condition for the free slot to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Search {
     /// The lowest slot of the fullest zspage with room.
     Lowest,
-    /// Only a slot whose pages are all committed, in this number of the fullest zspages: for a pool
-    /// at its limit.
+    /// Only a slot whose pages are all committed, in one of this number of the fullest zspages.
+    /// This variant is for a pool at its limit.
     Committed(usize),
 }
 
 type Found<'g> = (ExtentId, u32, Header<'g>);
 
-/// Takes a slot for an object. Returns `None` if no slot is acceptable.
+/// Allocates a slot for an object. Returns `None` if no slot satisfies `search`.
 pub(crate) fn alloc_slot(
     locked: &mut ClassGuard<'_>,
     entry: u32,
     search: Search,
 ) -> Result<Option<NewSlot>, Error> {
     let Some((id, slot, header)) = find(locked, search) else { return Ok(None) };
-    // SAFETY: it was found free just now, under this lock.
+    // SAFETY: `find` has just found the slot free, under this lock.
     let new = unsafe { locked.take(id, header, slot, entry) }?;
     Ok(Some(locked.count(new)))
 }
 
-/// Returns a free slot: from the fullest group first, from the head of its list first, the lowest
-/// slot first.
+/// Returns the lowest free slot of a zspage. The fullest group is searched first, from the head of
+/// its list.
 fn find<'g>(locked: &'g ClassGuard<'_>, search: Search) -> Option<Found<'g>> {
     let mut partial = fullest_first(locked).flat_map(|group| locked.group(group));
     match search {
@@ -58,8 +58,8 @@ fn fullest_first(locked: &ClassGuard<'_>) -> impl Iterator<Item = usize> + use<>
     })
 }
 
-/// Returns the lowest free slot of the first zspage that should have room. There may be none, if
-/// its free slots are withheld.
+/// Returns the lowest free slot of the first zspage in the fullest group with room. The result is
+/// `None` if all free slots of that zspage are withheld.
 pub(crate) fn first_with_room<'g>(locked: &'g ClassGuard<'_>) -> Option<Found<'g>> {
     let fullest = locked.state.groups.checked_ilog2()?;
     lowest(locked, locked.state.by_fullness[fullest as usize].first()?)
@@ -77,10 +77,10 @@ fn has_committed_room(locked: &ClassGuard<'_>) -> bool {
 }
 
 /// Returns the zspages to move objects from and to, if that can free pages or a zspage: the
-/// emptiest and the fullest that are neither empty nor full. Among about equally full ones, objects
-/// move from the last to the first, so that headers and descriptors stay together too. If zspages
-/// are committed page by page and only one is left, its objects can move down within it. Zspages in
-/// `skipped` give no objects.
+/// emptiest and the fullest zspage that are neither empty nor full. Among zspages of similar
+/// fullness, objects move from the last to the first, so that headers and descriptors stay close
+/// together too. If zspages are committed page by page and only one is left, its objects can move
+/// down within it. The source is no zspage in `skipped`.
 pub(crate) fn pick_source_and_target(
     locked: &ClassGuard<'_>,
     skipped: &[ExtentId],

@@ -10,22 +10,22 @@ use page::page_size;
 use std::fmt;
 use std::time::Duration;
 
-/// The statistics of compaction since the pool was made.
+/// The statistics of compaction since the pool was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompactionStat {
     /// The number of objects moved.
     pub moved_objects: u64,
     /// The number of bytes moved.
     pub moved_bytes: u64,
-    /// The number of pages freed, less those taken for the moved objects.
+    /// The number of pages freed, minus the pages committed for the moved objects.
     pub freed_pages: u64,
     /// The processor time used.
     pub cpu: Duration,
-    /// The number of times that any thread made a new plan of open classes.
+    /// The number of times that any thread computed a new plan of open classes.
     pub plans: u64,
-    /// The number of background threads, including those that prefault, that ended by a panic.
-    /// Another is started if there is something to do, at first after a second, then after twice as
-    /// long each time, up to a minute.
+    /// The number of background threads, including those that prefault, that ended by a panic. If
+    /// there is work, another thread is started after a pause of one second, and the pause doubles
+    /// with each panic up to a minute.
     pub panics: u64,
 }
 
@@ -59,8 +59,8 @@ pub struct ClassStat {
     pub committed: u64,
     /// The number of committed pages that no live object touches.
     pub ready: u64,
-    /// The number of pages that compaction could free: those of whole zspages if zspages are
-    /// committed whole.
+    /// The number of pages that compaction could free. If zspages are committed whole, only pages
+    /// of whole zspages count.
     pub gain: u64,
     /// True if zspages are committed whole.
     pub whole: bool,
@@ -91,15 +91,16 @@ impl ClassStat {
         self.obj_allocated / self.shape.objects as u64 * self.shape.pages as u64
     }
 
-    /// Returns the number of pages that compaction could free: those of the zspages that the free
-    /// slots could make up, as far as they are committed.
+    /// Returns the number of pages that compaction could free: the pages of all zspages that
+    /// packing would empty, but only committed pages.
     pub fn freeable(&self) -> u64 {
         let free = self.obj_allocated.saturating_sub(self.obj_used);
         let zspages = free / self.shape.objects as u64 * self.shape.pages as u64;
         zspages.min(self.slack())
     }
 
-    /// Returns the number of pages that objects touch above the minimum that could hold them.
+    /// Returns by how many pages the pages with objects exceed the minimum number for these
+    /// objects.
     fn slack(&self) -> u64 {
         let packed = (self.obj_used * self.shape.size as u64).div_ceil(page_size() as u64);
         self.committed.saturating_sub(self.ready + packed)
@@ -115,13 +116,14 @@ impl Classes {
         Classes(stats.collect())
     }
 
-    /// Iterates over one entry per class, smallest size first.
+    /// Iterates over the statistics of each class, smallest size first.
     pub fn iter(&self) -> impl Iterator<Item = &ClassStat> {
         self.0.iter()
     }
 }
 
-/// The kernel's columns, and another one for zspages that are committed page by page.
+/// The names of the kernel's columns, and of a further column for zspages that are committed page
+/// by page.
 const NAMES: &str = "class size 10% 20% 30% 40% 50% 60% 70% 80% 90% 99% 100% obj_allocated \
     obj_used pages_used pages_per_zspage freeable committed";
 const WIDTHS: [usize; 19] = [5, 5, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 13, 10, 10, 16, 8, 9];

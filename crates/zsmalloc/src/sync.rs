@@ -18,14 +18,14 @@ pub(crate) use page::fork::Mutex;
 pub(crate) use rustix_futex_sync::MutexGuard;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 
-/// A pointer whose changes threads agree on, so loom must see them.
+/// A pointer whose changes synchronize threads, so that models must use loom's type.
 #[cfg(not(loom))]
 pub(crate) type AtomicLink = std::sync::atomic::AtomicPtr<u8>;
 #[cfg(loom)]
 pub(crate) type AtomicLink = loom::sync::atomic::AtomicPtr<u8>;
 
-/// Returns this thread's number, which selects a cache line among several, so that threads rarely
-/// share one.
+/// Returns this thread's number, which selects one of several cache lines, so that threads rarely
+/// share a cache line.
 #[cfg(not(loom))]
 pub(crate) fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
@@ -45,13 +45,14 @@ loom::thread_local! {
     static NUMBER: std::cell::Cell<usize> = std::cell::Cell::new(0);
 }
 
-/// In a model all threads share number 0 by default: fewer places mean more conflicts.
+/// In a model, the number of every thread is 0 by default, because shared cache lines cause more
+/// conflicts.
 #[cfg(loom)]
 pub(crate) fn thread_number() -> usize {
     NUMBER.with(|number| number.get())
 }
 
-/// Gives this thread of a model the number `of_its_own`, so that it shares a place only with
+/// Sets the number of this thread of a model to `of_its_own`, so that it shares a stripe only with
 /// threads of that number.
 #[cfg(all(test, loom))]
 pub(crate) fn set_thread_number(of_its_own: usize) {
@@ -59,7 +60,7 @@ pub(crate) fn set_thread_number(of_its_own: usize) {
 }
 
 /// A flag that is set while a job is taken. It is changed only by read-modify-write, so a thread
-/// that clears it sees what other threads did before they found it set.
+/// that clears the flag sees the writes of other threads that later found the flag set.
 pub(crate) trait Flag {
     /// Sets the flag to `taken`. Returns its previous value.
     fn swap(&self, taken: bool) -> bool;
@@ -78,19 +79,19 @@ impl Flag for loom::sync::atomic::AtomicBool {
     }
 }
 
-/// The right to do a job that one thread does at a time. A thread that finds it taken does not
-/// wait, but leaves the job to the other.
+/// The right to do a job that one thread does at a time. A thread that finds the job taken does not
+/// wait, but leaves the work to the other thread.
 pub(crate) struct JobGuard<'f, F: Flag = AtomicBool>(&'f F);
 
 impl<'f, F: Flag> JobGuard<'f, F> {
-    /// Takes the job, unless another thread has it.
+    /// Takes the job, unless another thread has taken it.
     pub(crate) fn begin(taken: &'f F) -> Option<Self> {
         // Not `then_some`: its argument would be dropped if unused, which would end the other
         // thread's job.
         (!taken.swap(true)).then(|| JobGuard(taken))
     }
 
-    /// Takes the job, and waits while another thread has it.
+    /// Takes the job, and waits while another thread has the job.
     pub(crate) fn wait(taken: &'f F) -> Self {
         let mut backoff = Backoff::default();
         loop {
@@ -108,8 +109,8 @@ impl<F: Flag> Drop for JobGuard<'_, F> {
     }
 }
 
-/// Sleeps by the system call itself. In the C library's function a thread may be cancelled, which
-/// can't unwind from here.
+/// Sleeps by a direct system call. In the C library's function the thread may be cancelled, which
+/// would unwind through code that can't be unwound.
 #[cfg(not(loom))]
 fn sleep() {
     _ = rustix::thread::nanosleep(&rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000 });
@@ -134,8 +135,9 @@ impl Backoff {
     }
 }
 
-/// loom's mutex with the interface of the real one. Locks below the class's are the system's even
-/// in a model: loom schedules no other thread while one is held, so no model ever waits for one.
+/// loom's mutex with the interface of the real mutex. Locks that are taken under a class's lock are
+/// real even in a model: loom schedules no other thread while such a lock is held, so no model ever
+/// waits for one.
 #[cfg(loom)]
 mod model {
     use super::{AtomicU64, Ordering};

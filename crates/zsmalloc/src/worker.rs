@@ -1,8 +1,8 @@
-//! A thread of the pool. It is started on the first request, and ends if there was none for a
-//! while.
+//! A thread of the pool. The thread is started on the first request, and ends after a time without
+//! requests.
 //!
-//! Locks: `inner` is taken while no lock is held except an entry or a stream, and by a fork before
-//! all others.
+//! Locks: `inner` is taken while the thread holds no other lock except an entry's or a stream's; a
+//! fork takes `inner` before all other locks.
 
 use crate::policy::{self, NICENESS};
 use page::fork::{Mutex, Step};
@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The bytes of its stack; a plan takes 30 KiB.
+/// The size of the thread's stack in bytes; a plan takes 30 KiB of the stack.
 const STACK: usize = 512 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +38,12 @@ pub(crate) struct Worker {
     condvar: Condvar,
     notified: AtomicBool,
     panics: AtomicU32,
-    /// Starts or wakes the thread; unset if there must be none.
+    /// A function that starts or wakes the thread; unset if the worker is not enabled.
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Worker {
-    /// Returns a worker without a thread, which will be called `name`.
+    /// Returns a worker without a thread. The thread's name will be `name`.
     pub(crate) fn new(name: &'static str) -> Self {
         Worker {
             name,
@@ -58,7 +58,7 @@ impl Worker {
     /// Sets `wake`, which must call [`start_or_wake`](Self::start_or_wake), for all further
     /// requests.
     pub(crate) fn enable(&self, wake: impl Fn() + Send + Sync + 'static) {
-        // On a second call there is nothing to change.
+        // A second call has no effect.
         let _ = self.wake.set(Box::new(wake));
     }
 
@@ -67,7 +67,7 @@ impl Worker {
         self.wake.get().is_some()
     }
 
-    /// Requests that the thread works soon.
+    /// Requests work from the thread.
     pub(crate) fn notify(&self) {
         if let Some(wake) = self.wake.get()
             && !self.notified.load(Relaxed)
@@ -83,10 +83,11 @@ impl Worker {
         if inner.thread.is_none() && !inner.stopping {
             let worker = self.clone();
             let run = move || {
-                // On Linux this applies to this thread alone. If it fails, the thread is as nice as
-                // the others.
+                // On Linux this changes the niceness of this thread only. If the call fails, the
+                // thread has the normal niceness.
                 let _ = rustix::process::nice(NICENESS);
-                // Unwinding has released its locks, and the panic was printed.
+                // If the thread panics, unwinding releases its locks, and the panic message is
+                // printed.
                 if catch_unwind(AssertUnwindSafe(run)).is_err() {
                     worker.ended_by_panic();
                 }
@@ -103,8 +104,7 @@ impl Worker {
         self.condvar.notify_all();
     }
 
-    /// Called by the thread after it has panicked. Another thread is started for a request, after a
-    /// while.
+    /// Called by the thread after a panic. A later request starts another thread after a pause.
     fn ended_by_panic(&self) {
         let before = self.panics.fetch_add(1, Relaxed);
         let mut inner = self.inner.lock();
@@ -136,13 +136,14 @@ impl Worker {
         if inner.stopping { Wake::Stop } else { Wake::Notified }
     }
 
-    /// Called by the thread: sets whether it checks for work by itself, so that requests need not
-    /// wake it.
+    /// Called by the thread: sets whether the thread checks for work repeatedly, so that requests
+    /// need not wake it.
     pub(crate) fn set_awake(&self, awake: bool) {
         self.notified.store(awake, SeqCst);
     }
 
-    /// Called by the thread: waits for `time`, or until it must end. Returns whether it must end.
+    /// Called by the thread: waits for `time`, or until the thread must end. Returns whether the
+    /// thread must end.
     pub(crate) fn rest(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
         let mut inner = self.inner.lock();
@@ -178,7 +179,7 @@ impl Worker {
         self.inner.at_fork(step);
     }
 
-    /// Forgets the thread, in a child, which does not have it.
+    /// Discards the record of the thread, in a child of fork, where the thread does not exist.
     pub(crate) fn forget_thread(&self) {
         self.notified.store(false, SeqCst);
         std::mem::forget(self.inner.lock().thread.take());
@@ -191,7 +192,7 @@ mod tests {
     use crate::policy::IDLE;
     use std::sync::atomic::AtomicUsize;
 
-    /// Each thread before the fourth panics. A new thread serves requests after a while.
+    /// Each thread before the fourth panics. A new thread serves requests after a pause.
     #[test]
     fn another_thread_comes_after_a_panic() {
         let worker = Arc::new(Worker::new("uzram-test"));

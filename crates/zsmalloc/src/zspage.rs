@@ -1,5 +1,5 @@
 //! The header of a zspage, which may move. The extent's descriptor, which never moves, holds the
-//! pointer to it (`HeaderPtr`).
+//! pointer to the header (`HeaderPtr`).
 //!
 //! ```text
 //!   header: |  0  by_fullness: links        |  zspages of the class that are about as full
@@ -10,16 +10,15 @@
 //!           |     entries: u32 per slot     |  the entry of each object
 //! ```
 //! A slot is *free* (bit clear), *live* (bit set, entry's number) or *withheld* (bit set,
-//! `WITHHELD`). Withheld slots lie on pages that are being released, and are not given out during
-//! the release. A page is untouched, committed or retained, and changes as a slab's does
-//! (`page::Residency`).
+//! `WITHHELD`). Withheld slots lie on pages that are being released, and are not allocated during
+//! the release. A page is untouched, committed or retained (`page::Residency`).
 //!
-//! All of it changes under the class's lock only; see `page::Extent` for why the fields are
+//! The header changes only under the class's lock; see `page::Extent` for why the fields are
 //! atomics.
 //!
 //! # Safety
-//! The owner of a slot writes there, and pages are released because their slots are withheld. So
-//! functions that take or free a slot are unsafe, and so are those that end a release or prefault.
+//! The owner of a slot writes to it, and pages are released on condition that their slots are
+//! withheld. So functions that take or free a slot, or end a release or prefault, are unsafe.
 #![allow(unsafe_code)]
 
 mod release;
@@ -53,7 +52,8 @@ impl FixedHeader {
         self.inuse.load(Relaxed)
     }
 
-    /// Returns whether a thread is releasing or prefaulting pages of this zspage, outside the lock.
+    /// Returns whether a thread is releasing or prefaulting pages of this zspage, without the
+    /// class's lock.
     pub(crate) fn is_busy(&self) -> bool {
         self.busy.load(Relaxed) != 0
     }
@@ -69,8 +69,8 @@ impl FixedHeader {
         self.residency.retained()
     }
 
-    /// Returns whether retained pages may be released: there are some, and the zspage is not busy.
-    /// Such a zspage is in the list of offers.
+    /// Returns whether retained pages may be released: such pages exist, and the zspage is not
+    /// busy. Such a zspage is in the list of offers.
     pub(crate) fn has_offer(&self) -> bool {
         !self.is_busy() && !self.residency.retained().is_empty()
     }
@@ -91,12 +91,14 @@ impl<'a> Header<'a> {
     /// Opens the header of the zspage that begins at offset `start`.
     ///
     /// # Safety
-    /// It was made of zeros for the objects of `class`, whose lock is held, and lives for `'a`.
+    /// The header was created from zeros for the objects of `class`, whose lock is held, and is not
+    /// freed during `'a`.
     pub(crate) unsafe fn new(class: &'a Class, start: u64, header: NonNull<u8>) -> Self {
         let objects = class.objects() as usize;
         let words = Self::words(objects);
-        // SAFETY: the caller guarantees that it was made for this number of slots. So fixed part,
-        // bits and entries follow each other in it (`bytes`), and zeros are valid for all of them.
+        // SAFETY: the caller guarantees that the header was created for this number of slots. So
+        // fixed part, bits and entries follow each other in it (`bytes`), and zeros are valid for
+        // all of these.
         unsafe {
             let taken = header.add(size_of::<FixedHeader>());
             let entries = taken.add(words * 8);
@@ -168,8 +170,8 @@ impl<'a> Header<'a> {
         self.fixed.residency.missing(self.class.pages_for(slot))
     }
 
-    /// Takes a free slot for `entry`, with its pages. Returns the new number of live objects, and
-    /// the number of the pages that were retained.
+    /// Takes a free slot for `entry`, and marks its pages as used. Returns the new number of live
+    /// objects, and the number of the pages that were retained.
     ///
     /// # Safety
     /// The class is locked, the slot is free, and the pages that are [`missing`](Self::missing)
@@ -199,7 +201,7 @@ impl<'a> Header<'a> {
     /// Frees a live slot. Returns the number of pages that become retained.
     ///
     /// # Safety
-    /// The class is locked, and no entry names the slot, or will.
+    /// The class is locked, and no entry refers to the slot's object now or later.
     pub(crate) unsafe fn free(&self, slot: u32) -> u32 {
         self.clear(slot);
         self.fixed.inuse.store(self.fixed.inuse() - 1, Relaxed);
@@ -209,7 +211,7 @@ impl<'a> Header<'a> {
         emptied.filter(|&page| self.fixed.residency.leave(page)).count() as u32
     }
 
-    /// Returns whether a slot beside `slot` also lies on `page` and is certainly live.
+    /// Returns whether a slot next to `slot` also lies on `page` and is certainly live.
     fn has_live_neighbour(&self, slot: u32, page: u32) -> bool {
         let (before, after) = self.class.neighbours(slot, page);
         let is_taken = |beside: Option<u32>| beside.is_some_and(|slot| self.is_taken(slot));

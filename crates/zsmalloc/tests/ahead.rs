@@ -1,5 +1,5 @@
-//! Prefaulted pages: they are ready while objects are stored, count as used, and are released when
-//! no thread stores.
+//! Tests prefaulted pages: stores find them ready, they count as used, and they are released after
+//! stores have stopped.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -54,7 +54,7 @@ fn pages_are_there_ahead_of_need_and_go_when_no_one_stores() {
             kept.push(store(&pool, &mut rng, nth).unwrap());
             nth += 1;
         }
-        // If all processors are busy, the prefault thread gets its turn now. The pause grows with
+        // This pause lets the prefault thread run if all processors are busy. The pause grows with
         // the number of objects.
         std::thread::sleep(Duration::from_micros(100 + u64::from(nth)));
         fetched.0.load(Relaxed)

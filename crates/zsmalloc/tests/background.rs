@@ -1,5 +1,5 @@
-//! Background compaction: it starts when it is worthwhile, keeps contents, and leaves no thread
-//! behind.
+//! Tests background compaction: it starts when it is worthwhile, does not change contents, and all
+//! its threads end.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -11,7 +11,7 @@ fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
 }
 
-// A single test, so that no other test's threads are counted.
+// The file has a single test, so that no other test's threads are counted.
 #[test]
 fn a_pool_gives_back_by_itself() {
     let kernel = Geometry::Kernel(KernelGeometry::default());
@@ -43,7 +43,7 @@ fn a_pool_gives_back_by_itself() {
         // An idle thread ends, and the next request starts another.
         until("the idle thread did not end", || threads() == before);
         pool.check();
-        // Before it ends, it continues until nothing can be gained.
+        // Before the thread ends, it compacts until no page can be freed.
         let ready: u64 = pool.classes().iter().map(|stat| stat.ready).sum();
         assert_eq!((pool.freeable(), ready), (0, 0), "left to be gained in {geometry:?}");
         for (handle, _) in live.drain(400..) {
@@ -54,7 +54,7 @@ fn a_pool_gives_back_by_itself() {
             pool.free(handle).unwrap();
         }
         drop(pool);
-        // A joined thread may be listed a little longer.
+        // The kernel may list a thread for a short time after the join.
         until("a thread after the pool was dropped", || threads() == before);
     }
 }

@@ -1,4 +1,4 @@
-//! The density of a pool compared with the arithmetic of docs/design.md.
+//! Compares the density of a pool with the prediction of docs/design.md.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -6,21 +6,21 @@ use page::page_size;
 use testkit::seed;
 use zsmalloc::{ClassStat, Config, Geometry, Handle, Pool};
 
-/// The smallest of the sizes for which the densities below are measured. The largest is the block
-/// size.
+/// The smallest object size, in bytes, for which the densities below are measured. The largest is
+/// the block size.
 const SMALLEST: usize = 64;
 
-/// The maximum ratio of the measured waste to the expected one.
+/// The maximum allowed ratio of the measured waste to the predicted waste.
 const MARGIN: f64 = 1.1;
 
-/// The bytes of a handle slot if few slots of its leaf remain.
+/// The size of a handle slot in bytes if few slots of its leaf are in use.
 const CELL: usize = 20;
-/// The bytes of partly filled pages of caches and maps.
+/// The maximum number of bytes in partly filled pages of caches and maps.
 const METADATA_SLACK: usize = 128 << 10;
 
-/// Returns the bytes that the arithmetic of docs/design.md expects besides those of `count` objects
-/// with evenly spread sizes. Classes `d` bytes apart cost `d / 2` per object and half a page each.
-/// The best `d` is at least 8.
+/// Returns the overhead in bytes that docs/design.md predicts for `count` objects of evenly spread
+/// sizes. If classes are `d` bytes apart, each object wastes `d / 2` bytes, and each class half a
+/// page. The best `d` is at least 8.
 fn expected_waste(count: usize, bytes: usize, largest: usize) -> f64 {
     let page = page_size() as f64;
     let (count, width) = (count as f64, (largest - SMALLEST) as f64);
@@ -29,7 +29,8 @@ fn expected_waste(count: usize, bytes: usize, largest: usize) -> f64 {
     count * apart / 2.0 + width / apart * page / 2.0 + bytes as f64 / 3500.0
 }
 
-/// Returns the bytes of pages that exceed those of `live`, relative to the expected excess.
+/// Returns the overhead of the pool's pages above the bytes of `live`, divided by the predicted
+/// overhead.
 fn waste(pool: &Pool, live: &[(Handle, usize)]) -> f64 {
     let bytes: usize = live.iter().map(|(_, len)| len).sum();
     let waste = pool.pages().used() * page_size() - bytes;
@@ -48,16 +49,17 @@ fn metadata(pool: &Pool) -> usize {
     pool.bytes() - pool.pages().used() * page_size()
 }
 
-/// Returns the bytes of the headers of all zspages, if each had exactly the size it needs.
+/// Returns the total size in bytes of the headers of all zspages, if each header had exactly the
+/// size that it needs.
 fn bodies(pool: &Pool) -> usize {
     let bytes = |objects: usize| 80 + objects.div_ceil(64) * 8 + objects * 4;
     let zspages = |stat: &ClassStat| stat.obj_allocated as usize / stat.shape.objects;
     pool.classes().iter().map(|stat| zspages(stat) * bytes(stat.shape.objects)).sum()
 }
 
-/// Each time after the pool has grown to one of `counts`, compaction moves objects that were stored
-/// under coarser plans to finer classes. After it has shrunk to one of them, compaction moves all
-/// objects out of closed classes, and packs the headers.
+/// After the pool has grown to each of `counts` objects, compaction moves objects that were stored
+/// under coarser plans to finer classes. After the pool has shrunk to each of `counts`, compaction
+/// moves all objects out of closed classes, and packs the headers.
 fn pools_are_dense(order: u32, counts: [usize; 4]) {
     let mut rng = Rng::with_seed(seed(113));
     let geometry = Geometry::Native { order };

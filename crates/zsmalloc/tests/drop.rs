@@ -1,5 +1,5 @@
-//! Pools that are dropped with objects in them. The test runs alone in its process, so that nothing
-//! else changes the figures.
+//! Tests pools that are dropped with objects in them. The test runs alone in its process, so that
+//! no other test changes the measured memory.
 #![allow(clippy::unwrap_used)]
 
 use std::process::Command;
@@ -7,7 +7,8 @@ use zsmalloc::{Columns, Config, EntryPool, Geometry, KernelGeometry, Pool};
 
 const ROUNDS: usize = 200;
 const MIB: usize = 1 << 20;
-/// Only a process under a sanitizer has this much address space.
+/// The minimum address space in bytes of a process under a sanitizer, far above that of other
+/// processes.
 const SHADOW_MIN: usize = 1 << 40;
 
 /// Returns a value of /proc/self/status in bytes.
@@ -24,7 +25,8 @@ fn config(round: usize) -> Config {
     Config { geometry, ..Config::default() }
 }
 
-/// Returns a pool and a core with objects of all sizes, some of them freed: about 5 MiB.
+/// Returns a pool of handles and a pool of entries, which contain objects of all sizes (about 5
+/// MiB). Some objects were freed.
 fn filled(round: usize) -> (Pool, EntryPool) {
     let pool = Pool::new(config(round)).unwrap();
     let core = EntryPool::new(config(round), 2000, Columns::default()).unwrap();
@@ -42,8 +44,8 @@ fn filled(round: usize) -> (Pool, EntryPool) {
 }
 
 fn dropped_pools_leave_nothing() {
-    // The first rounds make permanent allocations: the allocator's own, and the list of pools for
-    // forks.
+    // The first rounds cause permanent allocations: those of the allocator itself, and the list of
+    // pools for forks.
     (0..4).for_each(|round| drop(filled(round)));
     let before = ["VmSize:", "RssAnon:"].map(status);
     if before[0] > SHADOW_MIN {
@@ -54,14 +56,14 @@ fn dropped_pools_leave_nothing() {
     for (before, after) in before.into_iter().zip(after) {
         assert!(after <= before + 4 * MIB, "{before} -> {after} bytes after {ROUNDS} rounds");
     }
-    // The figures are sensitive enough: pools that exist raise them.
+    // The measured values are sensitive enough: existing pools raise them.
     let alive: Vec<_> = (0..8).map(filled).collect();
     let full = ["VmSize:", "RssAnon:"].map(status);
     assert!(full.iter().zip(after).all(|(full, after)| *full > after + 16 * MIB), "{full:?}");
     drop(alive);
 }
 
-/// Set in the child that leaks.
+/// The environment variable that is set in the child that leaks.
 const LEAK: &str = "UZRAM_TEST_LEAK";
 
 /// Prints the report that the drop of a pool should print.
@@ -77,7 +79,7 @@ fn leak() {
     pool.free(zsmalloc::Handle::from_raw(raw[0]).unwrap()).unwrap();
     println!("<{}>", pool.leak_report().unwrap());
     drop(pool);
-    drop(Pool::new(Config::default()).unwrap()); // of this pool nothing is printed
+    drop(Pool::new(Config::default()).unwrap()); // no report is printed for this pool
 }
 
 fn a_leak_is_reported() {
@@ -91,7 +93,7 @@ fn a_leak_is_reported() {
     assert_eq!(err, told);
 }
 
-// A single test, so that no other test's memory is counted.
+// The file has a single test, so that no other test's memory is counted.
 #[test]
 fn pools_go_with_their_objects() {
     if std::env::var_os(LEAK).is_some() {

@@ -1,4 +1,4 @@
-//! A pool in a child after fork, while other threads of the parent use it (I8).
+//! Tests a pool in the child of a fork, while other threads of the parent use the pool (I8).
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -90,7 +90,7 @@ fn a_child_has_a_whole_copy() {
                 in_child(|| {
                     use_pool(&pool, &kept, seed);
                     if round % 20 == 0 {
-                        // A grandchild, with a pool that was already repaired.
+                        // The pool is also used in a grandchild, which inherits a repaired pool.
                         in_child(|| use_pool(&pool, &kept, seed));
                     }
                 });
@@ -118,8 +118,8 @@ fn a_forgotten_child_costs_nothing() {
     pool.free(handle).unwrap();
 }
 
-/// A child has a pool of its own, in which guards from before the fork hold nothing. They can only
-/// be dropped, which has no effect, whether the pool was used before or not.
+/// A child has its own copy of the pool, in which guards from before the fork lock nothing. Such
+/// guards can only be dropped, which has no effect, even before the first use of the pool.
 #[test]
 fn a_guard_from_before_the_fork_holds_nothing_in_a_child() {
     for in_children in [true, false] {
@@ -133,7 +133,7 @@ fn a_guard_from_before_the_fork_holds_nothing_in_a_child() {
                     guards.iter_mut().for_each(|guard| drop(guard.take()));
                 }
                 if in_children {
-                    // If a reader were left, this would wait forever.
+                    // If the entry still had a reader, this call would wait forever.
                     pool.write(&handles[0], b"FIRST").unwrap();
                 }
                 for guard in &mut guards {
@@ -160,14 +160,15 @@ fn a_guard_from_before_the_fork_holds_nothing_in_a_child() {
     }
 }
 
-/// A thread of the child looks for entries while another thread uses the pool first and so repairs
-/// it. The first thread is not treated as lost: it is waited for, once, before nodes are freed.
+/// A thread of the child looks up entries while another thread, by the first use of the pool,
+/// repairs it. The thread with the look-up is not treated as lost: the other thread waits for it
+/// before nodes are freed.
 #[test]
 fn a_thread_that_looks_for_entries_in_a_child_is_not_lost() {
     let core = Arc::new(EntryPool::new(Config::default(), 1 << 17, Columns::default()).unwrap());
     let weak: Weak<EntryPool> = Arc::downgrade(&core);
     page::fork::register(weak, page::fork::Turn::First);
-    // The last leaf of a region, which is found after all others.
+    // The last leaf of a region, which look-ups find after all others.
     let leaf = 65_024..65_536;
     let set_all = |payload| {
         leaf.clone().for_each(|index| _ = core.lock(index).unwrap().set_payload(payload));
@@ -190,14 +191,14 @@ fn a_thread_that_looks_for_entries_in_a_child_is_not_lost() {
                 assert_eq!(core.read(65_535).content(), Content::Inline(7));
             });
             set_all(0);
-            // It would wait forever for a reader that was counted out twice.
+            // This call would wait forever if a reader had been removed from the count twice.
             assert!(core.tidy(&mut || true) > 0);
             core.check();
         });
     }
 }
 
-/// The same for entries that are pinned or exclusively locked, and for staged objects.
+/// In a child, earlier pins and exclusive locks lock nothing, and staged objects do not exist.
 #[test]
 fn locks_from_before_the_fork_hold_nothing_in_a_child() {
     let core = Arc::new(EntryPool::new(Config::default(), 100, Columns::default()).unwrap());
@@ -222,7 +223,7 @@ fn locks_from_before_the_fork_hold_nothing_in_a_child() {
         in_child(|| {
             if is_used_first {
                 (0..20).for_each(|index| expect(index, index as u8));
-                // These may be stored where the staged objects were.
+                // These objects may be stored in the places of the staged objects.
                 (20..30).for_each(|index| store(index, index as u8));
             }
             drop((staged.take(), room.take()));

@@ -1,5 +1,5 @@
-//! A pool whose pages stay with the parent (`in_children: false`). In a child it refuses all
-//! requests, touches nothing and never waits.
+//! Tests a pool whose pages stay with the parent (`in_children: false`). In a child the pool
+//! refuses all requests, touches no page and never waits.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -16,7 +16,7 @@ fn left() -> Config {
     Config { pages, ..Config::default() }
 }
 
-/// Allocates the child's own memory. Some of it would lie where the pool's pages were, if the
+/// Allocates memory of the child. Some of it would have the addresses of the pool's pages if these
 /// addresses were free.
 fn own_memory() -> Vec<Vec<u8>> {
     (0..16).map(|nth| vec![nth + 1; 4 << 20]).collect()
@@ -26,11 +26,11 @@ fn is_whole(own: &[Vec<u8>]) -> bool {
     own.iter().zip(1..).all(|(own, nth)| own.iter().all(|&byte| byte == nth))
 }
 
-/// Returns handles of objects, and the raw handles of other live objects.
+/// Fills a pool. Returns the handles of some objects, and the raw handles of the other objects.
 fn filled(pool: &Pool) -> (Vec<Handle>, Vec<u64>) {
     let store = |nth: usize| pool.store(&vec![nth as u8; 1 + nth * 37 % 4096]).unwrap();
     let mut handles: Vec<_> = (0..3000).map(store).collect();
-    // Holes to compact, and retained pages.
+    // The freed objects leave holes to compact, and retained pages.
     let mut raw: Vec<_> = handles.drain(1000..).map(Handle::into_raw).collect();
     for raw in raw.drain(500..) {
         pool.free(Handle::from_raw(raw).unwrap()).unwrap();
@@ -60,7 +60,7 @@ fn a_child_without_the_pages_is_refused_everything() {
     std::thread::scope(|scope| {
         let _stop = Stop(&stop);
         let (pool, stop) = (pool.as_ref().unwrap(), &stop);
-        // Whatever these threads are doing at a fork, the child does not wait for it.
+        // The child does not wait for any operation of these threads that a fork interrupts.
         let mut seeds = Rng::with_seed(seed(1));
         for _ in 0..3 {
             let mut rng = seeds.fork();
@@ -87,7 +87,7 @@ fn a_child_without_the_pages_is_refused_everything() {
                 let _ = (pool.freeable(), pool.compaction_stat(), pool.read_waits());
                 pool.check();
                 assert!(is_whole(&own));
-                // A grandchild is refused too.
+                // A grandchild's requests are refused too.
                 in_child(|| expect_refusals(pool, &handles, &raw));
             });
         }
@@ -129,7 +129,7 @@ fn words_are_refused_in_a_child_without_the_pages() {
             let own = own_memory();
             assert!(matches!(core.lock(7), Err(Error::LeftBehind)));
             assert!(matches!(core.stage(7, b"bytes"), Err(Error::LeftBehind)));
-            // These can't return an error.
+            // These calls can't return an error, so they panic.
             let panics = |work: &dyn Fn()| catch_unwind(AssertUnwindSafe(work)).is_err();
             assert!(panics(&|| drop(core.read(7))));
             assert!(panics(&|| drop(core.lock_existing(7))));

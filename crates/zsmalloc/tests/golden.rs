@@ -1,5 +1,5 @@
-//! Class tables against published figures: the kernel's document (one chain rule), the current
-//! kernel (the other), the patches of 2014 and 2016, and the multi-page series of 2024.
+//! Compares class tables with published figures: the kernel's documentation (`UsedPercent`), the
+//! current kernel (`LeastWaste`), the patches of 2014 and 2016, and the multi-page series of 2024.
 #![allow(clippy::unwrap_used)]
 
 use testkit::s3::COUNTS;
@@ -37,7 +37,7 @@ fn unmerged_there_are_255_sizes() {
     }
 }
 
-/// Returns the rows from class 202 up: index, size, pages per zspage.
+/// Returns index, size and pages per zspage of each class from number 202 up.
 fn upper_rows(chain: usize, rule: ChainRule) -> Vec<(u32, usize, usize)> {
     let rows = table(chain, rule);
     let upper = rows.classes().iter().filter(|class| class.index >= 202);
@@ -84,7 +84,7 @@ fn the_documents_listings() {
     assert_eq!(upper_rows(16, ChainRule::LeastWaste), sixteen);
 }
 
-/// The document's example: pages, bytes wasted and percentage used for objects of 1568 bytes.
+/// The documentation's example: pages, bytes wasted and percentage used for objects of 1568 bytes.
 #[test]
 fn zspages_of_1568_bytes() {
     let rows = [(1, 960, 76), (2, 352, 95), (3, 1312, 89), (4, 704, 95), (5, 96, 99)];
@@ -93,7 +93,8 @@ fn zspages_of_1568_bytes() {
         let candidates = kernel.candidates(1568);
         let candidates = candidates.map(|shape| (shape.pages, shape.waste(), shape.used_percent()));
         assert_eq!(candidates.collect::<Vec<_>>(), rows);
-        // With chains of 4 the sizes #95 to #99 merge into #100; with 5 the size has its own class.
+        // With chains of at most 4 pages, sizes 95 to 99 merge into class 100; with 5 pages, the
+        // size of 1568 bytes has its own class.
         let class = |chain| {
             let table = table(chain, rule);
             table.classes()[table.position(1568 - 8).unwrap()]
@@ -132,7 +133,8 @@ fn first_huge_sizes_of_2016() {
     assert_eq!((class(5).pages, class(5).objects, class(4).pages), (5, 6, 1));
 }
 
-/// Order, sizes, classes, watermark, first huge object (chain 8, least waste).
+/// The rows contain order, number of sizes, number of classes, watermark and first huge object
+/// (chains of at most 8 pages, least waste).
 #[test]
 fn multi_page_classes_of_2024() {
     for (order, sizes, classes, watermark, huge) in [
@@ -151,12 +153,12 @@ fn multi_page_classes_of_2024() {
         assert_eq!((table.watermark(0), table.largest()), (3632, 4096 << order));
         let unmerged = KernelGeometry { merge: false, ..kernel };
         let table = Geometry::Kernel(unmerged).table().unwrap();
-        // The page size counts among the sizes, though it is the last of the run below.
+        // The page size counts among the sizes, although it is the last size of the lower run.
         assert_eq!(table.classes().iter().filter(|class| class.size > 4096).count() + 1, sizes);
     }
 }
 
-/// The document's sample of the statistics: size, slots, objects, pages, freeable pages.
+/// The documentation's sample of the statistics: size, slots, objects, pages, freeable pages.
 #[test]
 fn the_documents_statistics() {
     for rule in [ChainRule::UsedPercent, ChainRule::LeastWaste] {
@@ -201,7 +203,8 @@ fn expect(pool: &Pool, header: &str, rows: [&str; 2], total: &str) {
     }
 }
 
-/// The columns of the kernel's `classes` file, followed by ours if pages are committed one by one.
+/// The table has the columns of the kernel's `classes` file, followed by our column if pages are
+/// committed one by one.
 #[test]
 fn the_printed_table() {
     let stored = |pool: &Pool, len: usize, count: usize| -> Vec<Handle> {
@@ -210,7 +213,8 @@ fn the_printed_table() {
     let geometry = Geometry::Kernel(KernelGeometry::default());
     let pool = Pool::new(Config { geometry, ..Config::default() }).unwrap();
     assert_eq!(printed(&pool).last().unwrap(), &format!("Total{}", " 0".repeat(15)));
-    // Three zspages of 8 objects each. Two of them are half full: 50% counts as up to 60%.
+    // Three zspages have 8 slots each. Two of them are half full, and 50% belongs to the group
+    // "60%".
     for (nth, handle) in stored(&pool, 500, 24).into_iter().enumerate() {
         if matches!(nth, 0..4 | 8..12) {
             pool.free(handle).unwrap();
@@ -221,8 +225,8 @@ fn the_printed_table() {
         ["30 512 0 0 0 0 0 2 0 0 0 0 1 24 16 3 1 1", "254 4096 0 0 0 0 0 0 0 0 0 0 1 1 1 1 1 0"];
     expect(&pool, HEADER, rows, "Total 0 0 0 0 0 2 0 0 0 0 2 25 17 4 1");
 
-    // A zspage has 107 blocks; five blocks use five pages of it. A zspage of 16 pages has 126
-    // objects of 520 bytes.
+    // A zspage has 107 slots of 4096 bytes; five objects use five of its pages. A zspage of 16
+    // pages has 126 slots of 520 bytes.
     let pool = Pool::new(Config::default()).unwrap();
     let _blocks = stored(&pool, 4096, 5);
     let _small = stored(&pool, 520, 257);

@@ -1,4 +1,5 @@
-//! IDs of zspages that are reused in other classes, while a compactor looks for their headers.
+//! Tests IDs of zspages that are reused in other classes while a compacting thread looks up the
+//! zspages' headers.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;

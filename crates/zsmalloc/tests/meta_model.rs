@@ -1,5 +1,5 @@
-//! Random operations against a naive model, which predicts where each object lies and which pages
-//! are committed. Every object keeps its own bytes.
+//! Compares random operations with a naive model, which predicts the place of each object and the
+//! committed pages. The bytes of every object are checked too.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -10,7 +10,8 @@ use std::sync::Arc;
 use testkit::seed;
 use zsmalloc::meta::{Arena, Cache, CacheStat, Error};
 
-/// The slabs by offset, with their objects in use, and the retained pages, by slab and number.
+/// The slabs by offset, with their objects in use, and the retained pages, each by its slab and its
+/// number in the slab.
 #[derive(Default)]
 struct Model {
     slabs: BTreeMap<u64, BTreeSet<usize>>,
@@ -45,8 +46,7 @@ impl Subject {
         objects.collect()
     }
 
-    /// Returns the lowest free object, or the lowest on `committed` pages, as the model predicts
-    /// it.
+    /// Returns the lowest free object (if given, on `committed` pages) that the model predicts.
     fn lowest(&self, committed: Option<&BTreeSet<(u64, usize)>>) -> Option<(u64, usize)> {
         let is_committed = |slab, index| {
             let mut pages = self.pages_of(index).map(|page| (slab, page));
@@ -72,7 +72,7 @@ impl Subject {
         self.cache.arena().offset_of(object).unwrap()
     }
 
-    /// Returns the slab and index of an object that was given out before.
+    /// Returns the slab and index of an allocated object.
     fn place(&self, object: NonNull<u8>) -> (u64, usize) {
         let offset = self.offset_of(object);
         let (&slab, _) = self.model.slabs.range(..=offset).next_back().unwrap();
@@ -80,7 +80,7 @@ impl Subject {
     }
 
     fn take(&mut self, object: NonNull<u8>, (slab, index): (u64, usize), stamp: u8) {
-        // SAFETY: the object has `size` bytes, and only this thread has it.
+        // SAFETY: the object has `size` bytes, and only this thread uses it.
         unsafe { object.write_bytes(stamp, self.size) };
         self.live.push((object, stamp));
         assert!(self.model.slabs.entry(slab).or_default().insert(index), "{index} given out twice");
@@ -106,8 +106,8 @@ impl Subject {
         Ok(())
     }
 
-    /// Moves an object down if the model allows it: to the lowest free place in a scattered cache,
-    /// or to the lowest on committed pages.
+    /// Moves an object down if the model predicts a move: to the lowest free place in a scattered
+    /// cache, or to the lowest free place on committed pages.
     fn move_down(&mut self, nth: usize, is_refused: impl Fn() -> bool) {
         let (object, stamp) = self.live[nth];
         let end = self.offset_of(object);
@@ -131,7 +131,7 @@ impl Subject {
         let (object, stamp) = self.live.swap_remove(nth);
         self.compare(object, stamp);
         let (slab, index) = self.place(object);
-        // SAFETY: the object left `live`, so it is not used again.
+        // SAFETY: the object was removed from `live`, so it is not used again.
         unsafe { self.cache.free(object).unwrap() };
         self.model.slabs.get_mut(&slab).unwrap().remove(&index);
         let live = self.live_pages();
@@ -140,8 +140,8 @@ impl Subject {
         self.release(live.len(), |committed| 2.max(committed / 64));
     }
 
-    /// Releases the highest retained pages in the model, until at most `most` of the committed ones
-    /// are left. Returns the number released.
+    /// Releases the highest retained pages in the model, until at most `most(committed pages)`
+    /// retained pages are left. Returns the number of pages released.
     fn release(&mut self, live: usize, most: impl Fn(usize) -> usize) -> usize {
         let before = self.model.retained.len();
         while self.model.retained.len() > most(live + self.model.retained.len()) {
@@ -160,7 +160,7 @@ impl Subject {
     }
 
     fn compare(&self, object: NonNull<u8>, stamp: u8) {
-        // SAFETY: a live object of `size` bytes, filled by `take`.
+        // SAFETY: this is a live object of `size` bytes, which `take` filled.
         let bytes = unsafe { std::slice::from_raw_parts(object.as_ptr(), self.size) };
         assert!(bytes.iter().all(|&byte| byte == stamp), "object {object:?} has foreign bytes");
     }
@@ -203,7 +203,8 @@ fn random_operations_match_the_model() {
             shapes.iter().map(|&(size, align)| Subject::new(&arena, size, align)).collect();
         for step in 0..15_000usize {
             let nth = random.usize(..shapes.len());
-            // Fill and drain in turn, so that slabs become full and empty, and are destroyed.
+            // The cache is filled and drained in turn, so that slabs become full and empty, and are
+            // destroyed.
             let filling = step / 2500 % 2 == 0;
             subjects[nth].step(step as u8, filling, &mut random, || false);
             if step < 2000 || step % 100 == 0 {

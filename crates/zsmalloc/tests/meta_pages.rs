@@ -1,5 +1,5 @@
-//! Pages without objects are really released, whichever thread frees, and moving objects makes a
-//! cache dense.
+//! Tests that pages without objects are returned to the system, regardless of the thread that
+//! frees, and that moving objects packs a cache densely.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -24,12 +24,12 @@ fn is_resident(pagemap: &std::fs::File, address: usize) -> bool {
 }
 
 fn write(object: NonNull<u8>, stamp: u64) {
-    // SAFETY: the object has 8 bytes or more, is aligned to 8, and only the caller has it.
+    // SAFETY: the object has at least 8 bytes, is aligned to 8, and only the caller uses it.
     unsafe { object.cast().write(stamp) }
 }
 
 fn read(object: NonNull<u8>) -> u64 {
-    // SAFETY: as for `write`, which was called before.
+    // SAFETY: the requirements of `write` apply, and `write` has initialised the object.
     unsafe { object.cast().read() }
 }
 
@@ -68,7 +68,7 @@ fn locked_pages_stay_and_are_counted() {
     let (first, bytes) = (objects[0].as_ptr().cast(), 8 * page_size());
     // SAFETY: the eight objects are eight consecutive pages.
     if unsafe { rustix::mm::mlock(first, bytes) }.is_err() {
-        return; // more than this process may lock
+        return; // the process may not lock this number of bytes
     }
     for object in objects {
         // SAFETY: the object is not used again.
@@ -99,8 +99,8 @@ fn moving_objects_down_makes_a_cache_dense() {
         for (object, n) in &mut objects {
             if let Some(lower) = cache.alloc_before(*object) {
                 write(lower, read(*object));
-                // SAFETY: only this vector names the object, and it names the other one from now
-                // on.
+                // SAFETY: only this vector refers to the object, and the vector now refers to the
+                // copy instead.
                 unsafe { cache.free(std::mem::replace(object, lower)).unwrap() };
             }
             assert_eq!(read(*object), *n);
@@ -111,7 +111,8 @@ fn moving_objects_down_makes_a_cache_dense() {
         let packed = bytes.div_ceil(page_size());
         assert!(pages <= packed + packed / 32 + 2, "{size}: {pages} pages, {packed} would do");
         arena.check();
-        // Sections, descriptors, their bits, maps, and tables of addresses: a few pages each.
+        // The limit allows a few pages each for sections, descriptors, their bits, maps, and tables
+        // of addresses.
         let metadata = arena.bytes() - pages * page_size();
         assert!(metadata <= 12 * page_size() + bytes / 100, "{size}: {metadata} bytes of metadata");
     }
@@ -123,7 +124,7 @@ fn stress(cache: &Cache, shared: &Mutex<Vec<(usize, u64)>>, seed: u64) {
     let mut own: Vec<(NonNull<u8>, u64)> = Vec::new();
     let free = |(object, stamp): (NonNull<u8>, u64)| {
         assert_eq!(read(object), stamp);
-        // SAFETY: the object left the vector that named it.
+        // SAFETY: the object was removed from the only vector that refers to it.
         unsafe { cache.free(object).unwrap() };
     };
     for step in 0..20_000 {
@@ -139,7 +140,7 @@ fn stress(cache: &Cache, shared: &Mutex<Vec<(usize, u64)>>, seed: u64) {
                     free(own.swap_remove(nth));
                 }
             }
-            // Objects change owners: another thread frees them than the one that allocated them.
+            // The object may be freed by another thread than the one that allocated it.
             15..25 if !own.is_empty() => {
                 let (object, stamp) = own.swap_remove(nth);
                 shared.lock().unwrap().push((object.expose_provenance().get(), stamp));
@@ -176,7 +177,7 @@ fn threads_share_a_cache() {
         arena.check();
         for (address, _) in shared.into_inner().unwrap() {
             let object = NonNull::new(std::ptr::with_exposed_provenance_mut(address)).unwrap();
-            // SAFETY: the threads have ended, and nothing else names the object.
+            // SAFETY: the threads have ended, and no other reference to the object exists.
             unsafe { cache.free(object).unwrap() };
         }
         cache.check();
@@ -186,17 +187,17 @@ fn threads_share_a_cache() {
     }
 }
 
-/// Objects are plain memory, so a child has them, even if the arena's configuration excludes
+/// Objects are plain memory, so a child inherits them, even if the arena's configuration excludes
 /// children.
 #[test]
 fn a_child_has_the_objects_whatever_was_asked_for() {
     let config = page::Config { in_children: false, ..page::Config::default() };
     let cache = Cache::new(&Arena::new(config).unwrap(), 48, 16).unwrap();
     let object = cache.alloc().unwrap();
-    // SAFETY: an object of 48 bytes that was allocated just now.
+    // SAFETY: the object of 48 bytes was just allocated.
     unsafe { object.write_bytes(7, 48) };
     in_child(|| {
-        // SAFETY: written above, and nothing else uses it.
+        // SAFETY: the object was written above, and no other thread uses it.
         assert_eq!(unsafe { object.cast::<[u8; 48]>().read() }, [7; 48]);
     });
 }

@@ -1,5 +1,5 @@
-//! Random stores, reads, overwrites and frees against naive models, for pools of handles and of
-//! entries.
+//! Compares random stores, reads, overwrites and frees with naive models, for pools of handles and
+//! of entries.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -50,7 +50,7 @@ fn objects_above_a_page_match_the_model() {
     }
 }
 
-/// Any geometry, with refused requests.
+/// Tests random geometries, with requests that are refused.
 #[test]
 fn any_pool_matches_the_model() {
     (200..scaled(220, 500)).for_each(|nth| _ = run_any::<PoolModel>(nth as u64, 1000));
@@ -73,7 +73,7 @@ fn slots_match_the_model() {
     }
 }
 
-/// Any geometry and limit, with refused requests.
+/// Tests random geometries and limits, with requests that are refused.
 #[test]
 fn any_table_matches_the_model() {
     (300..scaled(310, 500)).for_each(|nth| _ = run_any::<EntriesModel>(nth as u64, 1000));
@@ -137,7 +137,8 @@ fn every_refusal_leaves_handles_as_they_were() {
     }
 }
 
-/// Every size, in every slot of a zspage: all objects keep their own bytes.
+/// Objects of every size are stored in every slot of a zspage, and the bytes of each object stay
+/// unchanged.
 #[test]
 fn every_size_fills_a_whole_zspage() {
     for geometry in [geometry::some()[0], geometry::some()[1]] {
@@ -163,8 +164,8 @@ fn every_size_fills_a_whole_zspage() {
     }
 }
 
-/// Asserts that the objects of one size fill one zspage of their class. In the native geometry they
-/// may also lie in larger classes.
+/// Asserts that the objects of one size fill one zspage of their class. In the native geometry, the
+/// objects may also lie in larger classes.
 fn expect_full(pool: &Pool, size: usize, shape: ClassShape) {
     let classes = pool.classes();
     let used: Vec<_> = classes.iter().filter(|stat| stat.obj_used > 0).collect();
@@ -221,8 +222,8 @@ fn threads_share_a_pool() {
     share_a_pool(4);
 }
 
-/// Shares a pool of objects of up to 4096 << `order` bytes among threads. Fewer are stored if they
-/// are large.
+/// Shares a pool of objects of up to 4096 << `order` bytes among threads. If objects are large,
+/// fewer are stored.
 fn share_a_pool(order: u32) {
     let core =
         EntryPool::new(config(Geometry::Native { order }), 4096, Columns::default()).unwrap();

@@ -1,5 +1,5 @@
-//! A background thread that panics in the caller's code: another thread replaces it, and nothing is
-//! lost.
+//! Tests a background thread that panics in the caller's code: another thread replaces it, and no
+//! object is lost.
 #![allow(clippy::unwrap_used)]
 
 use page::{Request, Supply};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use testkit::wait::until;
 use zsmalloc::{Config, Pool};
 
-/// Panics when a thread of the pool first requests a page, and counts the requests.
+/// A supply that panics when a background thread first requests a page, and counts the requests.
 #[derive(Debug, Default)]
 struct Panics(AtomicU32);
 

@@ -1,4 +1,4 @@
-//! One test for each bug of other compressed memories that could also occur here: see
+//! Tests for bugs of other implementations of compressed memory that could also occur here: see
 //! docs/past-bugs.md.
 #![allow(clippy::unwrap_used)]
 
@@ -23,8 +23,8 @@ fn stamped(stamp: u32, len: usize) -> Vec<u8> {
     (0..len as u32).map(|nth| (stamp.wrapping_mul(0x9e37_79b9) ^ nth).to_le_bytes()[0]).collect()
 }
 
-/// Returns the native geometry, and the kernel's with every chain length, both rules, merged and
-/// not.
+/// Returns the native geometry, and the kernel's geometry with every chain length, both rules, and
+/// with and without merging.
 fn geometries() -> impl Iterator<Item = Geometry> {
     let kernel = (1..=8).flat_map(|chain| {
         [
@@ -37,8 +37,8 @@ fn geometries() -> impl Iterator<Item = Geometry> {
     [Geometry::default()].into_iter().chain(kernel)
 }
 
-/// Row 11: a class has room for every size for which it is chosen, and the class that is looked up
-/// is the one used.
+/// Row 11: a class has room for every size for which it is chosen, and objects are stored in the
+/// class that a look-up returns.
 #[test]
 fn every_size_has_room_in_its_class() {
     for geometry in geometries() {
@@ -58,7 +58,7 @@ fn every_size_has_room_in_its_class() {
 }
 
 /// Row 11: a whole zspage is filled with objects of the largest and the smallest size of every
-/// class. All of them keep their own bytes, up to the last one.
+/// class. No byte of these objects changes, up to the last byte.
 #[test]
 fn objects_of_a_full_zspage_do_not_overlap() {
     for geometry in geometries() {
@@ -86,8 +86,8 @@ fn objects_of_a_full_zspage_do_not_overlap() {
     }
 }
 
-/// Row 2: however many threads write one slot, it has one object, and no object is left when it is
-/// freed.
+/// Row 2: if several threads write one slot, it has only one object, and no object is left after
+/// the slot is freed.
 #[test]
 fn threads_that_write_one_slot_leave_one_object() {
     let core = EntryPool::new(Config::default(), 2, Columns::default()).unwrap();
@@ -111,13 +111,13 @@ fn threads_that_write_one_slot_leave_one_object() {
     assert_eq!((objects(), core.pages().used()), (0, 0));
 }
 
-/// The maximum time in a test for which threads that disturb wait until something was moved. On a
-/// busy machine they could otherwise finish before the mover runs. The full time passes only if
-/// nothing is moved at all.
+/// The maximum time for which the concurrent threads of a test wait until an object was moved. On a
+/// busy machine they could otherwise finish before the mover runs. The full time passes only if no
+/// object is moved.
 const MOVED_WITHIN: Duration = Duration::from_secs(120);
 
-/// Rows 1, 7 and 8: four threads compact at once while others store, read and free. Every list is
-/// correct after every round.
+/// Rows 1, 7 and 8: four threads compact concurrently while other threads store, read and free.
+/// Every list is correct after every round.
 #[test]
 fn compaction_from_four_threads_at_once() {
     for (seed, geometry) in
@@ -234,7 +234,7 @@ fn stress_writes_in_place_are_not_lost_to_moves() {
     assert!(core.pages_compacted() > 0, "nothing moved");
 }
 
-/// Row 9: a pool is dropped with objects in it, right after threads used it.
+/// Row 9: a pool that contains objects is dropped immediately after threads used the pool.
 #[test]
 fn pools_are_dropped_right_after_use() {
     for round in 0..1000u32 {
@@ -252,7 +252,7 @@ fn pools_are_dropped_right_after_use() {
                 });
             }
         });
-        // Staged and never published, as by a thread that gave up.
+        // The object is staged but never published, as after an error in the caller.
         drop(core.stage(3, b"never published").unwrap());
     }
 }
@@ -294,7 +294,7 @@ fn a_shorter_overwrite_shows_no_old_bytes() {
     core.check();
 }
 
-/// Row 10: a write that fails leaves the old bytes, and no later operation brings back others.
+/// Row 10: a write that fails leaves the old bytes, and no later operation changes them.
 #[test]
 fn a_failed_write_leaves_the_old_bytes_for_good() {
     let core = EntryPool::new(Config::default(), 64, Columns::default()).unwrap();
@@ -315,7 +315,7 @@ fn a_failed_write_leaves_the_old_bytes_for_good() {
     core.check();
 }
 
-/// The limit can be used completely: its last page is given out, and the next one is not.
+/// The limit can be used completely: the last page is committed, and a further page is refused.
 #[test]
 fn the_last_page_of_a_limit_is_given_out() {
     for geometry in [
@@ -331,7 +331,7 @@ fn the_last_page_of_a_limit_is_given_out() {
     }
 }
 
-/// A pool at its limit finds free slots on committed pages, wherever they are.
+/// A pool at its limit finds free slots on committed pages in any zspage.
 #[test]
 fn at_the_limit_committed_slots_are_used_first() {
     let pool = Pool::new(Config::default()).unwrap();
@@ -347,15 +347,15 @@ fn at_the_limit_committed_slots_are_used_first() {
     stored.into_iter().for_each(|handle| pool.free(handle).unwrap());
 }
 
-/// A handle that names no live object is refused at once, even while the slot's object is being
-/// read.
+/// A handle that refers to no live object is refused immediately, even while the slot's object is
+/// being read.
 #[test]
 fn bad_handles_are_refused_without_waiting_for_readers() {
     let pool = Pool::new(Config::default()).unwrap();
     let stale = pool.store(b"first").unwrap().into_raw();
     pool.free(Handle::from_raw(stale).unwrap()).unwrap();
     let refused = Error::Handle { raw: stale };
-    // The handle slot is free: a handle of its next generation names nothing yet.
+    // The handle slot is free: a handle of its next generation refers to no object yet.
     let next = stale + (1 << 32);
     for bytes in [&b""[..], b"x"] {
         let written = pool.write(&Handle::from_raw(next).unwrap(), bytes);
@@ -376,7 +376,7 @@ fn both_geometries() -> [Geometry; 2] {
 }
 
 /// Stores `count` objects of `len` bytes and frees those for whose numbers `goes` returns true.
-/// Returns the others.
+/// Returns the remaining objects.
 fn fragmented(
     pool: &Pool,
     len: usize,
@@ -417,7 +417,7 @@ fn class_of(pool: &Pool, len: usize) -> ClassStat {
     let first = pool.table().position(len).unwrap();
     let classes = pool.classes();
     let near = classes.iter().skip(first).take_while(|stat| stat.shape.size < len + len / 4 + 64);
-    // If several have the same number, the smallest class.
+    // If several classes have the same number of objects, the smallest class is chosen.
     *near.max_by_key(|stat| (stat.obj_used, usize::MAX - stat.shape.size)).unwrap()
 }
 
@@ -428,7 +428,7 @@ fn in_classes(pool: &Pool, sizes: std::ops::Range<usize>) -> (u64, u64) {
     (within().map(|stat| stat.obj_used).sum(), within().map(|stat| stat.committed).sum())
 }
 
-/// Compaction begins with the largest class, and ends as soon as enough is free.
+/// Compaction begins with the largest class, and ends as soon as enough pages are free.
 #[test]
 fn a_little_is_freed_in_the_largest_class_only() {
     for geometry in both_geometries() {
@@ -444,7 +444,7 @@ fn a_little_is_freed_in_the_largest_class_only() {
         assert_eq!(before[0], after[0], "the small class");
         assert_eq!((before[1].0, before[1].1 - freed as u64), after[1]);
         assert!(class_of(&pool, 3000).freeable() > 0, "more was freed than was asked for");
-        // The rest is freed when everything is requested.
+        // The rest is freed when the maximum number of bytes is requested.
         assert!(pool.shrink(usize::MAX) > freed);
         assert!([100, 3000].iter().all(|&len| class_of(&pool, len).freeable() == 0));
         expect(&pool, &small);
@@ -452,7 +452,7 @@ fn a_little_is_freed_in_the_largest_class_only() {
     }
 }
 
-/// A zspage from which nothing can be moved does not keep others from being emptied.
+/// If no object of a zspage can be moved, other zspages are still emptied.
 #[test]
 fn a_pinned_object_holds_up_no_others() {
     for geometry in both_geometries() {
@@ -470,7 +470,8 @@ fn a_pinned_object_holds_up_no_others() {
             let (before, freeable) = (pool.pages().used(), pool.freeable() / page::page_size());
             let freed = pool.compact();
             assert_eq!(pool.pages().used(), before - freed);
-            // The pages that may stay: those of the pinned zspage, and a partly filled last one.
+            // The maximum number of remaining pages: those of the pinned zspage, and a partly
+            // filled last one.
             let pages = class_of(&pool, len).shape.pages;
             let may_stay = if class_of(&pool, len).whole { 2 * pages } else { freeable / 10 + 8 };
             assert!(
@@ -480,7 +481,7 @@ fn a_pinned_object_holds_up_no_others() {
             assert_eq!((guard.as_ptr(), &*guard), (at, &*stamped(77, len)));
             drop(guard);
             expect(&pool, &kept);
-            // Once unpinned, it moves with the others.
+            // After the pin is dropped, the object moves like the other objects.
             pool.compact();
             assert_eq!(class_of(&pool, len).freeable(), 0, "{geometry:?} {len}");
             assert_eq!(*pool.read(&alone).unwrap(), stamped(77, len));
@@ -489,8 +490,8 @@ fn a_pinned_object_holds_up_no_others() {
     }
 }
 
-/// A pool at its limit can be compacted, which is when compaction is needed most. This includes
-/// pools in which the lowest free slots, the targets of moves, have no pages.
+/// A pool at its limit can be compacted, although compaction needs pages. This includes pools in
+/// which the lowest free slots, the targets of moves, have no pages.
 #[test]
 fn compaction_at_the_limit_frees_pages() {
     for (geometry, in_halves) in both_geometries().into_iter().flat_map(|g| [(g, false), (g, true)])
@@ -514,7 +515,7 @@ fn compaction_at_the_limit_frees_pages() {
     }
 }
 
-/// The channel on which the other thread is asked, and the channel of its answer.
+/// The channel on which a request is sent to the other thread, and the channel of its answer.
 type Other = (Sender<()>, Receiver<[usize; 2]>);
 
 /// A supply that, once armed, delays a commit until another thread has answered.
@@ -528,16 +529,16 @@ impl Supply for Halting {
     fn grant(&self, _: Request) -> bool {
         if let Some((ask, answered)) = self.ask.lock().unwrap().take() {
             ask.send(()).unwrap();
-            // Much longer than an immediate answer takes. The full time passes only if the test
-            // fails.
+            // The timeout is much longer than an immediate answer takes. The full time passes only
+            // if the test fails.
             *self.answer.lock().unwrap() = answered.recv_timeout(Duration::from_secs(120)).ok();
         }
         true
     }
 }
 
-/// Row 8: while one thread compacts, other compactors return at once and do not wait, including the
-/// second of them.
+/// Row 8: while one thread compacts, compaction by another thread returns immediately, also the
+/// second time.
 #[test]
 fn a_second_compactor_is_sent_away_at_once() {
     let supply = Arc::new(Halting { ask: Mutex::new(None), answer: Mutex::new(None) });
@@ -549,7 +550,8 @@ fn a_second_compactor_is_sent_away_at_once() {
         core.lock(index).unwrap().replace(staged, 0);
     };
     (0..4000).for_each(|index| store(&core, index));
-    // In runs, so that the first move's target has no page there, and the mover must request one.
+    // Runs of objects are freed, so that the slot to which the first object moves has no page, and
+    // the mover must request a page.
     let is_gone = |index: u32| index / 16 % 2 == 1;
     (0..4000).filter(|&index| is_gone(index)).for_each(|index| {
         core.lock(index).unwrap().set_payload(0);
@@ -561,7 +563,7 @@ fn a_second_compactor_is_sent_away_at_once() {
         let core = &core;
         scope.spawn(move || {
             asked.recv().expect("compaction asked for no page");
-            // An answer that is too late is not received.
+            // If the answer is too late, no thread receives it, and the send fails.
             let _ = answer.send([(); 2].map(|()| core.shrink(usize::MAX)));
         });
         assert!(core.compact() > 0);
@@ -575,7 +577,7 @@ fn a_second_compactor_is_sent_away_at_once() {
     }
 }
 
-/// Refuses all requests while the pool has more than `most` pages.
+/// A supply that refuses all requests while the pool has more than `most` pages.
 #[derive(Debug, Default)]
 struct Tight {
     pool: OnceLock<Weak<Pool>>,
@@ -589,8 +591,8 @@ impl Supply for Tight {
     }
 }
 
-/// If all memory has a limit, retained pages are released before a store fails. This includes
-/// stores for which the header of a zspage is refused.
+/// If a supply limits all memory, retained pages are released before a store fails. This includes
+/// stores for which the supply refuses memory for the header of a zspage.
 #[test]
 fn ready_pages_go_before_a_store_is_refused() {
     let tight = Arc::new(Tight::default());
@@ -633,7 +635,7 @@ fn flags_leave_the_length_alone() {
     pool.check();
 }
 
-/// `u32::MAX` marks withheld slots, so it is not the number of an entry.
+/// `u32::MAX` marks withheld slots, so no entry has this number.
 #[test]
 fn nothing_is_staged_for_an_entry_that_cannot_be() {
     let pool = EntryPool::new(Config::default(), 8, Columns::default()).unwrap();
@@ -653,7 +655,7 @@ impl Supply for Without {
     }
 }
 
-/// Before the fix, a refusal of address space by a supply was reported as one by the system.
+/// Before the fix, a refusal of address space by a supply was reported as a refusal by the system.
 #[test]
 fn what_a_supply_refuses_is_told_from_what_the_system_does() {
     let kinds: [fn(Request) -> bool; 3] = [
@@ -670,8 +672,8 @@ fn what_a_supply_refuses_is_told_from_what_the_system_does() {
     }
 }
 
-/// Before the fix, numbers beyond the last entry could be found and locked, because they lie in the
-/// same node.
+/// Before the fix, entries with numbers beyond the last could be found and locked, because they
+/// exist in the last entry's node.
 #[test]
 fn no_entry_is_behind_the_last() {
     const LEN: u32 = 300;

@@ -1,5 +1,5 @@
-//! Tests of the plan: classes open and close as the population shifts, contents stay, and an
-//! emptied pool is small.
+//! Tests of the plan: classes open and close as the population shifts, contents do not change, and
+//! an emptied pool is small.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -9,7 +9,7 @@ use testkit::wait::until;
 use testkit::{is_long, seed};
 use zsmalloc::{Columns, Config, Content, EntryPool, Geometry, Handle, Pool};
 
-/// Objects by number, stored in a pool of either kind.
+/// A pool of handles or of entries, whose objects have numbers.
 trait Store {
     fn put(&mut self, nth: usize, bytes: &[u8]);
     fn free(&mut self, nth: usize);
@@ -18,7 +18,7 @@ trait Store {
     fn trim(&self);
     fn check(&self);
     fn used(&self) -> usize;
-    /// Returns the bytes of memory, and the number of slots of the existing zspages.
+    /// Returns the pool's memory in bytes, and the number of slots in the existing zspages.
     fn left(&self) -> (usize, u64);
     fn plans(&self) -> u64;
     fn compact_in_background(&self);
@@ -119,10 +119,10 @@ impl Store for Words {
     }
 }
 
-/// The number of pages that refinement may take beyond those that it frees.
+/// The maximum number of pages that refinement may need in addition to the pages that it frees.
 const REFINED_MAX: usize = 8;
-/// The maximum number of objects at a time. For a larger `order` there are fewer, so that they have
-/// as many bytes.
+/// The maximum number of objects at a time for order 0. For a larger `order` the number is smaller,
+/// so that the total bytes are the same.
 const OBJECTS: usize = 12_000;
 
 /// Returns pools for objects of up to 4096 << `order` bytes.
@@ -142,7 +142,7 @@ fn subjects(order: u32) -> [Subject; 2] {
 struct Subject {
     store: Box<dyn Store>,
     largest: usize,
-    /// The stored bytes of each object, and its position in `live`.
+    /// The stored bytes of each object, and the object's position in `live`.
     model: Vec<Option<(Vec<u8>, usize)>>,
     live: Vec<usize>,
     versions: u64,
@@ -178,7 +178,7 @@ impl Subject {
         }
     }
 
-    /// Stores and frees until there are `most` objects, whose sizes shift to `sizes`.
+    /// Stores and frees until the pool has `most` objects, whose sizes shift to `sizes`.
     fn shift(&mut self, rng: &mut Rng, sizes: &Sizes, most: usize) {
         for step in 0.. {
             let nth = rng.usize(..self.objects());
@@ -205,8 +205,8 @@ impl Subject {
         }
     }
 
-    /// Compacts by hand. Asserts that the reported pages were freed. If none were, refinement may
-    /// have taken a few pages.
+    /// Calls `compact`. Asserts that the reported pages were freed. If none are reported,
+    /// refinement may have committed a few pages.
     fn compact(&self) {
         let before = self.store.used();
         let freed = self.store.compact();
@@ -222,8 +222,8 @@ impl Subject {
         while let Some(&nth) = self.live.last() {
             self.free(nth);
         }
-        // A mover may just have made a zspage for an object that was freed since. It destroys the
-        // zspage when it has finished.
+        // A mover may have just created a zspage for an object that was then freed. The mover
+        // destroys this zspage when it has finished.
         until("nothing is left after all was freed", || {
             self.store.trim();
             (self.store.used(), self.store.left().1) == (0, 0)
@@ -232,7 +232,8 @@ impl Subject {
     }
 }
 
-/// The pool grows tenfold and more, shrinks to a twentieth, and has other sizes each time.
+/// The pool grows to at least ten times its size, shrinks to a twentieth, and the sizes of its
+/// objects differ each time.
 fn classes_come_and_go(subject: &mut Subject, in_background: bool, rounds: usize, rng: &mut Rng) {
     if in_background {
         subject.store.compact_in_background();
@@ -271,7 +272,7 @@ fn classes_come_and_go_and_contents_stay() {
     }
 }
 
-/// An emptied pool has little more memory than a new one: only tables that are never freed.
+/// An emptied pool needs little more memory than a new one: only tables that are never freed.
 #[test]
 fn an_emptied_pool_is_small() {
     for mut subject in subjects(0) {
@@ -297,8 +298,8 @@ fn an_emptied_pool_is_small() {
 }
 
 /// Objects that became shorter in place belong to another class, which has no zspage yet. At the
-/// limit it can get no page, so nothing moves, and the attempt leaves nothing behind. Later all of
-/// them move.
+/// limit no page can be committed for that class, so no object moves, and no zspage is left after
+/// the attempt. Later all objects move.
 #[test]
 fn shortened_objects_move_to_their_class() {
     const COUNT: u32 = 400;

@@ -1,5 +1,5 @@
-//! Threads use a pool whose load shifts: classes open and close, objects and headers move, and the
-//! limit changes. Every read is compared with the expected content.
+//! Stress tests in which threads use a pool whose load shifts: classes open and close, objects and
+//! headers move, and the limit changes. Every read is compared with the expected content.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -12,7 +12,7 @@ use testkit::load::{Sizes, Stop, Subject, rounds};
 use testkit::{load_time, seed};
 use zsmalloc::{Columns, Config, Content, EntryPool, EntryWriteGuard, Old, Pool};
 
-/// The expected content of an entry, in 64 bits: nothing, a payload, or an object's version and
+/// The expected content of an entry, in 64 bits: empty, a payload, or an object's version and
 /// length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Expected(u64);
@@ -47,7 +47,7 @@ impl Expected {
 }
 
 /// The entries of a device. An entry's expected content changes only while the entry is locked, so
-/// a thread that has locked it knows the content, whatever other threads do.
+/// a thread that has locked the entry can compare the content exactly.
 struct Words {
     core: Arc<EntryPool>,
     expected: Vec<AtomicU64>,
@@ -108,7 +108,7 @@ impl Words {
         }
     }
 
-    /// Overwrites the old object in place, which may be refused if the old object is shorter.
+    /// Overwrites the old object in place. The call may be refused if the old object is shorter.
     fn write_over(
         &self,
         word: EntryWriteGuard<'_>,
@@ -157,7 +157,7 @@ impl Words {
             .collect();
         for _ in 0..2 {
             // A pin of an empty entry may lock nothing, so another thread may have filled the entry
-            // since.
+            // after the pin.
             let held = pins.iter().filter(|(_, pin)| pin.content() != Content::Inline(0));
             for (index, pin) in held {
                 self.compare(*index, pin.content());
@@ -166,7 +166,7 @@ impl Words {
         }
     }
 
-    /// Returns any entry, or one of a few that all threads use.
+    /// Returns a random entry, or, in one of eight calls, one of the first 16 entries.
     fn pick(&self, rng: &mut Rng) -> u32 {
         let most = if rng.u32(..8) == 0 { 16 } else { self.expected.len() };
         rng.usize(..most) as u32
@@ -250,8 +250,8 @@ fn stress_zspages_come_and_go_beside_trims() {
     assert_eq!(core.pages().used(), 0);
 }
 
-/// A moved entry names bytes that are already copied. There are few entries, and each is read in no
-/// more time than a copy takes, so that reads meet moves.
+/// A retargeted entry refers to bytes that are already copied. The test has few entries, and reads
+/// take no longer than copies, so that reads and moves of the same object coincide.
 #[test]
 fn stress_reads_meet_moves() {
     const WORDS: u32 = 32;

@@ -1,4 +1,4 @@
-//! The table of entries as its owners use it: threads, pins and stale handles while leaves are
+//! Tests of the table of entries through pools: threads, pins and stale handles while leaves are
 //! converted.
 #![allow(clippy::unwrap_used)]
 
@@ -32,7 +32,7 @@ fn version_of(pin: EntryReadGuard<'_>, slot: u32) -> Option<u32> {
     Some(seed as u32)
 }
 
-/// Writes and discards the thread's own slots, and knows their contents.
+/// Writes and discards the thread's own slots, and records their expected contents.
 fn write(
     core: &EntryPool,
     mut rng: Rng,
@@ -105,7 +105,7 @@ fn slots_keep_their_contents_while_leaves_are_converted() {
     core.check();
 }
 
-/// This holds for any number of entries, empty or not.
+/// Entries are pinned in order for any number of entries, empty or not.
 #[test]
 fn words_in_a_row_are_pinned_in_order() {
     const SLOTS: u32 = 1200;
@@ -161,8 +161,8 @@ fn a_stale_handle_is_never_taken_for_a_live_one() {
     assert!(pool.is_empty());
 }
 
-/// Handle slots that are used again and again are removed from the table in between, or stay so
-/// that the others do not age.
+/// Handle slots that are reused often are removed from the table between uses, or are kept so that
+/// the generations of other slots are not raised.
 #[test]
 fn much_used_cells_age_alone() {
     let pool = Pool::new(Config::default()).unwrap();
@@ -180,7 +180,7 @@ fn much_used_cells_age_alone() {
 
 const COUNT: usize = 262_144;
 
-/// Gives each slot its own payload. Returns the number of bytes that this took.
+/// Sets a different payload in each slot. Returns the number of bytes by which the pool has grown.
 fn fill(core: &EntryPool, slots: &[u32]) -> usize {
     let empty = core.bytes();
     slots.iter().for_each(|&slot| {
@@ -189,7 +189,7 @@ fn fill(core: &EntryPool, slots: &[u32]) -> usize {
     core.bytes() - empty
 }
 
-/// Fills slots and empties them. Returns the number of bytes per filled slot.
+/// Fills slots and empties them. Returns the maximum number of bytes per filled slot.
 fn bytes_of(pattern: &str, slots: &[u32]) -> f64 {
     let core = EntryPool::new(Config::default(), u32::MAX as u64, Columns::default()).unwrap();
     let empty = core.bytes();
@@ -209,12 +209,12 @@ fn bytes_of(pattern: &str, slots: &[u32]) -> f64 {
     assert_eq!(core.first_made(0), None);
     let left = core.bytes() - empty;
     println!("{pattern}: {filled:.2} bytes a slot, {tidied:.2} when tidied; {left} at the end");
-    // The directory, and the metadata of pages that were released.
+    // The limit allows for the directory, and for the metadata of released pages.
     assert!(left < (512 << 10) + (32 << 10), "{left} bytes are left");
     filled.max(tidied)
 }
 
-/// 1 GiB written to a device of 16 TiB: at random, in clusters of 128 KiB, and in order.
+/// Writes 1 GiB to a device of 16 TiB: at random, in clusters of 128 KiB, and in order.
 #[test]
 fn slots_far_apart_cost_little_more() {
     let mut rng = Rng::with_seed(seed(11));
@@ -237,7 +237,7 @@ fn slots_far_apart_cost_little_more() {
     assert!(random - dense < 12.0, "{random} bytes");
 }
 
-/// A thread with a guard stores, frees and tidies: no operation waits for the guard.
+/// A thread that holds a guard stores, frees and tidies: no operation waits for the guard.
 #[test]
 fn a_guard_keeps_nothing_but_its_own() {
     let pool = Pool::new(Config::default()).unwrap();
@@ -263,8 +263,8 @@ fn a_guard_keeps_nothing_but_its_own() {
     assert!(pool.is_empty());
 }
 
-/// Threads store and free at once, each in handle slots of its own, while slots are removed from
-/// the table.
+/// Threads store and free concurrently, each in different handle slots, while slots are removed
+/// from the table.
 #[test]
 fn threads_are_given_different_cells() {
     let pool = Pool::new(Config::default()).unwrap();

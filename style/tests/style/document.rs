@@ -8,7 +8,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 #[derive(Default)]
 pub struct Block {
     pub is_heading: bool,
-    /// For a cell: the first cell of its row, and the head of its column.
+    /// The labels of a cell: the first cell of its row, and the head of its column.
     pub labels: Vec<String>,
     /// Whether `make figures` wrote the block. A test of `bench` compares it with the results.
     pub is_written: bool,
@@ -29,7 +29,7 @@ pub struct Document {
     pub blocks: Vec<Block>,
     /// The targets of links and images, with their lines.
     pub links: Vec<(usize, String)>,
-    /// The anchors that links can name after `#`.
+    /// The anchors to which links can refer after `#`.
     pub anchors: BTreeSet<String>,
     /// The lines of tables.
     pub tables: BTreeSet<usize>,

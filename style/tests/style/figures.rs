@@ -1,4 +1,4 @@
-//! The figures in the documents must be those of committed results.
+//! The figures in the documents must be equal to committed results.
 //!
 //! A figure is a number with a decimal point or a percent sign. A block (a paragraph, an item, a
 //! row of a table) may cite results by `bench NAME` or `bench/results/NAME.jsonl`. Its figures must
@@ -117,7 +117,7 @@ impl Result {
     }
 }
 
-/// Returns the input that the row or the column of a cell names, if it is unique.
+/// Returns the input in the labels of a cell's row and column, if there is exactly one.
 fn input_of(block: &Block) -> Option<&'static str> {
     let named = |input: &&&str| {
         block.labels.iter().any(|label| label.split(' ').any(|word| word == **input))

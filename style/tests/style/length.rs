@@ -9,7 +9,8 @@ use crate::ratchet::{self, Count, Counts, add};
 use crate::source::{Source, lines};
 use crate::tree::Tree;
 
-/// The lines of a screen. No function of the product may have more, regardless of the ratchet.
+/// The maximum number of lines of any function of the product, which fit on a screen. The ratchet
+/// can't raise it.
 const SCREEN: usize = 70;
 /// The number of lines without tests above which a file of the product is counted.
 const FILE: usize = 250;
@@ -41,7 +42,7 @@ impl<'a> Visit<'a> for Functions {
     }
 }
 
-/// Keeps the largest number of a place, and the faults that have it.
+/// Keeps the largest number for `place`, and the faults with this number.
 fn raise(counts: &mut Counts, place: &str, number: usize, fault: String) {
     let count = counts.entry(place.to_owned()).or_default();
     if number >= count.number {

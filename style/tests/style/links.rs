@@ -6,7 +6,7 @@ use crate::ratchet::{self, Counts, add};
 use crate::tree::{Tree, folder, joined};
 
 const REMEDY: &str = "Correct the link, or take it out.";
-/// Code with such an ending and a directory before it is taken for a path.
+/// The endings of paths: code with such an ending and a directory before it is treated as a path.
 const PATHS: [&str; 7] = [".jsonl", ".md", ".py", ".rs", ".sh", ".svg", ".toml"];
 
 /// Placeholders in a path.

@@ -1,4 +1,4 @@
-//! The tests that `docs/past-bugs.md` names must exist. If a test is renamed or removed, its
+//! The tests that `docs/past-bugs.md` mentions must exist. If a test is renamed or removed, its
 //! mention must change too.
 
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ fn sources(tree: &Tree) -> HashMap<&str, String> {
     found
 }
 
-/// Returns the parts of a line between backquotes, like all names of code.
+/// Returns the parts of a line between backquotes, as all names of code are written.
 fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }

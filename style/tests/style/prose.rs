@@ -131,7 +131,7 @@ fn in_attributes(tokens: TokenStream, is_inside: bool, found: &mut Vec<Comment>)
     }
 }
 
-/// Collects the help texts of a Rust file that are not comments: those in attributes, and in
+/// Collects the help texts of a Rust file that are not comments: the strings in attributes, and in
 /// constants of the same file.
 fn helps(path: &str, text: &str) -> Vec<Comment> {
     let mut found = Vec::new();

@@ -16,7 +16,7 @@ const LISTED: usize = 60;
 /// Locked while a test changes the file, because tests run in parallel.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// The faults of a rule at a place.
+/// The number and the list of a rule's faults at a place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Count {
     pub number: usize,
@@ -48,7 +48,7 @@ fn lines_of<'t>(table: &'t str, rule: &str) -> BTreeMap<&'t str, usize> {
     lines
 }
 
-/// Returns the complaints about `counts`, and the numbers that fell.
+/// Returns the complaints about `counts`, and the numbers that are below those of the table.
 fn judge(
     (rule, remedy, counts): (&str, &str, &Counts),
     file: &str,
@@ -75,7 +75,7 @@ fn judge(
     (complaints, fell)
 }
 
-/// Returns the table with the numbers that fell. Lines with 0 are removed.
+/// Returns the table with the lower numbers of `fell`. Lines with 0 are removed.
 fn lowered(table: &str, rule: &str, fell: &Counts) -> String {
     let mut lines = String::new();
     for line in table.lines() {
@@ -96,7 +96,7 @@ pub fn hold(rules: &[(&str, &str, &Counts)]) {
     hold_in(FILE, rules);
 }
 
-/// Does the same with the table in `file`.
+/// Like [`hold`], with the table in `file`.
 pub fn hold_in(file: &str, rules: &[(&str, &str, &Counts)]) {
     let path = tree::root().join(file);
     let is_to_lower = std::env::var("UZRAM_RATCHET").is_ok_and(|set| set == "lower");

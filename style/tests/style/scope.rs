@@ -77,7 +77,7 @@ impl Collector<'_> {
         self.0.names.entry(name).or_insert(Name::Alias(path));
     }
 
-    /// Collects paths in unparsed tokens: `a :: b`.
+    /// Collects paths in unparsed tokens, such as `a :: b`.
     fn tokens(&mut self, tokens: TokenStream) {
         let (mut path, mut colons, mut line) = (Vec::new(), 0, 0);
         for token in tokens {
@@ -196,7 +196,7 @@ impl Graph {
         }
     }
 
-    /// Resolves a name in a module, and then `rest` from there.
+    /// Resolves `name` in the module `at`, and then the path `rest` from the result.
     fn named(&self, at: usize, name: &str, rest: &[String], seen: &mut Seen) -> Option<usize> {
         match self.scopes[at].names.get(name) {
             Some(Name::Module(inner)) => self.walk(*inner, rest, seen),
@@ -224,7 +224,8 @@ impl Graph {
         }
     }
 
-    /// Resolves the path of a `use`, which can't begin with a name that another `use` imports.
+    /// Resolves the path of a `use`, which, unlike other paths, can't begin with a name that
+    /// another `use` imports.
     fn resolve_import(&self, from: usize, path: &[String], seen: &mut Seen) -> Option<usize> {
         match self.scopes[from].names.get(&path[0]) {
             Some(Name::Alias(_)) => None,
@@ -236,8 +237,8 @@ impl Graph {
         match rest.split_first() {
             None => Some(at),
             Some((name, rest)) if name == "super" => self.walk(self.scopes[at].parent?, rest, seen),
-            // An unknown name is attributed to the module that was named: it may come from a macro
-            // or be a variant.
+            // An unknown name is attributed to the module of the path, because a macro may define
+            // it or it may be a variant.
             Some((name, rest)) => Some(self.named(at, name, rest, seen).unwrap_or(at)),
         }
     }
@@ -256,7 +257,7 @@ impl Graph {
         has(one, other) || has(other, one)
     }
 
-    /// Returns which module uses which, and the first line of each use. Uses between a module and
+    /// Returns the uses between modules, with the first line of each. Uses between a module and
     /// those that contain it are ignored.
     pub fn edges(&self) -> BTreeMap<(usize, usize), usize> {
         let mut edges = BTreeMap::new();

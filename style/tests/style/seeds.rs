@@ -1,5 +1,5 @@
-//! `UZRAM_SEED` must set the seed of every random test: generators must be made from the result of
-//! a helper named `seed`.
+//! `UZRAM_SEED` must set the seed of every random test: generators must be created from the result
+//! of a helper named `seed`.
 //!
 //! The rule does not follow values, so names must be explicit. The argument of `with_seed` and
 //! similar functions must contain a name with `seed`. No seed may be a literal, the counter of a
@@ -17,9 +17,9 @@ use crate::tree::Tree;
 
 const REMEDY: &str = "Take the seed from the crate's helper, which reads UZRAM_SEED and prints \
     it: `Rng::with_seed(seed(7))`.";
-/// Functions that make a generator from a seed.
+/// Functions that create a generator from a seed.
 const MADE: [&str; 3] = ["with_seed", "seed_from_u64", "from_seed"];
-/// Functions that make a generator without a seed, so that a run can't be repeated.
+/// Functions that create a generator without a seed, so that a run can't be repeated.
 const UNSEEDED: [&str; 4] = ["thread_rng", "from_entropy", "from_os_rng", "getrandom"];
 
 /// Collects the identifiers in tokens, including those in groups.
@@ -78,8 +78,8 @@ fn is_fixed(value: &Expr) -> bool {
 /// The index of a function's parameter named `seed`, and the function's line.
 type Function = (Option<usize>, usize);
 
-/// Functions by name (`Type::name` for methods), and the lines that give a fixed seed a name with
-/// `seed`. Closures and variables count as functions without such a parameter.
+/// Functions by name (`Type::name` for methods), and the lines that assign a fixed seed to a name
+/// with `seed`. Closures and variables count as functions without such a parameter.
 #[derive(Default)]
 struct Named {
     functions: HashMap<String, Function>,
@@ -150,7 +150,7 @@ impl<'a> Visit<'a> for Named {
     }
 }
 
-/// Calls `fault` for each line that makes a generator without a seed, or passes a literal as a
+/// Calls `fault` for each line that creates a generator without a seed, or passes a literal as a
 /// seed.
 fn calls(
     tokens: TokenStream,
@@ -199,14 +199,14 @@ fn calls(
 /// Counts the seeds that can't be set, by crate.
 fn counts(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
-    // The functions of each crate that have such a parameter.
+    // The functions of each crate that have a parameter named `seed`.
     let mut functions: HashMap<&str, HashMap<String, Function>> = HashMap::new();
     let mut sources = Vec::new();
     for (path, text) in tree.files("rs") {
         let (source, mut named) = (Source::new(path, text), Named::default());
         named.visit_file(&source.file);
         // Only functions of tests count. Other code with a parameter named `seed`, such as a
-        // report, may get any value.
+        // report, may receive any value.
         named.functions.retain(|_, function| tree.is_test(path, function.1));
         let with_seed = named.functions.iter().filter(|(_, function)| function.0.is_some());
         let with_seed = with_seed.map(|(name, function)| (name.clone(), *function));

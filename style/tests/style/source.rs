@@ -19,9 +19,9 @@ pub struct Source {
 #[derive(Debug, PartialEq)]
 pub struct Comment {
     pub line: usize,
-    /// Whether it is a doc comment, such as `///`.
+    /// Whether the comment is a doc comment, such as `///`.
     pub is_doc: bool,
-    /// Whether it follows code on the same line.
+    /// Whether the comment follows code on the same line.
     pub is_trailing: bool,
     /// The text without the comment markers.
     pub text: String,
@@ -169,7 +169,7 @@ fn look(
     }
 }
 
-/// Returns the length of the comment at the start of `text`, or 0.
+/// Returns the length of the comment at the start of `text`, or 0 if no comment begins there.
 fn comment_length(text: &str) -> usize {
     if text.starts_with("//") {
         return text.find('\n').unwrap_or(text.len());
@@ -237,12 +237,12 @@ impl Facts {
         Self { code, comments: comments(text, &literals), tests: tests.0 }
     }
 
-    /// Returns whether a line is only in tests or models.
+    /// Returns whether a line belongs to code that is compiled only for tests or models.
     pub fn is_test(&self, line: usize) -> bool {
         self.tests.iter().any(|lines| lines.contains(&line))
     }
 
-    /// Returns the number of lines that are only in tests or models.
+    /// Returns the number of lines of code that is compiled only for tests or models.
     pub fn test_lines(&self) -> usize {
         self.tests.iter().map(|lines| lines.clone().count()).sum()
     }

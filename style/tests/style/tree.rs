@@ -18,7 +18,7 @@ const TEXTS: [&str; 17] = [
     "c", "cc", "conf", "h", "hpp", "in", "js", "jsonl", "md", "py", "pyi", "rs", "s", "sh",
     "socket", "toml", "txt",
 ];
-/// The names of such files without a kind.
+/// The names of further such files, which have no kind.
 const TEXTS_BY_NAME: [&str; 3] = ["Makefile", "postinst", "postrm"];
 
 /// The files, ordered by their path from the root, with `/` as the separator.
@@ -54,7 +54,7 @@ fn read(dir: &Path, prefix: &str, files: &mut BTreeMap<String, String>) {
     }
 }
 
-/// Resolves `.` and `..` in `path`. Returns `None` if it leads out of the repository.
+/// Resolves `.` and `..` in `path`. Returns `None` if the path leads out of the repository.
 pub fn normal(path: &str) -> Option<String> {
     let mut parts = Vec::new();
     for part in path.split('/') {
@@ -149,7 +149,7 @@ impl Tree {
         self.tests.get_or_init(|| modules::test_files(self)).contains(path)
     }
 
-    /// Returns whether a line is only in tests or models.
+    /// Returns whether a line belongs to code that is compiled only for tests or models.
     pub fn is_test(&self, path: &str, line: usize) -> bool {
         self.is_test_file(path) || self.facts(path).is_test(line)
     }

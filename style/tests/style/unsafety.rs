@@ -1,9 +1,9 @@
 //! The files of the product with `unsafe` must be those that `docs/design.md` lists, and each site
-//! must have a note why it is sound.
+//! must have a note that explains why it is sound.
 //!
-//! The list is the paragraph that begins with "Unsafe code", up to an empty line. It has a crate in
-//! backquotes, then its files in parentheses, by their paths in `src` without `.rs` (and without
-//! `/mod`).
+//! The list is the paragraph that begins with "Unsafe code", up to an empty line. It contains each
+//! crate in backquotes, then the crate's files in parentheses, by their paths in `src` without
+//! `.rs` and `/mod`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ enum Site {
     Block,
     Impl,
     Declared,
-    /// A foreign block, an attribute, a type.
+    /// A foreign block, an attribute or a type.
     Other,
 }
 

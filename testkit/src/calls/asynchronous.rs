@@ -10,7 +10,7 @@ fn context() -> usize {
     context
 }
 
-/// Returns an `iocb`: the operation, its file, memory and bytes.
+/// Returns an `iocb`: the operation, its file, the address of its memory, and the number of bytes.
 fn block(operation: usize, file: usize, memory: usize, bytes: usize) -> [usize; 8] {
     [0, 0, operation | file << 32, memory, bytes, 0, 0, 0]
 }
@@ -58,7 +58,7 @@ pub const CASES: &[Case] = &[
     }),
     ("io_uring_setup", |t| vec![1, t.zeros(120)]),
     ("io_uring_enter set", |t| match ring(t) {
-        // The kernel reads the set only if it has something to wait for.
+        // The kernel reads the set only if the call may wait.
         Some(ring) => vec![ring, 0, 0, 1, t.room(8, Need::Maybe), 8],
         None => vec![],
     }),

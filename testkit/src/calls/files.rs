@@ -6,7 +6,7 @@ use libc::*;
 /// Returns the two ends of a pipe that holds five bytes.
 pub fn pipe() -> (usize, usize) {
     let mut ends = [0; 2];
-    // SAFETY: the array is a local variable.
+    // SAFETY: the call writes two descriptors to `ends`, a local array of this length.
     done(unsafe { libc::pipe(ends.as_mut_ptr()) });
     must(SYS_write, &[ends[1] as usize, b"hello".as_ptr() as usize, 5]);
     (ends[0] as usize, ends[1] as usize)

@@ -5,12 +5,12 @@
 pub fn raw(number: i64, arguments: &[usize]) -> i64 {
     let [a, b, c, d, e, f] =
         std::array::from_fn(|nth| arguments.get(nth).copied().unwrap_or_default());
-    // SAFETY: a case names memory of its own trial, which nothing else refers to, or memory that
-    // the kernel refuses; the process is a child made for this call.
+    // SAFETY: the arguments refer to memory of the case's own trial, which nothing else uses, or to
+    // memory that the kernel refuses; the process is a child created for this call.
     let answer = unsafe { libc::syscall(number, a, b, c, d, e, f) };
     let makes_child = [libc::SYS_clone, libc::SYS_clone3].contains(&number);
     if answer == 0 && makes_child {
-        // SAFETY: this ends the child that the call created.
+        // SAFETY: `_exit` has no requirements; it ends the child that the call created.
         unsafe { libc::_exit(0) };
     }
     let error = || i64::from(std::io::Error::last_os_error().raw_os_error().unwrap());

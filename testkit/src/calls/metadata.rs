@@ -157,7 +157,8 @@ pub const CASES: &[Case] = &[
     ("listmount", |t| vec![request(t, usize::MAX), t.output(8), 1, 0]),
     ("quotactl", |t| vec![0x8000_0400, t.text("/no such device"), 0, t.room(4, Need::Maybe)]),
     ("quotactl_fd", |t| {
-        // Q_SETINFO with a field that does not exist: the kernel reads it, and refuses it.
+        // Q_SETINFO with a field that does not exist: the kernel reads the structure, and then
+        // refuses the field.
         let mut limits = [0_i32; 6];
         limits[5] = i32::MIN;
         vec![open(c"/", O_RDONLY), 0x8000_0600, 0, t.ints(&limits)]
@@ -175,7 +176,7 @@ pub const CASES: &[Case] = &[
     }),
 ];
 
-/// Returns `mnt_id_req` for a mount: the root's if `mount` is 0.
+/// Returns `mnt_id_req` for a mount: the root mount if `mount` is 0.
 fn request(trial: &mut Trial, mount: usize) -> usize {
     // STATX_MNT_ID_UNIQUE, and the place of the id in the result.
     const UNIQUE: usize = 0x4000;

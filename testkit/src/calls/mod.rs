@@ -1,8 +1,8 @@
-//! System calls that tests can try, each with the memory that its arguments name.
+//! System calls that tests can try, each with the memory that its arguments refer to.
 //!
 //! # Safety
-//! The arguments name memory of their own trial, or memory that the kernel refuses. The calls are
-//! issued in children.
+//! The arguments refer to memory of their own trial, or memory that the kernel refuses. The calls
+//! are issued in children.
 #![allow(unsafe_code)]
 
 use self::trial::Case;

@@ -44,12 +44,12 @@ fn listener() -> usize {
 
 fn pair() -> [i32; 2] {
     let mut ends = [0; 2];
-    // SAFETY: the array is a local variable.
+    // SAFETY: the call writes two descriptors to `ends`, a local array of this length.
     done(unsafe { socketpair(AF_UNIX, SOCK_DGRAM, 0, ends.as_mut_ptr()) });
     ends
 }
 
-/// Returns a message of five bytes to send: to `name`, with a descriptor if `control` has one.
+/// Returns a message of five bytes to send: to `name`, with a descriptor if `control` contains one.
 fn message(name: usize, vector: usize, control: (usize, usize)) -> [usize; 7] {
     [name, if name == 0 { 0 } else { NAME }, vector, 1, control.0, control.1, 0]
 }

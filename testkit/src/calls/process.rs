@@ -6,7 +6,7 @@ use libc::*;
 
 /// Returns a process that has exited and was not waited for.
 fn ended() -> usize {
-    // SAFETY: the child exits at once, and only makes system calls.
+    // SAFETY: the child makes only system calls, and exits at once.
     unsafe {
         let child = fork();
         if child == 0 {
@@ -21,7 +21,7 @@ fn program(trial: &mut Trial) -> (usize, usize) {
     (trial.words(&[first, second, 0]), trial.words(&[variable, 0]))
 }
 
-/// Returns `sched_attr` with only its size, so that the call changes nothing.
+/// Returns `sched_attr` with only its size, so that the call changes no attribute.
 fn attributes(trial: &mut Trial) -> usize {
     let mut attributes = [0; 12];
     attributes[0] = 48;
@@ -49,7 +49,8 @@ const RSEQ_END: usize = 1;
 /// Unregisters the C library's `rseq` of this thread. Returns true if none is registered
 /// afterwards.
 fn end_rseq() -> bool {
-    // SAFETY: the name is a string; the symbol refers to a number that is always valid.
+    // SAFETY: the name is a C string; the symbol, if it exists, refers to a number that is always
+    // readable.
     let offset = unsafe {
         let offset: *const isize = dlsym(RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast();
         offset.as_ref().copied()
@@ -125,7 +126,8 @@ pub const CASES: &[Case] = &[
     ("prctl PR_GET_AUXV", |t| vec![0x4155_5856, t.output(16), 16]),
     ("prctl PR_SET_SECCOMP", |t| vec![PR_SET_SECCOMP as usize, 2, filter(t)]),
     ("prctl PR_SET_VMA", |t| {
-        // SAFETY: a new private mapping, placed by the system.
+        // SAFETY: this creates a private mapping at an address that the kernel chooses, so it
+        // replaces no memory.
         let page = unsafe {
             let flags = MAP_PRIVATE | MAP_ANONYMOUS;
             mmap(std::ptr::null_mut(), 4096, PROT_READ, flags, -1, 0)
@@ -167,7 +169,7 @@ pub const CASES: &[Case] = &[
     ("sched_getaffinity", |t| vec![0, 8, t.output(8)]),
     ("getcpu", |t| vec![t.output(4), t.output(4), 0]),
     ("lsm_get_self_attr", |t| vec![LSM_CURRENT, t.room(256, Need::Maybe), t.ints(&[256]), 0]),
-    // LSM_FLAG_SINGLE, although no module is named.
+    // LSM_FLAG_SINGLE, although the call specifies no module.
     ("lsm_get_self_attr single", |t| vec![LSM_CURRENT, t.zeros(32), t.ints(&[32]), 1]),
     // A module's attribute whose length field is shorter than its header.
     ("lsm_set_self_attr", |t| vec![LSM_CURRENT, t.zeros(32), 32, 0]),

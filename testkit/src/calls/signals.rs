@@ -9,7 +9,7 @@ const USER_1: [u8; 8] = (1_u64 << (SIGUSR1 - 1)).to_le_bytes();
 /// Makes SIGUSR1 pending and blocked.
 fn pending() {
     must(SYS_rt_sigprocmask, &[SIG_BLOCK as usize, USER_1.as_ptr() as usize, 0, 8]);
-    // SAFETY: the signal is blocked.
+    // SAFETY: the signal is blocked, so that it becomes pending and has no other effect.
     unsafe { raise(SIGUSR1) };
 }
 
@@ -32,7 +32,7 @@ pub const CASES: &[Case] = &[
         vec![t.input(&USER_1), t.output(128), t.zeros(16), 8]
     }),
     ("rt_sigsuspend", |t| {
-        // SAFETY: the handler does nothing.
+        // SAFETY: the handler has the type that `signal` requires, and does nothing.
         unsafe { signal(SIGUSR1, nothing as *const () as usize) };
         pending();
         vec![t.zeros(8), 8]

@@ -4,7 +4,7 @@ use super::files::file;
 use super::trial::{Case, Need, Trial, me, must, raw};
 use libc::*;
 
-/// Moves to a namespace in which names can be set; leaves the case out if that is not possible.
+/// Moves to a namespace in which names can be set; if that is not possible, leaves the case out.
 fn own_names(trial: &mut Trial) {
     if raw(SYS_unshare, &[CLONE_NEWUTS as usize]) < 0 {
         trial.leave_out();
@@ -56,7 +56,7 @@ pub const CASES: &[Case] = &[
         vec![7, t.words(&[path, 0]), 16]
     }),
     ("perf_event_open", |t| {
-        // A software clock of the processor.
+        // The kernel's software event that counts processor time (PERF_COUNT_SW_CPU_CLOCK).
         let mut attributes = [0; 16];
         (attributes[0], attributes[1]) = (1, 64);
         vec![t.ints(&attributes), 0, usize::MAX, usize::MAX, 0]

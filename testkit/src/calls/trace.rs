@@ -5,7 +5,7 @@ use libc::*;
 
 /// Returns a traced child that has stopped. It exits when the call has returned.
 fn stopped(trial: &mut Trial) -> usize {
-    // SAFETY: the child only makes system calls, and never returns.
+    // SAFETY: the child makes only system calls, and never returns.
     let child = unsafe {
         let child = fork();
         if child == 0 {

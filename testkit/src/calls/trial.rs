@@ -9,7 +9,7 @@ pub const PAGE: usize = 4096;
 pub const FILLER: u8 = 0x5a;
 pub const EFAULT: i64 = -(libc::EFAULT as i64);
 
-/// How much of an object the kernel needs.
+/// The part of an object that the kernel needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(i64)]
 pub enum Need {
@@ -17,13 +17,13 @@ pub enum Need {
     All,
     /// Some bytes: the result changes if the whole object is inaccessible.
     Part,
-    /// The row names the object for other states of the system: its access is not checked.
+    /// The row describes the object for other states of the system: its access is not checked.
     Maybe,
     /// The row defines where the object begins, and not where it ends.
     Unknown,
 }
 
-/// The fault in an object's memory.
+/// The part of an object's memory that is made inaccessible.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spoil {
     Nothing,
@@ -39,7 +39,7 @@ pub enum Spoil {
 /// creates its arguments.
 pub type Case = (&'static str, fn(&mut Trial) -> Vec<usize>);
 
-/// An object in memory that a call names.
+/// An object in memory to which an argument of a call refers.
 pub struct Object {
     pub range: Range<usize>,
     /// The pages of the object.
@@ -73,7 +73,8 @@ impl Trial {
     pub fn place(&mut self, bytes: &[u8], need: Need) -> usize {
         let nth = self.objects.len();
         let inner = (bytes.len() + 1).next_multiple_of(PAGE);
-        // SAFETY: a new private mapping, placed by the system.
+        // SAFETY: this creates a private mapping at an address that the kernel chooses, so it
+        // replaces no memory.
         let map = unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             libc::mmap(ptr::null_mut(), inner + 2 * PAGE, libc::PROT_NONE, flags, -1, 0)
@@ -83,7 +84,8 @@ impl Trial {
         protect(&pages, libc::PROT_READ | libc::PROT_WRITE);
         let beyond = usize::from(self.spoil == Spoil::Short(nth));
         let start = pages.end - bytes.len() + beyond;
-        // SAFETY: the pages were opened above; the copied bytes end with the pages.
+        // SAFETY: the pages were made accessible above, and the copied bytes end at the end of the
+        // pages.
         unsafe {
             ptr::write_bytes(pages.start as *mut u8, FILLER, inner);
             ptr::copy_nonoverlapping(bytes.as_ptr(), start as *mut u8, bytes.len() - beyond);
@@ -150,7 +152,7 @@ pub fn bytes_of(words: &[usize]) -> Vec<u8> {
 
 pub fn protect(pages: &Range<usize>, protection: i32) {
     let bytes = pages.end - pages.start;
-    // SAFETY: the pages belong to a trial's own mapping.
+    // SAFETY: the pages belong to a trial's own mapping, and no Rust reference points to them.
     let answer = unsafe { libc::mprotect(pages.start as *mut _, bytes, protection) };
     assert_eq!(answer, 0);
 }

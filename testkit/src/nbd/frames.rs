@@ -1,4 +1,4 @@
-//! Encodes what a client sends, and decodes the answers.
+//! Encodes the messages of a client, and decodes the answers.
 
 use super::numbers::*;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ pub fn option(option: u32, data: &[u8]) -> Vec<u8> {
     [&IHAVEOPT.to_be_bytes()[..], &option.to_be_bytes(), &len.to_be_bytes(), data].concat()
 }
 
-/// Returns the data of INFO and GO.
+/// Returns the data of the options INFO and GO.
 pub fn info(name: &str, asked: &[u16]) -> Vec<u8> {
     let mut data = (name.len() as u32).to_be_bytes().to_vec();
     data.extend(name.as_bytes());
@@ -32,7 +32,7 @@ pub fn info(name: &str, asked: &[u16]) -> Vec<u8> {
     data
 }
 
-/// Returns the data of LIST_META_CONTEXT and SET_META_CONTEXT.
+/// Returns the data of the options LIST_META_CONTEXT and SET_META_CONTEXT.
 pub fn contexts(name: &str, queries: &[&str]) -> Vec<u8> {
     let mut data = (name.len() as u32).to_be_bytes().to_vec();
     data.extend(name.as_bytes());

@@ -1,6 +1,6 @@
 //! Successive clients of the NBD server, compared with the protocol's document: every option and
-//! request has its answer, there are no other answers, and the disk holds what was written. How the
-//! bytes are split on their way does not affect this.
+//! request has its answer, there are no other answers, and the disk holds what was written. The way
+//! in which the bytes are split on the connection does not affect the answers.
 
 use super::session::{EXPORTS, Expected, Session, Shape, Stage, Terms, What, description};
 use super::*;
@@ -16,7 +16,7 @@ use zram::{Config, Device, SLOT_BYTES};
 pub use super::data::{Data, Data::*, Name, Name::*, Query, Query::*};
 pub use crate::contents::Data::*;
 
-/// The maximum length of a drawn write, except for those that are too long.
+/// The maximum length in bytes of drawn writes that are not too long on purpose.
 const WRITTEN_MAX: usize = 300 << 10;
 
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ pub enum Event {
 }
 use Event::*;
 
-/// What a run has reached.
+/// The statistics of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     pub clients: usize,
@@ -94,7 +94,7 @@ impl Side {
 pub struct NbdModel {
     setup: Setup,
     shape: Shape,
-    /// One receives all bytes at once, the other in steps.
+    /// The two sides: one receives all bytes at once, the other in steps.
     sides: [Side; 2],
     session: Session,
     /// The contents of the disk after all requests so far, and which slots are stored.
@@ -104,7 +104,8 @@ pub struct NbdModel {
 }
 
 impl NbdModel {
-    /// The client disconnects: checks all answers to it, and the contents of the disk.
+    /// Replaces the client: checks all answers to the old client and the disk, and connects a new
+    /// one.
     fn connect(&mut self, flags: u32) {
         let session = std::mem::replace(&mut self.session, Session::new(flags));
         let answers = [(&self.sides[0], usize::MAX), (&self.sides[1], self.setup.step)]
@@ -139,7 +140,7 @@ impl NbdModel {
         self.session.expected.push(Expected::Reply { cookie, what });
     }
 
-    /// Returns the error that the request is answered with.
+    /// Returns the error with which the request is answered.
     fn error(&self, request: &Request, terms: Terms) -> Option<u32> {
         let Request { kind, flags, offset, len, .. } = *request;
         let own = match kind {
@@ -221,7 +222,7 @@ impl NbdModel {
         self.connect(3);
     }
 
-    /// Returns a stamp that gives each request different contents.
+    /// Returns a stamp with which each request has different contents.
     fn stamp(&self) -> u64 {
         (self.report.clients as u64) << 32 | self.session.requests
     }
@@ -269,7 +270,7 @@ impl NbdModel {
             4 if choices.one_in(4) => choices.u64() as u16,
             _ => 0,
         };
-        // The longest writes are as expensive to compare as to send.
+        // The longest writes are shortened, because they are expensive to send and to compare.
         let is_long = kind == WRITE && len >= PAYLOAD_MAX - 1;
         let len = if is_long && len <= PAYLOAD_MAX { WRITTEN_MAX as u32 } else { len };
         Request { kind, flags, offset, len, data: Payload::draw(choices, self.stamp()) }

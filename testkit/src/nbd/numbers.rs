@@ -8,7 +8,7 @@ pub const REQUEST_MAGIC: u32 = 0x2560_9513;
 pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
 pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
 
-/// Handshake flags of the server and of the client.
+/// The handshake flags of the server and the client.
 pub const FIXED_NEWSTYLE: u16 = 1 << 0;
 pub const NO_ZEROES: u16 = 1 << 1;
 

@@ -7,13 +7,13 @@ use serve::nbd::bounds::{OPTION_DATA_MAX, OPTIONS_MAX};
 /// An expected answer.
 #[derive(Debug)]
 pub enum Expected {
-    /// To an option; `None` accepts any data.
+    /// The answer to an option; `None` accepts any data.
     Option {
         option: u32,
         kind: u32,
         data: Option<Vec<u8>>,
     },
-    /// To EXPORT_NAME.
+    /// The answer to EXPORT_NAME.
     Export(Vec<u8>),
     Reply {
         cookie: u64,
@@ -54,7 +54,7 @@ pub struct Found {
     pub is_read_only: bool,
 }
 
-/// The exports of every model: one disk under two names.
+/// The exports of every model: one disk with two names.
 pub const EXPORTS: [(&str, bool); 2] = [("disk", false), ("fixed", true)];
 
 /// What a server reports about the disk.
@@ -86,7 +86,7 @@ fn find(name: &str) -> Option<Found> {
 }
 
 impl Session {
-    /// Returns a client that has been greeted, and sends its flags.
+    /// Returns a client that has been greeted, and that sends its flags.
     pub fn new(flags: u32) -> Self {
         let known = u32::from(FIXED_NEWSTYLE | NO_ZEROES);
         Session {
@@ -107,7 +107,7 @@ impl Session {
         self.stage = Stage::Over;
     }
 
-    /// Sends an option.
+    /// Sends an option, and expects the answer to it.
     pub fn haggle(&mut self, kind: u32, data: &Data, shape: Shape) {
         let bytes = data.bytes();
         let is_possible = self.stage == Stage::Options
@@ -150,7 +150,7 @@ impl Session {
         self.expected.push(Expected::Option { option, kind, data });
     }
 
-    /// Expects a refusal with a text.
+    /// Expects a reply that refuses the option and contains a text.
     fn refuse(&mut self, option: u32, kind: u32) {
         self.answer(option, kind, None);
     }
@@ -172,7 +172,8 @@ impl Session {
         });
     }
 
-    /// EXPORT_NAME, the old way to choose: the connection ends if there is no such export.
+    /// Expects the answer to EXPORT_NAME, the old option to choose an export: the connection ends
+    /// if the export does not exist.
     fn choose_by_name(&mut self, name: &[u8], shape: Shape) {
         let name = String::from_utf8_lossy(name);
         let Some(found) = find(&name) else {
@@ -185,7 +186,7 @@ impl Session {
         self.begin(&found, &name);
     }
 
-    /// INFO and GO.
+    /// Expects the answers to INFO or GO.
     fn tell(&mut self, option: u32, data: &Data, shape: Shape) {
         let Data::Info { name, asked } = data else { return self.refuse(option, ERR_INVALID) };
         let name = name.text();
@@ -236,7 +237,7 @@ impl Session {
             false => queries.is_empty() || has("base:") || has(BASE_ALLOCATION),
         };
         if is_named {
-            // In a list, the numbers have no meaning.
+            // In the answer to LIST_META_CONTEXT, the context ids have no meaning.
             let data = [&u32::from(is_set).to_be_bytes(), BASE_ALLOCATION.as_bytes()].concat();
             self.answer(option, REP_META_CONTEXT, Some(data));
         }

@@ -12,7 +12,7 @@ use crate::Error;
 use crate::aligned::AlignedBuf;
 use crate::contents::{Blobs, Contents};
 
-/// The pages of a block of 16 KiB.
+/// The number of pages in a block of 16 KiB.
 pub(super) const BLOCK_PAGES: usize = BLOCK / PAGE_SIZE;
 /// The distance in pages, a multiple of a block, by which the contents are shifted before slots are
 /// overwritten with other pages.
@@ -93,8 +93,8 @@ impl Held {
 }
 
 impl Bed {
-    /// Makes devices that hold the blocks of 16 KiB without a same-filled page. Such a page costs a
-    /// codec nothing if it is a block, but something if it is part of one.
+    /// Creates devices that hold the blocks of 16 KiB without a same-filled page. A codec does no
+    /// work for a same-filled page that is a block, but it does for a part of a larger block.
     pub(super) fn new(all: &[u8], method: Method, seed: u64) -> Result<Bed, Error> {
         let is_whole =
             |block: &&[u8]| block.chunks(PAGE_SIZE).all(|page| same_filled(page).is_none());
@@ -131,7 +131,7 @@ impl Bed {
         (0..self.count()).step_by(count).map(|first| Piece { first, count }).collect()
     }
 
-    /// Returns the same pieces in random order.
+    /// Returns the pieces of `in_order` in random order.
     pub(super) fn shuffled(&mut self, count: usize) -> Vec<Piece> {
         let mut pieces = self.in_order(count);
         self.rng.shuffle(&mut pieces);
@@ -171,8 +171,8 @@ impl Bed {
         for (nth, turn) in pieces.chunks(per_turn).enumerate() {
             let mut answers = [0; SIDES];
             for place in 0..SIDES {
-                // A later side finds the pages in the cache, so the sides also take turns at being
-                // first.
+                // The pages are in the cache when a later side uses them, so the sides also take
+                // turns at being first.
                 let at = (nth + place) % SIDES;
                 answers[at] = watches[at].time(|| {
                     turn.iter().try_fold(0, |sum: u64, &piece| {

@@ -1,5 +1,5 @@
-//! Blocks of 16 KiB written and read whole: the time relative to that of the same bytes in blocks
-//! of 4 KiB, compared with the raw codec's.
+//! The time to write and read whole blocks of 16 KiB, relative to the time for the same bytes in
+//! blocks of 4 KiB. This ratio is compared with the same ratio of the raw codec.
 
 use super::bed::{Access, BLOCK_PAGES, Bed, SIDES};
 use super::{ZSTD, median_of};
@@ -11,11 +11,11 @@ use crate::size::MIB;
 
 const NAME: &str = "blocks-cpu";
 const ROUNDS: usize = 7;
-/// The pages that one side processes in a turn.
+/// The number of pages that one side processes in a turn.
 const TURN: usize = 1024;
 /// The bytes of the input that are stored by default.
 const LIMIT: u64 = 256 * MIB;
-/// The largest amount by which our ratio may exceed the raw codec's.
+/// The maximum of the difference between the device's ratio and the raw codec's ratio.
 const BEYOND_MAX: f64 = 0.03;
 
 /// Runs the experiment. Requests are whole blocks of 16 KiB for both block sizes.

@@ -15,9 +15,9 @@ use crate::report::{Bound, Figure, Report};
 use crate::size::mebibytes;
 
 const NAME: &str = "blocks-density";
-/// The largest overhead allowed, in percent over C.
+/// The maximum overhead of the whole tree over C, in percent.
 const OVERHEAD_MAX: f64 = 1.5;
-/// The same after most files were discarded.
+/// The maximum overhead over C after most files were discarded, in percent.
 const LEFT_MAX: f64 = 4.0;
 
 /// Stores a gibibyte first. Then stores the whole tree and discards directories, and on another

@@ -11,9 +11,10 @@ use crate::size::MIB;
 
 const NAME: &str = "blocks-partial";
 const ROUNDS: usize = 5;
-/// The pages that one side processes in a turn.
+/// The number of pages that one side processes in a turn.
 const TURN: usize = 1024;
-/// The pages of a round of writes by the raw codec, whose output is not stored.
+/// The number of pages that the raw codec compresses in a round of writes; the output is not
+/// stored.
 const SAMPLE: usize = 4096;
 /// The bytes of the input that are stored by default, and the bytes of them that are overwritten.
 const LIMIT: u64 = 256 * MIB;
@@ -29,7 +30,7 @@ const RANDOM_OVER_RAW_MAX: f64 = 1.1;
 const WRITE_MAX: f64 = 1.5;
 const MEMORY_MAX: f64 = 1.05;
 
-/// Checks the figures of the series' codec and reports those of the other.
+/// Checks the figures of the series' codec and reports the figures of the other codec.
 pub(in super::super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&[Input::Heap]) {
         let pages = request.pages(input)?.capped(request.limit.unwrap_or(LIMIT)).load()?;
@@ -59,10 +60,11 @@ struct Part {
     method: Method,
 }
 
-/// The result for fresh devices: the time of large blocks relative to small ones.
+/// The results of overwriting fresh devices: the time with large blocks relative to the time with
+/// small ones.
 struct Overwritten {
     time: f64,
-    /// The same for the first write to each page alone.
+    /// The ratio of these times for the first write to each page alone.
     first: f64,
 }
 
@@ -162,8 +164,8 @@ impl Part {
         report.add(figure)
     }
 
-    /// Returns the time to compress the whole block for each of its pages relative to compressing
-    /// the page. The output is not stored.
+    /// Returns the time to compress a whole block for each of its pages, relative to the time to
+    /// compress the pages alone. The output is not stored.
     fn raw_writes(&mut self) -> Result<f64, Error> {
         let pieces = self.bed.shuffled(1);
         let some = &pieces[..pieces.len().min(ROUNDS * SAMPLE)];
@@ -176,12 +178,12 @@ impl Part {
     }
 }
 
-/// Returns the device's time with large blocks relative to small ones.
+/// Returns the device's time with large blocks relative to its time with small blocks.
 fn ours([.., small, large]: &[f64; 4]) -> f64 {
     large / small
 }
 
-/// Returns the raw codec's time with large blocks relative to small ones.
+/// Returns the raw codec's time with large blocks relative to its time with small blocks.
 fn theirs([small, large, ..]: &[f64; 4]) -> f64 {
     large / small
 }

@@ -10,7 +10,7 @@ use crate::report::{Bound, Figure, Report};
 
 const NAME: &str = "blocks-ratio";
 const BLOCKS: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
-/// The largest ratio of used pages to C.
+/// The maximum ratio of the bytes in used pages to C.
 const OVER_RAW_MAX: f64 = 1.02;
 
 pub(in super::super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {

@@ -15,7 +15,7 @@ use crate::inputs::Input;
 use crate::report::{Bound, Figure, Report};
 use crate::size::mebibytes;
 
-/// The largest memory relative to raw zstd, and the largest time relative to raw decoding and
+/// The maximum memory relative to raw zstd, and the maximum time relative to raw decoding and
 /// encoding.
 const MEMORY_MAX: f64 = 1.03;
 const TIME_MAX: f64 = 1.1;
@@ -39,8 +39,8 @@ impl Raw {
         Ok(raw)
     }
 
-    /// Decodes all pages and encodes them with zstd. Returns the fewest bytes that a store would
-    /// hold, and the seconds.
+    /// Decodes all pages and encodes them with zstd. Returns C of zstd's output in bytes, and the
+    /// seconds.
     fn recode(&self) -> Result<(u64, f64), Error> {
         let (mut lz4, mut zstd) = (RawCodec::lz4()?, RawCodec::new("zstd")?);
         let (mut page, mut stored, mut at) = ([0; PAGE_SIZE], 0, 0);

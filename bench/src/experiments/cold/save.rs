@@ -1,5 +1,5 @@
-//! A device saved to a file and restored from it, relative to `cp --sparse` and a sync of the same
-//! bytes.
+//! A device saved to a file and restored from it, relative to `cp --sparse` and a sync with the
+//! same bytes.
 
 use std::process::Command;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::inputs::Input;
 use crate::report::{Bound, Figure, Report};
 use crate::size::mebibytes;
 
-/// The largest time of either relative to the copy.
+/// The maximum time of a save or a restore, relative to the time of the copy.
 const TIME_MAX: f64 = 1.3;
 
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {

@@ -20,8 +20,8 @@ use crate::filled;
 use crate::inputs::Input;
 use crate::report::{Bound, Figure, Report};
 
-/// The smallest throughput relative to `dd`, the largest number of bytes on disk relative to
-/// compressed ones, and the largest time of reads relative to `pread`.
+/// The minimum throughput relative to `dd`, the maximum ratio of bytes on disk to compressed bytes,
+/// and the maximum time of reads relative to `pread`.
 const THROUGHPUT_MIN: f64 = 0.7;
 const DISK_MAX: f64 = 1.05;
 const READS_MAX: f64 = 1.3;
@@ -103,8 +103,8 @@ struct Whole<'a> {
 }
 
 impl Whole<'_> {
-    /// Returns the seconds of reads through the device relative to as many reads of the file
-    /// itself, from disk or from the page cache.
+    /// Returns the time of reads through the device, relative to the time of the same number of
+    /// reads of the file itself, from disk or from the page cache.
     fn reads(&self, rng: &mut Rng, from_disk: bool) -> Result<f64, Error> {
         let mut slots: Vec<usize> = (0..self.pages.len() / PAGE_SIZE)
             .filter(|slot| same_filled(&self.pages[slot * PAGE_SIZE..][..PAGE_SIZE]).is_none())
@@ -139,7 +139,8 @@ impl Whole<'_> {
         Ok(begun.elapsed().as_secs_f64() / pread)
     }
 
-    /// Removes the file from the page cache or brings it in, and turns off readahead.
+    /// Removes the file from the page cache or reads it into the page cache, and turns off
+    /// readahead.
     fn settle(&self, from_disk: bool, page: &mut [u8; PAGE_SIZE]) -> Result<(), Error> {
         let _ = fadvise(&self.file, 0, None, Advice::Random);
         if from_disk {

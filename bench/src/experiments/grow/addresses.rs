@@ -13,13 +13,13 @@ use crate::Error;
 use crate::report::Report;
 use crate::size::GIB;
 
-/// The bytes of addresses of the larger spaces: those of 8 GiB of stored data, and more than any
-/// machine stores.
+/// The sizes of the larger spaces in bytes of addresses: 8 GiB, as for the largest pool, and more
+/// than the memory of any machine.
 const LARGE: [u64; 2] = [8 * GIB, 1024 * GIB];
 /// The pages of a granule, as in a pool.
 const GRANULE: u32 = 16;
-/// The number of extents that are freed and made again. It is the same at every size, so that all
-/// sizes use the processor's caches equally.
+/// The number of extents that are freed and allocated again. It is the same at every size, so that
+/// all sizes use the processor's caches equally.
 const WORKED_ON: usize = 64;
 
 pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
@@ -41,7 +41,7 @@ pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
             }
         }
     }
-    // The check would take too long for the largest space.
+    // The check would last too long for the largest space.
     taken.iter().filter(|taken| taken.bytes <= LARGE[0]).for_each(|taken| taken.space.check());
     report_growth("an extent given back and made, by addresses", &made, SMALL.len(), report)?;
     let what = "a page committed under a limit of all memory, by addresses";
@@ -92,15 +92,15 @@ impl Taken {
         Ok(Taken { bytes, space, last })
     }
 
-    /// Returns the nanoseconds to free an extent and make it again, which must then lie at the same
-    /// address.
+    /// Returns the time in nanoseconds to free an extent and allocate one of the same size. The new
+    /// extent must lie at the same address.
     fn make(&self, rng: &mut Rng, operations: u64) -> Result<f64, Error> {
         let order: Vec<_> = (0..operations).map(|_| self.last[rng.usize(..WORKED_ON)]).collect();
         let starts: Vec<_> = self.last.iter().map(|&id| self.space.extent(id).start()).collect();
         let mut watch = Stopwatch::new(Clock::ThreadCpu);
         watch.time(|| {
             order.iter().try_for_each(|&id| {
-                // SAFETY: no one uses the addresses of this space.
+                // SAFETY: no thread accesses memory in this space, so the extent is not in use.
                 unsafe { self.space.free(id) };
                 let made = self.space.alloc(EXTENT_PAGES_MAX, 0).map_err(zsmalloc::Error::from)?;
                 let [expected, found] = [id, made].map(|id| u64::from(id.to_raw()));

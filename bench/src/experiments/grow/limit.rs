@@ -19,12 +19,12 @@ use crate::summary::quantile;
 const WORKED_ON: u32 = 32_768;
 /// One of `HOLES` other objects is freed at random, so that most zspages are partly filled.
 const HOLES: u32 = 16;
-/// The lengths of objects that stay, and of objects that are replaced. They belong to different
-/// size classes, so replaced objects do not use the holes among the others.
+/// The lengths of the objects that are not replaced, and of those that are. They belong to
+/// different size classes, so replaced objects do not fill the holes between the others.
 const LENS: [RangeInclusive<usize>; 2] = [200..=1900, 2000..=3800];
-/// The largest time of a store at the limit relative to one below it.
+/// The maximum time of a store at the limit, relative to the time of a store below the limit.
 const LIMIT_MAX: f64 = 1.3;
-/// The quantile of the stores' times that is checked, and its largest value in microseconds.
+/// The quantile of the stores' times that is checked, and its maximum in microseconds.
 const SHARE: f64 = 0.9999;
 const SLOWEST_MAX: f64 = 100.0;
 
@@ -97,9 +97,9 @@ pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A pool whose objects are all known.
+/// A pool with the expected contents of all objects.
 struct Full {
-    /// The approximate number of bytes that it holds.
+    /// The approximate number of bytes that the pool holds.
     bytes: u64,
     core: EntryPool,
     rng: Rng,
@@ -162,7 +162,7 @@ impl Full {
         Ok(watch.seconds() * 1e9 / operations as f64)
     }
 
-    /// Does the same but times each pair alone, which takes twice as long because of the clock.
+    /// Like `churn`, but times each pair alone, which takes twice as long because of the clock.
     fn churn_one_by_one(&mut self, operations: u64) -> Result<Vec<f64>, Error> {
         let each = (0..operations).map(|_| {
             let mut watch = Stopwatch::new(Clock::ThreadCpu);
@@ -186,7 +186,7 @@ impl Full {
         stored
     }
 
-    /// Frees half of all objects. Returns the seconds that compaction then takes per GiB.
+    /// Frees half of all objects. Returns the seconds that compaction then needs per GiB.
     fn compact(&mut self) -> Result<f64, Error> {
         self.core.pages().set_limit(None);
         for slot in 0..self.held.len() as u32 {

@@ -17,11 +17,11 @@ use crate::turns::{Side, rounds, scaling};
 
 const WHAT: &str = "read";
 const COPY: &str = "memcpy";
-/// The sides: two of ours, and the copy with which they are compared. An entry of the slots is 8
-/// bytes, like one of the copy's table. A handle is found in a table and refers to its slot.
+/// The sides: two uzram pools, and the copy with which they are compared. An entry of the slots has
+/// 8 bytes, like an entry of the copy's table. A handle is found in a table and refers to its slot.
 const NAMES: [&str; 3] = ["our slots", "our pool", COPY];
 const OURS: usize = 2;
-/// The ratio of the set to the last-level cache.
+/// The ratio of the size of the set to the size of the last-level cache.
 const CACHES: u64 = 8;
 const CACHE_DEFAULT: u64 = 32 * size::MIB;
 
@@ -84,7 +84,7 @@ impl<'b> Packed<'b> {
     }
 }
 
-/// A side that reads random blobs of `count`.
+/// A side that reads random blobs; `count` is the number of blobs.
 struct Reads<R> {
     read: R,
     count: u32,
@@ -115,7 +115,7 @@ impl<R: Fn(u32, &mut [u8]) -> Result<usize, Error>> Side for Reads<R> {
     }
 }
 
-/// Returns the bytes of the last-level cache.
+/// Returns the size of the last-level cache in bytes.
 fn last_cache() -> u64 {
     let text = fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index3/size");
     text.ok().and_then(|text| zram::memparse::parse(text.trim()).ok()).unwrap_or(CACHE_DEFAULT)

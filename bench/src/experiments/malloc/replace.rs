@@ -63,7 +63,7 @@ impl<S: Store> Side for Replace<'_, S> {
     }
 }
 
-/// Returns the pool's side, and those of `rivals` that are built in.
+/// Returns the pool's side, and the sides of those `rivals` that are built in.
 fn sides<'b>(
     blobs: &'b Blobs,
     seed: u64,

@@ -27,8 +27,8 @@ use crate::threads::together;
 const SHARE: u64 = 2;
 /// The bytes of a call.
 const REQUEST: usize = 64 << 10;
-/// The rounds by default. There are many because a turn takes a few hundredths of a second, and the
-/// speed of a shared processor varies over such times.
+/// The number of rounds by default. It is large because a turn lasts a few hundredths of a second,
+/// and the speed of a shared processor varies over such times.
 const ROUNDS: u64 = 41;
 /// The number of slots by which the contents are shifted for each overwrite.
 const STEP: usize = 49;
@@ -88,7 +88,7 @@ impl Side for Ours<'_> {
         let done = together(threads, |_| {
             let mut buffer = vec![0; REQUEST];
             let begun = Instant::now();
-            // Each thread takes the next request, because the processors of a shared machine are
+            // Each thread executes the next request, because the processors of a shared machine are
             // not equally fast.
             while let Some(&(offset, data)) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
                 match job {

@@ -14,17 +14,17 @@ use crate::experiments::Request;
 use crate::report::{Figure, Report};
 use crate::size::MIB;
 
-/// The limit is that of the documents divided by `SHARE`.
+/// The limit of the array is the limit of the documents divided by `SHARE`.
 const SHARE: u64 = 4;
 /// The ratio of the array to its limit.
 const TIMES: u64 = 3;
-/// The bytes of a row.
+/// The number of bytes in a row.
 const ROW: u64 = 64;
 /// The algorithm and the block size of the region. The blocks suit an array that is mostly
 /// processed in order.
 const OPTIONS: [&str; 2] = ["lz4", "16384"];
-/// The jobs: each is done by all sides before the next one. The answers of those that are checked
-/// must be equal on all sides.
+/// The jobs. All sides do a job before the next job begins. If a job is checked, its answers must
+/// be equal on all sides.
 const JOBS: [(&str, &str, bool); 5] = [
     ("load", "filled", false),
     ("sums", "summed by columns", true),
@@ -53,7 +53,7 @@ struct Side {
     asked: Asked,
     /// The seconds of each job, round by round.
     times: [Vec<f64>; JOBS.len()],
-    /// The most bytes of the process's own memory beyond what it had at the start.
+    /// The maximum growth of the process's own memory since its start, in bytes.
     most: u64,
     spent: Duration,
 }
@@ -95,7 +95,7 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
 fn rounds(sides: &mut Vec<Side>, rounds: u64) -> Result<(), Error> {
     for round in 0..=rounds {
         let taking_part = match sides.get(CONFINED) {
-            // Another round would take as long again.
+            // Another round would last as long.
             Some(confined) if confined.begun_rounds_took() > CONFINED_LONGEST => CONFINED,
             _ => sides.len(),
         };

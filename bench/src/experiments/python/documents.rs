@@ -1,6 +1,6 @@
-//! JSON documents in a `Cache` of the package: the number that it holds in the memory that a dict
-//! of bytes fills, and the speed of gets. The gets are compared with a dict of zlib's output and
-//! diskcache.
+//! JSON documents in a `Cache` of the package: the number of documents that it holds in the memory
+//! that they fill as bytes in a dict, and the speed of gets. The gets are compared with a dict of
+//! zlib's output and diskcache.
 
 use serde_json::json;
 
@@ -13,15 +13,15 @@ use crate::report::{Bound, Figure, Report};
 use crate::size::{MIB, mebibytes};
 
 const KEPT_MIN: f64 = 3.0;
-/// The bytes of the limit for each document that is used for gets.
+/// The number of bytes of the limit per document that is used for gets.
 const OF_GETS: u64 = 4096;
-/// A turn has one get for this many documents.
+/// The number of documents per get of a turn.
 const GETS_SHARE: u64 = 4;
 /// A kind of documents.
 struct Kind {
     name: &'static str,
     /// The cache's limit is the requested one divided by `share`, because some documents take long
-    /// to make.
+    /// to generate.
     share: u64,
     /// The size of all documents in tenths of the cache's limit, large enough to fill it. If there
     /// are fewer documents, the limit is lowered.
@@ -87,8 +87,8 @@ fn limited(most: u64, tenths: u64, bytes: u64) -> u64 {
     if is_enough { most } else { bytes * 10 / tenths / MIB * MIB }
 }
 
-/// Reports the number of documents held in the same memory. It is checked if the cache has the
-/// requested limit.
+/// Reports the number of documents held in the same memory. The number is checked if the cache has
+/// the requested limit.
 fn kept(
     documents: &Documents,
     is_judged: bool,

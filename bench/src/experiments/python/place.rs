@@ -50,7 +50,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Makes a directory with the package as it was built beside this program.
+    /// Creates a directory with the package as it was built beside this program.
     pub(super) fn new(cache: &Cache) -> Result<Place, Error> {
         // A missing library is detected first because this costs nothing.
         let library = beside(LIBRARY.0);
@@ -60,7 +60,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Makes a directory below `root` with the scripts alone, for the interpreter `python`.
+    /// Creates a directory below `root` with the scripts alone, for the interpreter `python`.
     pub(super) fn with_scripts(root: &Path, python: PathBuf) -> Result<Place, Error> {
         fs::create_dir_all(root).map_err(Error::file("create", root, ROOM))?;
         // The directory must be on a disk, because a table is mapped from it.
@@ -104,7 +104,7 @@ impl Place {
         self.script(name).to_string_lossy().into_owned()
     }
 
-    /// Runs a script that makes an input, and returns the JSON that it prints.
+    /// Runs a script that creates an input, and returns the JSON that it prints.
     pub(super) fn make(
         &self,
         script: &str,
@@ -123,7 +123,7 @@ fn beside(name: &str) -> PathBuf {
     env::current_exe().unwrap_or_default().with_file_name(name)
 }
 
-/// Returns the directory of the virtual environment, which is made if it does not exist.
+/// Returns the directory of the virtual environment, which is created if it does not exist.
 fn environment() -> Result<PathBuf, Error> {
     Cache::at(target_dir().join("python")).ensure("venv", |place| {
         PYTHON.run(PYTHON.command().args(["-s", "-m", "venv"]).arg(place))?;

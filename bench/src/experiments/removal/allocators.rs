@@ -6,9 +6,9 @@ use crate::experiments::compared::{Compared, Moment};
 use crate::report::Report;
 use crate::stores::{StoreKind, Work};
 
-/// The largest memory of the full pool relative to glibc's malloc.
+/// The maximum memory of the full pool, relative to the memory of glibc's malloc.
 const FULL_MAX: f64 = 1.01;
-/// The largest memory of the pool after a removal relative to the best rival.
+/// The maximum memory of the pool after a removal, relative to the memory of the best rival.
 const LEFT_MAX: f64 = 0.85;
 
 pub(super) fn run(removal: &Removal, report: &mut Report<'_>) -> Result<(), Error> {
@@ -20,7 +20,7 @@ pub(super) fn run(removal: &Removal, report: &mut Report<'_>) -> Result<(), Erro
     dropped(removal, removal.random.clone(), RANDOM, report).map(drop)
 }
 
-/// Fills the stores and frees these pages.
+/// Fills the stores and frees the discarded pages.
 fn dropped(
     removal: &Removal,
     pages: Vec<u32>,

@@ -15,9 +15,9 @@ use crate::report::{Bound, Figure, Report};
 use crate::size::{MIB, mebibytes};
 use crate::stores::{Compacted, DeviceStore, Kept, settle};
 
-/// The largest overhead over C after any removal, in percent.
+/// The maximum overhead over C after any removal, in percent.
 const OVERHEAD_MAX: f64 = 2.5;
-/// The largest number of bytes that compaction may move per byte freed.
+/// The maximum number of bytes that compaction moves per byte freed.
 const MOVED_MAX: f64 = 1.0;
 
 /// Selects whether the kernel's device is used too.
@@ -114,7 +114,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Reports the memory that the machine and the process lost, compared with the counted memory.
-    /// The kernel's device must be absent, since its memory is part of the machine's too.
+    /// The kernel's device must be absent, because its memory is also part of the machine's memory.
     pub(super) fn report_machine(&self, what: &str, report: &mut Report<'_>) -> Result<(), Error> {
         settle();
         let (process, machine) = (HeldMemory::now()?, MachineMemory::now()?);

@@ -17,7 +17,7 @@ const JOBS: u32 = 8;
 const SHARES: [f64; 2] = [0.75, 0.6];
 /// The bytes of the kernel's swap.
 const SWAP: u64 = 2 << 30;
-/// Our sides: the KiB of a block, and the options.
+/// The options of uzram's sides, with the size of a block in KiB.
 const OURS: [(u64, &[&str]); 2] = [
     (4, &["--algorithm", "zstd", "--block", "4K"]),
     (16, &["--algorithm", "zstd", "--block", "16K"]),
@@ -121,7 +121,7 @@ pub(crate) fn builds(source: &Path, rounds: u64, step: impl Fn(&str)) -> Result<
 struct Rounds {
     name: String,
     side: Side,
-    /// The bytes of a block, if the side is ours.
+    /// The size of a block in bytes, if the side runs under `uzram run`.
     block: Option<u64>,
     outcomes: Vec<Outcome>,
 }

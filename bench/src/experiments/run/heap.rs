@@ -14,7 +14,8 @@ const NAME: &str = "run-heap";
 /// from pools of 16 KiB. The heap compressed by lz4 exceeds the lower limit, which includes
 /// compressed data.
 const LIMITS: [(u64, &[&str]); 2] = [(200_000_000, WIDE), (100_000_000, DENSE)];
-/// The largest ratios of the wall clock time to the kernel's: with all rights, and with none.
+/// The maximum ratio of the wall clock time to the kernel's time: with all rights, and without
+/// rights.
 const WALL_MAX: [f64; 2] = [1.0, 1.2];
 const CPU_MAX: f64 = 1.3;
 

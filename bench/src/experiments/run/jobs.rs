@@ -12,7 +12,7 @@ use crate::size::MIB;
 pub(super) struct Job {
     pub(super) name: &'static str,
     program: &'static str,
-    /// The Debian package that contains it.
+    /// The Debian package that contains the program.
     package: &'static str,
     /// The ratio of the program's memory to its limit.
     pub(super) times: f64,
@@ -91,8 +91,8 @@ impl Job {
         names.is_empty() || names.iter().any(|name| name == self.name)
     }
 
-    /// Makes the job's inputs. Returns `None`, and prints a line with the reason, if the program is
-    /// not installed.
+    /// Creates the job's inputs. Returns `None`, and prints a line with the reason, if the program
+    /// is not installed.
     pub(super) fn prepared(&self, place: &Place) -> Result<Option<Prepared>, Error> {
         let Some(path) = program(self.program) else {
             eprintln!(

@@ -11,7 +11,7 @@ use testkit::rights;
 
 use crate::Error;
 
-/// The instructions for the process.
+/// The instructions for the process: its cgroup, its rights and the program to execute.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     /// The cgroup's file of members.

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 const NAME: &str = "run-jobs";
 const WALL_MAX: f64 = 1.2;
 const PEAK_MAX: f64 = 1.05;
-/// No further turn follows one that takes longer than this.
+/// The maximum duration of a turn after which another turn follows.
 const TURN_LONGEST: Duration = Duration::from_secs(180);
-/// The smallest limit, because any program needs some memory.
+/// The minimum limit in bytes, because any program needs some memory.
 const SMALLEST: f64 = 6e6;
 
 /// The ways in which `uzram run` is measured: the name, and whether it runs without rights.
@@ -33,9 +33,9 @@ pub(super) struct Trial<'a> {
     pub(super) limit: u64,
     /// The options besides the limit.
     pub(super) options: &'static [&'static str],
-    /// The largest ratio of the wall clock time to the kernel's, for each way.
+    /// The maximum ratio of the wall clock time to the kernel's time, for each way.
     pub(super) wall: [f64; 2],
-    /// The largest ratio of the processor time to the kernel's, if it is checked.
+    /// The maximum ratio of the processor time to the kernel's time, if it is checked.
     pub(super) cpu: Option<f64>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Bench<'a> {
     pub(super) turns: u64,
 }
 
-/// Runs each program with a part of the memory that it uses alone.
+/// Runs each program at a limit that is a part of the memory of the program alone.
 pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let place = Place::new(Scale::of(request))?;
     let kernel = Kernel::acquire(4 * place.scale.heap)?;
@@ -64,38 +64,38 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the job's limit, a part of the memory that it uses alone.
+/// Returns the job's limit, which is a part of the memory of the program alone.
 fn limit(job: &Job, alone: &Outcome) -> u64 {
     (alone.peak.anonymous as f64 / job.times).max(SMALLEST) as u64
 }
 
-/// A turn: the kernel's run, if the kernel supports it, and ours in both ways.
+/// A turn: the kernel's run, if the kernel supports it, and the uzram runs in both ways.
 struct Turn {
     kernel: Option<Theirs>,
     ours: [Outcome; 2],
 }
 
-/// The kernel's run, and ours with as much memory.
+/// The kernel's run, and the uzram run with as much memory.
 struct Theirs {
     outcome: Outcome,
-    /// All memory that it used in bytes: the limit, and compressed pages, which no cgroup counts.
+    /// The kernel's memory in bytes: the limit, and compressed pages, which no cgroup counts.
     all: u64,
-    /// Our run without rights, with a limit of `all`.
+    /// The uzram run without rights, with a limit of `all`.
     even: Outcome,
 }
 
 impl Turn {
-    /// Returns true if a run of ours failed or was killed.
+    /// Returns true if a uzram run failed or was killed.
     fn is_cut_off(&self) -> bool {
         self.outcomes().any(|outcome| !outcome.shown.0)
     }
 
-    /// Returns our run with as much memory as the kernel's side uses in all.
+    /// Returns the uzram run with as much memory as the kernel's side uses in all.
     fn even(&self) -> Option<&Outcome> {
         Some(&self.kernel.as_ref()?.even)
     }
 
-    /// Returns all our runs of the turn.
+    /// Returns all uzram runs of the turn.
     fn outcomes(&self) -> impl Iterator<Item = &Outcome> {
         self.ours.iter().chain(self.kernel.as_ref().map(|kernel| &kernel.even))
     }
@@ -183,7 +183,7 @@ impl Bench<'_> {
                 let [none, every] = [ours(true)?, ours(false)?];
                 Turn { kernel: kernel()?, ours: [every, none] }
             });
-            // Another turn would take as long again.
+            // Another turn would last as long.
             if turns.last().is_some_and(Turn::is_cut_off) || begun.elapsed() > TURN_LONGEST {
                 break;
             }
@@ -191,7 +191,7 @@ impl Bench<'_> {
         Ok(turns)
     }
 
-    /// Reports the times of our runs in one way, compared with the kernel's.
+    /// Reports the times of the uzram runs in one way, compared with the kernel's times.
     fn times(
         &self,
         trial: &Trial<'_>,
@@ -229,7 +229,7 @@ impl Bench<'_> {
     }
 }
 
-/// Returns the kernel's run if its outcome is that of the program alone.
+/// Returns the kernel's run if it has the same output as the program alone.
 fn whole(kernel: Outcome, alone: &Outcome) -> Option<Outcome> {
     let is_whole = kernel.shown == alone.shown;
     if !is_whole {

@@ -12,7 +12,7 @@ use crate::report::{Bound, Figure, Report};
 const NAME: &str = "run-overhead";
 const WALL_MAX: f64 = 1.03;
 const BYTES_MAX: f64 = 1.15;
-/// The ratio of the limit to the heap, which is large enough that nothing is evicted.
+/// The ratio of the limit to the size of the heap. The limit is so large that nothing is evicted.
 const ROOM: u64 = 4;
 
 /// Runs each program, and the programs that read and write single bytes.

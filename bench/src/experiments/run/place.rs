@@ -28,7 +28,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Makes a directory with the command and its host as they were built beside this program.
+    /// Creates a directory with the command and its host as they were built beside this program.
     pub(super) fn new(scale: Scale) -> Result<Place, Error> {
         let (path, undo) = folder("uzram-bench-run-", &env::temp_dir(), ROOM)?;
         let place = Place { path, scale, _undo: undo };
@@ -47,7 +47,7 @@ impl Place {
         self.path.join("uzram")
     }
 
-    /// Makes a new directory that any user may write to, for one run.
+    /// Creates a new directory that any user may write to, for one run.
     pub(super) fn folder(&self) -> Result<TempDir, Error> {
         let dir = TempDir::with_prefix_in("run-", &self.path);
         let dir = dir.map_err(Error::file("create in", &self.path, ROOM))?;
@@ -55,7 +55,7 @@ impl Place {
         Ok(dir)
     }
 
-    /// Makes a file with the contents `text` that any user may read.
+    /// Creates a file with the contents `text` that any user may read.
     pub(super) fn file(&self, name: &str, text: &str) -> Result<String, Error> {
         let path = self.path.join(name);
         fs::write(&path, text).map_err(Error::file("write to", &path, ROOM))?;
@@ -74,7 +74,7 @@ impl Place {
         Ok(path)
     }
 
-    /// Returns the path of an input of `bytes` bytes, which is made from the sources of Python's
+    /// Returns the path of an input of `bytes` bytes, which is created from the sources of Python's
     /// library if it does not exist.
     pub(super) fn input(&self, kind: &str, bytes: u64) -> Result<String, Error> {
         let path = self.path.join(format!("{kind}-{bytes}"));

@@ -1,5 +1,5 @@
 //! A table of programs at half of the memory that they use natively. The figures show whether the
-//! output is the same, and whether the tree kept the limit or a message named the reason.
+//! output is the same, and whether the tree kept the limit or a message reported the reason.
 
 mod table;
 
@@ -20,9 +20,9 @@ use table::{FILES, programs};
 
 const NAME: &str = "run-programs";
 const OVER_MAX: f64 = 1.05;
-/// The smallest limit, in bytes.
+/// The minimum limit, in bytes.
 const SMALLEST: u64 = 12 << 20;
-/// A run under a limit may take this number of times the native time, and `GRACE` more.
+/// The maximum ratio of the duration of a run under a limit to the native time; `GRACE` is added.
 const SLOWEST: f64 = 100.0;
 const GRACE: Duration = Duration::from_secs(60);
 /// The phrases by which messages of `uzram run` report memory over the limit.
@@ -32,7 +32,7 @@ const SHELL: Tool =
 
 #[derive(Debug)]
 struct Program {
-    /// Its name in figures.
+    /// The program's name in figures.
     name: &'static str,
     program: &'static str,
     /// The Debian package that contains the program.
@@ -104,7 +104,7 @@ impl Program {
         Ok(Trial { name: self.name, native, limit, ours })
     }
 
-    /// Makes the program's inputs. Returns the reason if that is not possible.
+    /// Creates the program's inputs. Returns the reason if the inputs can't be created.
     fn prepared(&self, place: &Place) -> Result<Prepared, String> {
         let found = |name: &str, package: &str| {
             let missing = || format!("there is no {name}; install the package {package}");
@@ -198,7 +198,8 @@ mod tests {
         Outcome { seconds: 1.0, cpu: 1.0, shown, peak, given_up: 0, stats, messages }
     }
 
-    /// Returns whether the figures of output and of memory pass, and how many kept the limit.
+    /// Returns whether the figures of output and of memory pass, and the count of programs that
+    /// kept the limit.
     fn judged(ours: Outcome) -> ([Option<bool>; 2], f64) {
         let mut out = Vec::new();
         let mut report = Report::new(Form::Json, 1, &mut out);

@@ -53,13 +53,13 @@ pub(super) struct Outcome {
     pub(super) peak: Peak,
     /// The number of times that the kernel declared the cgroup out of memory.
     pub(super) given_up: u64,
-    /// The sums of the statistics that its processes wrote when they exited.
+    /// The sums of the statistics that the processes of the run wrote when they exited.
     pub(super) stats: Stats,
     /// The text that the processes wrote to standard error.
     pub(super) messages: String,
 }
 
-/// Sums over all processes.
+/// Sums of statistics over all processes of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stats {
     pub(super) stored: f64,
@@ -112,7 +112,8 @@ pub(super) fn run(
     let (ended, seconds, sum, watched) = thread::scope(|scope| {
         let reader = scope.spawn(|| summed(output));
         let watcher = scope.spawn(|| watch(process, group.as_deref(), look, &is_over));
-        // NOWAIT leaves the process unreaped until it is undone, so its number is not reused.
+        // NOWAIT leaves the process unreaped until its undo action runs, so its number is not
+        // reused.
         let ended = waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
         let seconds = begun.elapsed().as_secs_f64();
         is_over.store(true, Ordering::Release);

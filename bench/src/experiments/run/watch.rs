@@ -10,7 +10,8 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use testkit::cgroup::Group;
 
 const STEP: Duration = Duration::from_millis(15);
-/// The interval for a cgroup, whose processes wait if the kernel declares it out of memory.
+/// The interval between two samples of a cgroup, whose processes wait if the kernel declares it out
+/// of memory.
 const GROUP_STEP: Duration = Duration::from_millis(2);
 /// The time after which a program is considered hung.
 pub(super) const LONGEST: Duration = Duration::from_secs(300);
@@ -20,7 +21,7 @@ pub(super) const LONGEST: Duration = Duration::from_secs(300);
 pub(super) struct Peak {
     /// Anonymous and shared memory. Memory that several processes share is counted once.
     pub(super) anonymous: u64,
-    /// The same, with page tables.
+    /// Anonymous and shared memory with page tables, in bytes.
     pub(super) with_tables: u64,
 }
 
@@ -34,8 +35,8 @@ pub(super) struct Look {
 }
 
 /// Watches a process until `is_over` is set, and kills its group after `look.longest`. If the
-/// kernel declares the process's cgroup out of memory, the watcher lets its processes continue.
-/// Returns the largest memory and the number of these events.
+/// kernel declares the process's cgroup out of memory, the watcher raises the limit for a moment,
+/// so that its processes continue. Returns the largest memory and the number of these events.
 pub(super) fn watch(
     process: Pid,
     group: Option<&Group>,

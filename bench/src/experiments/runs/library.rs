@@ -12,11 +12,11 @@ use crate::Error;
 pub(super) fn compressed(page: &[u8]) -> Vec<u8> {
     // The cast is lossless because this is the length of a page.
     let bytes = page.len() as c_int;
-    // SAFETY: the function takes and returns numbers.
+    // SAFETY: the function takes and returns numbers, and accesses no memory.
     let room = unsafe { LZ4_compressBound(bytes) };
     let mut block = vec![0; room.unsigned_abs() as usize];
     let (from, to) = (page.as_ptr().cast(), block.as_mut_ptr().cast());
-    // SAFETY: both pointers and lengths describe live slices.
+    // SAFETY: each pointer and its length describe a live slice, as the function requires.
     let written = unsafe { LZ4_compress_default(from, to, bytes, room) };
     block.truncate(written.unsigned_abs() as usize);
     block
@@ -24,10 +24,10 @@ pub(super) fn compressed(page: &[u8]) -> Vec<u8> {
 
 /// Decompresses an lz4 block into all of `page`.
 pub(super) fn decompress(block: &[u8], page: &mut [u8]) -> Result<(), Error> {
-    // The casts are lossless: the lengths are a page's, and that of a block within its bound.
+    // The casts are lossless: one length is that of a page, the other that of a compressed page.
     let (bytes, room) = (block.len() as c_int, page.len() as c_int);
     let (from, to) = (block.as_ptr().cast(), page.as_mut_ptr().cast());
-    // SAFETY: both pointers and lengths describe live slices.
+    // SAFETY: each pointer and its length describe a live slice, as the function requires.
     let written = unsafe { LZ4_decompress_safe(from, to, bytes, room) };
     if written == room {
         return Ok(());

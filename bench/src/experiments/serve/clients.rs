@@ -32,7 +32,7 @@ pub enum Job {
     Read,
 }
 
-/// The requests that fio makes.
+/// The requests that fio sends.
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
     pub job: Job,

@@ -86,7 +86,7 @@ pub struct Host {
     _undo: Undo,
 }
 
-/// The pipes by which a server is asked what its device holds, and answers.
+/// The pipes over which a server receives requests for its device's statistics and answers them.
 type Ends = (Option<ChildStdin>, Option<BufReader<ChildStdout>>);
 
 impl Host {
@@ -95,7 +95,7 @@ impl Host {
         Host::ready(disk, bytes, None, "nbd")
     }
 
-    /// Starts a server of ours whose disk is also mounted as a file.
+    /// Starts a uzram server whose disk is also mounted as a file.
     pub fn mounted(disk: &Disk, bytes: u64) -> Result<Host, Error> {
         Host::ready(disk, bytes, Some("m"), "m/disk")
     }
@@ -118,8 +118,8 @@ impl Host {
         Ok(host)
     }
 
-    /// Starts a server, which may not listen yet. Returns its number, directory and pipes, and the
-    /// action that ends it.
+    /// Starts a server, which may not listen yet. Returns its process id, directory and pipes, and
+    /// the action that ends it.
     fn spawn(
         disk: &Disk,
         bytes: u64,
@@ -167,7 +167,7 @@ impl Host {
         format!("nbd+unix:///?socket={}", self.dir.join("nbd").display())
     }
 
-    /// Asks our server what its device holds.
+    /// Asks a uzram server for the amounts of data on its device.
     pub(crate) fn holds(&self) -> Result<Holds, Error> {
         let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         let (Some(ask), Some(answers)) = &mut *ends else {

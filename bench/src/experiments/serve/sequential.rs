@@ -16,7 +16,7 @@ const ZSTD_READS_MIN: f64 = 1.4;
 const ZSTD_WRITES_MIN: f64 = 2.5;
 const LZ4_READS_MIN: f64 = 0.6;
 
-/// The turns of a server.
+/// The results of a server's turns.
 #[derive(Debug, Default)]
 struct Turns {
     /// 10^6 bytes per second.

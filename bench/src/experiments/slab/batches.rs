@@ -20,7 +20,7 @@ const BATCH: usize = 1000;
 const ROUNDS: usize = 9;
 /// The number of objects of a turn by default.
 const OPERATIONS: u64 = 200_000;
-/// The largest time relative to the best rival's.
+/// The maximum time relative to the best rival's time.
 const SAME_MAX: f64 = 1.1;
 const OTHER_MAX: f64 = 1.3;
 
@@ -48,7 +48,7 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
 }
 
 /// Reports the nanoseconds per object of every side, and the ratio of the first side, which is
-/// ours, to the best.
+/// uzram's, to the best rival.
 fn tell(
     what: &str,
     most: f64,

@@ -1,6 +1,6 @@
 //! Millions of live objects: all memory relative to their bytes, and the memory that remains after
-//! a random 99% are freed. Each allocator runs in a process of its own, so that no other one's
-//! memory is in it.
+//! a random 99% are freed. Each allocator runs in a process of its own, so that its figures contain
+//! no memory of another allocator.
 
 use std::process::{Command, Stdio};
 
@@ -15,7 +15,7 @@ use crate::report::{Bound, Report};
 
 /// The number of live objects by default.
 const OBJECTS: u64 = 10_000_000;
-/// The largest ratio of all memory to the objects' bytes.
+/// The maximum ratio of all memory to the objects' bytes.
 const MEMORY_MAX: f64 = 1.01;
 /// One of `STAYS` objects is not freed.
 const STAYS: u32 = 100;

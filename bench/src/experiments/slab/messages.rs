@@ -26,7 +26,7 @@ const WAITING: usize = 64;
 /// The bytes of a message that are written and read.
 const TEXT: usize = 100;
 const PAIRS: usize = 10;
-/// The number of exchanges of a run, which takes about a second. The time of a single exchange
+/// The number of exchanges of a run, which last about a second. The time of a single exchange
 /// depends on thread scheduling.
 const EXCHANGES: usize = 10;
 /// The time that moving the management data out of the slab saved in 2013, in percent.

@@ -3,8 +3,8 @@
 //! The thread that runs next is drawn at random from a seed, and it runs until it has to wait. So
 //! all layouts do the same work, and any difference is theirs. (With the system's scheduler, two
 //! runs differ by more than the layouts do.) The first-level cache has 32 KiB. The last-level cache
-//! has 1 MiB, less than the queued messages. A larger one that holds everything would miss on first
-//! touches only, whatever the layout.
+//! has 1 MiB, less than the queued messages. A larger cache that holds everything would have misses
+//! on first touches only, whatever the layout.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The same pages on three sides: the raw codec, a uzram device, and the kernel's. The sides take
-//! turns of a few milliseconds at the same job, so that a disturbance affects all of them.
+//! The same pages on three sides: the raw codec, a uzram device, and the kernel's device. The sides
+//! take turns of a few milliseconds at the same job, so that a disturbance affects all of them.
 
 use std::ops::Range;
 
@@ -15,9 +15,9 @@ use crate::contents::{Blobs, Contents};
 use crate::kernel::{KernelZram, Rival};
 use crate::threads::together;
 
-/// The pages that one side processes in a turn.
+/// The number of pages that one side processes in a turn.
 const TURN: usize = 1024;
-/// The pages of the largest request.
+/// The number of pages in the largest request.
 const REQUEST_MAX: usize = 16;
 /// The distance in pages by which the contents are shifted before slots are overwritten with other
 /// pages.
@@ -77,7 +77,7 @@ impl Tools {
 }
 
 impl Bed {
-    /// Makes devices with all pages that are not same-filled, because those need no codec.
+    /// Creates devices with all pages except same-filled ones, which need no codec.
     pub(super) fn new(all: &[u8], seed: u64) -> Result<Bed, Error> {
         let kept: Vec<&[u8]> =
             all.chunks_exact(PAGE_SIZE).filter(|page| same_filled(page).is_none()).collect();
@@ -199,7 +199,7 @@ impl Bed {
         let slots = if job == Job::ReadAnywhere { &self.order } else { &slots };
         for (nth, turn) in slots.chunks(TURN / each).enumerate() {
             for place in 0..SIDES.len() {
-                // A later side finds the pages in the cache, so each side is first in turn.
+                // Later sides use cached pages, so each side is first in turn.
                 let side = (nth + place) % SIDES.len();
                 watches[side].time(|| {
                     turn.iter().try_for_each(|&slot| {

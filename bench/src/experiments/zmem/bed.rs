@@ -1,4 +1,4 @@
-//! Memory that can be evicted and filled again, ours or the kernel's.
+//! Memory that can be evicted and filled again, by uzram or by the kernel.
 
 use std::hint::black_box;
 
@@ -9,10 +9,10 @@ use zmem::{Advice, Region};
 use crate::Error;
 use crate::kernel::{KernelSwap, PagedMemory};
 
-/// The percentage of the pages that may stay resident after an eviction of all.
+/// The maximum percentage of the pages that are resident after all of the memory was evicted.
 const LEFT_PERCENT: usize = 2;
-/// Further bytes that may stay resident, because the kernel keeps about 31 pages per processor off
-/// its lists.
+/// Further bytes that may stay resident, because the kernel keeps about 31 pages per processor in
+/// buffers outside its lists.
 const LEFT_BYTES: usize = 1 << 20;
 const PAGE: usize = 4096;
 

@@ -16,7 +16,8 @@ const ROUNDS: u64 = 7;
 const PAGE: usize = 4096;
 const SMALL: usize = 4 << 10;
 const LARGE: usize = 16 << 10;
-/// The largest amount by which our ratio of stores may exceed the raw codec's.
+/// The maximum of the difference between the region's ratio of store times and the raw codec's
+/// ratio.
 const BEYOND_MAX: f64 = 0.03;
 const IN_MAX: f64 = 0.67;
 

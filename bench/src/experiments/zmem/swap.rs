@@ -1,5 +1,5 @@
-//! A heap that is evicted and filled again in order, compared with the kernel's swap; and at
-//! random, compared with a fault without a codec plus decoding.
+//! A heap that is evicted and filled again. In order, it is compared with the kernel's swap; at
+//! random, with a fault on a block that needs no codec plus the time to decode a block.
 
 use fastrand::Rng;
 use zmem::Region;
@@ -25,7 +25,7 @@ const OVER_NULL_MAX: f64 = 1.15;
 type Part = fn(&Took) -> f64;
 
 /// Runs the experiment with lz4, in blocks of 4 and 16 KiB. Returns the time of random touches
-/// relative to the kernel's, if it has swap, by block size.
+/// relative to the kernel's time, by block size, if swap is available.
 pub(super) fn run(
     scene: &Scene<'_>,
     report: &mut Report<'_>,
@@ -34,8 +34,8 @@ pub(super) fn run(
     let rounds = request.operations.unwrap_or(ROUNDS);
     let mut at_random = Vec::new();
     for block in BLOCKS {
-        // The swap is acquired first, because while it exists the system makes folios of the
-        // block's size, for both sides.
+        // The swap is acquired first, because while it exists the system uses folios of the block's
+        // size, for both sides.
         let swap = KernelSwap::acquire("lz4", 2 * pages.len() as u64, block)?;
         let mut ours = Held::start(pages, LZ4, block, backend)?;
         let what = format!("{}/{}, {} KiB blocks", input.name(), ours.backend, block >> 10);
@@ -72,7 +72,7 @@ pub(super) fn run(
     Ok(at_random)
 }
 
-/// A region of ours, in this process or in one of its own.
+/// A uzram region, in this process or in a separate process.
 trait Ours {
     fn round(&mut self, offsets: &[usize], expected: u64) -> Result<Took, Error>;
 }
@@ -116,7 +116,7 @@ fn both(
     Ok(times)
 }
 
-/// Reports the time of a part of the rounds, alone and relative to the kernel's.
+/// Reports the time of a part of the rounds, alone and relative to the kernel's time.
 fn add(
     what: &str,
     times: &[(Took, Option<Took>)],
@@ -143,7 +143,7 @@ fn add(
     report.add(told.rival_absent(reason))
 }
 
-/// Returns the time of a part of the rounds relative to the kernel's, if the kernel's swap was
+/// Returns the time of a part of the rounds relative to the kernel's time, if the kernel's swap was
 /// measured.
 fn over_kernel_of(times: &[(Took, Option<Took>)], of: Part) -> Option<f64> {
     let ratio = |(ours, theirs): &(Took, Option<Took>)| Some(of(ours) / of(theirs.as_ref()?));
@@ -151,7 +151,7 @@ fn over_kernel_of(times: &[(Took, Option<Took>)], of: Part) -> Option<f64> {
     Some(median(ratios.into_iter()))
 }
 
-/// Reports the fastest backend's time for random touches relative to the kernel's.
+/// Reports the fastest backend's time for random touches relative to the kernel's time.
 pub(super) fn add_best(
     input: &str,
     at_random: &[(usize, Option<f64>)],

@@ -1,5 +1,5 @@
 //! Threads that fault at the same time: the faults per second relative to one thread, compared with
-//! the kernel's.
+//! the kernel's swap.
 
 use std::thread::available_parallelism;
 

@@ -1,4 +1,4 @@
-//! The arguments of `keyctl`, by the operation, which is the first argument.
+//! The arguments of `keyctl`, which depend on the operation, the first argument.
 
 use super::{by_int, of};
 use crate::count::Count::Long;
@@ -11,7 +11,7 @@ use crate::row::{Access, input, inputs, output, outputs};
 const PARAMS: Argument = input(40);
 const KDF_PARAMS: Argument = Form(Words(Access::Read, Length::Bytes(56)));
 
-/// The second argument.
+/// The second argument of `keyctl`.
 pub(crate) const KEYCTL_1: Argument = of(&by_int(
     0,
     &[
@@ -26,7 +26,7 @@ pub(crate) const KEYCTL_1: Argument = of(&by_int(
     Plain,
 ));
 
-/// The third argument.
+/// The third argument of `keyctl`.
 pub(crate) const KEYCTL_2: Argument = of(&by_int(
     0,
     &[
@@ -47,7 +47,7 @@ pub(crate) const KEYCTL_2: Argument = of(&by_int(
     Plain,
 ));
 
-/// The fourth argument.
+/// The fourth argument of `keyctl`.
 pub(crate) const KEYCTL_3: Argument = of(&by_int(
     0,
     &[
@@ -62,7 +62,7 @@ pub(crate) const KEYCTL_3: Argument = of(&by_int(
     Plain,
 ));
 
-/// The fifth argument.
+/// The fifth argument of `keyctl`.
 pub(crate) const KEYCTL_4: Argument = of(&by_int(
     0,
     &[

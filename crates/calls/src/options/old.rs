@@ -22,7 +22,7 @@ pub(crate) const ARCH_PRCTL: Argument = of(&by_int(
     Plain,
 ));
 
-/// The second argument of `modify_ldt`: a table that is read, or an entry.
+/// The second argument of `modify_ldt`: a table that the kernel writes, or an entry that it reads.
 pub(crate) const MODIFY_LDT: Argument = of(&by_int(
     0,
     &[

@@ -1,4 +1,4 @@
-//! The last two arguments of `ptrace`, by the request, which is the first argument.
+//! The last two arguments of `ptrace`, which depend on the request, the first argument.
 
 use super::{by_int, of};
 use crate::count::Count::Long;
@@ -7,14 +7,15 @@ use crate::row::Form::Regset;
 use crate::row::{Access, input, inputs, output, outputs};
 use crate::sizes::{SIGINFO, WORD};
 
-/// The sizes of the general registers of x86-64, and of those of the floating-point unit.
+/// The sizes in bytes of the general registers of x86-64, and of the registers of the
+/// floating-point unit.
 const REGISTERS: usize = 27 * 8;
 const FLOATING: usize = 512;
 
-/// The third argument: an address in the other process, except for one request.
+/// The third argument of `ptrace`: an address in the other process, except for one request.
 pub(crate) const PTRACE_ADDRESS: Argument = of(&by_int(0, &[(0x4209, input(16))], Plain));
 
-/// The fourth argument.
+/// The fourth argument of `ptrace`.
 pub(crate) const PTRACE_DATA: Argument = of(&by_int(
     0,
     &[

@@ -24,7 +24,7 @@ pub(super) const ROWS: &[NamedRow] = &[
         Form(Sigset)
     )
     .is(Special::Signals),
-    // Entries of the rings name memory without a call.
+    // Entries in the rings refer to memory without a call.
     row!(SYS_io_uring_setup, Plain, both(IO_URING_PARAMS))
         .lasts(Lasting::Yes)
         .is(Special::Withheld),

@@ -9,13 +9,15 @@ use crate::row::Form::{Ioctl, Iovecs, Sigset};
 use crate::row::{Lasting, Special, both, boths, input, inputs, mask, output, outputs};
 use crate::sizes::{EPOLL_EVENT, POLLFD, SIGSET, TIME};
 
-/// Requests of `ioctl` whose memory is used after the call: memory of guests, transfers, DMA.
+/// Requests of `ioctl` whose memory is used after the call: memory of virtual machines, transfers,
+/// DMA.
 const IOCTL_LASTING: Lasting = Lasting::Values {
     argument: 1,
     values: &[0x4020_ae46, 0x40a0_ae49, 0x3b71, 0x8038_550a, 0x4008_af03],
 };
 
-/// The request that registers a range with `userfaultfd`. The program then handles its page faults.
+/// The request that registers a range with `userfaultfd`. The program then handles page faults in
+/// the range itself.
 const IOCTL_SPECIAL: Special =
     Special::By { argument: 1, cases: &[(0xc020_aa00, Special::AddressSpace)] };
 

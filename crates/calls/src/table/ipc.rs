@@ -10,7 +10,8 @@ use crate::row::Form::{Iovecs, Sigevent, Waiters};
 use crate::row::{both, input, inputs, output, outputs};
 use crate::sizes::{FUTEX_WAITV, INT, MQ_ATTR, SEMBUF, TIME, WORD};
 
-/// A System V message: a word for its type, and as many bytes as the third argument.
+/// A System V message: a word that holds its type, and a number of bytes that the third argument
+/// holds.
 const MESSAGE: Length = Length::Items { count: Long(2), bytes: 1, more: WORD };
 
 pub(super) const ROWS: &[NamedRow] = &[
@@ -40,7 +41,7 @@ pub(super) const ROWS: &[NamedRow] = &[
     row!(SYS_futex_wake, input(4)),
     row!(SYS_futex_wait, input(4), Plain, Plain, Plain, input(TIME)),
     row!(SYS_futex_requeue, Form(Waiters(Length::Bytes(2 * FUTEX_WAITV)))),
-    // The other process may be this one.
+    // The other process may be the calling process itself.
     row!(
         SYS_process_vm_readv,
         Plain,

@@ -1,5 +1,5 @@
-//! Calls that change the address space. They touch no memory at the addresses that they name, but
-//! change the mappings there.
+//! Calls that change the address space. They do not touch the memory at the addresses in their
+//! arguments, but change its mappings.
 
 use crate::count::Count::Long;
 use crate::count::Length;

@@ -9,12 +9,13 @@ use crate::row::Form::{Message, Messages, Words};
 use crate::row::{Lasting, both, inputs, output, outputs, told};
 use crate::sizes::{INT, TIME};
 
-/// A send with MSG_ZEROCOPY: the network uses the pages until it reports their completion.
+/// A send with MSG_ZEROCOPY: the network uses the pages until it reports that the transfer is
+/// complete.
 const fn zero_copy(argument: u8) -> Lasting {
     Lasting::Bits { argument, bits: libc::MSG_ZEROCOPY as usize }
 }
 
-/// The value of an option, which may name further memory: a filter's instructions, a table's
+/// The value of an option, which may point to further memory: a filter's instructions, a table's
 /// counters.
 const OPTION: crate::row::Argument =
     Form(Words(Read, Length::Items { count: Int(4), bytes: 1, more: 0 }));

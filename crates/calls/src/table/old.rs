@@ -1,5 +1,5 @@
-//! Calls that exist only on x86-64: older forms of other calls, and calls for registers. Those of
-//! former subsystems, without arguments here, fail with ENOSYS.
+//! Calls that exist only on x86-64: older forms of other calls, and calls that access registers.
+//! Calls of removed subsystems, whose rows have no arguments, fail with ENOSYS.
 
 use crate::count::Count::Int;
 use crate::named_row::NamedRow;
@@ -10,14 +10,14 @@ use crate::row::Special::{AddressSpace, Process, Signals};
 use crate::row::{Special, both, boths, input, mask, output, outputs};
 use crate::sizes::{EPOLL_EVENT, POLLFD, SIGSET, STAT, TIME, TIMES};
 
-/// Shadow stacks change the address space. Tagged addresses are withheld, because a pager can't
-/// work with them.
+/// Operations on shadow stacks change the address space. Tagged addresses are withheld, because a
+/// pager can't support them.
 const ARCH_PRCTL: Special = Special::By {
     argument: 0,
     cases: &[(0x4002, Special::Withheld), (0x5001, AddressSpace), (0x5002, AddressSpace)],
 };
 
-/// The sizes of `ustat` and `utimbuf`.
+/// The sizes of `ustat` and `utimbuf` in bytes.
 const USTAT: usize = 32;
 const UTIMBUF: usize = 16;
 

@@ -1,4 +1,4 @@
-//! Calls that concern processes, threads, users, scheduling.
+//! Calls that concern processes, threads, users and scheduling.
 
 use crate::count::Count::{Int, Long};
 use crate::count::Length;

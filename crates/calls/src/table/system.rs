@@ -13,10 +13,10 @@ use crate::sizes::{SYSINFO, UTSNAME};
 /// A `bpf_attr`. The command determines which of its words are addresses.
 const BPF: crate::row::Argument =
     Form(Words(Both, Length::Items { count: Int(2), bytes: 1, more: 0 }));
-/// A `perf_event_attr`, which holds its size after its first 4 bytes.
+/// A `perf_event_attr`, which holds its own size after its first 4 bytes.
 const PERF: crate::row::Argument =
     Form(Words(Both, Length::Own { at: 4, more: 0, least: 64, most: 4096 }));
-/// The segments of a kernel that is loaded.
+/// The segments of a kernel that `kexec_load` loads.
 const SEGMENTS: crate::row::Argument =
     Form(Words(Read, Length::Items { count: Long(1), bytes: 32, more: 0 }));
 

@@ -6,9 +6,9 @@ use crate::row::Form::Sigevent;
 use crate::row::{both, input, output};
 use crate::sizes::{INT, TIME, TIMES, TIMEX};
 
-/// The size of `tms`: four counts of ticks.
+/// The size of `tms` in bytes: four counts of ticks.
 const TMS: usize = 32;
-/// The size of `timezone`.
+/// The size of `timezone` in bytes.
 const ZONE: usize = 8;
 
 pub(super) const ROWS: &[NamedRow] = &[

@@ -1,5 +1,5 @@
-//! Structures that contain further addresses. Each is first reported, then read, and then the
-//! memory that it names is reported.
+//! Structures that contain further addresses. Each structure is first reported and then read; then
+//! the memory to which it points is reported.
 
 use super::{PAGE, TRANSFER_MAX, Walk};
 use crate::count::Length;
@@ -9,33 +9,33 @@ use crate::sizes::{
     clone_at, iocb_at, msghdr_at,
 };
 
-/// The maximum number of `iovec`s and messages of a call. The kernel refuses more.
+/// The maximum number of `iovec`s and messages of a call. The kernel refuses a larger number.
 const IOVECS_MAX: usize = 1024;
-/// The maximum number of `iocb`s that are followed.
+/// The maximum number of `iocb`s that the walk follows.
 const IOCBS_MAX: usize = 1 << 16;
 /// The maximum number of waiters of `futex_waitv`.
 const WAITERS_MAX: usize = 128;
-/// The maximum length of a string of `execve`, with its NUL.
+/// The maximum length in bytes of a string for `execve`, with its NUL.
 const TEXT_MAX: usize = 1 << 17;
 /// The maximum number of words of a structure that are examined.
 const WORDS_MAX: usize = 512;
-/// The size of the first version of `clone_args`. The kernel refuses smaller sizes, and those above
+/// The size of the first version of `clone_args`. The kernel refuses smaller sizes, and sizes above
 /// a page.
 const CLONE_ARGS_LEAST: usize = 64;
 /// The maximum number of nested PID namespaces, for each of which a process ID can be set.
 const SET_TID_MAX: usize = 32;
-/// The maximum number of instructions of a filter, and the size of one.
+/// The maximum number of instructions of a filter, and the size of an instruction in bytes.
 const FILTER_MAX: usize = 4096;
 const INSTRUCTION: usize = 8;
-/// The size of the cookie that SIGEV_THREAD of a message queue names.
+/// The bytes of the cookie to which a message queue's `sigevent` points for SIGEV_THREAD.
 const COOKIE: usize = 32;
 const SIGEV_THREAD: usize = libc::SIGEV_THREAD as usize;
 
 impl Walk<'_> {
-    /// Reports the structure at `address`, and the memory that it names.
+    /// Reports the structure at `address`, and the memory to which it points.
     pub(super) fn form(&mut self, form: Form, address: usize) {
         let arguments = self.arguments;
-        // A structure that can't be read names no memory.
+        // If a structure can't be read, the kernel can't access further memory through it.
         _ = match form {
             Form::Iovecs(access, count) => self.iovecs(address, count.of(arguments), access),
             Form::Message(access) => self.message(address, access),
@@ -56,7 +56,7 @@ impl Walk<'_> {
         };
     }
 
-    /// Reports a buffer whose address is the word at an offset, and whose length is the next word.
+    /// Reports a buffer whose address is the word at `address + offset`, followed by its length.
     fn pair(&mut self, address: usize, offset: usize, access: Access) -> Option<()> {
         let start = self.word(address, offset)?;
         let bytes = self.word(address, offset.checked_add(WORD)?)?;
@@ -153,7 +153,7 @@ impl Walk<'_> {
             let place = self.word(address, offset)?;
             self.tell(place, INT, Access::Write);
         }
-        // The structure of an older program ends before these fields.
+        // In an older program, the structure ends before these fields.
         if bytes < clone_at::SET_TID_SIZE + WORD {
             return None;
         }
@@ -170,7 +170,7 @@ impl Walk<'_> {
         }
         for nth in 0..count {
             let block = self.word(address, nth.checked_mul(WORD)?)?;
-            // The kernel writes to the structure that it has accepted it.
+            // The kernel also writes to the structure when it accepts the request.
             if self.tell(block, IOCB, Access::Both) {
                 _ = self.iocb(block);
             }

@@ -5,9 +5,10 @@ use crate::ioctl;
 use crate::row::Access;
 use crate::sizes::WORD;
 
-/// `SIOCGIFCONF`: a structure with the length and the address of a buffer.
+/// `SIOCGIFCONF`: a structure that holds the length and the address of a buffer.
 const IFCONF: u32 = 0x8912;
-/// `FS_IOC_FIEMAP`: a structure that is followed by room for a number of extents, which it holds.
+/// `FS_IOC_FIEMAP`: a structure that holds a number of extents, followed by memory for these
+/// extents.
 const FIEMAP: u32 = 0xc020_660b;
 const FIEMAP_BYTES: usize = 32;
 const FIEMAP_COUNT_AT: usize = 24;
@@ -18,8 +19,8 @@ impl Walk<'_> {
     pub(super) fn ioctl(&mut self, address: usize) -> Option<()> {
         let [_, request, ..] = *self.arguments;
         self.argument(ioctl::argument(request), address);
-        // The kernel reads an `unsigned int`. The structures that are read here were reported as a
-        // whole above.
+        // The kernel reads an `unsigned int`. The structures that this code reads were reported as
+        // a whole above.
         match request as u32 {
             IFCONF if address != 0 => {
                 Self::at(address, 2 * WORD)?;

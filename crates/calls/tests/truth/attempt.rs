@@ -1,4 +1,4 @@
-//! Runs a case in a child, and returns its result.
+//! Runs a case in a child process, and returns the result.
 
 use crate::told;
 use calls::Row;
@@ -8,7 +8,8 @@ use testkit::child::Child;
 
 const NEEDS: [Need; 4] = [Need::All, Need::Part, Need::Maybe, Need::Unknown];
 
-/// The result of a child: whether the case was left out, the call's result, and the objects' needs.
+/// The result of a child: whether the case was left out, the result of the call, and the accesses
+/// that each object needs.
 #[derive(Debug)]
 pub struct Answer {
     pub is_left_out: bool,
@@ -19,12 +20,12 @@ pub struct Answer {
 /// The number of words in the page that a child writes to.
 const ANSWER_WORDS: usize = PAGE / 8;
 
-/// Runs a case in a child.
+/// Runs a case in a child process.
 ///
 /// # Errors
-/// The status of a child that failed.
+/// The exit status of the child, if it failed.
 pub fn attempt(case: &Case, row: &Row, spoil: Spoil) -> Result<Answer, i32> {
-    // SAFETY: the mapping is new, and only a child will share it.
+    // SAFETY: the call replaces no mapping; only this process and the child use the new one.
     let shared = unsafe {
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
         let both = libc::PROT_READ | libc::PROT_WRITE;
@@ -33,7 +34,8 @@ pub fn attempt(case: &Case, row: &Row, spoil: Spoil) -> Result<Answer, i32> {
     assert_ne!(shared, libc::MAP_FAILED);
     let write = |words: &[i64]| {
         assert!(words.len() <= ANSWER_WORDS);
-        // SAFETY: the words fit into the page, which the parent reads after the child's end.
+        // SAFETY: the words fit into the page, and the parent reads the page only after the child
+        // has ended.
         unsafe { ptr::copy_nonoverlapping(words.as_ptr(), shared.cast(), words.len()) };
     };
     let status = Child::fork(|| {

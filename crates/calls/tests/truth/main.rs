@@ -1,12 +1,12 @@
 //! Tests that the table matches the kernel, by real calls with each memory object right before an
 //! inaccessible page.
 //!
-//! For each case: (1) The ranges that the row names are the objects of the case, to the byte, and
-//! read-only objects can't be written. Then the call must not fail with EFAULT: the row names
-//! enough memory. (2) If one object is closed, or its last byte is inaccessible, the call must fail
-//! with EFAULT or do less: the row names no other memory. (3) Arguments after those of the case,
-//! for which the row names no memory, are addresses of inaccessible memory. The call must not fail
-//! with EFAULT: the row leaves out no argument.
+//! For each case: (1) The ranges in the row must equal the objects of the case to the byte, and
+//! objects that are only read are made read-only. The call must not fail with EFAULT; so the row
+//! contains all memory that the call needs. (2) If one object is closed, or its last byte is
+//! inaccessible, the call must fail with EFAULT or do less; so the row contains no other memory.
+//! (3) Arguments that the case does not set, and for which the row has no memory, are addresses of
+//! inaccessible memory. The call must not fail with EFAULT; so the row leaves out no argument.
 #![cfg(target_arch = "x86_64")]
 #![allow(unsafe_code, clippy::unwrap_used)]
 
@@ -19,10 +19,10 @@ use testkit::calls::{all, row_of};
 mod attempt;
 mod told;
 
-/// The minimum number of calls that are tried, on any system.
+/// The minimum number of calls that the tests must try on any system.
 const CALLS_LEAST: usize = 100;
 
-/// Rows that name memory but have no case, with the reasons.
+/// The rows with memory for which no case exists, with the reasons.
 const WITHOUT: &[(&str, &str)] = &[
     ("lookup_dcookie", "a number of a profiler's is looked up before; since Linux 6.7 it is gone"),
     ("reboot", "its text is read by whom nothing keeps from restarting the system any more"),
@@ -35,8 +35,8 @@ fn is_refusal(answer: i64) -> bool {
         .any(|refusal| answer == -i64::from(*refusal))
 }
 
-/// Tries a case with each of its objects made inaccessible. Returns the faults that were found, or
-/// `None` if the case can't be tried here.
+/// Runs a case once as it is, and once for each of its objects with this object made inaccessible.
+/// Returns the faults that were found, or `None` if the case can't be tried here.
 fn faults(case: &Case) -> Option<Vec<String>> {
     let row = row_of(case);
     let failed = |spoil, status| format!("{}: {spoil:?}: the child failed: {status}", case.0);
@@ -103,7 +103,7 @@ fn every_row_that_names_memory_has_a_case() {
     assert_eq!(without, WITHOUT.iter().map(|(name, _)| *name).collect());
 }
 
-/// Tests the test: a row that names too little or too much memory must be found.
+/// Tests the test: a row with too little or too much memory must be detected.
 #[test]
 fn a_wrong_row_is_found() {
     let uname = row(libc::SYS_uname as usize).unwrap();

@@ -1,4 +1,4 @@
-//! Compares the ranges that a row names with the objects of a case.
+//! Compares the ranges in a row with the objects of a case.
 
 use calls::{Access, Memory, Row, ranges};
 use std::cell::RefCell;
@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::ptr;
 use testkit::calls::trial::{Case, Need, Object, PAGE, Spoil, Trial, must, protect, raw};
 
-/// Prepares a case and issues its call. Returns the call's result, and the objects' needs. Returns
-/// `None` if the case can't be tried.
+/// Prepares a case and issues its call. Returns the call's result, and the accesses that each
+/// object needs. Returns `None` if the case can't be tried.
 pub fn run(case: &Case, row: &Row, spoil: Spoil) -> Option<(i64, Vec<Need>)> {
     let (mut trial, given) = Trial::prepare(case, spoil)?;
     let mut arguments = std::array::from_fn(|nth| given.get(nth).copied().unwrap_or_default());
@@ -21,7 +21,7 @@ pub fn run(case: &Case, row: &Row, spoil: Spoil) -> Option<(i64, Vec<Need>)> {
     Some((value, trial.objects.into_iter().map(|object| object.need).collect()))
 }
 
-/// Returns the ranges that the row names for the arguments.
+/// Returns the ranges that a walk reports for the row and the arguments.
 fn told(trial: &Trial, row: &Row, arguments: &[usize; 6]) -> Vec<(Range<usize>, Access)> {
     let told = RefCell::new(Vec::new());
     let memory = Told { told: &told, objects: &trial.objects };
@@ -31,7 +31,7 @@ fn told(trial: &Trial, row: &Row, arguments: &[usize; 6]) -> Vec<(Range<usize>, 
     told.into_inner()
 }
 
-/// Sets arguments that the case does not give, and for which the row names no memory, to the
+/// Sets each argument that the case does not set, and for which the row has no memory, to the
 /// address of an inaccessible page.
 fn fill(trial: &Trial, row: &Row, arguments: &mut [usize; 6], given: usize) {
     let closed = must(
@@ -46,7 +46,8 @@ fn fill(trial: &Trial, row: &Row, arguments: &mut [usize; 6], given: usize) {
     }
 }
 
-/// Asserts that the ranges of the row are the objects. Makes objects read-only that are only read.
+/// Asserts that the ranges of the row equal the objects. Makes objects that are only read
+/// read-only.
 fn compare(trial: &Trial, row: &Row, arguments: &[usize; 6]) {
     let told = told(trial, row, arguments);
     let named: Vec<_> = trial.objects.iter().map(|object| &object.range).collect();

@@ -65,7 +65,8 @@ static void *free_all(void *given)
     return NULL;
 }
 
-/* An object freed by another thread is not in use, even if its allocating thread stays idle. */
+/* An object freed by another thread does not count as in use, even if the thread that allocated it
+ * stays idle. */
 static void test_freed_elsewhere(void)
 {
     uzram_cache *cache = made(64, 0, 0);

@@ -35,16 +35,17 @@
 
 enum { THREADS = 4 };
 
-/* Whether tests of children and regions are left out: for valgrind. */
+/* Whether tests of child processes and regions are left out, as under valgrind. */
 extern int is_single;
 
 /* Runs `work` on THREADS threads, each with its own element of `things`, of `bytes` bytes. */
 void on_threads(void *(*work)(void *), void *things, size_t bytes);
 
-/* Runs `work` in a child, which must succeed. */
+/* Runs `work` in a child process, which must succeed. */
 void in_child(void (*work)(void *), void *thing);
 
-/* Fills memory with data that compress to about a half, and that differ for each `seed`. */
+/* Fills memory with data that compress to about half their size, and that differ for each `seed`.
+ * */
 void fill(void *bytes, size_t len, uint64_t seed);
 
 /* Fills memory with incompressible data. */

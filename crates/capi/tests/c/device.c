@@ -94,7 +94,7 @@ static void test_requests(void)
     in_child(child_of_copy, device);
     check_chunk(device, 1, 1);
 
-    /* Slots that are covered completely, and slots that are covered in part. */
+    /* A discard covers some slots completely, and others in part. */
     memset(bytes, 7, sizeof bytes);
     CHECK(uzram_device_write(device, 0, bytes, sizeof bytes) == 0);
     CHECK(uzram_device_discard(device, 4000, 4192) == 0);
@@ -139,7 +139,7 @@ static void test_limit(void)
     fill_noise(noise, 4096, stored);
     CHECK(uzram_device_write(device, stored * 4096, noise, 4096) == 0);
     CHECK(uzram_device_set_total_limit(device, 1 << 20) == 0);
-    /* Pages that were prefaulted may hold a few objects. */
+    /* Pages that were allocated in advance may hold a few objects. */
     for (i = 1, result = 0; i < 64 && result == 0; i++) {
         fill_noise(noise, 4096, stored + i);
         result = uzram_device_write(device, (stored + i) * 4096, noise, 4096);
@@ -179,7 +179,7 @@ static void test_options(void)
     uzram_device_destroy(device);
 }
 
-/* A backing file is created only if its device is created, too. */
+/* A backing file is created only if its device is created. */
 static void test_backing(const char *dir)
 {
     struct uzram_device_options options = UZRAM_INIT(struct uzram_device_options);

@@ -31,7 +31,7 @@ static void use_all(void)
     uzram_pool_destroy(pool);
 }
 
-/* Runs after the library's own thread-local data are destroyed, and again. */
+/* Runs before and after the library's own thread-local data are destroyed. */
 static void at_end_of_thread(void *value)
 {
     use_all();
@@ -110,7 +110,8 @@ void test_ends(const char *dir)
     CHECK(pthread_key_create(&all.key, at_end_of_thread) == 0 && atexit(at_exit) == 0);
     CHECK(pthread_create(&thread, NULL, with_destructor, &all) == 0);
     CHECK(pthread_join(thread, NULL) == 0 && all.ends == 3);
-    /* The stack that uzram.h requires, and what a thread uses of it by itself. */
+    /* The size of the stack that uzram.h requires, plus the size that a thread needs without the
+     * library. */
     CHECK(pthread_attr_init(&small) == 0);
     CHECK(pthread_attr_setstacksize(&small, (128 + 32) << 10) == 0);
     CHECK(pthread_create(&thread, &small, cancelled, (void *)dir) == 0);

@@ -102,7 +102,7 @@ static void *unpin(void *given)
     return NULL;
 }
 
-/* Pinned bytes do not change, whatever happens to other objects and to the pool. */
+/* Pinned bytes do not change, regardless of changes to other objects and to the pool. */
 static void test_pins(uzram_pool *pool)
 {
     enum { ALL = 500, PINS = 6 };

@@ -1,6 +1,6 @@
 /*
- * A program whose own functions have names of libraries within libuzram, and which links another
- * library made by rustc. Neither may interfere with libuzram.
+ * A program whose own functions have the same names as functions of libraries within libuzram, and
+ * which is linked to another library that rustc compiled. Neither may interfere with libuzram.
  */
 #include "uzram.h"
 
@@ -12,7 +12,7 @@
 /* Defined in other.rs: returns whether a panic there was caught. */
 int other_catches(void);
 
-/* Aborts the program if libuzram calls the program's function instead of its own. */
+/* Aborts the program if libuzram calls the program's function instead of the library's own. */
 #define MINE(name)                                                                   \
     size_t name(void);                                                               \
     size_t name(void)                                                                \

@@ -1,4 +1,4 @@
-//! Another library made by rustc, for a program that also links libuzram.
+//! Another library that rustc compiled, for a program that also links libuzram.
 
 /// Returns whether a panic was caught.
 #[unsafe(no_mangle)]

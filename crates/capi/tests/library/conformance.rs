@@ -1,11 +1,11 @@
-//! A program in C, which is also valid C++, uses the whole library: linked to the shared and to the
-//! static one, and under valgrind if that is installed.
+//! A program in C, which is also valid C++, uses the whole library: linked to the shared library,
+//! linked to the static library, and under valgrind if that is installed.
 
 use crate::support::{HERE, Language, compiled, installed, run};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The library that a program is linked to.
+/// The library to which a program is linked.
 #[derive(Clone, Copy, Debug)]
 enum Library {
     Shared,
@@ -53,8 +53,8 @@ fn a_program_in_cpp_with_the_static_library() {
     conforms(Language::Cpp, Library::Static);
 }
 
-/// Without regions, whose faults valgrind would deliver one by one, and without children, for which
-/// it would report the memory of the parent's threads as lost.
+/// Runs without regions, because valgrind would deliver their faults one by one, and without
+/// children, because valgrind would report the memory of the parent's threads as lost in them.
 #[test]
 fn a_program_under_valgrind() {
     if Command::new("valgrind").arg("--version").output().is_err() {
@@ -69,7 +69,7 @@ fn a_program_under_valgrind() {
     run(valgrind.arg(&program).arg(dir.path()).arg("--single"));
 }
 
-/// The folder that `link.sh` creates can be used in place, and after it was moved.
+/// The folder that `link.sh` creates can be used in its original place, and after a move.
 #[test]
 fn a_program_is_built_as_pkg_config_says() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `uzram.h` agrees with the code: the same functions, constants and structs.
+//! Tests that `uzram.h` declares the same functions, constants and structs as the code.
 
 use crate::support::{HERE, Language, compiled, installed, run};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,8 @@ pub fn declared() -> BTreeSet<String> {
     names.filter(|name| name.starts_with("uzram_")).map(str::to_owned).collect()
 }
 
-/// Returns the names that `nm` finds defined in a library: an installed one, or one at a path.
+/// Returns the names that a library defines, according to `nm`. The library is an installed one, or
+/// is at a path.
 pub fn exported(library: &str, options: &[&str]) -> BTreeSet<String> {
     let mut nm = Command::new("nm");
     let output = run(nm.args(options).arg(installed().join("lib").join(library)));
@@ -43,7 +44,7 @@ fn every_function_is_declared_exported_and_versioned() {
     let node = "@@UZRAM_0.1";
     let versioned: BTreeSet<_> = declared.iter().map(|name| format!("{name}{node}")).collect();
     let mut shared = exported("libuzram.so", &["-D", "--defined-only"]);
-    // The version node itself.
+    // The name of the version node itself is not a function.
     shared.retain(|name| !name.starts_with("UZRAM_"));
     assert_eq!(shared, versioned);
     assert_eq!(exported("libuzram.a", &["-g", "--defined-only"]), declared);
@@ -54,7 +55,7 @@ fn the_library_is_found_by_its_soname() {
     let mut readelf = Command::new("readelf");
     let output = run(readelf.arg("-d").arg(installed().join("lib/libuzram.so")));
     let text = String::from_utf8(output.stdout).unwrap();
-    // Before 1.0, each minor version has an interface of its own.
+    // Before 1.0, the interface may change in each minor version.
     assert!(text.contains("Library soname: [libuzram.so.0.1]"), "{text}");
     assert!(text.contains("NODELETE"), "{text}");
     let real = installed().join("lib/libuzram.so.0.1").canonicalize().unwrap();
@@ -62,7 +63,7 @@ fn the_library_is_found_by_its_soname() {
     assert_eq!(real.file_name().unwrap().to_str().unwrap(), name);
 }
 
-/// Returns the structs of the header: their fields, in order.
+/// Returns the structs of the header: for each struct, its fields in order.
 fn declared_structs() -> BTreeMap<String, Vec<String>> {
     let code = code();
     let mut found = BTreeMap::new();
@@ -98,7 +99,7 @@ fn declared_constants() -> BTreeSet<String> {
     names.filter(others).map(str::to_owned).collect()
 }
 
-/// Returns the sizes, offsets and values that a program in `language` finds, as lines.
+/// Returns the sizes, offsets and values that a program compiled as `language` prints, as lines.
 fn found_by(language: Language) -> String {
     let mut source =
         String::from("#include \"uzram.h\"\n#include <stddef.h>\n#include <stdio.h>\n");

@@ -1,4 +1,5 @@
-//! The libraries together with others in one program: no name of one is resolved to another's.
+//! Tests the libraries together with other libraries in one program: no name in one library is
+//! resolved to a symbol of another.
 
 use crate::support::{HERE, Language, compiled, installed, run};
 use std::path::Path;
@@ -43,7 +44,7 @@ fn a_programs_names_are_not_those_of_the_static_library() {
     stays_its_own(&["OTHER", &archive, "-ldl", "-lm"]);
 }
 
-/// A fully static program, linked with the options in `uzram.pc`.
+/// A fully static program is linked with the options in `uzram.pc`.
 #[test]
 fn a_static_program_is_linked_as_pkg_config_says() {
     let text = std::fs::read_to_string(lib("pkgconfig/uzram.pc")).unwrap();
@@ -54,7 +55,7 @@ fn a_static_program_is_linked_as_pkg_config_says() {
     stays_its_own(&libraries);
 }
 
-/// The undefined symbols of the libraries: none that another library could define by chance.
+/// No undefined symbol of the libraries is one that another library could define by chance.
 #[test]
 fn nothing_is_asked_of_a_program() {
     let known = ["_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__gmon_start__"];

@@ -1,5 +1,5 @@
-//! A Rust library that depends on this package exports the functions that `uzram.h` declares,
-//! beside its own.
+//! A Rust library that depends on this package exports the functions that `uzram.h` declares, in
+//! addition to its own functions.
 
 use crate::header::{declared, exported};
 use crate::support::run;
@@ -12,7 +12,7 @@ fn a_rust_library_can_bring_it() {
     let [source, library] = ["own.rs", "libown.so"].map(|name| dir.path().join(name));
     let own = "use uzram_capi as _;\n#[unsafe(no_mangle)]\npub extern \"C\" fn own() {}\n";
     std::fs::write(&source, own).unwrap();
-    // As cargo would build it, with the libraries that this test was built with.
+    // Compiles the library as cargo would, with the crates with which this test was built.
     let program = env::current_exe().unwrap();
     let built = program.parent().unwrap();
     let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or("rustc".into()));

@@ -1,4 +1,5 @@
-//! libuzram as installed for a program, created once from what cargo built for this test.
+//! An installed copy of libuzram for programs, created once from the files that cargo built for
+//! this test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -6,7 +7,7 @@ use std::sync::OnceLock;
 
 pub const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Returns the folder with `include` and `lib`.
+/// Returns the folder that contains `include` and `lib`.
 pub fn installed() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| {

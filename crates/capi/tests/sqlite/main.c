@@ -24,7 +24,7 @@ static void does(const char *sql)
     CHECK(sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK);
 }
 
-/* Returns the first number of the result; for a text, whether it is "ok". */
+/* Returns the first number of the result; for a text, returns whether the text is "ok". */
 static sqlite3_int64 number(const char *sql)
 {
     sqlite3_stmt *statement = NULL;
@@ -71,7 +71,7 @@ int main(int argc, char **argv)
     insert_rows();
     does("CREATE INDEX by_mixed ON t (mixed)");
     CHECK(number("SELECT sum(mixed) FROM t") == sum);
-    /* In the order of the index, which differs from the table's. */
+    /* Reads in the order of the index, which differs from the order of the table. */
     CHECK(number("SELECT sum(length(text)) FROM t INDEXED BY by_mixed WHERE mixed >= 0") >
           ROWS * 500);
     /* Changed pages stay pinned until they are committed, and may then exceed the limit. */

@@ -1,6 +1,6 @@
 /*
  * A page's bytes lie in a region, and stay at one address as SQLite requires. While SQLite has a
- * page pinned, it is locked, because SQLite passes it to system calls. All other pages may be
+ * page pinned, the page is locked, because SQLite passes it to system calls. All other pages may be
  * compressed. The data that SQLite keeps beside a page lie in an object cache.
  *
  *   cache -- buckets by key --> page (an object) -- memory: 4096 bytes of the region
@@ -16,11 +16,11 @@
 enum { PAGE_BYTES = 4096, BUCKETS = 8192 };
 
 struct page {
-    sqlite3_pcache_page page; /* what SQLite sees; first, so that the pointers are equal */
-    uint64_t slot;            /* its place in the region */
+    sqlite3_pcache_page page; /* for SQLite; the first field, so that the pointers are equal */
+    uint64_t slot;            /* the page's slot in the region */
     unsigned key;
-    uzram_region_locked *locked; /* while the page is pinned */
-    struct page *next;           /* in its bucket */
+    uzram_region_locked *locked; /* the lock while the page is pinned */
+    struct page *next;           /* the next page in the bucket */
     struct page *older, *younger;
 };
 

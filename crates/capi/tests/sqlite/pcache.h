@@ -5,8 +5,9 @@
 #include "uzram.h"
 
 /*
- * Creates the memory for `pages` pages of 4096 bytes, of which at most `limit` bytes are held, and
- * makes SQLite use it. Must be called before all functions of SQLite. Returns 0, or an errno.
+ * Creates the memory for `pages` pages of 4096 bytes, of which the region holds at most `limit`
+ * bytes, and makes SQLite use it. Must be called before all functions of SQLite. Returns 0, or an
+ * errno.
  */
 int pcache_install(uint64_t pages, uint64_t limit);
 

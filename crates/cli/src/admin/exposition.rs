@@ -9,9 +9,9 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Adds a metric whose value may fall.
+    /// Adds a metric whose value may decrease.
     pub(crate) fn gauge(&self, options: Opts, value: f64) {
-        // A metric with an invalid or duplicate name is left out; the tests check that none is
+        // A metric with an invalid or duplicate name is left out; the tests check that no metric is
         // missing.
         if let Ok(gauge) = Gauge::with_opts(options) {
             gauge.set(value);
@@ -19,7 +19,7 @@ impl Metrics {
         }
     }
 
-    /// Adds a metric whose value only grows.
+    /// Adds a metric whose value only increases.
     pub(crate) fn counter(&self, options: Opts, value: f64) {
         if let Ok(counter) = Counter::with_opts(options) {
             counter.inc_by(value);

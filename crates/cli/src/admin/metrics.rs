@@ -6,11 +6,11 @@ use crate::status::{RunningJob, Stat};
 use prometheus::Opts;
 use zram::SLOT_BYTES;
 
-/// The maximum number of bytes of a disk's name in the label of each metric. It bounds the size of
-/// a response, for which the server reserves memory.
+/// The maximum number of bytes of a disk's name in the label of each metric. This maximum bounds
+/// the size of a response, for which the server reserves memory.
 const NAME_MAX: usize = 128;
 
-/// The share of its limit, in percent, at which a disk counts as near the limit.
+/// A disk counts as near its memory limit if it uses at least this percentage of the limit.
 pub(crate) const NEAR_PERCENT: u64 = 90;
 
 /// Returns true if `used` is at least `percent` percent of `limit`.
@@ -29,12 +29,12 @@ impl Disk<'_> {
         Opts::new(format!("uzram_{name}"), help).const_label("disk", self.name)
     }
 
-    /// Adds a metric whose value may fall.
+    /// Adds a metric whose value may decrease.
     fn gauge(&self, name: &str, help: &str, value: u64) {
         self.metrics.gauge(self.options(name, help), value as f64);
     }
 
-    /// Adds a metric whose value only grows.
+    /// Adds a metric whose value only increases.
     fn counter(&self, name: &str, help: &str, value: f64) {
         self.metrics.counter(self.options(name, help), value);
     }
@@ -100,7 +100,7 @@ fn counters(disk: &Disk<'_>, stat: &Stat) {
     }
 }
 
-/// Adds the progress of the job that is running, if any.
+/// Adds the metrics of the running job's progress, if a job is running.
 fn job(disk: &Disk<'_>, job: Option<&RunningJob>) {
     let Some(RunningJob { kind, done, of }) = job else { return };
     let bytes = |slots: u64| (slots * SLOT_BYTES as u64) as f64;
@@ -150,8 +150,8 @@ mod tests {
         let stat = Stat { name: "\"\u{e4}".repeat(1000), ..Stat::default() };
         let text = text(&stat);
         assert!(text.contains("uzram_memory_bytes{disk=\"\\\"\u{e4}"), "{text}");
-        // The text and the data that it is made from must fit into the memory reserved for a
-        // client.
+        // The text, and the data from which the text is created, must fit into the memory reserved
+        // for a client.
         assert!(3 * text.len() < serve::metrics::RESERVE, "{} bytes", text.len());
     }
 }

@@ -1,5 +1,5 @@
 //! Sockets that a service manager listens on and passes to a server. Clients can connect before the
-//! server runs and while another server replaces it.
+//! server runs, and while another server replaces this one.
 
 use crate::args::ServeArgs;
 use crate::error::{Error, failed};
@@ -24,12 +24,13 @@ pub(crate) struct Sockets {
 }
 
 impl Passed {
-    /// Takes the sockets that were passed. Sockets named nbd, control or metrics are used for that
-    /// purpose. The others are used, in this order, for the remaining purposes.
+    /// Takes the sockets that were passed. A socket named nbd, control or metrics is used for the
+    /// purpose that its name states. Sockets with other names are used, in this order, for the
+    /// remaining purposes.
     ///
     /// # Errors
-    /// Fails if a socket is unsuitable, if there are too many, or if an option names another
-    /// address for the same purpose.
+    /// Fails if a socket is unsuitable, if too many sockets were passed, or if an option names
+    /// another address for the same purpose.
     pub(crate) fn take(args: &ServeArgs) -> Result<Self, Error> {
         let sockets = passed_sockets().map_err(|why| {
             failed(format!(

@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 /// The interval between two lines.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The head is printed again after this number of lines, because the previous one has scrolled
-/// away.
+/// The number of lines after which the head of the columns is printed again, because the previous
+/// head has scrolled away.
 const LINES: u64 = 20;
 
-/// The minimum and maximum width of a bar, and the width of the rest of a line with two bars, in
-/// characters.
+/// The minimum and maximum width of a bar, and the width of a line with two bars without these
+/// bars, all in characters.
 const BAR: RangeInclusive<usize> = 4..=16;
 const BESIDE: usize = 64 + 2 * 9;
 
@@ -30,7 +30,7 @@ const BESIDE: usize = 64 + 2 * 9;
 pub(crate) enum Style {
     Json,
     Plain,
-    /// With bars of this number of characters; 0 prints only numbers.
+    /// Lines with bars of this number of characters; if the number is 0, lines of numbers only.
     Bars(usize),
 }
 
@@ -62,9 +62,9 @@ pub(crate) fn bar_column(bar: usize) -> usize {
     if bar == 0 { 6 } else { bar + 7 }
 }
 
-/// A server or program that is watched.
+/// A server or program about which lines are printed.
 pub(crate) trait Watched {
-    /// The message that is logged when it has ended.
+    /// The message that is logged when the server or program has ended.
     const ENDED: &'static str;
 
     /// Returns the heads of the columns for human readers.
@@ -73,12 +73,12 @@ pub(crate) trait Watched {
     /// Returns the current line, or `None` if the watched server or program has ended.
     ///
     /// # Errors
-    /// Fails if there is no such server or program.
+    /// Fails if the server or program does not exist.
     fn line(&mut self, style: Style) -> Result<Option<String>, Error>;
 }
 
-/// Prints lines until Ctrl-C, or until the watched server or program ends. Neither is an error
-/// after the first line.
+/// Prints lines until Ctrl-C, or until the watched server or program ends. After the first line,
+/// neither is an error.
 pub(crate) fn run<W: Watched>(mut watched: W, is_json: bool) -> Result<(), Error> {
     // Ctrl-C ends the process at once, even while it waits for a server that does not answer.
     register_conditional_shutdown(SIGINT, 0, Arc::new(AtomicBool::new(true)))
@@ -101,7 +101,8 @@ pub(crate) fn run<W: Watched>(mut watched: W, is_json: bool) -> Result<(), Error
     Ok(())
 }
 
-/// Returns a bar that shows the used share: `[####............]  25%`, or "-" if `of` is 0.
+/// Returns a bar that shows the share `part` of `of`: `[####............] 25%`, or "-" if `of` is
+/// 0.
 pub(crate) fn bar(part: u64, of: u64, width: usize) -> String {
     let column = bar_column(width);
     if of == 0 {

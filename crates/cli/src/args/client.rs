@@ -23,7 +23,7 @@ pub(crate) struct ControlArgs {
     control: Option<PathBuf>,
 }
 
-/// A request to a server.
+/// A subcommand that sends a request to a server.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
     /// Read and write attributes of a device that is served

@@ -65,7 +65,8 @@ fn phase(kind: JobKind) -> &'static str {
     }
 }
 
-/// Returns the counts and the lost ranges in an answer, whose lines hold a word and a number each.
+/// Returns the counts and the lost ranges in an answer, in which each line consists of a word and a
+/// number.
 fn counts(answer: &str) -> (Map<String, Value>, Vec<Range<u64>>) {
     let (mut counts, mut lost) = (Map::new(), Vec::new());
     let mut from = 0;

@@ -18,7 +18,7 @@ pub(super) struct Shown {
     pub(super) is_json: bool,
 }
 
-/// Shows the program that `process` belongs to.
+/// Prints the figures of the program to which `process` belongs.
 pub(super) fn stat(process: Pid, shown: Shown) -> Result<(), Error> {
     let program = find(process)?;
     match shown {

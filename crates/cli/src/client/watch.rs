@@ -1,4 +1,4 @@
-//! `uzram stat --watch`: the lines about a served device.
+//! `uzram stat --watch`: one line per second about a served device.
 
 use super::parsed;
 use crate::admin::watch::{Style, Watched, bar, bar_column};
@@ -9,7 +9,7 @@ use measure::text::human;
 use serve::control::{AskError, Request};
 use std::path::PathBuf;
 
-/// The device of a server.
+/// The served device about which lines are printed.
 pub(super) struct Disk {
     control: PathBuf,
     has_answered: bool,
@@ -44,7 +44,8 @@ impl Watched for Disk {
             Ok(()) => self.has_answered = true,
             Err(error) if !self.has_answered => return Err(failed(error)),
             Err(AskError::Unreached { .. }) => return Ok(None),
-            // The server may be busy or about to end; the next request shows which.
+            // The server may be busy or about to end; the next request shows which of the two
+            // applies.
             Err(AskError::Broken(_)) => return Ok(Some(String::new())),
             Err(error) => {
                 log!("{error}");

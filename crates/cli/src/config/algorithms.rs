@@ -1,10 +1,11 @@
 //! `NAME(PARAMETERS) NAME ...`: the disk's algorithm, and the algorithms of recompression.
 
-/// Options for the disk's algorithm on the command line, which the file does not override.
+/// The options on the command line that set the disk's algorithm. The file does not override these
+/// options.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Given {
-    /// True if an algorithm is given. The parameters in the file are then ignored, because they
-    /// belong to another algorithm.
+    /// True if the command line sets an algorithm. The parameters in the file are then ignored,
+    /// because they belong to another algorithm.
     pub(super) algorithm: bool,
     pub(super) level: Option<i32>,
 }
@@ -46,9 +47,9 @@ pub(super) fn algorithms(value: &str, given: &Given) -> Result<Vec<String>, Stri
     }
 }
 
-/// Returns the option for the parameters of the disk's algorithm. A level alone becomes `--level`,
-/// which the command line can override. If there are other parameters, one option has to set all of
-/// them.
+/// Returns the option for the parameters of the disk's algorithm. If the level is the only
+/// parameter, returns `--level`, which the command line can override. Other parameters, together
+/// with the level, must be set by a single option.
 fn of_disk(params: &[&str], given: &Given) -> Option<String> {
     if given.algorithm {
         return None;

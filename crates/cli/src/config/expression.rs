@@ -1,4 +1,5 @@
-//! Sizes in the syntax of zram-generator: MiB, or an expression of the machine's memory.
+//! Sizes in the syntax of zram-generator: a number of MiB, or an expression that may contain the
+//! size of the machine's memory.
 //!
 //! ```text
 //!   sum: product (+|- product)*    product: value (*|/ value)*
@@ -16,7 +17,7 @@ const DEPTH: usize = 32;
 /// Returns the value of an expression in bytes; `ram` is the machine's memory in bytes.
 ///
 /// # Errors
-/// Fails if the text is no expression, or if its value is no size.
+/// Fails if the text is not an expression, or if its value is not a valid size.
 pub(super) fn bytes(text: &str, ram: Option<u64>) -> Result<u64, String> {
     let mut parser = Parser { rest: text, ram, depth: 0 };
     let mib = parser.sum()?;
@@ -106,7 +107,7 @@ impl Parser<'_> {
         reduced.ok_or_else(|| self.unexpected())
     }
 
-    /// Reads a list of values and its closing bracket.
+    /// Reads a list of values and the bracket that closes the list.
     fn list(&mut self) -> Result<Vec<f64>, String> {
         self.depth += 1;
         if self.depth > DEPTH {
@@ -122,7 +123,7 @@ impl Parser<'_> {
 }
 
 /// Reads a number of MiB, or a size with a unit. Hexadecimal numbers are refused, because they
-/// could be either.
+/// could mean either MiB or bytes.
 fn number(word: &str) -> Option<f64> {
     if word.starts_with("0x") || word.starts_with("0X") {
         return None;

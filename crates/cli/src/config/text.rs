@@ -1,4 +1,4 @@
-//! Reads the text of a configuration file, up to a maximum size and time.
+//! Reads the text of a configuration file, up to a maximum size and within a maximum time.
 
 use crate::error::Error;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -8,17 +8,18 @@ use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The maximum size of the file. A section has a few hundred bytes, so thousands of disks fit.
+/// The maximum size of the file in bytes. A section takes a few hundred bytes, so thousands of
+/// disks fit.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// The time within which a pipe, such as that of a shell's `<(...)`, must end. A program that
-/// prints a file needs less.
+/// The maximum time until the writer of a pipe, such as the pipe of a shell's `<(...)`, must have
+/// closed it. A program that prints a file needs less time.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// Reads the file.
+/// Reads the file at `path`.
 ///
 /// # Errors
-/// Fails if it is neither a file nor a pipe, can't be read, is too long, or is not text.
+/// Fails if the file is neither a file nor a pipe, can't be read, is too long, or is not text.
 pub(super) fn read(path: &Path) -> Result<String, Error> {
     let bytes = bytes(path).map_err(|why| {
         let remedy = "give --config a file that this user can read";
@@ -36,7 +37,7 @@ pub(super) fn read(path: &Path) -> Result<String, Error> {
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-/// Reads the bytes, at most one more than the maximum.
+/// Reads the bytes of the file, at most one byte more than `BYTES_MAX`.
 fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     // Opening a pipe without a writer, or a terminal, must not block.
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;

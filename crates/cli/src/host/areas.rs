@@ -1,7 +1,7 @@
-//! Memory of a thread that the C library has registered with the kernel.
+//! The memory areas of a thread that the C library has registered with the kernel.
 //!
 //! # Safety
-//! One thread runs, and it continues in the program.
+//! The process has only one thread, and this thread continues in the program.
 #![allow(unsafe_code)]
 
 use std::arch::asm;
@@ -11,21 +11,21 @@ const RSEQ_SIGNATURE: usize = 0x5305_3053;
 const RSEQ_BYTES: usize = 32;
 const AT_RSEQ_FEATURE_SIZE: u64 = 27;
 const AT_RSEQ_ALIGN: u64 = 28;
-/// The length of the head of a list of robust mutexes.
+/// The length of the head of a list of robust mutexes, in bytes.
 const ROBUST_LIST_BYTES: usize = 24;
 
 /// Unregisters the areas that the kernel writes for this process's C library. The program's C
-/// library registers its own.
+/// library registers its own areas.
 pub(crate) fn unregister() {
-    // SAFETY: the calls only make the kernel forget the areas; this thread holds no mutex that the
-    // kernel would release.
+    // SAFETY: the calls only unregister the areas from the kernel; this thread holds no robust
+    // mutex that the kernel would have to release.
     unsafe {
         libc::syscall(libc::SYS_set_robust_list, 0, ROBUST_LIST_BYTES);
         libc::syscall(libc::SYS_set_tid_address, 0);
     }
     let (offset, size): (*const isize, *const u32);
-    // SAFETY: the symbols are weak: they yield addresses, or null if the C library has no such
-    // area.
+    // SAFETY: the symbols are weak: each yields an address, or null if the C library does not
+    // define the symbol.
     unsafe {
         asm!(
             ".weak __rseq_offset",

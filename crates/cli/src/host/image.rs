@@ -1,4 +1,4 @@
-//! Maps a program, or its loader, as the kernel does.
+//! Maps the segments of a program, or of its loader, as the kernel does.
 //!
 //! # Safety
 //! Fixed mappings replace only address space that this module has reserved; other mappings replace
@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 const PAGE: u64 = 4096;
-/// The end of the addresses that a program may use.
+/// The first address above those that a program may use.
 const ADDRESSES_END: u64 = 1 << 47;
 
 type ProgramHeader = object::elf::ProgramHeader64<LittleEndian>;
@@ -25,12 +25,12 @@ type ProgramHeader = object::elf::ProgramHeader64<LittleEndian>;
 /// The addresses of a mapped program.
 #[derive(Debug)]
 pub(crate) struct Image {
-    /// The offset that is added to the addresses in the file.
+    /// The offset that is added to the addresses in the file to get addresses in memory.
     pub(crate) base: usize,
     pub(crate) entry: usize,
     /// The address of the program headers, and their number.
     pub(crate) headers: (usize, usize),
-    /// The loader named in the file.
+    /// The path of the loader that the file specifies.
     pub(crate) loader: Option<PathBuf>,
     pub(crate) is_stack_executable: bool,
 }
@@ -115,7 +115,7 @@ impl Image {
     }
 }
 
-/// Checks that the segments are in order, and returns the end of their addresses.
+/// Checks that the segments are in order, and returns the first address after the last segment.
 fn check(loads: &[&ProgramHeader]) -> Result<u64, Error> {
     let end = LittleEndian;
     let (mut below, mut high) = (0, 0);
@@ -136,7 +136,8 @@ fn check(loads: &[&ProgramHeader]) -> Result<u64, Error> {
     Ok(high)
 }
 
-/// Reserves the addresses of a program, and returns their offset from those in its file.
+/// Reserves the addresses of a program, and returns the offset of these addresses from the
+/// addresses in its file.
 fn reserve(low: u64, high: u64, align: u64, is_movable: bool) -> Result<u64, Error> {
     let bytes = high - low;
     let flags = libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -151,7 +152,7 @@ fn reserve(low: u64, high: u64, align: u64, is_movable: bool) -> Result<u64, Err
     let aligned = start.next_multiple_of(align);
     let unmap = |from: u64, to: u64| {
         if to > from {
-            // SAFETY: these pages were just reserved, and are not needed.
+            // SAFETY: this function has just reserved these pages, and nothing uses them.
             unsafe { libc::munmap(from as *mut _, (to - from) as usize) };
         }
     };
@@ -180,9 +181,10 @@ fn map_segment(file: &File, segment: &ProgramHeader, base: u64) -> Result<(), Er
         let flags = libc::MAP_FIXED | libc::MAP_ANONYMOUS;
         map(mapped, memory_end - mapped, prot, flags, None)?;
     }
-    // Zero the last page behind the file's end, because loaders allocate from the rest of it.
+    // Zero the last page behind the file's end, because loaders allocate memory from the rest of
+    // this page.
     if prot & libc::PROT_WRITE != 0 && mapped > file_end {
-        // SAFETY: the page was just mapped for writing.
+        // SAFETY: the page was just mapped as writable, and nothing refers to it.
         unsafe { (file_end as *mut u8).write_bytes(0, (mapped - file_end) as usize) };
     }
     Ok(())

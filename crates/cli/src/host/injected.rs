@@ -1,7 +1,7 @@
-//! The start of a host in a process that has executed the program itself (in-3).
+//! Starts a host in a process that has itself called `execve` for the program (in-3).
 //!
 //! # Safety
-//! The program's stack is as the kernel has made it, because the program has not begun.
+//! The program's stack is as the kernel set it up, because the program has not started to run.
 #![allow(unsafe_code)]
 
 use crate::stack::Release;
@@ -10,21 +10,22 @@ use inject::Entry;
 use std::ffi::OsStr;
 use std::ptr;
 
-/// Runs the program. Returns an error message if the runtime can't begin.
+/// Runs the program. Returns an error message if the runtime can't start.
 pub(crate) fn begin(settings: &OsStr, entry: &Entry) -> String {
     // Makes the lowest page inaccessible, so that a stack overflow ends the process.
-    // SAFETY: the page is the lowest one of this stack, which is larger than its use.
+    // SAFETY: the page is the lowest one of this stack, and the host uses less than the stack's
+    // size.
     unsafe { libc::mprotect(ptr::with_exposed_provenance_mut(entry.host_stack), stack::PAGE, 0) };
     areas::unregister();
     entry.wait_for_helper();
     let zeros = zeros::of(entry.stack);
-    // SAFETY: one thread runs, and it continues in the program.
+    // SAFETY: the process has only one thread, and this thread continues in the program.
     if let Err(message) = unsafe { runtime::begin(settings, None, entry.limits) } {
         return message;
     }
     zeros.iter().for_each(zeros::map_again);
-    // SAFETY: the function changes only the list of this C library. Otherwise a panic would read
-    // that list later, on a stack that is unmapped.
+    // SAFETY: the function changes only the list of this C library. If the list were kept, a later
+    // panic would read it from a stack that is already unmapped.
     unsafe { libc::clearenv() };
     let own = Release::Mapping(entry.host_stack..entry.host_stack + Entry::STACK_BYTES);
     // SAFETY: `entry.stack` is the program's stack, and `own` is the mapping of this stack.

@@ -4,8 +4,8 @@
 //!   low | argc | argv ... 0 | envp ... 0 | auxiliary vector ... 0 0 | strings of both | high
 //! ```
 //! # Safety
-//! The vectors are those that the kernel passed to this process. The stack below its use is free,
-//! because one thread runs.
+//! The vectors are those that the kernel passed to this process. The stack below the part in use is
+//! free, because the process has only one thread.
 #![allow(unsafe_code)]
 
 use crate::image::Image;
@@ -16,17 +16,17 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// An upper bound of the stack that calls use between the construction of the new stack and the
-/// entry to the program.
+/// The maximum number of bytes of stack that calls use between the construction of the new stack
+/// and the entry to the program.
 const BELOW: usize = 64 << 10;
-/// An upper bound of the stack that a host uses.
+/// The maximum number of bytes of stack that a host uses.
 const STACK_BYTES: usize = 256 << 10;
 pub(crate) const PAGE: usize = 4096;
 const WORD: usize = size_of::<usize>();
 
 /// The arguments and the environment of a program.
 pub(crate) struct Arguments<'a> {
-    /// The path that was executed.
+    /// The path that was passed to `execve`.
     pub(crate) path: &'a Path,
     pub(crate) list: &'a [OsString],
     /// The environment, followed by the auxiliary vector.
@@ -58,7 +58,7 @@ pub(crate) fn inherited(environment: *const *const c_char) -> Inherited {
             strings.push(CStr::from_ptr(*at).to_bytes());
             at = at.add(1);
         }
-        // The C library may have removed variables, and left more than one zero.
+        // The C library may have removed variables, which leaves more than one zero at the end.
         while (*at).is_null() {
             at = at.add(1);
         }
@@ -119,34 +119,34 @@ impl Stack {
     }
 
     /// Passes the addresses of the arguments, the environment and the auxiliary vector to the
-    /// kernel, so that /proc shows those of the program.
+    /// kernel, so that /proc shows the program's values.
     pub(crate) fn describe(&self, memory: Option<MemoryMap>) {
         let Some(memory) = memory else { return };
         let auxiliary = &self.contents[self.auxiliary.clone()];
         memory.set(self.start, &self.arguments, &self.environment, auxiliary);
     }
 
-    /// Makes the stack executable, for programs that request it.
+    /// Makes the stack executable, for programs that request an executable stack.
     pub(crate) fn make_executable(&self) {
         let prot = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC | libc::PROT_GROWSDOWN;
         let page = self as *const Self as usize & !4095;
-        // SAFETY: the call only adds a right to this stack. The system may refuse it, as it does
+        // SAFETY: the call only makes this stack executable. The system may refuse that, as it does
         // without uzram.
         unsafe { libc::mprotect(page as *mut _, 4096, prot) };
     }
 
     /// Enters the program.
     pub(crate) fn enter(self, entry: usize) -> ! {
-        // SAFETY: the stack below is free; nothing of this stack is used again.
+        // SAFETY: the stack below `start` is free, and no data on this stack are used again.
         unsafe { enter(self.start, &self.contents, entry, &Release::Below) }
     }
 }
 
-/// The memory of this stack, which is released so that the program does not keep it.
+/// The memory of this stack, which is released because the program can't use it.
 pub(crate) enum Release {
     /// The memory lies below the program's stack, in the same mapping.
     Below,
-    /// The memory is a mapping of its own.
+    /// The memory is a separate mapping, at these addresses.
     Mapping(Range<usize>),
 }
 
@@ -154,8 +154,8 @@ pub(crate) enum Release {
 /// stack.
 ///
 /// # Safety
-/// `start` lies in the program's stack, and `entry` is its first instruction. Nothing of this stack
-/// is used again.
+/// `start` lies in the program's stack, and `entry` is its first instruction. No data on this stack
+/// are used again.
 pub(crate) unsafe fn enter(start: usize, contents: &[usize], entry: usize, release: &Release) -> ! {
     let (call, released) = match release {
         Release::Below => {
@@ -164,8 +164,8 @@ pub(crate) unsafe fn enter(start: usize, contents: &[usize], entry: usize, relea
         }
         Release::Mapping(own) => (libc::SYS_munmap, own.clone()),
     };
-    // SAFETY: the caller guarantees the conditions above. The calls are dispatched on stacks of
-    // their own. The first call releases memory of this stack; nothing is mapped below a stack
+    // SAFETY: the caller guarantees the conditions above. The calls are dispatched, and handled on
+    // other stacks. The first call releases memory of this stack; nothing is mapped below a stack
     // (stack_guard_gap). The second call removes the thread pointer of this process's C library.
     unsafe {
         asm!(
@@ -218,11 +218,11 @@ pub(crate) unsafe fn enter(start: usize, contents: &[usize], entry: usize, relea
     }
 }
 
-/// Names the process as the kernel would.
+/// Sets the name of the process as the kernel would set it for `program`.
 pub(crate) fn name_process(program: &Path) {
     let name = program.file_name().and_then(|name| CString::new(name.as_bytes()).ok());
     if let Some(name) = name {
-        // SAFETY: `name` is a string; the kernel takes its first 15 bytes.
+        // SAFETY: `name` is a string that ends with a zero; the kernel copies its first 15 bytes.
         unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
     }
 }

@@ -17,9 +17,9 @@ use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// The mark by which `executable` recognizes a host.
+/// The mark by which the crate `executable` recognizes a host.
 #[used]
-// SAFETY: the section belongs to this program alone.
+// SAFETY: no other code defines or uses this section.
 #[unsafe(link_section = ".uzram_host")]
 static MARK: [u8; 1] = [1];
 
@@ -28,7 +28,7 @@ const NOT_EXECUTABLE: c_int = 126;
 const NOT_FOUND: c_int = 127;
 const WRONG_USE: c_int = 2;
 
-/// The reason why no program begins, and the exit code.
+/// The reason why no program is started, and the exit code.
 struct Failure(String, c_int);
 
 impl Failure {
@@ -41,9 +41,9 @@ impl Failure {
     }
 }
 
-/// Replaces the start code of Rust, because that changes signal actions, which the program
-/// inherits.
-// SAFETY: the C library calls it, and nothing else in this program has the name.
+/// Replaces the start code of Rust, because the start code changes signal actions, which the
+/// program inherits.
+// SAFETY: the C library calls this function, and this program has no other symbol `main`.
 #[unsafe(no_mangle)]
 extern "C" fn main(count: c_int, arguments: *const *const c_char) -> c_int {
     // The kernel places the environment behind the arguments.
@@ -51,7 +51,7 @@ extern "C" fn main(count: c_int, arguments: *const *const c_char) -> c_int {
     // SAFETY: the C library passes `count` strings, which stay valid.
     let arguments: Vec<OsString> = unsafe { std::slice::from_raw_parts(arguments, count as usize) }
         .iter()
-        // SAFETY: as above.
+        // SAFETY: as above; each string ends with a zero.
         .map(|text| OsStr::from_bytes(unsafe { CStr::from_ptr(*text) }.to_bytes()).to_owned())
         .collect();
     let entry = arguments.get(2..).and_then(Entry::of);
@@ -77,7 +77,7 @@ extern "C" fn main(count: c_int, arguments: *const *const c_char) -> c_int {
 /// A file to execute.
 struct Executed<'a> {
     file: &'a Path,
-    /// The path of the file in the call of `execve`.
+    /// The path of the file that was passed to `execve`.
     path: &'a Path,
     /// The arguments of the program.
     list: &'a [OsString],
@@ -85,7 +85,7 @@ struct Executed<'a> {
     environment: *const *const c_char,
 }
 
-/// Runs a program. Returns only if that fails.
+/// Runs a program. Returns only if the program can't be run.
 fn begin(settings: &OsStr, executed: &Executed<'_>) -> Failure {
     match prepare(settings, executed) {
         Ok((stack, entry)) => stack.enter(entry),
@@ -103,11 +103,11 @@ fn prepare(settings: &OsStr, executed: &Executed<'_>) -> Result<(Stack, usize), 
     stack::name_process(executed.path);
     areas::unregister();
     let memory = MemoryMap::of_process();
-    // SAFETY: one thread runs, and it continues in the program. Until then, its calls are handled
-    // as calls of the program.
+    // SAFETY: the process has only one thread, and this thread continues in the program. From now
+    // on, the thread's calls are handled as calls of the program.
     unsafe { runtime::begin(settings, Some(&absolute), None) }
         .map_err(|message| Failure(message, 1))?;
-    // The runtime has begun, so it manages the memory that is now mapped for the program.
+    // The runtime has started, so it manages the memory that is mapped for the program from now on.
     let image = Image::map(&file).map_err(failed(&program))?;
     let loader = match &image.loader {
         Some(loader) => {

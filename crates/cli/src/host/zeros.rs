@@ -4,7 +4,7 @@
 //!   segment: | bytes of the file | zeros up to the page's end | pages of zeros |
 //! ```
 //! # Safety
-//! The program has not begun, so its stack and its segments are as the kernel has made them.
+//! The program has not started to run, so its stack and its segments are as the kernel set them up.
 #![allow(unsafe_code)]
 
 use crate::stack;
@@ -16,7 +16,7 @@ use std::ptr::with_exposed_provenance;
 const PAGE: usize = 4096;
 /// The first bytes of an ELF file.
 const MAGIC: [u8; libc::SELFMAG] = *b"\x7fELF";
-/// An upper bound of the number of a program's headers.
+/// The maximum number of headers that a program may have.
 const HEADERS_MAX: usize = 256;
 
 /// Zero-filled pages.
@@ -25,35 +25,37 @@ pub(crate) struct Zeros {
     prot: i32,
 }
 
-/// Returns the zero-filled pages of the program whose stack begins at `stack`. Returns none if
-/// their addresses are uncertain.
+/// Returns the zero-filled pages of the program whose stack begins at `stack`. Returns an empty
+/// list if the addresses of the pages are uncertain.
 pub(crate) fn of(stack: usize) -> Vec<Zeros> {
     Program::read(stack).map_or(Vec::new(), |program| program.zeros().unwrap_or_default())
 }
 
-/// Maps zero-filled pages again by a call that the runtime handles, so that it manages them.
+/// Maps zero-filled pages again by a call that the runtime handles, so that the runtime manages
+/// these pages.
 pub(crate) fn map_again(zeros: &Zeros) {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     let (at, bytes) = (zeros.pages.start as *mut _, zeros.pages.len());
-    // SAFETY: the pages belong to the program, which has not begun, and are zeros before and after.
-    // If the call fails, they remain as they are.
+    // SAFETY: the pages belong to the program, which has not started to run, and hold zeros before
+    // and after the call. If the call fails, the pages do not change.
     unsafe { libc::mmap(at, bytes, zeros.prot, flags, -1, 0) };
 }
 
 /// A program that the kernel has mapped.
 struct Program {
     headers: Vec<Elf64_Phdr>,
-    /// The offset that is added to the addresses in the file.
+    /// The offset that is added to the addresses in the file to get addresses in memory.
     base: usize,
     /// The address of the first instruction.
     entry: usize,
 }
 
 impl Program {
-    /// Reads the headers that the auxiliary vector names.
+    /// Reads the headers whose address and number the auxiliary vector holds.
     fn read(stack: usize) -> Option<Self> {
         let words = with_exposed_provenance::<usize>(stack);
-        // SAFETY: the argument count, the arguments, and a zero lie before the environment.
+        // SAFETY: the first word is the argument count; the arguments and a zero follow, then the
+        // environment.
         let environment = unsafe { words.add(1 + *words + 1) };
         let (_, auxiliary) = stack::inherited(environment.cast());
         let value = |kind: u64| {
@@ -104,7 +106,8 @@ impl Program {
 /// Returns the offset of the program's addresses from those in its file, if its headers lie at the
 /// address `at`.
 fn base(at: usize, headers: &[Elf64_Phdr]) -> Option<usize> {
-    // The headers of static programs have no PT_PHDR. The file's header may lie before them.
+    // The headers of static programs have no PT_PHDR. In such a program, the file's header may lie
+    // before the program headers.
     let offset = match headers.iter().find(|header| header.p_type == libc::PT_PHDR) {
         Some(own) => own.p_offset,
         None => {
@@ -122,7 +125,7 @@ fn base(at: usize, headers: &[Elf64_Phdr]) -> Option<usize> {
     Some(at.wrapping_sub(of_file as usize))
 }
 
-/// A structure that consists of numbers.
+/// A structure that consists only of numbers, so every bit pattern is valid.
 trait Numbers: Copy {}
 impl Numbers for Elf64_Ehdr {}
 impl Numbers for Elf64_Phdr {}
@@ -133,10 +136,11 @@ fn read<T: Numbers>(address: usize, count: usize) -> Option<Vec<T>> {
     let bytes = count * size_of::<T>();
     let own = libc::iovec { iov_base: found.as_mut_ptr().cast(), iov_len: bytes };
     let its = libc::iovec { iov_base: address as *mut _, iov_len: bytes };
-    // SAFETY: the kernel writes to the list alone, and fails if the other memory is not mapped.
+    // SAFETY: the kernel writes only to the list, and the call fails if the memory to read is not
+    // mapped.
     let copied =
         unsafe { libc::process_vm_readv(libc::getpid(), &raw const own, 1, &raw const its, 1, 0) };
-    // SAFETY: the whole list was written, and all bytes are valid numbers.
+    // SAFETY: the kernel has written the whole list, and all bytes are valid numbers.
     (copied == bytes as isize).then(|| unsafe { found.set_len(count) })?;
     Some(found)
 }

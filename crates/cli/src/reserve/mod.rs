@@ -1,19 +1,20 @@
-//! The process's allocator. It has a reserve for small allocations that the system refuses.
+//! The process's allocator. The allocator has a reserve for small allocations that the system
+//! refuses.
 //!
 //! ```text
 //!   reserve  | bit per unit of 64 bytes | unit | unit | ... |   one mapping, made at the start
 //! ```
 //!
 //! Safe Rust ends the process if an allocation fails that was not requested by `try_reserve`. So
-//! small allocations never fail as long as the reserve has room. While more than a share of it is
-//! in use, no new work is admitted (`Reserved::is_short`). Large allocations must be requested in a
-//! way that can fail.
+//! small allocations never fail as long as the reserve has space. While more than a share of the
+//! reserve is in use, no new work is admitted (`Reserved::is_short`). Large allocations must be
+//! requested in a way that can fail.
 //!
 //! # Safety
 //! The mapping is made once and never unmapped. Its address and length are published after its bits
-//! are ready, so an address inside it was given out as units. One lock protects the record of the
-//! units that are taken, so two live allocations never share a unit. An allocation with a stronger
-//! alignment than that of a unit begins at a multiple of several units.
+//! are ready, so an address inside the mapping belongs to an allocated unit. One lock protects the
+//! record of the units that are taken, so two live allocations never share a unit. An allocation
+//! with a stronger alignment than that of a unit begins at a multiple of several units.
 #![allow(unsafe_code)]
 
 #[cfg(test)]
@@ -30,13 +31,13 @@ use std::sync::atomic::{
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use units::Units;
 
-/// The bytes of a unit.
+/// The size of a unit in bytes.
 const UNIT: usize = 64;
 
-/// The strongest alignment that the reserve supports: that of the mapping.
+/// The strongest alignment that the reserve supports, in bytes: the alignment of the mapping.
 const ALIGN_MAX: usize = 4096;
 
-/// The largest allocation that the reserve serves.
+/// The size in bytes of the largest allocation that the reserve serves.
 pub const LARGEST: usize = 64 << 10;
 
 /// Memory is short if more than 1/SHARE of the reserve is in use.
@@ -71,7 +72,7 @@ impl<A> Reserved<A> {
         Reserved { system, reserve }
     }
 
-    /// Makes a reserve of at least `bytes` bytes, unless there is one. Its pages take no memory
+    /// Creates a reserve of at least `bytes` bytes, unless one exists. Its pages take no memory
     /// until they are touched.
     ///
     /// # Errors
@@ -81,8 +82,8 @@ impl<A> Reserved<A> {
     }
 
     /// Returns true if more than a share of the reserve is in use, because the system refused
-    /// memory. A smaller part may stay in use long after memory is available again, so it is no
-    /// reason to refuse work.
+    /// memory. A smaller part may stay in use long after memory is available again, so such use is
+    /// no reason to refuse work.
     pub fn is_short(&self) -> bool {
         self.reserve.taken.load(Relaxed) * UNIT > self.reserve.bytes.load(Relaxed) / SHARE
     }
@@ -101,7 +102,7 @@ impl Reserve {
         // SAFETY: a null hint without MAP_FIXED never replaces an existing mapping.
         let mapped = unsafe { mmap_anonymous(null_mut(), map + bytes, access, flags) }?;
         // SAFETY: these are the first `map` bytes of the mapping, which is aligned to pages and is
-        // never unmapped. They hold `words` words of zeros, and nothing else refers to them.
+        // never unmapped. These bytes hold `words` words of zeros, and nothing else refers to them.
         let bits = unsafe { std::slice::from_raw_parts_mut(mapped.cast::<u64>(), words) };
         *units = Units::new(bits);
         // SAFETY: the offset `map` lies in a mapping of `map + bytes` bytes.
@@ -110,7 +111,7 @@ impl Reserve {
         Ok(())
     }
 
-    /// Takes the lock. Code that holds it allocates nothing and does not panic.
+    /// Takes the lock. Code that holds the lock allocates nothing and does not panic.
     fn units(&self) -> MutexGuard<'_, Units<'static>> {
         self.units.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -122,7 +123,7 @@ impl Reserve {
         (offset < bytes).then_some(offset / UNIT)
     }
 
-    /// Returns memory for `layout`, or null if the reserve has no room.
+    /// Returns memory for `layout`, or null if the reserve lacks space.
     fn take(&self, layout: Layout) -> *mut u8 {
         if self.bytes.load(Acquire) == 0 || layout.size() > LARGEST || layout.align() > ALIGN_MAX {
             return null_mut();
@@ -140,8 +141,8 @@ impl Reserve {
     /// Frees the units of `bytes` bytes from `unit`.
     ///
     /// # Safety
-    /// `take` returned `unit` for `bytes` bytes, or `shrink` left `bytes` bytes, and they are no
-    /// longer used: the next `take` may return them.
+    /// `take` returned `unit` for `bytes` bytes, or `shrink` left `bytes` bytes, and these bytes
+    /// are no longer used, because the next `take` may return them.
     unsafe fn give(&self, unit: usize, bytes: usize) {
         let mut units = self.units();
         units.give(unit..unit + units_for(bytes));
@@ -180,7 +181,7 @@ fn units_for(bytes: usize) -> usize {
 // SAFETY: each function returns memory of the inner allocator for the same layout, or units of the
 // reserve. Units are aligned and long enough, and `take` returns each to one caller at a time. The
 // address of freed memory shows which of the two it came from. Nothing here unwinds except an
-// assertion of debug builds, which only a fault of the caller violates.
+// assertion in debug builds, which fails only after an error of the caller.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises about `layout` are those that the inner allocator requires.
@@ -205,8 +206,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         match self.reserve.unit_of(at) {
             // SAFETY: the address lies in the reserve, so `take` returned it. The caller promises
-            // that this was for `layout`, which `realloc` maintains, and that the memory is no
-            // longer used.
+            // that the memory has this `layout`, which `realloc` maintains, and that the memory is
+            // no longer used.
             Some(unit) => unsafe { self.reserve.give(unit, layout.size()) },
             // SAFETY: the address does not lie in the reserve, so the inner allocator returned it;
             // the caller promises the rest.
@@ -220,7 +221,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
         // rounded up to the alignment.
         let new = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
         let given = match unit {
-            // SAFETY: as in `alloc`. Memory leaves the reserve as soon as possible.
+            // SAFETY: as in `alloc`. The data move out of the reserve as soon as possible.
             Some(_) => unsafe { self.system.alloc(new) },
             // SAFETY: as in `dealloc`.
             None => unsafe { self.system.realloc(at, layout, new_size) },
@@ -231,7 +232,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
         if let Some(unit) = unit
             && given.is_null()
             // SAFETY: the address lies in the reserve, so `take` returned it for `layout`, as the
-            // caller promises. From now on the caller uses `new_size` bytes of it.
+            // caller promises. From now on the caller uses only the first `new_size` bytes.
             && unsafe { self.reserve.shrink(unit, layout.size(), new_size) }
         {
             return at;
@@ -239,8 +240,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
         let Some(to) = NonNull::new(given).or_else(|| NonNull::new(self.reserve.take(new))) else {
             return null_mut();
         };
-        // SAFETY: both are live, do not overlap, and are at least as long as the shorter of the two
-        // sizes. The old one is freed, as the caller allows.
+        // SAFETY: both allocations are live, do not overlap, and are at least as long as the
+        // smaller of the two sizes. The old allocation is freed, as the caller allows.
         unsafe {
             to.as_ptr().copy_from_nonoverlapping(at, layout.size().min(new_size));
             self.dealloc(at, layout);

@@ -4,13 +4,13 @@ use super::*;
 use std::alloc::System;
 use std::sync::atomic::AtomicBool;
 
-/// The system's allocator, unless it refuses.
+/// The system's allocator, which can be made to refuse allocations.
 #[derive(Debug)]
 struct Refusing {
     refuses: AtomicBool,
 }
 
-// SAFETY: it returns memory of the system's allocator, or null.
+// SAFETY: each function returns memory of the system's allocator, or null.
 unsafe impl GlobalAlloc for Refusing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises are passed on.
@@ -27,7 +27,7 @@ fn refusing() -> Reserved<Refusing> {
     Reserved::new(Refusing { refuses: AtomicBool::new(true) })
 }
 
-/// An allocation that is filled with a byte of its own.
+/// An allocation, and the byte with which it is filled.
 struct Live {
     at: *mut u8,
     layout: Layout,
@@ -37,13 +37,13 @@ struct Live {
 impl Live {
     fn new(at: *mut u8, layout: Layout, fill: u8) -> Self {
         assert!(at.addr().is_multiple_of(layout.align()));
-        // SAFETY: it was just allocated for this layout.
+        // SAFETY: the memory was just allocated for this layout.
         unsafe { at.write_bytes(fill, layout.size()) };
         Live { at, layout, fill }
     }
 
     fn holds(&self, bytes: usize) -> bool {
-        // SAFETY: it is live, and all of it was written.
+        // SAFETY: the allocation is live, and all of it was written.
         let held = unsafe { std::slice::from_raw_parts(self.at, bytes) };
         held.iter().all(|&byte| byte == self.fill)
     }
@@ -79,7 +79,7 @@ fn play(memory: &Reserved<Refusing>, random: &mut fastrand::Rng, steps: usize) {
             }
             4..6 if !live.is_empty() => {
                 let old = &mut live[nth];
-                // SAFETY: it is live, and has this layout.
+                // SAFETY: the old allocation is live, and has this layout.
                 let at = unsafe { memory.realloc(old.at, old.layout, size) };
                 if !at.is_null() {
                     let layout = Layout::from_size_align(size, old.layout.align()).unwrap();
@@ -92,7 +92,7 @@ fn play(memory: &Reserved<Refusing>, random: &mut fastrand::Rng, steps: usize) {
             _ if !live.is_empty() => {
                 let old = live.swap_remove(nth);
                 assert!(old.holds(old.layout.size()), "another's bytes");
-                // SAFETY: it is live, has this layout, and is not used again.
+                // SAFETY: the allocation is live, has this layout, and is not used again.
                 unsafe { memory.dealloc(old.at, old.layout) };
             }
             _ => {}
@@ -151,7 +151,7 @@ fn all_of_it_is_given_out_once_and_no_more() {
     given.sort_unstable();
     given.dedup();
     assert_eq!(given, order, "lowest first, and none twice");
-    // SAFETY: they are live, and have this layout.
+    // SAFETY: the allocations are live, and have this layout.
     given.iter().step_by(2).for_each(|&at| unsafe { memory.dealloc(at, layout) });
     let two = Layout::from_size_align(2 * UNIT, 1).unwrap();
     // SAFETY: the size of the layout is not zero.

@@ -1,5 +1,5 @@
-//! A bitmap of the units of a piece of memory that are taken. The lowest run with room is taken
-//! first.
+//! A bitmap of the taken units of a piece of memory. The lowest run of free units that is long
+//! enough is taken first.
 //!
 //! ```text
 //!   words  | bit per unit, 1: taken | ... | units beyond the last: 1 |
@@ -7,21 +7,21 @@
 
 use std::ops::Range;
 
-/// The bits of a word.
+/// The number of bits in a word.
 const BITS: usize = u64::BITS as usize;
 
-/// The units of one piece of memory.
+/// The record of which units of one piece of memory are taken.
 #[derive(Debug)]
 pub(super) struct Units<'m> {
     words: &'m mut [u64],
     units: usize,
     taken: usize,
-    /// No unit below this one is free.
+    /// The index of a unit below which no unit is free.
     lowest: usize,
 }
 
 impl<'m> Units<'m> {
-    /// Returns a record without units.
+    /// Returns a record of no units.
     pub(super) const fn none() -> Self {
         Units { words: &mut [], units: 0, taken: 0, lowest: 0 }
     }
@@ -38,8 +38,8 @@ impl<'m> Units<'m> {
         self.taken
     }
 
-    /// Takes `count` consecutive units, at least one, that begin at a multiple of `align`. Returns
-    /// the first of them.
+    /// Takes `count` consecutive units that begin at a multiple of `align`; `count` is at least 1.
+    /// Returns the first of these units.
     pub(super) fn take(&mut self, count: usize, align: usize) -> Option<usize> {
         debug_assert!(count > 0 && align.is_power_of_two());
         let mut at = self.lowest.next_multiple_of(align);
@@ -73,7 +73,7 @@ impl<'m> Units<'m> {
         masks(range).for_each(|(word, mask)| self.words[word] |= mask);
     }
 
-    /// Returns the last unit of a range that is taken.
+    /// Returns the last taken unit in a range.
     fn last_taken(&self, range: Range<usize>) -> Option<usize> {
         let taken = masks(range).filter_map(|(word, mask)| {
             let bits = self.words[word] & mask;

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use zcomp::Codec;
 use zram::memparse;
 
-/// The default limit in percent of a cgroup's limit. The rest is for memory that is not counted,
-/// such as files and page tables.
+/// The default limit, as a percentage of the cgroup's limit. The rest is for memory that uzram does
+/// not count, such as files and page tables.
 const DEFAULT_PERCENT: u8 = 85;
 
 /// Run a program whose heap and anonymous memory compress themselves
@@ -138,7 +138,7 @@ impl Limit {
         }
     }
 
-    /// Returns the limit in bytes; `room` is the cgroup's limit.
+    /// Returns the limit in bytes; `room` is the cgroup's limit in bytes.
     pub(crate) fn bytes(self, room: Option<u64>) -> Result<u64, Error> {
         match (self, room) {
             (Limit::Bytes(bytes), _) => Ok(bytes),

@@ -21,7 +21,8 @@ const PASSED: [c_int; 8] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, 
 /// The number that a shell adds to the number of the signal that ended a program.
 const BY_SIGNAL: i32 = 128;
 
-/// Starts a program and waits for its end. Returns the exit code for it.
+/// Starts a program and waits for its end. Returns the exit code that reports how the program
+/// ended.
 pub(super) fn run(mut launch: Launch, name: &Path) -> Result<ExitCode, Refusal> {
     // A signal that is ignored now stays ignored, here and in the program. A handler would be reset
     // to the default in the program.
@@ -31,8 +32,8 @@ pub(super) fn run(mut launch: Launch, name: &Path) -> Result<ExitCode, Refusal> 
     let mut signals = SignalsInfo::<WithOrigin>::new(handled).map_err(no_handler)?;
     let child = launch.spawn().map_err(|error| Refusal::of_start(name, &error))?;
     let program = Pid::from_child(&child);
-    // The program is waited for only between signals, so its number can't belong to another process
-    // when a signal is forwarded.
+    // `wait` is called for the program only between signals, so its process number can't belong to
+    // another process when a signal is forwarded.
     for came in signals.forever() {
         if came.signal == SIGCHLD {
             match ended(program) {
@@ -54,15 +55,16 @@ pub(super) fn run(mut launch: Launch, name: &Path) -> Result<ExitCode, Refusal> 
 }
 
 /// Returns whether the program has received the signal already. The terminal sends signals to both
-/// processes, and a signal that the program sends to its group may have reached the program itself.
+/// processes, and a signal that the program sends to its process group may have reached the program
+/// itself.
 fn has_it(came: &Origin, program: Pid) -> bool {
     let sender = came.process.map(|process| process.pid);
     came.cause == Cause::Kernel || sender == Some(program.as_raw_nonzero().get())
 }
 
 /// Returns the exit code of a program that has ended. If the program was stopped, this process
-/// stops too, because its shell waits for it. It continues when both are continued, or this one
-/// alone.
+/// stops too, because its shell waits for it. The program continues when both processes, or this
+/// process alone, are continued.
 fn ended(program: Pid) -> rustix::io::Result<Option<u8>> {
     loop {
         match waitpid(Some(program), WaitOptions::NOHANG | WaitOptions::UNTRACED) {

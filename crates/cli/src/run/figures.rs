@@ -1,17 +1,17 @@
-//! Figures of the processes of a program, and of all of them together.
+//! Figures of each process of a program, and of all its processes together.
 
 use measure::text::json;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::cmp::max;
 
-/// The report of a process: `zmem::Figures` as JSON, with its name.
+/// The report of a process: `zmem::Figures` as JSON, with the name of the process.
 pub(crate) type Line = Map<String, Value>;
 
 /// The field that marks a process that ended without a report, usually killed by a signal.
 pub(super) const KILLED: &str = "killed";
 
-/// Figures for which the largest value replaces the sum.
+/// Figures for which the sum reports the largest value of all processes.
 const LARGEST: [&str; 7] = [
     "limit",
     "block",
@@ -28,8 +28,8 @@ pub(crate) struct Figures {
     pub(super) processes: Vec<Line>,
     /// The sum of the processes' figures.
     pub(super) sum: Line,
-    /// The most bytes that all of them held at a time. Resident pages that parents and children
-    /// share are counted for each.
+    /// The maximum number of bytes that all processes held at the same time. Resident pages that
+    /// parents and children share are counted for each process.
     pub(super) tree_held_max: u64,
     /// Whether running processes hold more than the limit allows.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,7 +37,7 @@ pub(crate) struct Figures {
 }
 
 /// Returns the sum of the processes' figures, with the time per call and the compression ratio of
-/// all together.
+/// all processes together.
 pub(super) fn sum_of<'a>(processes: impl IntoIterator<Item = &'a Line>) -> Line {
     let mut sum = Line::new();
     for (name, value) in processes.into_iter().flatten() {
@@ -61,12 +61,12 @@ pub(super) fn sum_of<'a>(processes: impl IntoIterator<Item = &'a Line>) -> Line 
 }
 
 impl Figures {
-    /// Returns the figures of processes: the lines that they wrote when they ended, and those of
-    /// processes that could not report.
+    /// Returns the figures of processes: the lines that processes wrote when they ended, and the
+    /// lines `unreported` of processes that could not write theirs.
     pub(super) fn parse(text: &str, unreported: Vec<Line>, tree_held_max: u64) -> Self {
-        // A line is incomplete if the disk was full.
+        // A process may have written an incomplete line because the disk was full.
         let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
-        // The reports come last, because the sum has the backend of the last line.
+        // The reports are last, because the sum reports the backend of the last line.
         let lines = unreported.into_iter().chain(lines);
         Figures::new(lines.collect(), tree_held_max, None)
     }
@@ -74,7 +74,7 @@ impl Figures {
     /// Returns the figures of processes.
     pub(crate) fn new(processes: Vec<Line>, tree_held_max: u64, is_short: Option<bool>) -> Self {
         let sum = sum_of(&processes);
-        // The sum may not have been taken at the moment when one process held its maximum.
+        // The memory of the tree may not have been sampled when one process held its maximum.
         let held_max = processes.iter().map(|line| number(line, "held_max")).max().unwrap_or(0);
         let tree_held_max = tree_held_max.max(held_max);
         Figures { processes, sum, tree_held_max, is_short }
@@ -102,7 +102,7 @@ impl Figures {
         json(self)
     }
 
-    /// Returns the same JSON on one line.
+    /// Returns the figures as JSON on one line.
     pub(crate) fn json_line(&self) -> String {
         // As in `json`, this can't fail.
         serde_json::to_string(self).unwrap_or_default() + "\n"
@@ -141,7 +141,7 @@ pub(super) mod tests {
         let sum = |name: &str| json["sum"][name].as_u64();
         assert_eq!((sum("held_max"), sum("evicted")), (Some(12288), Some(3)));
         assert_eq!((sum("fault_us_99"), sum("limit"), sum("process")), (Some(5), Some(9), None));
-        // The time per call and the ratio are computed over all processes.
+        // The time per call and the ratio are computed from the sums over all processes.
         assert_eq!((sum("call_ns"), &json["sum"]["ratio"]), (Some(2800), &3.0.into()));
         assert_eq!(json.get("is_short"), None);
         assert_eq!(

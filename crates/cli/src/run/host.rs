@@ -7,14 +7,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf, absolute};
 
 const NAME: &str = "uzram-host";
-/// The variable that names the path of the host.
+/// The environment variable that holds the path of the host.
 const VARIABLE: &str = "UZRAM_HOST";
 
 /// Returns the path of the host.
 pub(super) fn find() -> Result<PathBuf, Error> {
     let places = match env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
         Some(path) => absolute(path).into_iter().collect(),
-        // Without /proc, the message names paths relative to this link.
+        // Without /proc, the message contains paths relative to this link.
         None => beside(&env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into())),
     };
     let Some(found) = places.iter().find(|path| path.is_file()) else {

@@ -1,8 +1,8 @@
 //! The start of a program: a host is injected into it. If the system refuses that, a host runs it.
 //!
 //! # Safety
-//! The code between a fork and the execution of a program only makes system calls. The word of a
-//! helper is removed from its variable before it is used.
+//! The code between a fork and the execution of a program only makes system calls. The word that
+//! identifies a helper is removed from `HELPER` before it is used.
 #![allow(unsafe_code)]
 
 use std::ffi::OsStr;
@@ -20,10 +20,10 @@ use std::{
 /// PR_SET_SYSCALL_USER_DISPATCH, since Linux 5.11.
 const SET_DISPATCH: i32 = 59;
 
-/// The error of a command into which no host can be injected; `execve` never returns it.
+/// The error of a command into which no host can be injected. `execve` never returns this error.
 const REFUSED: i32 = libc::ENOTRECOVERABLE;
 
-/// The helper that injects a host into the next program, as a word.
+/// The helper that injects a host into the next program, encoded as a word; 0 if no helper exists.
 #[cfg(target_arch = "x86_64")]
 static HELPER: AtomicU64 = AtomicU64::new(0);
 
@@ -37,7 +37,7 @@ pub(super) struct Launch {
 }
 
 impl Launch {
-    /// Executes the program in place of this one. Returns the error of the system.
+    /// Executes the program in place of this one. Returns the error of the system if that fails.
     pub(super) fn exec(mut self) -> io::Error {
         let refused = self.injected.as_mut().map(Command::exec);
         dismiss_helper();
@@ -57,8 +57,8 @@ impl Launch {
     }
 }
 
-/// Makes a command inject a host into the program that it executes. If the system refuses that, the
-/// command fails with the error REFUSED.
+/// Makes a command inject a host into the program that it executes. If the system refuses the
+/// injection, the command fails with the error REFUSED.
 pub(super) fn inject_into(command: &mut Command, host: &Path, settings: &OsStr) {
     #[cfg(target_arch = "x86_64")]
     if let (Ok(host), Ok(settings)) = (name(host.as_os_str()), name(settings)) {
@@ -71,14 +71,16 @@ pub(super) fn inject_into(command: &mut Command, host: &Path, settings: &OsStr) 
             HELPER.store(word, Relaxed);
             Ok(())
         };
-        // SAFETY: the helper is started by system calls alone, in memory that it maps.
+        // SAFETY: the closure starts the helper by system calls alone, in memory that these calls
+        // map.
         unsafe { command.pre_exec(inject) };
     }
 }
 
 /// Returns whether another `uzram run` dispatches the calls of this process.
 pub(super) fn is_dispatched() -> bool {
-    // SAFETY: this process has no dispatch of its own that the call would end.
+    // SAFETY: this process has not enabled dispatch itself, so the call ends no dispatch that it
+    // needs.
     unsafe { libc::prctl(SET_DISPATCH, 0, 0, 0, 0) != 0 }
 }
 
@@ -91,8 +93,8 @@ pub(super) fn may_inject() -> bool {
     false
 }
 
-/// Returns true if the program should be run by a host instead: none can be injected, or a security
-/// module refuses the execution of a traced process.
+/// Returns true if a host should run the program instead, because no host can be injected or a
+/// security module refuses the execution of a traced process.
 fn is_refused(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(REFUSED | libc::EPERM | libc::EACCES))
 }
@@ -102,7 +104,8 @@ fn dismiss_helper() {
     #[cfg(target_arch = "x86_64")]
     match HELPER.swap(0, Relaxed) {
         0 => {}
-        // SAFETY: see the head of this file. The command owns the plan, and still exists.
+        // SAFETY: the word was removed from `HELPER`, so it is used once. The command owns the
+        // plan, and still exists.
         word => drop(unsafe { inject::Helper::from_word(word) }),
     }
 }

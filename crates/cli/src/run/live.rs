@@ -3,8 +3,8 @@
 //! ```text
 //!   PID -> /proc/PID/fd: the file that its processes share -> a copy -> figures of each process
 //! ```
-//! The programs that write the file may be hostile, or were killed during a write. So its numbers
-//! are only displayed.
+//! The processes that write the file may be hostile, or may have been killed during a write. So the
+//! numbers in the file are only displayed.
 
 use super::figures::{Figures, KILLED, Line};
 use super::tree::{self, Found};
@@ -18,10 +18,10 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
 use zmem::{Presence, Seen, SeenProcess};
 
-/// A program, found by the file that its processes share.
+/// A running program, which was found by the file that its processes share.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// One of its processes, or the command that started it.
+    /// The number of one of the program's processes, or of the command that started the program.
     process: u64,
     file: Found,
     has_begun: bool,
@@ -33,7 +33,7 @@ impl Program {
         self.process
     }
 
-    /// Returns the current figures of its processes.
+    /// Returns the current figures of the program's processes.
     pub(crate) fn figures(&self) -> Figures {
         self.now().0
     }
@@ -50,9 +50,9 @@ impl Program {
         (Figures::new(lines.collect(), seen.held_max, Some(seen.is_short)), is_ours)
     }
 
-    /// Returns the current figures, or `None` after all processes have ended. For processes of
-    /// another PID namespace it can't detect kills. Their program counts as ended when the process
-    /// by which it was found ends.
+    /// Returns the current figures, or `None` after all processes have ended. Processes in another
+    /// PID namespace may be killed without this process detecting it; their program counts as ended
+    /// when the process by which it was found ends.
     pub(crate) fn look(&mut self) -> Option<Figures> {
         let (figures, is_ours) = self.now();
         let has_any = !figures.processes().is_empty();
@@ -63,8 +63,8 @@ impl Program {
     }
 }
 
-/// Returns the figures of a process, with its current name, or with its first name if that is
-/// unknown.
+/// Returns the figures of a process, with its current name, or with the name that it published if
+/// the current name is unknown.
 fn line(seen: &SeenProcess, is_ours: bool) -> Option<Line> {
     let path = format!("/proc/{}/comm", seen.figures.process);
     let name = is_ours.then(|| read_to_string(path).ok()).flatten();
@@ -79,8 +79,8 @@ fn named(figures: &zmem::Figures, name: &str) -> Option<Line> {
     Some(line)
 }
 
-/// Returns the last published figures of processes that have ended without a report: killed by a
-/// signal, or unable to write it.
+/// Returns the last published figures of processes that have ended without a report: a signal
+/// killed them, or they could not write the report.
 pub(super) fn unreported(seen: &Seen) -> Vec<Line> {
     let is_killed = |seen: &SeenProcess| match seen.presence {
         Presence::Killed => true,
@@ -95,31 +95,31 @@ pub(super) fn unreported(seen: &Seen) -> Vec<Line> {
         }
         (is_killed || seen.presence == Presence::Unreported).then_some(line)
     };
-    // A process that was killed before it showed its figures has none.
+    // A process that was killed before it published its figures has no figures to report.
     let has_figures = |seen: &&SeenProcess| seen.figures.limit > 0;
     seen.processes.iter().filter(has_figures).filter_map(line).collect()
 }
 
-/// Returns whether a process has a slot.
+/// Returns whether a process has a slot in the shared file.
 fn is_present(seen: &SeenProcess) -> bool {
     matches!(seen.presence, Presence::Present | Presence::Executes)
 }
 
-/// Returns whether a process runs no program: it does not exist, or has ended and was not waited
-/// for.
+/// Returns whether a process executes nothing any more: it does not exist, or it has ended and its
+/// parent has not waited for it.
 fn is_gone(process: u64) -> bool {
     let has_none = |process: &dyn Display| {
         let link = read_link(format!("/proc/{process}/exe"));
         link.is_err_and(|error| error.kind() == ErrorKind::NotFound)
     };
-    // If /proc is not mounted, nothing is known.
+    // If /proc is not mounted, the state of the process is unknown.
     has_none(&process) && !has_none(&"self")
 }
 
 /// Finds a program by the file that `process` shares with other processes. If there are several
-/// files, because a program was started within another one, the innermost file in which the process
-/// has a slot is taken. (A command that became a program has a slot in both.) For a process without
-/// a slot, such as the command itself, the innermost file is taken.
+/// files, because one program was started within another, the innermost file in which the process
+/// has a slot is used. (A command that became a program has a slot in both.) For a process without
+/// a slot, such as the command itself, the innermost file is used.
 pub(crate) fn find(process: Pid) -> Result<Program, Error> {
     let number = process.as_raw_nonzero().get();
     let shown = |why: &dyn std::fmt::Display, remedy: &str| {

@@ -16,7 +16,7 @@ use std::process::Command;
 
 /// The directories that are searched if PATH is not set.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
-/// The program that runs a text without a named interpreter.
+/// The program that runs a text file that specifies no interpreter.
 const SHELL: &str = "/bin/sh";
 
 /// A program that can be run.
@@ -24,14 +24,15 @@ const SHELL: &str = "/bin/sh";
 pub(super) struct Program {
     file: PathBuf,
     is_for_shell: bool,
-    /// Whether a host can be injected into it. If its loader is not installed, the host reports
-    /// that. None is injected into programs that the kernel starts in the secure mode.
+    /// Whether a host can be injected into the program. If the program's loader is not installed,
+    /// the host reports that. No host is injected into programs that the kernel starts in secure
+    /// mode.
     pub(super) may_be_injected: bool,
 }
 
 impl Program {
-    /// Returns the file to execute, the first argument, and the argument before the program's own.
-    /// `name` is the first argument of the program.
+    /// Returns the file to execute, the first argument, and the argument that is inserted before
+    /// the program's own arguments. `name` is the first argument of the program.
     fn execution<'a>(&'a self, name: &'a OsStr) -> (&'a Path, &'a OsStr, Option<&'a Path>) {
         match self.is_for_shell {
             true => (Path::new(SHELL), OsStr::new(SHELL), Some(&self.file)),
@@ -66,7 +67,7 @@ pub(super) fn find(name: &OsStr) -> Result<Program, Refusal> {
     Ok(Program { file, is_for_shell, may_be_injected })
 }
 
-/// Returns the file that a name denotes.
+/// Returns the path of the file that a name denotes.
 fn look_up(name: &OsStr) -> Result<PathBuf, Refusal> {
     let program = Path::new(name);
     if name.as_bytes().contains(&b'/') {
@@ -78,7 +79,8 @@ fn look_up(name: &OsStr) -> Result<PathBuf, Refusal> {
     let path = env::var_os("PATH").unwrap_or_else(|| OsString::from(DEFAULT_PATH));
     let mut refused = None;
     for dir in env::split_paths(&path).filter(|_| !name.is_empty()) {
-        // An empty entry is the working directory. A path with a slash is not searched for again.
+        // An empty entry of PATH is the working directory. A path with a slash is not searched for
+        // again.
         let dir = if dir.as_os_str().is_empty() { PathBuf::from(".") } else { dir };
         let file = dir.join(program);
         match executable(&file) {
@@ -104,7 +106,7 @@ fn executable(file: &Path) -> io::Result<()> {
     Ok(accessat(CWD, file, Access::EXEC_OK, AtFlags::EACCESS)?)
 }
 
-/// Returns the kind of a file.
+/// Returns the kind of a file: a program or a script.
 fn kind(path: &Path) -> Result<Kind<File>, Refusal> {
     File::open(path).and_then(Kind::of).map_err(|error| {
         Error::of_file(path, "can't be checked", error, "have this user read it").into()
@@ -130,7 +132,8 @@ fn check(program: &Path, mut kind: Kind<File>) -> Result<bool, Refusal> {
     Err(Refusal::not_executable(program, "its interpreter is none"))
 }
 
-/// Checks that a host can run the program in a file. Returns whether one can be injected into it.
+/// Checks that a host can run the program in a file. Returns whether a host can be injected into
+/// the program.
 fn check_elf(program: &Path, path: &Path, file: File) -> Result<bool, Refusal> {
     let of = if program == path { String::new() } else { format!("(of '{}') ", program.display()) };
     let what = &format!("{of}can't be run with its memory compressed");

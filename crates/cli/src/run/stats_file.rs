@@ -14,16 +14,16 @@ use std::path::{Path, PathBuf, absolute};
 use tempfile::{NamedTempFile, TempPath};
 use zmem::Seen;
 
-/// The maximum number of bytes that are read: the lines of some hundred thousand processes.
+/// The maximum number of bytes of the file that are read; some hundred thousand lines fit.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// The file, and the part of it that belongs to this program.
 #[derive(Debug)]
 pub(super) struct StatsFile {
     path: PathBuf,
-    /// The offset of this program's lines.
+    /// The offset in bytes at which the lines of this program begin.
     begin: u64,
-    /// Removes a temporary file when it is dropped.
+    /// The path of a temporary file, which is removed when this field is dropped.
     _temporary: Option<TempPath>,
 }
 
@@ -66,8 +66,8 @@ impl StatsFile {
         &self.path
     }
 
-    /// Returns the figures that the processes have written since this was made, and those of killed
-    /// processes.
+    /// Returns the figures that the processes have written since this `StatsFile` was created, and
+    /// the figures of killed processes.
     pub(super) fn figures(&self, seen: Option<&Seen>) -> Result<Figures, Error> {
         let read = || {
             // Opening a pipe that replaced the file must not wait for a writer.
@@ -93,7 +93,8 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> Error {
     |why| Error::of_file(path, "can't be written", why, "give --stats-file another path")
 }
 
-/// Returns the error for a path with a comma, which would end the setting.
+/// Returns the error for a path with a comma, because a comma would end the setting that contains
+/// the path.
 pub(super) fn comma(path: &Path) -> Error {
     Error::Usage(format!(
         "--stats-file: there is a comma in '{}'; give a path without, or set TMPDIR to one",

@@ -47,11 +47,12 @@ const COLUMNS: [Column; 20] = [
     ("backend", When::Live, |line| text(line, "backend")),
 ];
 
-/// Ended processes that held less than 1/SHARE of the most memory are combined in one line.
+/// Ended processes that held less than 1/SHARE of the memory of the largest process are combined in
+/// one line.
 const SHARE: u64 = 100;
 
-/// Returns the lines of the table: the processes with the most memory first, ended ones with little
-/// memory as one line, and the sum.
+/// Returns the lines of the table: the processes with the most memory first, ended processes with
+/// little memory as one line, and the sum.
 fn lines(figures: &Figures) -> Vec<Line> {
     let has_ended = figures.is_short.is_none();
     let weight = if has_ended { "held_max" } else { "tree_held" };
@@ -109,7 +110,7 @@ fn reasons(figures: &Figures) -> String {
     figures.processes.iter().map(of).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Returns a line with the memory that running processes hold.
+/// Returns a line about the memory that the running processes hold together.
 fn together(figures: &Figures, is_short: bool) -> String {
     let most = human(figures.tree_held_max);
     let [held, limit] = ["tree_held", "limit"].map(|name| human(figures.sum(name)));
@@ -117,7 +118,8 @@ fn together(figures: &Figures, is_short: bool) -> String {
     format!("together {held} of {limit}, at most {most}{short}\n")
 }
 
-/// Returns three sentences: the most memory, the memory saved, and the time taken.
+/// Returns three sentences: the maximum memory held, the memory saved, and the time that uzram
+/// took.
 fn sentences(figures: &Figures) -> String {
     let [stored, compressed] = ["stored_max", "compressed_max"].map(|name| figures.sum(name));
     let [faults, calls] = ["faults_us", "calls_us"].map(|name| seconds(figures.sum(name)));

@@ -1,7 +1,7 @@
 //! The file by which the processes of a program share one limit.
 //!
-//! It has no name, and each program inherits its descriptor. The runtime defines its contents
-//! (`zmem::Tree`); this module creates the file, filled with zeros, and reads it.
+//! The file has no path, and each program inherits its descriptor. The runtime defines the contents
+//! of the file (`zmem::Tree`); this module creates the file, filled with zeros, and reads it.
 
 use crate::error::{Error, failed};
 use rustix::fs::{
@@ -20,8 +20,8 @@ use zmem::Seen;
 const NAME: &str = "uzram-run";
 /// The seals prevent a process from finding the file shorter than its mapping.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
-/// The descriptor is one of the last LAST below this number, or below the process's limit, because
-/// calls that open files return the lowest free descriptor.
+/// The descriptor is one of the last LAST numbers below this one, or below the process's limit of
+/// descriptors. Calls that open files return the lowest free number, so programs rarely need these.
 const TABLE: u64 = 1024;
 const LAST: u64 = 64;
 
@@ -29,7 +29,7 @@ const LAST: u64 = 64;
 #[derive(Debug)]
 pub(super) struct Tree {
     file: OwnedFd,
-    /// The part of the settings that names the file.
+    /// The setting of the runtime that specifies the file.
     pub(super) setting: String,
 }
 
@@ -65,18 +65,19 @@ impl Tree {
 pub(super) struct Found(OwnedFd);
 
 impl Found {
-    /// Returns the figures that the processes have published, or `None` if the file is of another
-    /// kind.
+    /// Returns the figures that the processes have published, or `None` if the file is not such a
+    /// shared file.
     pub(super) fn seen(&self) -> Option<Seen> {
         read(&self.0)
     }
 }
 
-/// Opens the target of a link in /proc if it is such a file; returns `None` if it is another one. A
-/// process may give any file this name, so only a file of the right kind and size is opened.
+/// Opens the target of a link in /proc if the target is such a shared file; returns `None` if it is
+/// another file. A process may give any file this name, so only a file of the right kind and size
+/// is opened.
 ///
 /// # Errors
-/// Fails if the target may be such a file, but can't be opened.
+/// Fails if the target may be such a shared file, but can't be opened.
 pub(super) fn open(link: &Path) -> io::Result<Option<Found>> {
     let is_named = |to: &Path| to.as_os_str() == &*format!("/memfd:{NAME} (deleted)");
     if !read_link(link).is_ok_and(|to| is_named(&to)) {
@@ -102,8 +103,8 @@ fn is_of_size(file: impl AsFd) -> Result<bool> {
     Ok(is_file && stat.st_size == Seen::BYTES as i64)
 }
 
-/// Reads the figures that the processes have published. Returns `None` if the file is of another
-/// kind or of another version.
+/// Reads the figures that the processes have published. Returns `None` if the file has another kind
+/// or another version.
 fn read(file: impl AsFd) -> Option<Seen> {
     let mut copy = vec![0; Seen::BYTES];
     let is_whole = is_of_size(&file).ok()? && pread(&file, &mut copy, 0) == Ok(copy.len());

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use zram::follow_links;
 
-/// The time limit for the search for the mount's directory.
+/// The maximum time of the search for the mount's directory.
 const FOUND_WITHIN: Duration = Duration::from_secs(2);
 
-/// Checks that no path that the server needs lies below its mount, which would hide it, and that
-/// its two sockets have different paths.
+/// Checks that no path that the server needs lies below its mount, because the mount would hide
+/// that path. Also checks that the server's two sockets have different paths.
 pub(super) fn check(args: &ServeArgs) -> Result<(), Error> {
     let usual = |name| socket_dir::directory().join(name);
     let nbd = match &args.nbd {
@@ -53,14 +53,14 @@ pub(super) fn check(args: &ServeArgs) -> Result<(), Error> {
 }
 
 /// Returns the canonical path of the mount's directory, or `None` if it is not found in time. The
-/// search hangs below the mount of a server that is stuck.
+/// search hangs if the directory lies below the mount of a server that is stuck.
 fn mount(dir: &Path) -> Option<PathBuf> {
     let dir = dir.to_owned();
     spawn_within("find the mount", STACK, FOUND_WITHIN, || fs::canonicalize(dir))?.ok()
 }
 
-/// Returns the canonical path of a file that need not exist, if its directory does. All paths of a
-/// file yield the same result.
+/// Returns the canonical path of a file that need not exist, if the directory of the file exists.
+/// All paths of the same file yield the same result.
 fn place(path: &Path) -> Option<PathBuf> {
     let path = follow_links(path).ok()?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());

@@ -1,4 +1,4 @@
-//! Makes the device that is served according to the arguments, and restores a saved one.
+//! Creates the device that is served according to the arguments, and restores a saved device.
 
 use crate::args::ServeArgs;
 use crate::error::Error;
@@ -8,14 +8,14 @@ use measure::backing_store;
 use measure::text::{counted, escaped};
 use zram::{Config, SavedHeader, Zram};
 
-/// The bytes that a server takes for each slot besides the pool's pages: its entry, with all
-/// columns.
+/// The number of bytes that a server needs for each slot besides the pool's pages: the slot's
+/// entry, with all columns.
 const ENTRY_BYTES: u64 = 22;
-/// The bytes that the default limit leaves for connections, which take at most
-/// `bounds::memory_max`.
+/// The number of bytes that the default limit leaves for connections, which use at most
+/// `bounds::memory_max` bytes.
 const CONNECTION_BYTES: u64 = 64 << 20;
 
-/// Makes the device, and restores the saved file onto it, if one is given.
+/// Creates the device. If the arguments specify a saved file, restores that file to the device.
 pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
     let header = |path| {
         SavedHeader::read(path).map_err(|error| not_restored(error, path, args.damage(), None))
@@ -84,7 +84,7 @@ fn settings(args: &ServeArgs, saved: Option<&SavedHeader>, size: u64) -> Result<
     settings.mem_limit = args.mem_limit().bytes(beside)?;
     settings.limit_tables = true;
     if let Some(path) = &args.backing {
-        // An invalid size is refused before a backing file is made.
+        // An invalid size is refused before a backing file is created.
         let of_size = Config { disksize: size, ..settings.clone() };
         of_size.check_size().map_err(not_of_size)?;
         settings.backing = Some(backing_store(path, size)?);

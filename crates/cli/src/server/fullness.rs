@@ -1,12 +1,12 @@
-//! Warns when the disk nears its memory limit, and again when writes fail, because programs may not
-//! notice either before it is too late.
+//! Warns when the disk is near its memory limit, and again when writes fail, because programs may
+//! notice neither in time.
 
 use crate::admin::metrics::{NEAR_PERCENT, is_share};
 use crate::log::log;
 use measure::text::human;
 use zram::Device;
 
-/// The share of a limit, in percent, below which use must fall before the server warns again.
+/// The percentage of a limit below which the use must fall before the server warns again.
 const CALM_PERCENT: u64 = 80;
 
 /// The consequence for a file system that lies on the disk.
@@ -28,7 +28,7 @@ pub(super) struct Fullness {
 #[derive(Clone, Copy, Debug)]
 struct Usage {
     used: u64,
-    /// `None` if there is no limit.
+    /// The limit in bytes, or `None` if no limit is set.
     limit: Option<u64>,
     failed_writes: u64,
 }
@@ -52,8 +52,8 @@ impl Usage {
 }
 
 impl Fullness {
-    /// Logs a warning if the device has come near its limit since the last call, or if writes have
-    /// begun to fail.
+    /// Logs a warning if the device has reached `NEAR_PERCENT` of its limit since the last call, or
+    /// if writes have begun to fail.
     pub(super) fn look(&mut self, device: &Device) {
         self.warning(&Usage::of(device)).into_iter().for_each(|line| log!("{line}"));
     }

@@ -4,8 +4,9 @@
 //! ```text
 //!   address space  | program, reserve, save | pool, connections | for work | for the end |
 //! ```
-//! The pool leaves the last two parts free, connections only the last. Small allocations, which end
-//! the process if they fail, are served from the reserve if the system refuses them.
+//! The pool leaves the last two parts free; connections leave only the last part free. Small
+//! allocations, which end the process if they fail, are served from the reserve if the system
+//! refuses them.
 
 use crate::MEMORY;
 use crate::admin::passed::Passed;
@@ -22,26 +23,28 @@ pub(super) const STACK: usize = 512 << 10;
 /// the backing store; three sync the mount, search for its users and unmount it.
 const THREADS: usize = 7;
 
-/// The bytes by which the allocator grows at a time, and those of the stacks' guards.
+/// The number of bytes by which the allocator grows at a time, plus the bytes of the stacks' guard
+/// pages.
 const SLACK: usize = 2 << 20;
 
-/// The bytes of address space that are kept for the end.
+/// The number of bytes of address space that are kept free for the server's end.
 const FOR_THE_END: usize = THREADS * STACK + SLACK;
 
-/// The descriptors that a server opens at its start: sockets, wake-ups of their threads, and files.
+/// The number of descriptors that a server opens at its start: sockets, wake-ups of their threads,
+/// and files.
 const AT_START: usize = 24;
 
 /// The minimum number of clients that may choose their export at the same time.
 const HALF_OPEN_LEAST: usize = 8;
 
-/// The number of connections for which the pool leaves room.
+/// The number of connections for which the pool leaves memory free.
 const CONNECTIONS: usize = 2;
 
-/// The most bytes of the reserve that parts that exist once use at a time: log lines, the paths of
-/// a save, jobs.
+/// The maximum number of bytes of the reserve in use at a time for data that exist once per server:
+/// log lines, the paths of a save, jobs.
 const OF_SERVER: usize = 512 << 10;
 
-/// Keeps the reserve and the address space free. Called before the device is made.
+/// Creates the reserve, and keeps the address space free. Called before the device is created.
 pub(super) fn keep(args: &ServeArgs, passed: &Passed) -> Result<(), Error> {
     let has_metrics = args.metrics.is_some() || passed.metrics.is_some();
     let reserve = reserve(args, if has_metrics { metrics::RESERVE } else { 0 });
@@ -54,8 +57,8 @@ pub(super) fn keep(args: &ServeArgs, passed: &Passed) -> Result<(), Error> {
     keep_descriptors(args)
 }
 
-/// Raises the limit of descriptors to the number that `args` may need, as far as possible. Checks
-/// that it allows the requested number of connections.
+/// Raises the limit of descriptors to the number that a server with `args` may need, as far as
+/// possible. Checks that the limit allows the requested number of connections.
 fn keep_descriptors(args: &ServeArgs) -> Result<(), Error> {
     let serve::nbd::Options { workers, connections } = args.options();
     let of_mount = if args.mount.is_some() { workers + HALF_OPEN_LEAST } else { 0 };
@@ -77,7 +80,8 @@ fn keep_descriptors(args: &ServeArgs) -> Result<(), Error> {
     )))
 }
 
-/// Returns the bytes of the reserve; `of_metrics` is the part for clients of metrics.
+/// Returns the size of the reserve in bytes; `of_metrics` is the part for clients of metrics, in
+/// bytes.
 fn reserve(args: &ServeArgs, of_metrics: usize) -> usize {
     let workers = args.options().workers_max();
     let worst = OF_SERVER
@@ -85,7 +89,8 @@ fn reserve(args: &ServeArgs, of_metrics: usize) -> usize {
         + nbd::HALF_OPEN_MAX * nbd::HALF_OPEN_RESERVE
         + of_metrics
         + workers.saturating_mul(nbd::WORKER_RESERVE);
-    // A client is admitted while up to this share of the reserve is in use, perhaps for good.
+    // Clients are admitted while up to 1/SHARE of the reserve is in use. That part may stay in use,
+    // so it is added.
     worst.saturating_add(worst / (SHARE - 1))
 }
 

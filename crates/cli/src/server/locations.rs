@@ -18,7 +18,7 @@ const NAMES: u32 = 99;
 
 /// A location to which a disk can be saved.
 pub(super) struct SaveLocation {
-    /// The file, or the path from which the names of new files are made.
+    /// The path of the file, or the path from which the names of new files are derived.
     path: PathBuf,
     pub(super) directory: PathBuf,
     kind: Kind,
@@ -29,7 +29,7 @@ pub(super) struct SaveLocation {
 enum Kind {
     /// The given file.
     File(Arc<SaveFile>),
-    /// A new file beside it.
+    /// A new file beside the given file.
     Beside,
     /// A new file in the user's state directory.
     State,
@@ -53,7 +53,7 @@ pub(super) fn all(save_file: &Arc<SaveFile>) -> Vec<SaveLocation> {
     locations
 }
 
-/// Returns the user's state directory for this program.
+/// Returns the directory of this program in the user's state directory.
 fn state() -> Option<PathBuf> {
     let given = |name| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
     let state = given("XDG_STATE_HOME").or_else(|| Some(given("HOME")?.join(".local/state")));
@@ -92,8 +92,8 @@ impl SaveLocation {
         };
         let taken = |path: PathBuf| match Lock::beside(&path) {
             Err(error) if is_taken(&error) => None,
-            // Checked again with the lock held. If no lock can be made, another server may create
-            // the file in between; the save checks once again before its rename.
+            // The path is checked again while the lock is held. If no lock can be created, another
+            // server may create the file; the save checks the path again before its rename.
             lock => is_free(&path).then(|| (path, lock.ok())),
         };
         let first = u32::from(matches!(self.kind, Kind::Beside));
@@ -104,10 +104,10 @@ impl SaveLocation {
     }
 
     /// Returns a function that returns whether the file that [`file`](Self::file) returned may be
-    /// put in place. The save calls it right before the rename.
+    /// replaced or created. The save calls that function immediately before the rename.
     pub(super) fn is_free(&self, path: &Path) -> impl Fn() -> bool + Send + Sync + use<> {
         let path = path.to_owned();
-        // A weak reference, so that a save that hangs does not keep the save file locked.
+        // The reference is weak, so that a save that hangs does not keep the save file locked.
         let save_file = match &self.kind {
             Kind::File(save_file) => Some(Arc::downgrade(save_file)),
             Kind::Beside | Kind::State => None,

@@ -1,4 +1,4 @@
-//! Locks on the files that servers save to when they end, so that no two servers use the same one.
+//! Locks on the files that servers save to when they end, so that no two servers use the same file.
 //! A lock is a file beside the save file, where processes of all users and environments find it.
 
 use rustix::io::Errno;
@@ -8,8 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use zram::{OpenLocked, open_locked};
 
-/// The end of a lock file's name. It is longer than the suffix that a save adds to a file's name,
-/// so a name that is too long for a save is refused when the server starts.
+/// The end of a lock file's name. This ending is longer than the suffix that a save adds to a
+/// file's name, so a name that is too long for a save is refused when the server starts.
 const ENDING: &str = ".save-on-exit";
 
 /// A lock. Dropping it removes the lock file.
@@ -28,7 +28,7 @@ impl Lock {
         Lock::at(file.with_file_name(name))
     }
 
-    /// Makes and locks the lock file at `path`. A file that another user has put there is refused
+    /// Creates and locks the lock file at `path`. If another user owns a file at `path`, refuses it
     /// without waiting.
     pub(super) fn at(path: PathBuf) -> io::Result<Self> {
         let locked = open_locked(&path, OpenLocked::Lock)?;

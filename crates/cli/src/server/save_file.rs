@@ -15,15 +15,15 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use zram::follow_links;
 
-/// The save file, locked against other servers.
+/// The save file, which is locked so that no other server uses it.
 #[derive(Debug)]
 pub(super) struct SaveFile {
     path: PathBuf,
-    /// The stamp of the file at the start, or after the last save by this process.
+    /// The stamp that the file had at the start, or after the last save by this process.
     found: Mutex<Option<FileStamp>>,
     /// Whether the file must not be replaced, whatever its stamp.
     is_protected: AtomicBool,
-    /// `None` if no lock could be made.
+    /// The lock on the file, or `None` if no lock could be created.
     _lock: Option<Lock>,
 }
 
@@ -44,7 +44,7 @@ impl From<Metadata> for FileStamp {
 
 impl SaveFile {
     /// Locks the file at the path `given`, and records its stamp. Checks that a file can be written
-    /// there, and that it is not one of the `inputs`.
+    /// there, and that this file is not one of the `inputs`.
     pub(super) fn new(given: &Path, inputs: &[PathBuf]) -> Result<Self, Error> {
         output::check(given, inputs)?;
         let path = follow_links(given).map_err(|why| out_path(given, why))?;
@@ -94,8 +94,8 @@ impl SaveFile {
         }
     }
 
-    /// Returns whether the file must not be replaced. That is so if it is neither the file found at
-    /// the start nor one that this process saved, or after [`protect`](Self::protect).
+    /// Returns whether the file must not be replaced: after [`protect`](Self::protect), or if it is
+    /// neither the file found at the start nor a file that this process saved.
     pub(super) fn is_protected(&self) -> bool {
         self.is_protected.load(SeqCst)
             || there(&self.path).is_some_and(|there| *self.found() != Some(there))
@@ -124,14 +124,15 @@ fn there(path: &Path) -> Option<FileStamp> {
     fs::symlink_metadata(path).ok().map(FileStamp::from)
 }
 
-/// Locks a file by a lock file in the directory of sockets, for use if none can be made beside it.
-/// Only servers with the same directory of sockets find it.
+/// Locks a file by a lock file in the directory of sockets, for use if no lock file can be created
+/// beside `file`. Only servers with the same directory of sockets find it.
 fn lock_in_socket_dir(file: &Path) -> io::Result<Lock> {
     let dir = socket_dir::create().map_err(|error| io::Error::other(error.to_string()))?;
     Lock::at(dir.join(lock_name(file)?))
 }
 
-/// Returns the name of that lock file. It is the same for all paths to `file`.
+/// Returns the name of the lock file in the directory of sockets. All paths to `file` yield the
+/// same name.
 fn lock_name(file: &Path) -> io::Result<String> {
     let there = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let parent = there.parent().filter(|parent| !parent.as_os_str().is_empty());

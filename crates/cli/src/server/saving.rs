@@ -1,5 +1,5 @@
-//! Saves the device when its server ends. It tries all locations repeatedly, until the device is
-//! saved or another signal cancels the save.
+//! Saves the device when its server ends. The server tries all locations repeatedly, until the
+//! device is saved or another signal cancels the save.
 
 use super::headroom::STACK;
 use super::locations::SaveLocation;
@@ -25,15 +25,15 @@ const TICK: Duration = Duration::from_millis(20);
 /// The interval between log lines about the progress of a save.
 const LOGGED_EVERY: Duration = Duration::from_secs(10);
 
-/// The time that the server waits for the end of a save that was cancelled.
+/// The maximum time that the server waits for the end of a save that was cancelled.
 const GIVEN_UP_WITHIN: Duration = Duration::from_secs(1);
 
-/// The time that the server waits for the end of a job that it has cancelled. A job that waits for
-/// the backing store may never end.
+/// The maximum time that the server waits for the end of a job that it has cancelled. A job that
+/// waits for the backing store may never end.
 const JOB_WITHIN: Duration = Duration::from_secs(5);
 
-/// A save that makes no progress for this time is stuck. Syncing a file to a slow disk may take
-/// about as long.
+/// A save that makes no progress during this time counts as stuck. Syncing a file to a slow disk
+/// may take about as long.
 const STUCK_AFTER: Duration = Duration::from_secs(300);
 
 /// The first pause before all locations are tried again; each further pause is twice as long ...
@@ -47,14 +47,14 @@ enum NotSaved {
     GivenUp,
     Failed {
         why: String,
-        /// Whether other locations in the same directory would fail too.
+        /// True if other locations in the same directory would fail too.
         is_of_dir: bool,
     },
 }
 
-/// Saves the device to `save_file`, the first of `locations`, or else to another of them. Retries
-/// until a save succeeds or one of `signals` cancels it. Called when no write is acknowledged any
-/// more and it is the server's turn to save.
+/// Saves the device to `save_file`, the first of `locations`, or else to another location. Retries
+/// until a save succeeds or one of `signals` cancels it. Must be called after the last write was
+/// acknowledged, when it is the server's turn to save.
 pub(super) fn save(
     device: &Arc<Open>,
     save_file: &SaveFile,
@@ -122,8 +122,8 @@ fn given_up(file: &Path) -> Error {
     ))
 }
 
-/// Cancels the jobs that clients began while the disk was served, and waits for their ends;
-/// abandons them if that takes too long. Returns false if a signal cancels the save during the
+/// Cancels the jobs that clients began while the disk was served, and waits until they have ended;
+/// abandons the jobs if that takes too long. Returns false if a signal cancels the save during the
 /// wait.
 fn end_client_jobs(device: &Open, signals: &Signals, turn: &Turn) -> bool {
     let begun = Instant::now();
@@ -140,7 +140,7 @@ fn end_client_jobs(device: &Open, signals: &Signals, turn: &Turn) -> bool {
     true
 }
 
-/// Cancels the running job, and abandons it if it does not end `within` that time.
+/// Cancels the running job, and abandons the job if it does not end in the time `within`.
 fn give_up_job(device: &Open, within: Duration) {
     if !device.give_up_job(within) {
         log!(
@@ -152,7 +152,7 @@ fn give_up_job(device: &Open, within: Duration) {
 
 /// The reason why a pause between two tries has ended.
 enum Wait {
-    /// The pause is over.
+    /// The time of the pause has passed.
     Over,
     /// A client has saved the whole disk to this file.
     Saved(PathBuf, Saved),
@@ -160,7 +160,7 @@ enum Wait {
     GivenUp,
 }
 
-/// Waits for `pause`, and longer if a client is saving the disk then, unless its save is stuck.
+/// Waits for `pause`, then until a client's running save has ended or is stuck.
 fn wait(device: &Open, signals: &Signals, turn: &Turn, pause: Duration) -> Wait {
     let (begun, mut logged, mut watch) = (Instant::now(), Instant::now(), Watch::new(device));
     turn.offer();
@@ -231,7 +231,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     number(one).is_some() && number(one) == number(other)
 }
 
-/// Saves to the file at `path` on a separate thread, which can be abandoned.
+/// Saves to the file at `path` on a separate thread, so that a save that hangs can be abandoned.
 fn save_to(
     device: &Arc<Open>,
     path: &Path,
@@ -289,8 +289,8 @@ fn done(done: Result<Saved, zram::Error>) -> Result<Saved, NotSaved> {
     })
 }
 
-/// Saves when no other job runs; abandons a job that does not end. During the server's turn no
-/// client begins another.
+/// Saves when no other job runs; abandons a job that does not end. During the server's turn, no
+/// client can begin another job.
 fn save_alone(
     device: &Open,
     path: &Path,

@@ -21,7 +21,7 @@ pub(super) struct Served {
     pub(super) nbd: Server,
     /// The file to which the disk is saved at the end.
     pub(super) save_file: Option<Arc<SaveFile>>,
-    /// Whose turn it is to save the disk at the end.
+    /// The record of whether the server or a client may save the disk at the end.
     pub(super) turn: Arc<Turn>,
 }
 

@@ -21,13 +21,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use zram::{Open, Zram};
 
-/// The longest write may take 1/ROOM_OF_WRITES of the memory that this process may use.
+/// A single write may take at most 1/ROOM_OF_WRITES of the memory that this process may use.
 const ROOM_OF_WRITES: u64 = 16;
 
-/// The time that the kernel has to write data of shared mappings when the server ends.
+/// The maximum time that the kernel has to write the data of shared mappings to the disk when the
+/// server ends.
 const SYNCED_WITHIN: Duration = Duration::from_secs(2);
 
-/// The sockets whose servers start after the NBD server: for control, and for metrics.
+/// The sockets whose servers start after the NBD server: the control socket, and the socket for
+/// metrics, if any.
 pub(super) type LaterSockets = (Listening, Option<Listening>);
 
 /// A disk that is served, and its servers.
@@ -40,8 +42,8 @@ pub(super) struct Serving {
     pub(super) announcement: String,
 }
 
-/// The server after the users of the disk are disconnected. It has the disk and the control socket,
-/// which still answers `stat` and saves the disk for clients.
+/// The server after the users of the disk are disconnected. It holds the disk and the control
+/// socket, on which it still answers `stat` and saves the disk for clients.
 pub(super) struct Stopped {
     pub(super) disk: Arc<Open>,
     control: Option<Control>,
@@ -50,7 +52,7 @@ pub(super) struct Stopped {
 }
 
 impl Serving {
-    /// Makes the sockets, and starts the NBD server. From now on writes may be acknowledged.
+    /// Creates the sockets, and starts the NBD server. From now on writes may be acknowledged.
     pub(super) fn start(
         (args, passed): (&ServeArgs, Passed),
         zram: Arc<Zram>,
@@ -105,8 +107,8 @@ impl Serving {
         Ok(())
     }
 
-    /// Returns an error if the mount has users that may not have written all data to the disk. Data
-    /// in the kernel's cache of shared mappings are written first.
+    /// Returns an error if programs that use the mount may not have written all their data to the
+    /// disk. Data in the kernel's cache of shared mappings are written first.
     pub(super) fn check_unused(&self) -> Result<(), Error> {
         let Some(mounted) = &self.mounted else { return Ok(()) };
         mounted.sync(SYNCED_WITHIN);
@@ -135,7 +137,7 @@ impl Serving {
         let was_used = self.mounted.is_some() || nbd.was_used();
         let is_unmounted = self.mounted.is_none_or(|mounted| mounted.stop(left()));
         if !(have_left && is_unmounted) {
-            // The threads of these clients end with the process.
+            // The threads of these clients end when the process ends.
             log!(
                 "some clients did not disconnect in time; their requests fail from now on; \
                  disconnect clients before you end a server"
@@ -146,7 +148,7 @@ impl Serving {
 }
 
 impl Stopped {
-    /// Ends the control socket. Its clients have the time `within` to take their answers.
+    /// Ends the control socket. Its clients have the time `within` to read their answers.
     pub(super) fn end_control(self, within: Duration) {
         if let Some(control) = self.control {
             control.stop(within);
@@ -154,7 +156,7 @@ impl Stopped {
     }
 }
 
-/// Returns the error for a mount that could not be made at `dir`.
+/// Returns the error for a mount that could not be created at `dir`.
 fn not_mounted(dir: &Path, source: &io::Error) -> Error {
     match source.kind() {
         io::ErrorKind::OutOfMemory => no_room(),

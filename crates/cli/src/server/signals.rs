@@ -29,8 +29,8 @@ const EXPLICIT: [c_int; 3] = [SIGTERM, SIGINT, SIGQUIT];
 /// SIGTERM; SIGXCPU arrives every second.
 const IMPLICIT: [c_int; 3] = [SIGHUP, SIGXCPU, Signal::POWER.as_raw()];
 
-/// Signals that would end a process by default, and are ignored, as are all real-time signals. If
-/// SIGXFSZ is ignored, a write past the file size limit returns an error.
+/// Signals that would end a process by default, and that the server ignores, as it does all
+/// real-time signals. If SIGXFSZ is ignored, a write past the file size limit returns an error.
 const IGNORED: [c_int; 8] =
     [SIGXFSZ, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, Signal::STKFLT.as_raw()];
 
@@ -44,7 +44,7 @@ const LOOKS: u32 = 15;
 /// The time between two of these checks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The signals that have arrived since this was made.
+/// The signals that have arrived since this value was created.
 pub(super) struct Signals {
     came: Receiver<c_int>,
     /// The signal that ended the server.
@@ -103,7 +103,7 @@ impl Signals {
         self.first.get().is_some()
     }
 
-    /// Forgets all signals that have arrived, except that there was a first one.
+    /// Forgets all signals that have arrived, but remembers which signal arrived first.
     pub(super) fn forget(&self) {
         self.is_end();
         self.came.try_iter().for_each(drop);
@@ -118,7 +118,7 @@ impl Signals {
                 }
             }
         };
-        // Without this thread the process ends a few seconds later.
+        // If this thread can't be started, the process ends a few seconds later.
         let _ = spawn("end", STACK, ends);
     }
 
@@ -127,13 +127,14 @@ impl Signals {
         self.came.try_iter().any(|came| self.gives_up(came))
     }
 
-    /// Returns whether this signal cancels the save. The first one never does, even if the server
-    /// was already ending without a signal, because its sender may not have known that.
+    /// Returns whether the signal `came` cancels the save. The first signal never does, even if the
+    /// server was already ending without a signal, because its sender may not know that.
     fn gives_up(&self, came: c_int) -> bool {
         self.first.set(came).is_err() && EXPLICIT.contains(&came)
     }
 
-    /// Waits for `time`, or until a signal cancels the save. Returns whether one did.
+    /// Waits for `time`, or until a signal cancels the save. Returns whether a signal cancelled the
+    /// save.
     pub(super) fn is_given_up_within(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         loop {
@@ -171,7 +172,7 @@ mod tests {
         let (tell, came) = mpsc::channel();
         let signals = Signals { came, first: OnceCell::new() };
         let sends = |signal| tell.send(signal).unwrap();
-        // As in a server that could not start.
+        // The case of a server that could not start.
         signals.forget();
         sends(SIGTERM);
         assert!(!signals.is_given_up() && !signals.is_given_up_within(now));

@@ -1,6 +1,6 @@
-//! Whose turn it is to save the disk when its server ends. It is the server's turn, or, while the
-//! server pauses between two tries, that of the first client that requests a save. The server waits
-//! for jobs that clients began before its end, to know their results.
+//! Determines who may save the disk when its server ends: the server, or, while the server pauses
+//! between two tries, the first client that requests a save. The server waits for the jobs that
+//! clients began before its end, because it needs their results.
 
 use rustix::io::Errno;
 use serve::control::Refusal;
@@ -17,13 +17,14 @@ struct Now {
     state: State,
     /// The number of running saves and restores of clients that began while the disk was served.
     client_jobs: usize,
-    /// Whether one of them is a restore, or was a restore that the server's end interrupted.
+    /// Whether one of these jobs is a restore, or was a restore that the server's end interrupted.
     restores: bool,
     /// The number of saves that clients have begun while the server paused.
     asked: u64,
 }
 
-/// A client's job that began while the disk was served. It counts as running until this is dropped.
+/// A client's job that began while the disk was served. The job counts as running until this value
+/// is dropped.
 struct ClientJob<'t>(&'t Turn);
 
 #[derive(Debug, Default)]
@@ -33,8 +34,7 @@ enum State {
     Served,
     /// It is the server's turn.
     Own,
-    /// The server pauses between two tries, and the first client that requests a save gets the
-    /// turn.
+    /// The server pauses between two tries, and the first client that requests a save may save.
     Waits,
     /// The server pauses, and a client saves the disk. The number distinguishes this save from
     /// others.
@@ -47,7 +47,7 @@ impl Turn {
     /// Saves to `path` for a client.
     ///
     /// # Errors
-    /// Returns those of `save`, and an error if it is not a client's turn.
+    /// Returns the errors of `save`, and an error if no client may save now.
     pub(super) fn save(
         &self,
         path: &Path,
@@ -77,7 +77,7 @@ impl Turn {
     /// Restores for a client. Only one restore runs at a time.
     ///
     /// # Errors
-    /// Returns those of `restore`, and an error if the server is ending.
+    /// Returns the errors of `restore`, and an error if the server is ending.
     pub(super) fn restore<T>(
         &self,
         restore: impl FnOnce() -> Result<T, Refusal>,
@@ -109,7 +109,7 @@ impl Turn {
         self.now().restores
     }
 
-    /// Begins a client's job, if the server is not ending.
+    /// Records the begin of a client's job. Returns `None` if the server is ending.
     fn begin(&self) -> Option<ClientJob<'_>> {
         let mut now = self.now();
         matches!(now.state, State::Served).then(|| {
@@ -118,7 +118,8 @@ impl Turn {
         })
     }
 
-    /// Gives a client the turn, if the server pauses, and returns the number of the client's save.
+    /// If the server pauses, gives the turn to a client, and returns the number of the client's
+    /// save.
     fn ask(&self) -> Option<u64> {
         let mut now = self.now();
         matches!(now.state, State::Waits).then(|| {
@@ -128,8 +129,8 @@ impl Turn {
         })
     }
 
-    /// Makes it the server's turn, unless a client is saving the disk or has saved all of it. A
-    /// client's save that `hangs` does not count. Returns whether it is the server's turn now.
+    /// Gives the turn to the server, unless a client is saving the disk or has saved all of it. If
+    /// `hangs`, a client's running save is ignored. Returns whether it is the server's turn now.
     pub(super) fn take(&self, hangs: bool) -> bool {
         let mut now = self.now();
         let is_free = match now.state {

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use serve::Address;
 use zram::{Device, SLOT_BYTES};
 
-/// Counters that only grow, and the size of the data in the backing store.
+/// The counters of the device's activity, which only increase, and the size of the data in the
+/// backing store.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Done {

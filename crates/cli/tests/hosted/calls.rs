@@ -1,7 +1,7 @@
-//! Issues each system call of the table with its memory evicted. Its results must be the same as
-//! natively.
+//! Issues each system call of the table while the call's memory is evicted. The results must be the
+//! same as without a host.
 //!
-//! The cases are those of `testkit::calls`. The two ignored tests below issue them, and run as
+//! The cases are those of `testkit::calls`. The two ignored tests below issue the calls, and run as
 //! separate programs: natively, with a host, and natively again. Results that are the same in both
 //! native runs must be the same with a host.
 #![allow(unsafe_code)]
@@ -18,9 +18,9 @@ use testkit::child::Child;
 const OBJECTS_LEAST: usize = 250;
 /// Calls that the runtime refuses: see `docs/design/runtime.md`.
 const REFUSED: &[&str] = &["io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd"];
-/// Calls whose results depend on the time, or on a process and its work. A traced process also
-/// stops at each of its calls, because of the signal that dispatches the call. For these calls only
-/// the return values are compared, not the objects.
+/// Calls whose results depend on the time, or on a process and its work. With a host, a traced
+/// process also stops at each of its calls, because a signal dispatches the call. For these calls
+/// only the return values are compared, not the objects.
 const VARYING: &[&str] = &[
     "fstatfs",
     "getcpu",
@@ -39,17 +39,17 @@ const VARYING: &[&str] = &[
 /// Cases that report the queues, semaphores and segments of all processes.
 const OF_ALL: &str = "_INFO";
 
-/// For each case, the result of the call and its objects in words.
+/// For each case, the result of the call, and the contents of its objects, as text.
 type Seen = BTreeMap<String, Vec<String>>;
 
-/// Evicts memory, if the runtime manages it. Returns whether it is evicted.
+/// Evicts memory, if the runtime manages it. Returns whether the memory is evicted.
 fn evict(object: &Object) -> bool {
     let bytes = object.pages.end - object.pages.start;
     let start = object.pages.start as *mut libc::c_void;
     let mut pages = [0_u8; 16];
     assert!(bytes / PAGE <= pages.len());
-    // SAFETY: the pages belong to a trial's own mapping, and the advice loses no data; `pages` has
-    // a byte for each of them.
+    // SAFETY: the pages belong to a mapping of the trial, and the advice loses no data; `pages` has
+    // a byte for each page.
     unsafe {
         assert_eq!(libc::madvise(start, bytes, libc::MADV_PAGEOUT), 0);
         assert_eq!(libc::mincore(start, bytes, pages.as_mut_ptr()), 0);
@@ -60,7 +60,7 @@ fn evict(object: &Object) -> bool {
 /// Returns an object's bytes, and asserts that the bytes before it did not change.
 fn contents(object: &Object) -> Vec<u8> {
     let bytes = object.pages.end - object.pages.start;
-    // SAFETY: the pages belong to the trial, which has no other reference to them.
+    // SAFETY: the pages belong to the trial, which has no other reference to these pages.
     let all = unsafe { std::slice::from_raw_parts(object.pages.start as *const u8, bytes) };
     let (before, it) = all.split_at(object.range.start - object.pages.start);
     assert!(before.iter().all(|&byte| byte == FILLER), "{:#x?}", object.range);
@@ -86,7 +86,7 @@ fn issue(case: &Case) -> String {
     line + "\n"
 }
 
-/// Issues all cases, each in a child with one thread, or with two.
+/// Issues all cases, each in a child process with one thread or two threads.
 fn issue_all(is_alone: bool) {
     for case in all() {
         let work = || {
@@ -121,8 +121,8 @@ fn cases_are_issued_beside_a_thread() {
     issue_all(false);
 }
 
-/// Runs one of the tests above. Returns the results of the cases, the number of objects, and the
-/// number of evicted objects.
+/// Runs one of the two ignored tests. Returns the results of the cases, the number of objects, and
+/// the number of evicted objects.
 fn run(place: &Place, test: &str, settings: Option<&str>) -> (Seen, usize, usize) {
     let program = std::env::current_exe().unwrap();
     let test = format!("calls::{test}");
@@ -147,7 +147,7 @@ fn run(place: &Place, test: &str, settings: Option<&str>) -> (Seen, usize, usize
     (seen, objects, gone)
 }
 
-/// Returns the difference between a case with a host and natively.
+/// Returns the difference between the result of a case with a host and its native results, if any.
 fn difference(name: &str, [before, with, after]: [&Vec<String>; 3]) -> Option<String> {
     let is_refused = REFUSED.iter().any(|call| name.starts_with(call));
     let varies = VARYING.iter().any(|call| name.starts_with(call));

@@ -8,7 +8,7 @@ use testkit::{scaled, seed};
 
 const MB: u64 = 1_000_000;
 
-/// Runs a program that checks itself. Returns its statistics.
+/// Runs a program that checks its own memory. Returns the statistics of its processes.
 fn checks_itself(place: &Place, settings: &str, threads: usize) -> Stats {
     let program = place.compile("memory");
     let program = program.to_str().unwrap();
@@ -29,8 +29,8 @@ fn a_program_of_one_thread_finds_its_memory() {
     }
 }
 
-/// The compressor thread ends before calls that need a process of one thread. It does not exist in
-/// children, and does not keep the process running after its last thread.
+/// The compressor thread ends before calls that need a process of one thread. This thread does not
+/// exist in children, and does not keep the process running after its last thread.
 #[test]
 fn a_program_of_one_thread_may_do_what_only_such_may() {
     let place = Place::new();
@@ -38,7 +38,7 @@ fn a_program_of_one_thread_may_do_what_only_such_may() {
     let settings = format!("limit={},block=4096", 20 * MB);
     let stats = place.same(&settings, &[program.to_str().unwrap(), "namespaces"]);
     assert!(stats.sum("evicted") > 1000 && stats.sum("aside") > 100);
-    // A process that ends with its last thread writes no statistics.
+    // A process that ends because its last thread ends writes no statistics.
     place.same(&settings, &[program.to_str().unwrap(), "exits"]);
 }
 
@@ -60,7 +60,7 @@ fn calls_of_several_threads_are_whole() {
     assert!(stats.sum("evicted") > 1000, "{}", stats.sum("evicted"));
 }
 
-/// If all other threads wait, a thread fills and evicts blocks without marking them first.
+/// If all other threads wait, a thread fills and evicts blocks without protecting them first.
 #[test]
 fn threads_that_wait_find_their_memory() {
     let place = Place::new();
@@ -77,7 +77,7 @@ fn threads_that_wait_find_their_memory() {
     assert!(filled > 4000 && kept < filled / 200, "{kept} of {filled} were marked before");
 }
 
-/// Calls whose ranges include parts of several areas return the same as natively.
+/// Calls whose ranges include parts of several areas return the same results as natively.
 #[test]
 fn calls_about_several_areas_end_as_natively() {
     let place = Place::new();
@@ -117,7 +117,7 @@ fn functions_of_the_c_library_find_their_memory() {
     }
 }
 
-/// Of five calls per round, those with evicted buffers take a signal.
+/// Of five calls per round, the calls with evicted buffers raise a signal.
 #[test]
 fn streams_find_their_memory() {
     let place = Place::new();
@@ -218,7 +218,7 @@ fn threads_are_answered_whose_own_storage_has_gone() {
     let (shown, stats) = place.hosted("limit=4000000", &[program.to_str().unwrap()]);
     assert_eq!(shown.output, "all is as it has to be\n", "{shown:?}");
     assert!(stats.sum("evicted") > 1000, "{}", stats.sum("evicted"));
-    // Several threads that fault at once evict one after the other.
+    // Several threads that fault at once evict one thread after another.
     assert!(stats.sum("held_max") <= 4_200_000, "{}", stats.sum("held_max"));
 }
 
@@ -251,7 +251,7 @@ fn each_process_tells_what_it_did_itself() {
     let command = [program.to_str().unwrap(), "24"];
     let (shown, stats) = place.hosted("limit=8000000", &command);
     assert_eq!((&*shown.output, &*shown.status), ("", "exit status: 0"));
-    // A child of `vfork` counts for its parent.
+    // The figures of a child of `vfork` count as figures of its parent.
     let [forked, cloned, parent] = &stats.0[..] else { panic!("{:?}", stats.0) };
     let of = |line: &Value, name: &str| line[name].as_u64().unwrap();
     assert!(of(parent, "evicted") > 4000 && of(parent, "first_touches") > 6000, "{parent}");

@@ -1,4 +1,4 @@
-//! CPython's own tests must have the same results with a host as natively.
+//! Checks that CPython's own tests have the same results with a host as natively.
 
 use crate::support::{Place, Stats};
 use std::collections::BTreeMap;
@@ -9,7 +9,8 @@ use std::sync::Mutex;
 use testkit::is_long;
 use testkit::programs::Shown;
 
-/// Modules, the limit in percent of the memory that they hold without one, and the block size.
+/// Modules, the limit as a percentage of the memory that they hold without a limit, and the block
+/// size.
 type Modules = [(&'static str, u64, usize)];
 const SHORT: &Modules = &[
     ("test.test_dict", 80, 4096),
@@ -29,7 +30,7 @@ const LONG: &Modules = &[
     ("test.test_json", 85, 4096),
     ("test.test_sqlite3", 85, 4096),
     ("test.test_io", 85, 4096),
-    // One of its tests has 5 seconds to write 16 MB.
+    // One of the module's tests has 5 seconds to write 16 MB.
     ("test.test_socket", 95, 4096),
     ("test.test_selectors", 85, 4096),
     ("test.test_poll", 85, 16384),
@@ -58,7 +59,7 @@ const LONG: &Modules = &[
 ];
 /// Tests that may have other results with a host. See `docs/design/runtime.md`.
 const SHOWN: &[&str] = &[
-    // The runtime has a descriptor of its own.
+    // The runtime uses one more descriptor.
     "test_pass_fds_redirected",
 ];
 
@@ -77,9 +78,9 @@ fn ends(file: &Path, shown: &Shown) -> BTreeMap<String, String> {
     lines.lines().filter_map(of).collect()
 }
 
-/// Runs a module natively, with a host, and with a limit of `share` percent of the most memory that
-/// it held. Returns the differences, and the number of blocks that were evicted and filled. That
-/// number varies between runs, because the peak on which the limit is based is short.
+/// Runs a module natively, with a host, and with a limit of `share` percent of the maximum memory
+/// that the module held. Returns the differences, and the number of blocks that were evicted and
+/// filled. This number varies between runs, because the limit depends on a short peak.
 fn differences(python: &str, module: &str, share: u64, block: usize) -> (Vec<String>, u64) {
     let place = Place::new();
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");

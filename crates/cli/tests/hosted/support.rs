@@ -51,7 +51,7 @@ impl Place {
         self.place.compile(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs"), name)
     }
 
-    /// Runs a program by the host. Programs that it executes get a host, too.
+    /// Runs a program with the host. Programs that it executes get a host, too.
     pub fn hosted(&self, settings: &str, command: &[&str]) -> (Shown, Stats) {
         let stats = self.empty_file("stats");
         let mut all = OsString::from(settings);
@@ -68,7 +68,7 @@ impl Place {
         (shown, Stats(lines))
     }
 
-    /// Runs a program with a host and natively. Its output must be the same.
+    /// Runs a program with a host and natively. Asserts that both outputs are the same.
     pub fn same(&self, settings: &str, command: &[&str]) -> Stats {
         let (shown, stats) = self.hosted(settings, command);
         assert_eq!(shown, self.run(command), "{command:?}, with a host and natively");

@@ -1,6 +1,6 @@
-// Functions of the C library are cancellation points, as natively: for a thread that waits, for one
-// that never has to wait, and for one that was cancelled before. After that, the memory of their
-// calls can be evicted again.
+// Functions of the C library are cancellation points, as natively: for a thread that waits, for a
+// thread that never has to wait, and for a thread that was cancelled before. After that, the memory
+// of their calls can be evicted again.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -20,13 +20,13 @@
 
 enum { PAGE = 4096, LARGE = 64 << 10, COLD = 8 << 20, ROUNDS = 200 };
 
-// An empty pipe, a full pipe, sockets that are both, files that are always ready, and a FIFO that
-// no process opens.
+// An empty pipe, a full pipe, sockets that are both empty and full, files that are always ready,
+// and a FIFO that no process opens.
 static int empty[2], full[2], pair[2], null, file;
 static char fifo[] = "fifo";
 static volatile int is_over, were_cleaned;
 
-// A function on memory at `at`. If `waits` is set, it finds nothing to do, and waits.
+// A function that uses memory at `at`. If `waits` is set, the call can't complete, and waits.
 typedef ssize_t Function(char *at, int waits);
 
 static ssize_t reads(char *at, int waits) {
@@ -135,7 +135,7 @@ static int is_deferred(void) {
 	return type == PTHREAD_CANCEL_DEFERRED;
 }
 
-// Calls the function `times` times, or without end if that is 0.
+// Calls the function `times` times, or without end if `times` is 0.
 static void *calls(void *task) {
 	struct Task *of = task;
 	pthread_cleanup_push(clean, task);
@@ -148,7 +148,7 @@ static void *calls(void *task) {
 	return NULL;
 }
 
-// Cancels itself before its first call, which is never issued.
+// A thread that cancels itself before its first call, which is never issued.
 static void *calls_too_late(void *task) {
 	struct Task *of = task;
 	CHECK(pthread_cancel(pthread_self()) == 0);
@@ -170,7 +170,7 @@ static void *calls_unless_disabled(void *task) {
 	return of;
 }
 
-// Disables cancellation between calls, repeatedly.
+// A thread that disables cancellation between calls, repeatedly.
 static void *forbids(void *task) {
 	struct Task *of = task;
 	pthread_cleanup_push(clean, task);
@@ -196,8 +196,8 @@ static char *mapped(size_t bytes) {
 	return memory;
 }
 
-// Is cancelled, but reaches no cancellation point: its memory is evicted and filled, in its
-// children, too.
+// A thread that is cancelled, but reaches no cancellation point: its memory is evicted and filled,
+// also in its children.
 static void *goes_on(void *task) {
 	struct Task *of = task;
 	pthread_cleanup_push(clean, task);
@@ -222,7 +222,7 @@ static void *goes_on(void *task) {
 	return NULL;
 }
 
-// Checks that a thread ends when it is cancelled, and that it cleans up.
+// Checks that a thread ends when it is cancelled, and that its cleanup handlers run.
 static void cancel(void *(*made)(void *), struct Task *task, int is_sent) {
 	pthread_t thread;
 	void *result;
@@ -282,8 +282,8 @@ static void alone(void) {
 	}
 }
 
-// The memory that a cancelled call had pinned can be evicted again. All of it together would exceed
-// the limit.
+// The memory that a cancelled call had pinned can be evicted again. The pinned memory of all calls
+// together would exceed the limit.
 static void many(void) {
 	for (int round = 0; round < ROUNDS; round++) {
 		struct Task task = {reads_much, mapped(LARGE), 1, 0, 0, 0};

@@ -1,6 +1,6 @@
-// Disables the kernel's code in a process that reads the time, and uses memory after that.
-// `counter` disables the time stamp counter, here and in a program that it executes; `vdso` unmaps
-// that code.
+// Disables the code of the kernel that reads the time in a process (the vDSO), and uses memory
+// after that. `counter` disables the time stamp counter, here and in an executed program; `vdso`
+// unmaps the vDSO.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// Executes programs in all ways, and checks what they inherit: no child, the same mask and pending
-// signals. Failed calls return errors. Usage: executes ROUNDS
+// Executes programs in all ways, and checks that they have no child, and inherit the signal mask
+// and pending signals. Failed calls return errors. Usage: executes ROUNDS
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -53,8 +53,8 @@ static int child(const char *how) {
     int is_masked = !strcmp(how, "masked");
     CHECK(is_blocked(SIGUSR2) == is_masked && sigismember(&pending, SIGUSR2) == is_masked);
     CHECK(!is_blocked(SIGSEGV) && !is_blocked(SIGSYS));
-    // The signal of a child that was not waited for stays pending, and there is no signal of
-    // another one.
+    // The signal of a child that was not waited for stays pending, and no signal of another child
+    // is pending.
     CHECK(sigismember(&pending, SIGCHLD) == is_left && is_blocked(SIGCHLD) == (is_masked || is_left));
     CHECK(!is_left || waitpid(-1, NULL, WNOHANG) > 0);
     CHECK(strcmp(how, "traps") || signal(SIGTRAP, SIG_IGN) == SIG_IGN);
@@ -67,7 +67,7 @@ static int child(const char *how) {
     return 42;
 }
 
-// Drops a capability, and the one to trace any process.
+// Drops a capability, and the capability to trace any process.
 static void give_up_capabilities(void) {
     struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
     struct __user_cap_data_struct sets[2];
@@ -130,7 +130,7 @@ static pid_t forked(const char *how) {
     } else if (!strcmp(how, "capabilities") && !geteuid()) {
         give_up_capabilities();
     } else if (!strcmp(how, "signals")) {
-        // These signals arrive all the time, and are ignored after the execution.
+        // Signals arrive at this thread all the time, and are ignored after the execution.
         static pthread_t self;
         self = pthread_self();
         signal(SIGURG, nothing);
@@ -167,7 +167,7 @@ static void *vforks(void *rounds) {
     return NULL;
 }
 
-// Signals that the program ignores, and stops, arrive at any time during an execution.
+// Ignored signals and signals that stop the process arrive at any time during an execution.
 static void disturbed(int rounds) {
     for (int nth = 0; nth < rounds; nth++) {
         signal(SIGUSR1, SIG_IGN);
@@ -181,7 +181,7 @@ static void disturbed(int rounds) {
     }
 }
 
-// Stops process groups at any time during an execution, and continues the process alone.
+// Stops process groups at any time during an execution, and continues only the executing process.
 static void stopped_groups(int rounds) {
     for (int nth = 0; nth < rounds; nth++) {
         pid_t process = fork();

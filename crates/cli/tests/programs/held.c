@@ -36,7 +36,7 @@ static void on_leave(int signal) {
 	siglongjmp(jump, 1);
 }
 
-// Evicts and fills other memory.
+// A thread that evicts and fills other memory.
 static void *press(void *argument) {
 	uint64_t *cold = malloc(COLD);
 	CHECK(cold);
@@ -51,7 +51,7 @@ static size_t length_of(size_t nth) {
 	return nth % 3 == 0 ? LARGE : nth % 3 == 1 ? PAGE : 40;
 }
 
-// Sends each buffer through a pipe, and checks the copy.
+// A thread that sends each buffer through a pipe, and checks the received copy.
 static void *send_round(void *argument) {
 	int pipes[2];
 	CHECK(pipe(pipes) == 0);
@@ -72,7 +72,7 @@ static void *send_round(void *argument) {
 	return argument;
 }
 
-// Leaves a waiting read repeatedly, and continues to read and write.
+// A thread that leaves a waiting read by a jump repeatedly, and continues to read and write.
 static void *leave(void *argument) {
 	int pipes[2];
 	CHECK(pipe(pipes) == 0);

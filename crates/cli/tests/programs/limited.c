@@ -1,5 +1,5 @@
-// Prints its limits of address space, data and stack. With an argument, a child of vfork halves its
-// own limit of address space, and executes this program after a call that fails.
+// Prints the limits of address space, data and stack of this process. With an argument, a child of
+// vfork halves its own limit of address space, and executes this program after a call that fails.
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 // The memory that belongs to threads is evicted while they wait: the table by which the C library
-// finds thread-local storage, and a stack of the program with that storage at its end. The table
-// lies in the heap.
+// finds thread-local storage, and a stack that the program provides, with thread-local storage at
+// its end. The table lies in the heap.
 //
 //   locals
 #define _GNU_SOURCE
@@ -21,7 +21,7 @@
 static int go[2];
 static uint8_t *memory;
 static __thread int own = 7;
-// Moves the storage of libraries to other pages than those of the thread's descriptor.
+// Moves the storage of libraries to pages other than the pages of the thread's descriptor.
 static __thread volatile char much[3 * PAGE];
 
 static void *map(size_t bytes) {
@@ -45,7 +45,7 @@ static void *wait_and_touch(void *argument) {
 }
 
 // The runtime leaves the start of the heap, up to 2 MiB, to the kernel. No thread touches the
-// memory beside a block of this size.
+// memory beside the returned block.
 static void *apart(void) {
 	return malloc(300 << 10);
 }

@@ -1,5 +1,5 @@
-// A program that checks itself. It maps, moves, protects, drops and forks at random, passes its
-// memory to system calls for reading and writing, and always knows the expected contents of each
+// A program that checks its own memory. It maps, moves, protects, drops and forks at random, passes
+// its memory to system calls for reading and writing, and records the expected contents of each
 // page.
 //
 //   memory SEED STEPS THREADS [fixed]
@@ -28,11 +28,11 @@
 #define AREAS 3
 
 struct region {
-	uint8_t *start; // null if there is no region
+	uint8_t *start; // null if no region exists
 	int prot;
 	size_t pages;
-	uint32_t stamp[2 * PAGES_MAX]; // of each page; 0 stands for zeros
-	uint8_t is_left_out[2 * PAGES_MAX]; // not inherited by a child
+	uint32_t stamp[2 * PAGES_MAX]; // the stamp of each page; 0 means a page of zeros
+	uint8_t is_left_out[2 * PAGES_MAX]; // whether a child does not inherit the page
 };
 
 struct state {
@@ -129,7 +129,7 @@ static void map_areas(void) {
 }
 
 static void unmap_areas(void) {
-	// From the end of one area to the beginning of another, with all memory in between.
+	// Unmaps from the end of one area to the beginning of another, with all memory in between.
 	CHECK(munmap((void *)areas[1], areas[0] + (1ul << 40) - areas[1]) == 0);
 	CHECK(mprotect((void *)areas[1], PAGE, PROT_READ) == -1 && errno == ENOMEM);
 	CHECK(faults((uint8_t *)areas[0], 0) && !faults((uint8_t *)areas[2] + (511ul << 20), 1));
@@ -167,7 +167,7 @@ static void unmap(struct state *state, struct region *region) {
 	uint8_t *gone = region->start + keep * PAGE;
 	CHECK(munmap(gone, (region->pages - keep) * PAGE) == 0);
 	errno = 0;
-	// Another thread may have mapped memory there since.
+	// Another thread may already have mapped memory there.
 	CHECK(threads > 1 || (write(state->pair[0], gone, 1) == -1 && errno == EFAULT));
 	region->pages = keep;
 	if (keep == 0)
@@ -197,7 +197,7 @@ static void protect(struct state *state, struct region *region) {
 }
 
 static void move(struct state *state, struct region *region) {
-	// Sometimes the number stays the same, and the system leaves the memory in its place.
+	// Sometimes the number of pages does not change, and the system does not move the memory.
 	size_t pages = random_below(state, 4) ? 1 + random_below(state, PAGES_MAX) : region->pages;
 	uint8_t *to = NULL;
 	int flags = MREMAP_MAYMOVE;
@@ -211,7 +211,7 @@ static void move(struct state *state, struct region *region) {
 	}
 	uint8_t *now = mremap(region->start, region->pages * PAGE, pages * PAGE, flags, to);
 	if (now == MAP_FAILED && errno == EFAULT) {
-		// For the kernel it consists of several mappings.
+		// In the kernel, the region consists of several mappings.
 		if (to)
 			CHECK(munmap(to, pages * PAGE) == 0);
 		return;
@@ -225,7 +225,7 @@ static void move(struct state *state, struct region *region) {
 	region->pages = pages;
 }
 
-// The system writes pages to a file, and reads them into another region.
+// Writes pages to a file, and reads them into another region, by system calls.
 static void by_file(struct state *state, struct region *region) {
 	size_t from = random_below(state, region->pages);
 	size_t count = region->pages - from;
@@ -281,8 +281,8 @@ static void map_over(struct state *state, struct region *region) {
 	memset(region->is_left_out + from, 0, count);
 }
 
-// In a child: checks that it has all of the regions except the pages left out. Other memory may lie
-// there.
+// In a child: checks that the child has all of the regions, except the pages that are left out.
+// Other memory may lie there.
 static void verify_child(struct state *state) {
 	for (struct region *region = state->regions; region < state->regions + REGIONS; region++) {
 		for (size_t page = 0; region->start && page < region->pages; page++) {
@@ -295,7 +295,7 @@ static void verify_child(struct state *state) {
 	}
 }
 
-// In a child: maps new memory at pages that were left out, if nothing else is mapped there.
+// In a child: maps new memory at pages that were left out, if no memory is mapped there.
 static void close_holes(struct region *region) {
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
 	for (size_t page = 0; page < region->pages; page++) {
@@ -403,7 +403,7 @@ static void *run(void *nth) {
 	return NULL;
 }
 
-// The break: memory that is released and allocated again is zeros.
+// Checks the program break: memory that is released and allocated again holds zeros.
 static void breaks(void) {
 	for (int round = 0; round < 20; round++) {
 		size_t bytes = (size_t)(round % 5 + 1) * 700001;
@@ -420,7 +420,7 @@ static void breaks(void) {
 	}
 }
 
-// A child does not inherit memory that is left out, and may map there.
+// A child does not inherit memory that is left out, and may map new memory there.
 static void child_lacks(void) {
 	struct state state = {.next_stamp = 77};
 	struct region *region = state.regions;

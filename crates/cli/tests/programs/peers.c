@@ -1,4 +1,4 @@
-// A process reads and writes its own memory and that of its child by `process_vm_readv` and
+// A process reads and writes its own memory and the memory of its child by `process_vm_readv` and
 // `process_vm_writev`: with vectors, at any offset, while the child waits or uses that memory.
 #define _GNU_SOURCE
 #include <errno.h>
@@ -78,7 +78,7 @@ int main(void) {
     if (write(down[1], &token, 1) != 1) return 10;
     int status;
     waitpid(child, &status, 0);
-    // Reads of unmapped memory are refused as natively, and the bytes before it are read.
+    // Reads of unmapped memory are refused as natively, and the bytes before that memory are read.
     unsigned char *edge = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     munmap(edge + PAGE, PAGE);
     static unsigned char two[2 * PAGE];

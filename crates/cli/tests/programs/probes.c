@@ -30,7 +30,7 @@ static void probe(const char *what, char *start, size_t pages) {
 
 static void sealed(char *start) {
 	if (syscall(SYS_mseal, start, 8 * PAGE, 0) != 0) {
-		// Older kernels have no such call.
+		// Older kernels lack this call.
 		printf("not sealed\n");
 		return;
 	}

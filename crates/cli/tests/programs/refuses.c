@@ -1,5 +1,5 @@
 // Executes a program for which a system call is refused: refuses ACTION NUMBER PROGRAM [ARGUMENTS].
-// ACTION is a seccomp return value: an error, or the end of the process.
+// ACTION is a return value of a seccomp filter, which makes the call fail or kills the process.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stdlib.h>

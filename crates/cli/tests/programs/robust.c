@@ -1,5 +1,6 @@
-// If a thread ends with locked mutexes, the next thread that locks one gets EOWNERDEAD. That is
-// also true for mutexes in evicted memory, which also holds the pointers to the next ones.
+// If a thread ends with locked mutexes, the next thread that locks one of these mutexes gets
+// EOWNERDEAD. This also applies to mutexes in evicted memory, which also holds the pointers to the
+// next mutexes.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -62,7 +63,7 @@ int main(void) {
 		CHECK(pthread_join(thread, NULL) == 0);
 		are_told();
 	}
-	// A process ends whose last mutex is shared with another process.
+	// The last mutex of a process that ends is shared with another process.
 	pthread_mutex_t *shared =
 		mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(shared != MAP_FAILED);

@@ -1,9 +1,9 @@
 // Restricts its own system calls (seccomp) when its memory is larger than the limit. After that it
-// uses the memory, or executes the program named by further arguments. The first argument names the
-// restriction: `strict` or a filter. `narrow` allows reads, writes and the end, and `wide` refuses
-// one call. `host` refuses calls of a host. The kernel does not accept `refused`. `child` makes a
-// child of vfork install `host`. `heap` allows the break, and `number` refuses getpid and gettid.
-// `probe` requests the strict mode as libraries do to detect it.
+// uses the memory, or executes the program in the further arguments. The first argument selects the
+// restriction: `strict` or a filter. `narrow` allows reads, writes and exit, and `wide` refuses one
+// call. `host` refuses calls of a host. `refused` is a filter that the kernel does not accept.
+// `child` makes a child of vfork install `host`. `heap` allows the break, and `number` refuses
+// getpid and gettid. `probe` requests the strict mode as libraries do to detect it.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -96,11 +96,12 @@ static void *take_more(void *none) {
 
 static char *pieces[4096];
 
-// Fills a heap without mappings of its own, frees it, and fills it again.
+// Fills the heap of the break, without separate mappings, frees the memory, and fills the heap
+// again.
 static void use_heap(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_DATA, &limit)) _exit(5);
-    // A host adds the size of its own mappings.
+    // A host adds the size of its own mappings to the limit.
     put(limit.rlim_cur >= (200 << 20) && limit.rlim_max < 1L << 40 ? "limit\n" : "no limit\n");
     for (int turn = 0; turn < 3; turn++) {
         for (int nth = 0; nth < 4096; nth++) {
@@ -148,9 +149,9 @@ int main(int count, char **list) {
     size_t wrong = 0;
     for (size_t at = 0; at < BYTES / 4; at++) wrong += memory[at] != (unsigned)(at / 8 * 2654435761u);
     put(wrong ? "wrong\n" : "whole\n");
-    // The heap shrinks and grows, and the limits are the program's.
+    // The heap shrinks and grows, and the limits are those that the program has set.
     if (!strcmp(list[1], "heap")) use_heap();
-    // More memory and a thread, if the process may request them.
+    // Allocates more memory and starts a thread, if the process may request that.
     if (!strstr("strict narrow heap number", list[1])) {
         void *more = 0;
         pthread_t thread;

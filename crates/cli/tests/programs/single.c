@@ -1,5 +1,6 @@
-// A program of one thread, which evicts much, makes a call that is refused to processes of several
-// threads (`unshare`). Its children count their threads. It may end by the end of its only thread.
+// A program with one thread, which evicts much memory, makes a call that fails in processes with
+// several threads (`unshare`). The children of the program count their threads. The program may end
+// by the end of its only thread.
 //
 //   single namespaces|exits
 #define _GNU_SOURCE
@@ -41,7 +42,7 @@ static int threads(void) {
 
 int main(int count, char **args) {
 	CHECK(count == 2 || count == 3);
-	// A child that has to evict at once has the compressor thread.
+	// A child that has to evict at once has a compressor thread.
 	int most = count == 3 && strcmp(args[2], "tight") == 0 ? 2 : 1;
 	memory = malloc(WORDS * 8);
 	CHECK(memory);
@@ -58,7 +59,7 @@ int main(int count, char **args) {
 		}
 		int status;
 		CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7);
-		// The kernel refuses this to a process of several threads. It changes nothing.
+		// The kernel refuses this call in a process with several threads. The call changes nothing.
 		CHECK(unshare(CLONE_THREAD) == 0);
 		CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
 	}

@@ -30,7 +30,7 @@ static uint64_t value(uint64_t page) {
 	return page * 0x9e3779b97f4a7c15 | 1;
 }
 
-// Fills blocks, and so evicts others.
+// A thread that fills blocks, and so evicts other blocks.
 static void *work(void *nth) {
 	threads[(intptr_t)nth] = gettid();
 	for (uint64_t seed = (intptr_t)nth; !is_over;) {

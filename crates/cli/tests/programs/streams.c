@@ -31,7 +31,7 @@ static char *mapped(size_t bytes) {
 	return memory;
 }
 
-// One stream reads the data that another writes through a file or a pipe.
+// One stream reads the data that another stream writes through a file or a pipe.
 static void copy(FILE *to, FILE *from, int is_file) {
 	char *buffers = mapped(2 * PAGE);
 	CHECK(setvbuf(to, buffers, _IOFBF, PAGE) == 0);
@@ -114,7 +114,7 @@ static void *adds(void *to) {
 	return NULL;
 }
 
-// Cancels a thread that waits in a call, or makes one call after the other.
+// Cancels a thread that waits in a call, or makes one call after another.
 static void cancel(void *(*made)(void *), void *argument) {
 	pthread_t thread;
 	void *result;
@@ -136,7 +136,8 @@ static void cancel_all(void) {
 	CHECK(putc('x', to) == 'x' && fflush(to) == 0);
 	cancel(gets_nothing, from);
 	cancel(fills, to);
-	// Otherwise the data left in the other stream would block the end of the program.
+	// If this stream stayed open, the data left in the other stream would block the end of the
+	// program.
 	CHECK(fclose(from) == 0);
 	cancel(adds, &counter);
 	FILE *nothing = fopen("/dev/null", "w");
@@ -158,7 +159,7 @@ static void confine(void) {
 	struct sock_fprog filter = {sizeof allowed / sizeof *allowed, allowed};
 	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
 	CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
-	// From here on each call takes a signal.
+	// From now on, each call raises a signal.
 	rounds = 20;
 	by_pipe();
 }

@@ -1,6 +1,6 @@
 // Traces a child that executes a program, as debuggers and `strace` do: after `fork`, when the
 // child stops itself first, and after `vfork`, when the tracer waits for the child's `execve`. The
-// parent uses its memory before and after. Prints each stop.
+// parent uses its memory before and after that. The program prints each stop.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ int main(void) {
         if (child == 0) {
             if (ptrace(PTRACE_TRACEME, 0, 0, 0) != 0) _exit(9);
             if (!turn) kill(getpid(), SIGSTOP);
-            // In a child of `vfork`, this touches the parent's memory.
+            // In a child of `vfork`, this check touches the parent's memory.
             if (!is_whole(memory)) _exit(8);
             execl("/bin/echo", "echo", "executed", NULL);
             _exit(7);

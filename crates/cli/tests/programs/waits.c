@@ -1,5 +1,5 @@
-// Threads wait in system calls while others evict and fill memory. Each finds its own memory
-// unchanged, and the data of the call. Threads that wait get signals, whose handlers touch memory.
+// Threads wait in system calls while others evict and fill memory. Each thread checks its own memory
+// and the data of the call. Threads that wait get signals, whose handlers touch memory.
 //
 //   waits ROUNDS THREADS: threads that wait, and are sent signals; children begin and end beside
 //   waits ROUNDS 0        a thread that only sleeps, after it has run during faults
@@ -88,7 +88,7 @@ static void wait_for(struct waiting *this, unsigned how, uint8_t *page) {
 	}
 }
 
-// Sends received data back through its own memory.
+// A thread that sends received data back through its own memory.
 static void *wait_and_answer(void *argument) {
 	self = argument;
 	self->own = calloc(OWN_PAGES, PAGE);
@@ -194,7 +194,7 @@ static int touch_some(void *argument) {
 	return 0;
 }
 
-// Starts a thread and a process that share this memory, and waits for their ends.
+// Starts a thread and a process that share this memory, and waits until both have ended.
 static void run_beside(void) {
 	static uint64_t stack[8192];
 	int thread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_SYSVSEM | CLONE_THREAD;

@@ -28,14 +28,14 @@ enum { WORDS = 512, PAGE = 4096, BYTES = 48 << 20, PAGES = BYTES / PAGE, SECONDS
 static uint64_t *memory;
 static volatile struct {
     int thread, is_over;
-    // The time at which the debugger detached, in milliseconds.
+    // The time in milliseconds at which the debugger detached, or 0.
     int64_t left;
 } *shared;
 static int down[2];
 
 static uint64_t value(size_t page) { return page * 0x9e3779b97f4a7c15 | 1; }
 
-// Returns how a page is written: 0 not at all, 1 by ptrace, 2 by the file.
+// Returns how the debugger writes a page: 0 means not at all, 1 by ptrace, 2 by the file.
 static int writer(size_t page) { return page % 16 < 3 ? page % 16 : 0; }
 
 static uint64_t *word(size_t page) { return memory + page * WORDS + page % WORDS; }
@@ -59,7 +59,7 @@ static int64_t milliseconds(void) {
     return now.tv_sec * 1000ll + now.tv_nsec / 1000000;
 }
 
-// Returns the time for which this thread ran, or waited to run.
+// Returns the total time for which this thread ran or waited for a processor.
 static int64_t busy(void) {
     long long ran = 0, waited = 0;
     FILE *file = fopen("/proc/thread-self/schedstat", "r");
@@ -154,7 +154,7 @@ int main(int count, char **args) {
     pid_t process = fork();
     if (process == 0) child(mode, state, up[1]);
     if (read(up[0], &token, 1) != 1) return 2;
-    // A sleep that started again would last for another half of its time.
+    // If the sleep had started again, it would last for another half of its time.
     usleep(SECONDS * 500000);
     int thread = shared->thread, is_traced = strcmp(mode, "file") != 0;
     if (is_traced && !stop(mode, thread)) return 3;

@@ -15,7 +15,7 @@
 #define RWX (PROT_READ | PROT_WRITE | PROT_EXEC)
 #define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
 
-// Prints the result of a call: an error, or the place that it returns.
+// Prints the result of a call: an error, or the address that the call returns.
 static void show(const char *what, intptr_t result) {
 	uintptr_t at = (uintptr_t)result;
 	if (result == -1)
@@ -72,7 +72,7 @@ int main(void) {
 	fill(AREA + 3 * MIB, 10 * MIB);
 	printf("%zu pages are kept\n", kept(AREA + 3 * MIB, AREA + 3 * MIB, 10 * MIB));
 	SHOW(munmap(AREA, 16 * MIB));
-	// Data that are moved and grow, in the area and beyond its end.
+	// Mappings are moved and grow, within the area and beyond its end.
 	map(AREA, 4, RW, MAP_FIXED);
 	fill(AREA, 4 * MIB);
 	SHOW(mremap(AREA, 4 * MIB, 4 * MIB, MREMAP_FIXED, FAR));
@@ -83,7 +83,7 @@ int main(void) {
 	SHOW(mremap(FAR + 64 * MIB, 8 * MIB, 3 * MIB, 0));
 	SHOW(mincore(FAR + 67 * MIB, MIB, pages));
 	SHOW(munmap(FAR + 64 * MIB, 3 * MIB));
-	// A mapping whose first and last pages are not whole blocks, if blocks are large.
+	// If blocks are large, the first and last pages of this mapping are not whole blocks.
 	uint8_t *odd = mmap(AREA + 4096, 4 * MIB, RW, ANONYMOUS | MAP_FIXED, -1, 0);
 	CHECK(odd == AREA + 4096);
 	fill(odd, 4 * MIB);

@@ -1,5 +1,5 @@
 // Functions of the C library on memory that was evicted before, and that another thread evicts
-// during the calls. They return the same as natively.
+// during the calls. These functions return the same results as natively.
 //
 //   wrapped ROUNDS
 #define _GNU_SOURCE
@@ -89,7 +89,7 @@ static void look(void) {
 	CHECK(stat(path, facts) == -1 && errno == ENOENT && access(path, F_OK) == -1);
 	CHECK(fstat(-1, facts) == -1 && errno == EBADF && close(-1) == -1 && errno == EBADF);
 	CHECK(lseek(0, 0, 99) == -1 && (errno == EINVAL || errno == ESPIPE));
-	// For addresses without memory the calls return EFAULT.
+	// If no memory lies at the addresses, the calls fail with EFAULT.
 	CHECK(open((char *)1, O_RDONLY) == -1 && errno == EFAULT);
 	CHECK(stat("/", (struct stat *)1) == -1 && errno == EFAULT);
 }
@@ -112,8 +112,8 @@ static void receive(const int *ends) {
 	CHECK(send(ends[1], "third", 5, 0) == 5);
 	evict();
 	CHECK(recv(ends[0], to, 9, 0) == 5 && memcmp(to, "first", 5) == 0);
-	// The kernel drops a datagram that it can't copy, and only one, because the call is issued
-	// once.
+	// The kernel drops a datagram that it can't copy. Exactly one is dropped, because the call is
+	// issued once.
 	CHECK(recv(ends[0], (char *)1, 9, 0) == -1 && errno == EFAULT);
 	evict();
 	CHECK(recv(ends[0], to, 9, MSG_DONTWAIT) == 5 && memcmp(to, "third", 5) == 0);
@@ -139,7 +139,7 @@ int main(int count, char **args) {
 		wait_for_events(poll, pipes);
 		receive(ends);
 	}
-	// Waits until the other thread has touched all cold memory once, even if it ran little.
+	// Waits until the other thread has touched all cold memory once, even if that thread ran little.
 	while (!has_gone_over)
 		usleep(1000);
 	is_over = 1;

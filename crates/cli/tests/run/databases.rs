@@ -1,5 +1,5 @@
-//! PostgreSQL answers as it does without `uzram run`: with parallel workers, with compiled queries,
-//! and after a backend was killed. Its processes stay within the limit. For `make long`.
+//! PostgreSQL answers as without `uzram run`: with parallel workers, with compiled queries, and
+//! after a backend was killed. Its processes stay within the limit. Runs in `make long`.
 
 use crate::suites::evicted;
 use crate::support::{Ended, HOST, UZRAM, end, until};
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use testkit::is_long;
 use testkit::rights::NOBODY;
 
-/// The tables are larger than this, and so is the memory that the server takes natively.
+/// The limit in MiB. The tables are larger, and so is the memory that the server takes natively.
 const LIMIT_MIB: u64 = 160;
 const MIB: u64 = 1 << 20;
 
@@ -48,7 +48,7 @@ const LOAD: [&str; 5] = [
     "analyze",
 ];
 
-/// Sums of integers, and texts, which do not depend on the order of the workers.
+/// The queries return sums of integers and texts, which do not depend on the order of the workers.
 const QUERIES: [&str; 11] = [
     "select pg_jit_available()",
     "select pg_total_relation_size('big') > 160 * 1048576",
@@ -84,7 +84,7 @@ fn programs() -> Option<PathBuf> {
 struct Server {
     dir: TempDir,
     programs: PathBuf,
-    /// The command before each of its programs.
+    /// The command that runs each of the server's programs.
     run: Vec<String>,
     child: Option<Child>,
 }
@@ -175,7 +175,7 @@ impl Server {
         end(&mut self.client(lines))
     }
 
-    /// Returns the answers to these lines.
+    /// Returns the answers to `lines`.
     fn answers(&self, lines: &[&str]) -> String {
         let ended = self.ask(lines);
         let log = || fs::read_to_string(self.place().join("log")).unwrap();
@@ -232,7 +232,7 @@ fn memory(process: Pid) -> u64 {
     let children = children.unwrap_or_default();
     let own = process.to_string();
     let processes = children.split_whitespace().chain([own.as_str()]);
-    // A process that has just ended has no memory.
+    // A process that has just ended uses no memory.
     let texts = processes
         .filter_map(|process| fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok());
     let of = |text: String| {
@@ -249,12 +249,12 @@ struct Done {
     again: String,
     analyzed: String,
     log: String,
-    /// The most memory in two consecutive samples.
+    /// The maximum memory of the server: the maximum of the smaller of two consecutive samples.
     most: u64,
     evicted: u64,
 }
 
-/// Ends the thread that samples the memory.
+/// A guard that ends the thread that samples the memory.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -263,7 +263,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Returns the most memory of a server in two consecutive samples.
+/// Returns the maximum memory of a server that two consecutive samples reached.
 fn most(process: Pid, is_over: &AtomicBool) -> u64 {
     let (mut most, mut before) = (0, 0);
     while !is_over.load(Ordering::Relaxed) {

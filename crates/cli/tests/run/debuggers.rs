@@ -1,4 +1,4 @@
-//! Debuggers in the tree: programs that read and write the memory of another process.
+//! Tests debuggers in the tree: programs that read and write the memory of another process.
 
 use crate::end_of;
 use crate::injected::compiled;
@@ -6,7 +6,7 @@ use crate::programs::Programs;
 use crate::support::Ended;
 use std::thread;
 
-/// One process reads and writes all memory of another one. After that, the memory of the other
+/// One process reads and writes all memory of another process. After that, the memory of the other
 /// process must fall below 34 MiB again.
 fn is_seen(program: &str, way: &str, state: &str) -> Ended {
     end_of(&["--limit", "24M", "--"], &[program, way, state, "34"])
@@ -17,7 +17,7 @@ fn debuggers_of_the_tree_see_data() {
     let programs = Programs::new();
     let program = compiled(&programs, "watched", &[]);
     for way in ["attach", "seize", "thread", "file"] {
-        // A process that only computes does not notice that a file was closed.
+        // A process that only computes does not detect that the debugger has closed the file.
         let computes = if way == "file" { "calls" } else { "busy" };
         let states = [computes, "sleep", "pipe", "poll", "futex"];
         thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! `--stats`: the activity of processes, for human readers and for programs.
+//! Tests `--stats`: the activity of processes, for human readers and for programs.
 
 use crate::support::{Ended, end, text};
 use crate::{end_of, run};
@@ -53,8 +53,8 @@ fn a_job_that_evicts_gives_the_same() {
     }
 }
 
-/// Evicted zeros take no memory, nor do blocks that are opened with their neighbours until they are
-/// touched.
+/// Evicted zeros take no memory, nor do blocks that are unprotected together with their neighbours,
+/// until they are touched.
 #[test]
 fn what_is_resident_is_what_takes_memory() {
     const MAPPINGS: &str = "
@@ -96,7 +96,7 @@ for nth in range(400):
     }
 }
 
-/// All of the memory must be resident during the call, but not after it.
+/// All of the call's memory must be resident during the call, but not after the call.
 #[test]
 fn what_one_call_has_written_goes_after_it() {
     const READ: &str = "
@@ -115,7 +115,7 @@ assert memory.find(b'\\1') == -1";
     }
 }
 
-/// The child is killed while its parent continues, and the parent at the end.
+/// The child is killed while its parent continues, and the parent is killed at the end.
 #[test]
 fn processes_that_signals_kill_have_their_figures() {
     const KILLED: &str = "
@@ -142,8 +142,8 @@ os.kill(os.getpid(), 9)";
     }
 }
 
-/// A process that executed a program without a runtime was not killed. A process that could not
-/// write its line has its figures.
+/// A process that executed a program without a runtime does not count as killed. A process that
+/// could not write its line still has figures.
 #[test]
 fn processes_without_a_report_are_not_all_killed() {
     let script = ["bash", "-c", "/bin/true | /bin/cat; /bin/true; exit 0"];

@@ -1,4 +1,4 @@
-//! Programs into which a host is injected. Neither they nor other programs notice the host.
+//! Tests programs into which a host is injected. Neither these nor other programs detect the host.
 
 use crate::programs::Programs;
 use crate::support::{UZRAM, end};
@@ -85,7 +85,7 @@ fn programs_are_executed_in_all_ways() {
     }
 }
 
-/// A host needs more memory than such a program.
+/// A host needs more memory than a program with a small limit.
 #[test]
 fn small_limits_are_the_programs_alone() {
     let programs = Programs::new();
@@ -112,7 +112,7 @@ fn a_limit_that_a_child_sets_stays_after_a_failed_call() {
     }
 }
 
-/// A namespace ends with its first process, which must not be the helper.
+/// A namespace ends with its first process, which must be the program, not the helper.
 #[test]
 fn the_first_process_of_a_namespace_is_the_programs() {
     if !rustix::process::geteuid().is_root() {

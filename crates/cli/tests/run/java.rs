@@ -1,5 +1,5 @@
-//! Java programs: a database in the heap under load, with tools of the JDK from outside, and the
-//! tests of a library. `tools/suites.sh` fetches them, for `make long`.
+//! Tests Java programs: a database in the heap under load, examined by tools of the JDK, and the
+//! tests of a library. `tools/suites.sh` fetches the programs, for `make long`.
 
 use crate::run;
 use crate::suites::{evicted, suite};
@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::thread;
 use testkit::wait::patience;
 
-/// The heap below fits in the limit, but the rest of Java's memory does not.
+/// The limit in MiB. The heap below fits within the limit, but the rest of Java's memory does not.
 const LIMIT_MIB: u64 = 112;
 const HEAP: [&str; 3] = ["-Xmx96m", "-Xmn16m", "-XX:+UseSerialGC"];
 const HEAP_BYTES: u64 = 96 << 20;
@@ -40,7 +40,7 @@ fn java(stats: Option<&Path>) -> Command {
     command
 }
 
-/// Returns the paths of the libraries whose names contain one of these parts.
+/// Returns the paths of the libraries whose names contain one of `parts`.
 fn libraries(suite: &Path, parts: &[&str]) -> String {
     let paths = fs::read_dir(suite.join("lib")).unwrap().map(|entry| entry.unwrap().path());
     let mut paths: Vec<String> =
@@ -50,7 +50,8 @@ fn libraries(suite: &Path, parts: &[&str]) -> String {
     paths.join(":")
 }
 
-/// Asserts that the limit was kept, or that a message names it, and that much memory was evicted.
+/// Asserts that the limit was kept, or that a message reports the excess, and that much memory was
+/// evicted.
 fn keeps(stats: &Path, messages: &str) {
     let text = fs::read_to_string(stats).unwrap();
     let held = |line| serde_json::from_str::<Value>(line).unwrap()["tree_held_max"].as_u64();
@@ -91,7 +92,7 @@ fn look(process: u32) -> String {
     threads
 }
 
-/// Appends lines as they arrive.
+/// Appends lines to `to` when they arrive.
 fn read(from: impl Read, to: &Mutex<String>) {
     for line in BufReader::new(from).lines() {
         *to.lock().unwrap() += &format!("{}\n", line.unwrap());
@@ -115,7 +116,7 @@ fn h2_under_load_answers_as_without() {
     with.args(program).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let [out, errors] = [Mutex::new(String::new()), Mutex::new(String::new())];
     let status = thread::scope(|scope| {
-        // If a check fails, dropping this ends the process, and so the threads that read.
+        // If a check fails, dropping this ends the process, so the threads that read end too.
         let mut running = Running(with.spawn().unwrap());
         let (process, input) = (running.0.id(), running.0.stdin.take());
         let (stdout, stderr) = (running.0.stdout.take(), running.0.stderr.take());
@@ -143,7 +144,7 @@ fn h2_under_load_answers_as_without() {
     keeps(&stats, &errors);
 }
 
-/// Runs the tests of a library. Returns the result of each, and the messages.
+/// Runs the tests of a library. Returns the result of each test, and the messages.
 fn tests(suite: &Path, stats: Option<&Path>, place: &Path) -> (BTreeMap<String, bool>, String) {
     let reports = place.join("reports");
     let mut command = java(stats);

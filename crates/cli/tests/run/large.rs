@@ -1,4 +1,4 @@
-//! Reads and writes that are larger than the limit.
+//! Tests reads and writes that are larger than the limit.
 
 use crate::run;
 use crate::support::end;

@@ -1,4 +1,4 @@
-//! Programs of any linkage have the same output as natively.
+//! Tests that programs of any linkage have the same output as natively.
 
 use crate::programs::Programs;
 use crate::support::{Ended, UZRAM, end};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use testkit::{scaled, seed};
 
-/// Compilers, with the flags for the linkage of a program.
+/// The compilers, each with a flag for the linkage of a program.
 pub const LINKAGES: [(&str, &str); 5] = [
     ("gcc", "-static"),
     ("gcc", "-static-pie"),
@@ -54,8 +54,8 @@ fn limited(options: &[&str], command: &[&str]) -> (Ended, u64) {
     (ended, sum)
 }
 
-/// Runs a program with a limit and without. Both results must be the same, and the first run must
-/// evict.
+/// Runs a program with a limit and without a limit. Both results must be the same, and the first
+/// run must evict.
 fn same(options: &[&str], command: &[&str]) {
     let (ended, evicted) = limited(options, command);
     let expected = natively(command);
@@ -116,7 +116,7 @@ fn each_backend_serves_a_static_program() {
         let options = ["--limit", "24M", "--backend", backend];
         let (ended, _) = limited(&options, &[&memory, &seed, &steps, "2"]);
         assert_eq!(ended.out, "all is as it has to be\n", "{backend}: {ended:?}");
-        // The memory that remains at a time depends on the seed and on the threads, so the sum is
+        // The memory in use at a time depends on the seed and on the threads, so the sum is
         // checked.
         let options = ["--limit", "16M", "--backend", backend];
         let evicted = |nth| {
@@ -130,7 +130,7 @@ fn each_backend_serves_a_static_program() {
     }
 }
 
-/// Prints how the program was started.
+/// A program that prints how it was started.
 const SHOWS: &str = r#"
 #include <stdio.h>
 #include <string.h>
@@ -212,7 +212,7 @@ fn programs_that_others_execute_keep_the_limit() {
         assert_eq!(ended.out, expected.out, "{line}: {}", ended.err);
         assert_eq!(ended.code, expected.code, "{line}");
     }
-    // They stay within the limit, whatever their environment is.
+    // The programs stay within the limit, regardless of their environment.
     for line in
         [format!("env -i {large}"), format!("env -i {dynamic}"), format!("env -i sh -c {dynamic}")]
     {
@@ -222,7 +222,7 @@ fn programs_that_others_execute_keep_the_limit() {
     }
 }
 
-/// Allocates 48 MiB, and checks the part that is resident.
+/// A program that allocates 48 MiB, and checks how much of the memory is resident.
 const LIMITED: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -283,7 +283,7 @@ fn sanitized_programs_keep_the_limit() {
     let programs = Programs::new();
     fs::write(programs.path().join("main.c"), LIMITED.replace("32 << 20", "60 << 20")).unwrap();
     let program = programs.compiled("address", &["-fsanitize=address"]);
-    // At its end the program searches for leaks, by a process that stops it.
+    // At its end the program searches for leaks, by a process that stops the program.
     for _ in 0..scaled(3, 30) {
         let (ended, evicted) = limited(&["--limit", "24M"], &[&program]);
         assert_eq!((ended.out.as_str(), ended.code), ("all of it\n", Some(0)), "{ended:?}");
@@ -357,7 +357,7 @@ fn execve_fails_as_natively() {
     }
 }
 
-/// If the host does not exist at its path, programs are executed without a host.
+/// If the host's file does not exist at its path, programs are executed without a host.
 #[test]
 fn a_program_runs_where_the_host_is_not_there() {
     if !rustix::process::geteuid().is_root() {
@@ -370,7 +370,7 @@ fn a_program_runs_where_the_host_is_not_there() {
     assert_eq!(ended.code, Some(5), "{ended:?}");
 }
 
-/// The host of the inner limit gets no host of the outer one.
+/// No host of the outer `uzram run` is injected into the host of the inner one.
 #[test]
 fn a_limit_within_a_limit_holds() {
     let programs = Programs::new();
@@ -404,7 +404,7 @@ fn damaged_segments_are_refused() {
             let path = programs.file("damaged", &damaged, 0o755);
             let ended = end(run(WAYS[0]).arg(&path));
             let is_refused = ended.code == Some(126) && ended.err.contains("damaged");
-            // A signal may end a program that lacks a part, as natively.
+            // A signal may end a program whose file lacks a part, as natively.
             let natively = natively(&[&path]).code;
             assert!(is_refused || ended.code == natively, "{field} {nth} {value}: {ended:?}");
         }
@@ -430,8 +430,8 @@ fn a_host_that_can_not_map_a_program_says_why() {
     assert!(ended.code == Some(1) && ended.err.contains("UZRAM_HOST"), "{ended:?}");
 }
 
-/// Reads and writes bytes of memory that is evicted between calls, at every distance from the
-/// boundaries of its blocks.
+/// A program that reads and writes bytes of memory that is evicted between calls, at every distance
+/// from the boundaries of blocks.
 const CALLS: &str = r#"
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-//! `uzram stat PID`: the memory and the activity of a running program.
+//! Tests `uzram stat PID`: the memory and the activity of a running program.
 
 use crate::programs::Programs;
 use crate::run;
@@ -21,7 +21,7 @@ const NOBODY: u32 = 65534;
 struct Running {
     command: Child,
     input: Option<ChildStdin>,
-    /// The first line of its output.
+    /// The first line of the program's output.
     line: String,
 }
 
@@ -73,7 +73,7 @@ fn processes_are_shown_while_they_run() {
     for options in [&["--limit", "32M", "--"][..], &["--limit", "32M", "--stats", "--"]] {
         let mut running = Running::new(run(options).args([&program, "stay", "40"]));
         let both = running.numbers();
-        // The process number of any of them, or of the command, shows all of them.
+        // The number of either process, or of the command, shows both processes.
         for asked in [both[0], both[1], running.command.id()] {
             until("both have begun", || numbers(&json(asked)).len() == 2);
             let told = json(asked);
@@ -84,7 +84,7 @@ fn processes_are_shown_while_they_run() {
             assert!(of(parent, "evicted") > 2000 && of(parent, "faults") > 100, "{told}");
             assert!(of(parent, "compressed") > 1 << 20 && of(parent, "calls") > 5, "{told}");
             assert!(of(child, "first_touches") < 100, "{told}");
-            // Each process has its own copy of the compressed data, which counts for both.
+            // Each process has its own copy of the compressed data, so both copies count.
             assert!(of(child, "tree_held") > 1 << 20, "{told}");
             let sum = of(parent, "tree_held") + of(child, "tree_held");
             assert_eq!(of(&told["sum"], "tree_held"), sum, "{told}");
@@ -167,7 +167,7 @@ fn a_line_comes_every_second_until_the_program_ends() {
     let ended = interrupted.wait_with_output().unwrap();
     assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
 
-    // The program has not ended when one of its processes ends, even if the program was found by
+    // The program does not count as ended when one of its processes ends, even if it was found by
     // that process.
     kill_process(Pid::from_raw(both[1] as i32).unwrap(), Signal::KILL).unwrap();
     until("the killed one is told no more", || {
@@ -260,7 +260,7 @@ fn what_a_program_calls_itself_does_no_harm() {
     assert!(table.contains("a\\u{1b}[31m") && !table.contains('\x1b'), "{table:?}");
 }
 
-/// Starts a process with an open file that looks like that of a program's processes.
+/// Starts a process with an open file that looks like the shared file of a program's processes.
 fn with_file(name: &str, contents: &[u8], seals: SealFlags) -> Running {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let mut file = File::from(memfd_create(name, flags).unwrap());

@@ -1,4 +1,4 @@
-//! `uzram run`: the start and the end of programs.
+//! Tests `uzram run`: the start and the end of programs.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![cfg(target_arch = "x86_64")]
@@ -35,7 +35,8 @@ fn run(options: &[&str]) -> Command {
     command
 }
 
-/// All ways to run a program: in place of the command, as its child, and by a host that maps it.
+/// All ways to run a program: in place of the command, as a child of the command, and by a host
+/// that maps the program.
 const WAYS: [&[&str]; 3] = [
     &["--limit", "32M", "--"],
     &["--limit", "32M", "--stats", "--"],
@@ -68,7 +69,7 @@ fn arguments_reach_the_program_as_they_are() {
     for way in WAYS {
         let ended = end_of(way, &["printf", "<%s>", "--stats", "--", "", "a b"]);
         assert_eq!(ended.out, "<--stats><--><><a b>", "{ended:?}");
-        // The program's first argument is the name that was given.
+        // The program's first argument is the name that was passed to the command.
         let ended = end_of(way, &["sh", "-c", "tr '\\0' ' ' < /proc/$$/cmdline"]);
         assert!(ended.out.starts_with("sh -c tr"), "{ended:?}");
     }
@@ -76,13 +77,13 @@ fn arguments_reach_the_program_as_they_are() {
     // with a hyphen.
     let ended = end_of(&["--limit", "32M"], &["printf", "%s", "--limit", "--", "5X"]);
     assert_eq!((ended.out.as_str(), ended.code), ("--limit--5X", Some(0)), "{ended:?}");
-    // The name by which the command was started does not matter.
+    // The name by which the command was started has no effect.
     let ended = end(run(WAYS[0]).arg0("uzram").args(["echo", "is there"]));
     assert_eq!(ended.out, "is there\n", "{ended:?}");
 }
 
-/// Neither a library nor settings are added to the environment of this program or of those that it
-/// executes.
+/// Neither a library nor settings are added to the environment of the program or of programs that
+/// it executes.
 #[test]
 fn the_environment_stays_as_it_was() {
     let line = "env | grep -v ^_= | sort; env -i env; sh -c 'env | grep -v ^_= | sort'";

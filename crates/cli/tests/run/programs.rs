@@ -20,7 +20,7 @@ impl Programs {
         self.0.path()
     }
 
-    /// Writes a file with these contents and permissions.
+    /// Writes a file with the given contents and permissions.
     pub fn file(&self, name: &str, contents: &[u8], mode: u32) -> String {
         let path = self.path().join(name);
         fs::write(&path, contents).unwrap();
@@ -28,7 +28,7 @@ impl Programs {
         text(path)
     }
 
-    /// Compiles a program that exits with 5, with these flags.
+    /// Compiles a program that exits with 5, with the compiler flags `flags`.
     pub fn compiled(&self, name: &str, flags: &[&str]) -> String {
         let mut gcc = Command::new("gcc");
         gcc.args(["main.c", "-o", name]).args(flags).current_dir(self.path());

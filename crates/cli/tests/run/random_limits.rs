@@ -1,5 +1,5 @@
-//! Programs that check themselves, with limits and options that a seed chooses. `make long` runs
-//! them for an hour, or for `RANDOM_LIMITS_SECONDS`.
+//! Tests programs that check their own memory, with random limits and options. `make long` runs
+//! these tests for an hour, or for `RANDOM_LIMITS_SECONDS`.
 
 use crate::linkages::{LINKAGES, compiled};
 use crate::programs::Programs;
@@ -19,21 +19,21 @@ use testkit::{is_long, random_seed, scaled, setting};
 
 const MIB: u64 = 1 << 20;
 
-/// A program that checks itself.
+/// A program that checks its own memory.
 struct Subject {
     name: &'static str,
-    /// Draws its arguments.
+    /// A function that draws the program's arguments.
     arguments: fn(&mut Rng) -> Vec<String>,
     output: &'static str,
-    /// A limit with which it ends in reasonable time.
+    /// The lowest limit in MiB with which the program ends in reasonable time.
     least_mib: u64,
-    /// Whether it needs glibc.
+    /// Whether the program needs glibc.
     is_glibc: bool,
-    /// Whether it takes seconds natively, so that the short form leaves it out.
+    /// Whether the program takes seconds natively, so that the short form omits the program.
     is_slow: bool,
 }
 
-/// Returns a number from 1 to `short`, or to `long` in `make long`.
+/// Returns a number from 1 to `short`, or, in `make long`, from 1 to `long`.
 fn number(rng: &mut Rng, short: usize, long: usize) -> String {
     rng.usize(1..=scaled(short, long)).to_string()
 }
@@ -183,7 +183,7 @@ fn options(rng: &mut Rng) -> Vec<&'static str> {
     options
 }
 
-/// A program that runs in a process group of its own. It is killed if it hangs.
+/// A program that runs in a separate process group. The program is killed if it hangs.
 struct Running(Child);
 
 impl Drop for Running {
@@ -218,13 +218,13 @@ fn ends(command: &mut Command, folder: &Path, named: &str) -> Ended {
     Ended { code: code.code(), out: read(&out), err: read(&err) }
 }
 
-/// Returns the least limit named in the message about one that is too low.
+/// Returns the least limit, from the message about a limit that is too low.
 fn needed(ended: &Ended) -> Option<u64> {
     let (_, rest) = ended.err.split_once(" is too low: ")?;
     rest.split(' ').next()?.parse().ok()
 }
 
-/// Runs a program that this seed chooses. Returns the number of blocks that it evicted.
+/// Runs a program that `seed` determines. Returns the number of blocks that its processes evicted.
 fn run_one(built: &mut Built, seed: u64) -> Option<u64> {
     let mut rng = Rng::with_seed(seed);
     let (subject, program) = built.draw(&mut rng)?;

@@ -1,4 +1,4 @@
-//! Programs that are refused, with the exit codes and messages.
+//! Tests programs that are refused, with the exit codes and messages.
 
 use crate::programs::Programs;
 use crate::support::{Ended, HOST, UZRAM, end};
@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::process::Command;
 
-/// Asserts that the error is one line that contains these parts.
+/// Asserts that the error is one line that contains `parts`.
 fn assert_refused(ended: &Ended, code: i32, parts: &[&str]) {
     assert_eq!((ended.code, ended.out.as_str()), (Some(code), ""), "{ended:?}");
     assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
@@ -37,7 +37,7 @@ fn what_can_not_be_executed_is_told_as_shells_do() {
             assert_refused(&end_of(way, &[program]), code, &[program, part]);
         }
     }
-    // A file that may not be executed is reported only if no other is found.
+    // A file that may not be executed is reported only if no other file is found.
     let dirs = format!("{}:/bin:/usr/bin", programs.path().display());
     let ended = end(run(WAYS[0]).arg("not-allowed").env("PATH", &dirs));
     assert_refused(&ended, 126, &["not-allowed", "Permission denied"]);
@@ -82,7 +82,7 @@ fn programs_for_other_processors_are_named() {
     }
     let script = programs.file("script", format!("#!{}\n", cases[0].0).as_bytes(), 0o755);
     assert_refused(&end_of(WAYS[0], &[&script]), 1, &[&script, &cases[0].0, "x86-64"]);
-    // A host does not run a host.
+    // A host does not run another host.
     let host = programs.with_section("host", ".uzram_host");
     assert_refused(&end_of(WAYS[0], &[&host]), 1, &[&host, "x86-64"]);
 }
@@ -102,7 +102,7 @@ fn programs_with_rights_of_their_own_are_refused() {
         chown(&other, Some(65534), Some(65534)).unwrap();
         fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
         assert_refused(&end_of(WAYS[0], &[&other]), 1, &[&other, word]);
-        // With no_new_privs these bits have no effect.
+        // With no_new_privs, the setuid and setgid bits have no effect.
         let mut kept = Command::new("setpriv");
         kept.args(["--no-new-privs", UZRAM, "run", "--limit", "32M", "--", &other]);
         assert_eq!(end(&mut kept).code, Some(5));

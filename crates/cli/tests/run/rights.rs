@@ -1,4 +1,4 @@
-//! Programs whose file gives them rights, or that begin in the secure mode (AT_SECURE).
+//! Tests programs whose file gives them rights, or that start in secure mode (AT_SECURE).
 
 use crate::programs::Programs;
 use crate::support::{HOST, UZRAM, end};
@@ -21,7 +21,7 @@ fn is_root() -> bool {
 }
 
 /// Copies programs to a folder that all users can read. Returns their paths. A child copies them,
-/// because children of other tests would keep files open that this process writes (ETXTBSY).
+/// because children of other tests could keep a file open that this process has written (ETXTBSY).
 fn copied<const N: usize>(programs: &Programs, paths: [&str; N]) -> [String; N] {
     fs::set_permissions(programs.path(), Permissions::from_mode(0o755)).unwrap();
     paths.map(|path| {
@@ -32,7 +32,7 @@ fn copied<const N: usize>(programs: &Programs, paths: [&str; N]) -> [String; N] 
     })
 }
 
-/// No host can be injected in this mode.
+/// No host can be injected into a program that starts in secure mode.
 #[test]
 fn a_host_runs_programs_in_the_secure_mode() {
     if !is_root() {

@@ -1,4 +1,4 @@
-//! Programs that restrict their own system calls (seccomp).
+//! Tests programs that restrict their own system calls (seccomp).
 
 use crate::injected::compiled;
 use crate::programs::Programs;

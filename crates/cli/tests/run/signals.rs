@@ -1,4 +1,4 @@
-//! Signals that are sent to the command while its child runs.
+//! Tests signals that are sent to the command while its child runs.
 
 use crate::run;
 use crate::support::until;
@@ -29,7 +29,7 @@ impl Waiting {
         kill_process(Pid::from_child(&self.command), signal).unwrap();
     }
 
-    /// Returns its exit code, and the rest of the program's output.
+    /// Returns the exit code of the command, and the rest of the program's output.
     fn ended(mut self) -> (Option<i32>, String) {
         until("it ends", || self.command.try_wait().unwrap().is_some());
         let mut said = String::new();
@@ -55,7 +55,8 @@ impl Drop for Waiting {
     }
 }
 
-/// Returns whether this process, and so its children, ignores a signal: a shell can't trap that.
+/// Returns whether this process, and so its children, ignores a signal: a shell can't trap an
+/// ignored signal.
 fn is_ignored(signal: Signal) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
@@ -89,7 +90,7 @@ fn signals_are_passed_on() {
 
 #[test]
 fn it_stops_and_goes_on_with_its_program() {
-    // SIGTSTP itself stops nothing if the test has no shell that could continue its processes.
+    // SIGTSTP stops no process if the test runs without a shell that could continue its processes.
     let line =
         "trap 'exit 9' TERM; trap 'kill -STOP $$' TSTP; echo $$; while :; do sleep 0.05; done";
     let waiting = Waiting::new(line);

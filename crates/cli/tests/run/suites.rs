@@ -1,5 +1,5 @@
-//! Programs' own tests have the same results under `uzram run` as without. `tools/suites.sh`
-//! fetches them, for `make long`.
+//! Checks that programs' own tests have the same results with `uzram run` as without.
+//! `tools/suites.sh` fetches these tests, for `make long`.
 
 use super::UZRAM;
 use crate::programs::Programs;
@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use testkit::is_long;
 
-/// Units of redis's tests. Those of its cluster, its modules and TLS need software that is not
-/// installed.
+/// The units of redis's tests. The units for its cluster, its modules and TLS need software that is
+/// not installed.
 const UNITS: &[&str] = &[
     "unit/dump",
     "unit/auth",
@@ -60,16 +60,17 @@ const UNITS: &[&str] = &[
     "integration/redis-benchmark",
     "integration/convert-ziplist-hash-on-load",
 ];
-/// Even a server without data takes more than this limit.
+/// The limit of redis. Even a server without data takes more memory than this limit.
 const LIMIT: &str = "5M";
 
-/// Every NODE_STEPth of node's tests runs, in order of their names.
+/// Every NODE_STEPth of node's tests runs, in the order of the tests' names.
 const NODE_STEP: usize = 24;
-/// Most of the tests take more, so a line reports that the limit can't be kept.
+/// The limit of node's tests. Most of the tests need more memory, so a line reports that the limit
+/// can't be kept.
 const NODE_LIMIT: &str = "10M";
 
 /// Packages of Go's distribution: the limit, which is below the memory of their tests, and the
-/// least number of evicted blocks.
+/// minimum number of evicted blocks.
 const GO: [(&str, &str, u64); 6] = [
     ("sync", "20M", 0),
     ("syscall", "20M", 0),
@@ -169,7 +170,7 @@ fn node_ends_its_own_tests_as_it_does_without() {
     for test in tests.iter().step_by(NODE_STEP) {
         let text = fs::read(test).unwrap();
         let text = String::from_utf8_lossy(&text);
-        // Some results vary by themselves, so they must agree in one of three tries.
+        // Some results vary between runs, so the results must be equal in one of three attempts.
         let both = (0..3)
             .map(|_| [&[][..], &run[..]].map(|program| node(program, test, &text, dir.path())))
             .find(|[without, with]| without == with);

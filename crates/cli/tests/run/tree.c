@@ -1,4 +1,4 @@
-// Programs of several processes, whose memory checks itself.
+// Programs of several processes that check their own memory.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>
@@ -16,18 +16,18 @@
 
 #define WORDS (4096 / sizeof(uint64_t))
 
-// After these words of the shared file follow figures of the processes' activity.
+// The number of words of the shared file before the figures of the processes' activity.
 #define SLOTS_END (16 + 16 * 510)
 
 static size_t pages;
 
-// An eighth of a page is noise.
+// Returns a word of a page's contents; an eighth of each page is noise.
 static uint64_t word(size_t page, size_t nth) {
 	uint64_t mixed = (page * WORDS + nth + 1) * 0x9e3779b97f4a7c15;
 	return nth % 8 ? page * 64 + nth / 16 : mixed ^ mixed >> 29;
 }
 
-// Writes other data in each round.
+// Writes different data in each round.
 static void fill(uint64_t *memory, size_t round) {
 	for (size_t page = 0; page < pages; page++)
 		for (size_t nth = 0; nth < WORDS; nth++)
@@ -178,7 +178,7 @@ int main(int count, char **args) {
 		CHECK(processes() == 2);
 		kill(child, SIGKILL);
 		siginfo_t facts;
-		// The killed process remains, without memory, until it is waited for.
+		// The killed process remains, without memory, until its parent waits for it.
 		CHECK(waitid(P_PID, child, &facts, WEXITED | WNOWAIT) == 0);
 		hold(mib, 1);
 		CHECK(processes() == 1);
@@ -218,7 +218,7 @@ int main(int count, char **args) {
 			if (children[nth] == 0) {
 				close(ends[1]);
 				CHECK(read(ends[0], &end, 1) == 0);
-				// The last one is then the only owner of the memory.
+				// The last process is then the only owner of the memory.
 				usleep(nth * 100000);
 				if (nth == 1)
 					check(memory);

@@ -1,4 +1,4 @@
-//! All processes of a program together stay within the limit.
+//! Tests that all processes of a program together stay within the limit.
 
 use crate::programs::Programs;
 use crate::run;
@@ -56,7 +56,7 @@ impl Tree {
         self.programs.path().join("stats")
     }
 
-    /// Returns a program with this limit, whose processes write their figures to a file.
+    /// Returns the command for a program with this limit, whose processes write their figures.
     fn command(&self, limit: &str, args: &[&str]) -> Command {
         let mut command = run(&["--limit", limit, "--stats", "--json", "--stats-file"]);
         command.arg(self.stats()).arg("--").arg(&self.program).args(args);
@@ -80,14 +80,14 @@ impl Tree {
         Told { ended, processes, held_max }
     }
 
-    /// Waits for the lines of this number of processes, some of which may outlive the first.
+    /// Waits for the lines of `processes` processes, some of which may outlive the first process.
     fn until_told(&self, processes: usize) -> Vec<Value> {
         until("all have ended", || self.lines().len() == processes);
         self.lines()
     }
 }
 
-/// Returns this figure of the memory of a session's processes, as the system reports it.
+/// Returns the sum of a figure of memory that the system reports for a session's processes.
 fn seen(session: u32, name: &str) -> u64 {
     let of = |path: PathBuf| {
         let stat = fs::read_to_string(path.join("stat")).ok()?;
@@ -108,7 +108,7 @@ impl Drop for Ends {
     }
 }
 
-/// Returns the most memory that the system reports in two consecutive samples of a program, whose
+/// Returns the maximum memory of a program that two consecutive samples reached. The program's
 /// first process begins a session. All processes are stopped during a sample. Otherwise memory
 /// could move to a process that is sampled later.
 fn most_seen(command: &Command, name: &str) -> u64 {
@@ -121,7 +121,7 @@ fn most_seen(command: &Command, name: &str) -> u64 {
             assert!(status.success(), "{status}");
             return most;
         }
-        // The group does not exist before the first process has made it.
+        // The group does not exist before the first process has created it.
         let send = |signal| _ = kill_process_group(session, signal);
         send(Signal::STOP);
         let now = seen(child.0.id(), name);
@@ -140,13 +140,13 @@ fn three_children_at_once_keep_one_limit() {
     assert!(most > 40 * MIB && most <= 64 * MIB + 64 * MIB / 10, "{most}");
     let lines = tree.lines();
     assert_eq!(lines.len(), 4);
-    // Several processes evict. The first one that has all its memory may end before its next fault,
-    // at which it would evict.
+    // Several processes evict. The first process whose memory is complete may end before its next
+    // fault, at which it would evict.
     let evicted = |line: &Value| line["evicted"].as_u64().unwrap();
     assert!(lines.iter().filter(|line| evicted(line) > 1000).count() >= 2, "{lines:?}");
 }
 
-/// Such children make no system calls, and need no memory that they do not have.
+/// Children that overwrite inherited memory make no system calls, and need no new blocks.
 #[test]
 fn children_that_overwrite_what_they_inherit_keep_the_limit() {
     let tree = Tree::new();
@@ -184,7 +184,7 @@ fn processes_that_outlive_their_parents_keep_the_limit() {
 fn a_static_program_in_between_is_passed_over() {
     let tree = Tree::new();
     let between = compiled(&tree.programs, "static", &["-static"]);
-    // A child executes it, whose parent has the descriptor.
+    // A child executes the static program, and the parent has the descriptor.
     let line = format!("{between} static 4 {}; true", tree.program);
     let options = ["--limit", "32M", "--stats", "--json", "--", "sh", "-c", &line];
     let ended = end(&mut run(&options));
@@ -229,7 +229,7 @@ fn what_a_process_did_before_it_executed_a_program_is_told() {
     let same = Tree::new().told("32M", &["hold", "48"]);
     let [child, process] = &told.processes[..] else { panic!("{:?}", told.processes) };
     let of = |line: &Value, name: &str| line[name].as_u64().unwrap();
-    // The figures count once, although the execution of a program failed before.
+    // The figures count once, although an earlier execution of a program failed.
     for name in ["evicted", "filled", "faults", "first_touches"] {
         let (first, alone) = (of(process, name), same.sum(name));
         assert!(first > 500 && first.abs_diff(alone) < alone / 2, "{name}: {process}, {alone}");
@@ -262,7 +262,7 @@ fn a_limit_that_can_not_be_kept_is_told_once() {
     assert!(!kept.ended.err.contains("can't be kept"), "{}", kept.ended.err);
 }
 
-/// The message names the process that holds the most, and the kinds of its memory.
+/// The message reports the process that holds the most memory, and the kinds of its memory.
 #[test]
 fn a_limit_that_can_not_be_kept_is_explained() {
     let of = |mode, mib, kind: &str| {

@@ -1,9 +1,10 @@
-//! Programs and devices of this machine. Changes are undone, whatever the result of a test is.
+//! Programs and devices of this machine. Changes are undone, regardless of the result of a test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Returns whether all programs are installed. They must be if `make setup` could install them.
+/// Returns whether all programs are installed. Fails if a program is missing that `make setup`
+/// could install.
 pub fn has(programs: &[&str]) -> bool {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     let is_here = |name: &str| path.split(':').any(|dir| Path::new(dir).join(name).exists());
@@ -22,7 +23,7 @@ pub fn run(command: &mut Command) -> String {
     out
 }
 
-/// Unmounts a directory if a server has not done so.
+/// A guard that unmounts a directory if a server has not done so.
 pub struct Unmounted(pub PathBuf);
 
 impl Drop for Unmounted {
@@ -31,7 +32,7 @@ impl Drop for Unmounted {
     }
 }
 
-/// Returns a directory to mount at, if this user may mount. It is unmounted in the end.
+/// Returns a directory to mount at, if this user may mount. The directory is unmounted at the end.
 pub fn directory() -> Option<(tempfile::TempDir, PathBuf, Unmounted)> {
     if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
         eprintln!("left out, as it takes root and /dev/fuse");

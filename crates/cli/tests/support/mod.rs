@@ -1,4 +1,4 @@
-//! Helpers of the command's tests: they run it, and generate data.
+//! Helpers for the tests of the command, which run the command and generate data.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod host;
@@ -13,19 +13,19 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 pub use testkit::wait::until;
 
-/// The binary under test.
+/// The path of the command under test.
 pub const UZRAM: &str = env!("CARGO_BIN_EXE_uzram");
-/// The host of programs, beside the binary.
+/// The path of the host, which lies beside the binary.
 pub const HOST: &str = env!("CARGO_BIN_EXE_uzram-host");
 
-/// The time within which a server ends, whatever clients do. Requests that it would wait for have
-/// longer limits.
+/// The maximum time until a server ends, regardless of its clients. Waits for requests have longer
+/// limits.
 pub const ENDS_WITHIN: Duration = Duration::from_secs(29);
 
-/// The bytes of a page.
+/// The size of a page in bytes.
 pub const PAGE: usize = 4096;
 
-/// Returns `uzram fill` with its output captured.
+/// Returns the command `uzram fill`, whose output is captured.
 pub fn fill() -> Command {
     let mut command = Command::new(UZRAM);
     command.arg("fill").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -61,7 +61,7 @@ pub fn end(command: &mut Command) -> Ended {
     command.output().unwrap().into()
 }
 
-/// Returns `bytes` random bytes, which differ for each `nth` and each `UZRAM_SEED`.
+/// Returns `bytes` random bytes, which differ for each `nth` and for each `UZRAM_SEED`.
 pub fn noise(nth: u64, bytes: usize) -> Vec<u8> {
     let mut state = testkit::seed_of(nth);
     let mut words = Vec::with_capacity(bytes + 8);
@@ -95,16 +95,16 @@ pub fn write_all(dir: &Path, files: &[(&str, Vec<u8>)]) {
     }
 }
 
-/// `uzram serve` on sockets of its own. It is killed when this is dropped.
+/// A running `uzram serve` on separate sockets. The server is killed when this value is dropped.
 pub struct Server {
     pub child: Child,
     pub dir: tempfile::TempDir,
-    /// The first line of its output: the disk and its URI.
+    /// The first line of the server's output: the disk and its URI.
     pub announcement: String,
 }
 
 impl Server {
-    /// Serves 256 MiB.
+    /// Starts a server of a disk of 256 MiB.
     pub fn new(args: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut command = serve(dir.path());
@@ -115,7 +115,7 @@ impl Server {
         Server::announced(child, dir)
     }
 
-    /// Serves a restored disk, with its sockets in a directory of its own.
+    /// Starts a server of a restored disk, with its sockets in a separate directory.
     pub fn restored(file: &Path, args: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut command = serve_unsized(dir.path());
@@ -124,7 +124,7 @@ impl Server {
         Server::announced(child, dir)
     }
 
-    /// Serves under a shell line that ends in `exec "$@"`, on sockets of its own.
+    /// Starts a server by a shell line that ends in `exec "$@"`, on separate sockets.
     pub fn within(line: &str, args: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
@@ -134,7 +134,7 @@ impl Server {
         Server::announced(command.spawn().unwrap(), dir)
     }
 
-    /// Returns a running server. If it has ended, panics with its output.
+    /// Returns a running server. If the server has ended, panics with its output.
     pub fn announced(child: Child, dir: tempfile::TempDir) -> Self {
         let mut server = Server::begun(child, dir);
         if server.announcement.is_empty() {
@@ -196,8 +196,8 @@ impl Server {
         text
     }
 
-    /// Waits for its end. Returns its exit code, if no signal ended it, and the time that this
-    /// took.
+    /// Waits for the server's end. Returns its exit code, if no signal ended it, and the time until
+    /// the end.
     pub fn ended(&mut self) -> (Option<i32>, Duration) {
         let begun = Instant::now();
         until("it ends", || self.child.try_wait().unwrap().is_some());
@@ -212,14 +212,14 @@ impl Drop for Server {
     }
 }
 
-/// Returns `uzram serve` of 256 MiB with its control socket in `dir`.
+/// Returns the command `uzram serve` for a disk of 256 MiB with its control socket in `dir`.
 pub fn serve(dir: &Path) -> Command {
     let mut command = serve_unsized(dir);
     command.args(["--size", "256M"]);
     command
 }
 
-/// Returns the same without a size.
+/// Returns the same command without a size.
 pub fn serve_unsized(dir: &Path) -> Command {
     let mut command = Command::new(UZRAM);
     command.arg("serve").current_dir(dir);

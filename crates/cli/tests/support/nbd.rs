@@ -7,7 +7,7 @@ use std::path::Path;
 use testkit::nbd::{EXPORT_NAME, header, option};
 pub use testkit::nbd::{READ, WRITE};
 
-/// A client with the export.
+/// A client that has chosen the export.
 pub struct Client(pub UnixStream);
 
 /// Connects a client that has sent nothing yet.
@@ -52,7 +52,7 @@ impl Client {
         }
     }
 
-    /// Writes in requests of at most 1 MiB.
+    /// Writes `bytes` in requests of at most 1 MiB each.
     pub fn try_write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         for (nth, part) in bytes.chunks(1 << 20).enumerate() {
             self.write_at_once(offset + ((nth as u64) << 20), part)?;
@@ -60,7 +60,7 @@ impl Client {
         Ok(())
     }
 
-    /// Writes in one request.
+    /// Writes `bytes` in one request.
     pub fn write_at_once(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.0.write_all(&[&request(WRITE, offset, bytes.len() as u32), bytes].concat())?;
         self.reply()

@@ -6,21 +6,21 @@
 //! ```
 //! A frame begins at an address that is 8 above a multiple of 16, as after a call.
 
-/// The offset in `fpstate` of a magic number and of its length.
+/// The offset in an fpstate of a magic number and of the fpstate's length.
 pub(crate) const FP_SIZE_AT: usize = 464;
 const FP_MAGIC: u32 = 0x4650_5853;
 const FP_LEGACY_BYTES: usize = 512;
-/// The bytes below the stack pointer that a function may use.
+/// The number of bytes below the stack pointer that a function may use.
 pub(crate) const RED_ZONE: usize = 128;
-/// Flags that are cleared when a handler begins: direction, single step, resume.
+/// Flags that are cleared when a handler begins: direction, single step and resume.
 const FLAGS_CLEARED: usize = 0x400 | 0x100 | 0x1_0000;
-/// The flags that `lahf` stores, the zero flag among them, and the overflow flag.
+/// The flags that `lahf` stores, the zero flag (one of them), and the overflow flag.
 const LOW: usize = 0xd5;
 const ZERO: usize = 0x40;
 const OVERFLOW: usize = 0x800;
-/// The bytes of an instruction that makes a system call.
+/// The length in bytes of an instruction that makes a system call.
 pub(crate) const CALL_BYTES: usize = 2;
-/// The architecture that the kernel reports for calls by `syscall`.
+/// The number of the architecture that the kernel reports for calls by `syscall`.
 const ARCH: u32 = 0xc000_003e;
 
 /// A signal stack.
@@ -33,7 +33,7 @@ pub(crate) struct Stack {
     pub(crate) bytes: usize,
 }
 
-/// The flag of a stack that disables it while a handler runs on it.
+/// The flag of a signal stack that disables the stack while a handler runs on it.
 pub(crate) const AUTODISARM: i32 = i32::MIN;
 pub(crate) const NO_STACK: Stack =
     Stack { start: 0, flags: libc::SS_DISABLE, padding: 0, bytes: 0 };
@@ -43,7 +43,7 @@ impl Stack {
         self.bytes != 0
     }
 
-    /// Returns whether a signal that begins at `pointer` is already on the stack.
+    /// Returns whether a signal that arrives with this stack pointer is already on the stack.
     pub(crate) fn holds(&self, pointer: usize) -> bool {
         self.flags & AUTODISARM == 0
             && pointer.wrapping_sub(self.start).wrapping_sub(1) < self.bytes
@@ -94,7 +94,7 @@ pub(crate) struct Context {
     pub(crate) mask: u64,
 }
 
-/// The information of a signal.
+/// The kernel's description of a signal.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Info {
@@ -102,7 +102,7 @@ pub(crate) struct Info {
     pub(crate) errno: i32,
     pub(crate) code: i32,
     padding: i32,
-    /// For SIGSYS, the address behind the instruction.
+    /// In SIGSYS, the address behind the instruction that made the call.
     pub(crate) call_address: usize,
     number: i32,
     arch: u32,
@@ -121,14 +121,14 @@ impl Info {
         rest: [0; 12],
     };
 
-    /// Returns the information of a signal that the kernel sends by itself.
+    /// Returns the description of a signal that the kernel itself sends.
     pub(crate) fn of_system(signal: i32) -> Self {
-        /// The code of such a signal.
+        /// The code of a signal that the kernel itself sends.
         const SI_KERNEL: i32 = 0x80;
         Info { signal, code: SI_KERNEL, ..Info::NONE }
     }
 
-    /// Returns whether the call was made by `syscall`, whose numbers this crate uses.
+    /// Returns whether the call was made by `syscall` with the numbers of this architecture.
     pub(crate) fn is_of_this_arch(&self) -> bool {
         self.arch == ARCH
     }
@@ -145,7 +145,7 @@ pub(crate) struct Frame {
 const _: () = assert!(size_of::<Registers>() == 256 && size_of::<Context>() == 304);
 const _: () = assert!(size_of::<Info>() == 128 && size_of::<Frame>() == 440);
 
-/// Returns the bytes of an fpstate that has these two words at [`FP_SIZE_AT`].
+/// Returns the size in bytes of an fpstate that contains these two words at [`FP_SIZE_AT`].
 pub(crate) fn fp_bytes([magic, bytes]: [u32; 2]) -> usize {
     if magic == FP_MAGIC { bytes as usize } else { FP_LEGACY_BYTES }
 }
@@ -174,29 +174,29 @@ impl Context {
         self.registers.rax as isize
     }
 
-    /// Makes the program repeat the call, with `number`.
+    /// Moves the context back to the call, so that the program makes the call again, with `number`.
     pub(crate) fn rewind(&mut self, number: usize) {
         self.registers.rip = self.registers.rip.wrapping_sub(CALL_BYTES);
         self.registers.rax = number;
     }
 
-    /// Moves the context behind a call, with the registers that a call changes.
+    /// Moves the context behind a call, and sets the registers that a call changes.
     pub(crate) fn return_to(&mut self, address: usize) {
         self.set_return(address);
         self.registers.r11 = self.registers.flags;
     }
 
-    /// Moves the context behind a call that has left the flags in r11.
+    /// Moves the context behind a call whose flags are in r11 already.
     pub(crate) fn set_return(&mut self, address: usize) {
         (self.registers.rip, self.registers.rcx) = (address, address);
     }
 
-    /// Returns r11 and rcx, which code between the program and a call may use.
+    /// Returns r11 and rcx, which code between the program and a call may change.
     pub(crate) fn scratch(&self) -> [usize; 2] {
         [self.registers.r11, self.registers.rcx]
     }
 
-    /// Returns the zero flag.
+    /// Returns whether the zero flag is set.
     pub(crate) fn is_zero(&self) -> bool {
         self.registers.flags & ZERO != 0
     }
@@ -224,7 +224,7 @@ impl Context {
         self.registers.rsp = address;
     }
 
-    /// Returns the register that holds the call in [`super::instructions::issue`].
+    /// Returns the register that holds the call's address in [`super::instructions::issue`].
     pub(crate) fn issue(&self) -> usize {
         self.registers.rbx
     }
@@ -234,7 +234,7 @@ impl Context {
         self.registers.rsp.wrapping_sub(size_of::<usize>())
     }
 
-    /// Makes the context begin a handler with the frame at `frame`.
+    /// Changes the context so that it begins `handler` with the frame at `frame`.
     pub(crate) fn enter(&mut self, handler: usize, signal: i32, frame: usize) {
         let it = &mut self.registers;
         (it.rip, it.rsp, it.rax) = (handler, frame, 0);
@@ -242,7 +242,7 @@ impl Context {
         it.rsi = frame + std::mem::offset_of!(Frame, info);
         it.rdx = frame + std::mem::offset_of!(Frame, context);
         it.flags &= !FLAGS_CLEARED;
-        // Floating-point registers are as at the start of a program.
+        // Floating-point registers get the values that they have at the start of a program.
         it.fpstate = 0;
     }
 }

@@ -7,15 +7,16 @@
 //!         | clone: parent returns, child -> begins -> rt_sigreturn | leave | end
 //! ```
 //! # Safety
-//! All of it keeps the C convention, or never returns. The stack is this thread's own; that of a
-//! child is the block that was made for it.
+//! All functions follow the C convention, or never return. The stack belongs to this thread; the
+//! stack of a child is in the block that was created for the child.
 #![allow(unsafe_code)]
 
 use std::arch::global_asm;
 
 global_asm!(include_str!("instructions.s"), include_str!("simple.s"), include_str!("outside.s"));
 
-// SAFETY: these are the symbols above, with the arguments that their comments name.
+// SAFETY: these are the symbols of the files above, and the functions have the arguments that the
+// files' comments describe.
 unsafe extern "C" {
     static uzram_dispatch_start: u8;
     static uzram_dispatch_end: u8;
@@ -39,14 +40,14 @@ unsafe extern "C" {
 /// The function that a child calls first, with its frame.
 pub(crate) type Begins = extern "C" fn(usize);
 
-/// A call as the instructions above read it.
+/// A call in the layout that the instructions in `issue` read.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Issue {
     pub(crate) number: usize,
     pub(crate) args: [usize; 6],
     pub(crate) result: isize,
-    /// The mask during the call; null if no signal may arrive.
+    /// The mask during the call, or null if no signal may arrive.
     pub(crate) mask: *const u64,
     /// The mask of this thread before and after the call.
     pub(crate) block: *const u64,
@@ -57,20 +58,20 @@ pub(crate) struct Issue {
 pub(crate) enum Stage {
     /// The call is not issued yet, or is to be issued again.
     Before,
-    /// The kernel has returned, and the result is in the register.
+    /// The kernel has returned, and the result is in `rax`.
     Answered,
     /// The result is in [`Issue`].
     Kept,
 }
 
-/// The address of the symbol.
+/// Returns the address of a symbol.
 macro_rules! address {
     ($symbol:ident) => {
         (&raw const $symbol).addr()
     };
 }
 
-/// Returns the start and the bytes of the range.
+/// Returns the start and the length of the range in bytes.
 pub(crate) fn range() -> (usize, usize) {
     let start = address!(uzram_dispatch_start);
     (start, address!(uzram_dispatch_end) - start)
@@ -86,12 +87,13 @@ pub(crate) fn entry() -> usize {
     address!(uzram_dispatch_entry)
 }
 
-/// Sets whether instructions read and write the thread pointer.
+/// Sets whether the thread pointer is read and written by instructions.
 ///
 /// # Safety
 /// No thread is armed yet. If `is_fast`, the kernel lets programs use the instructions.
 pub(crate) unsafe fn set_fast(is_fast: bool) {
-    // SAFETY: the caller vouches for it; handlers read the byte once threads are armed.
+    // SAFETY: handlers read the byte only once threads are armed, and the caller guarantees that
+    // none is armed yet.
     unsafe { uzram_dispatch_is_fast = is_fast };
 }
 
@@ -108,19 +110,18 @@ pub(crate) fn stage(instruction: usize) -> Option<Stage> {
     })
 }
 
-/// Returns where a copy continues that failed at `instruction`, if it is the instruction that
-/// copies.
+/// If `instruction` is the copying one, returns the address at which a failed copy continues.
 pub(crate) fn after_copy(instruction: usize) -> Option<usize> {
     (instruction == address!(uzram_dispatch_copying)).then(|| address!(uzram_dispatch_copied))
 }
 
-/// Makes a system call that is not dispatched. Returns the result, or an error's number below 0.
+/// Makes a system call that is not dispatched. Returns the result, or a negative error number.
 ///
 /// # Safety
-/// As for the call itself; it does not return twice.
+/// The requirements of the call apply. The call does not return twice.
 pub unsafe fn raw_syscall(number: usize, args: [usize; 6]) -> isize {
     let [a, b, c, d, e, f] = args;
-    // SAFETY: the caller vouches for the call.
+    // SAFETY: the caller guarantees the requirements of the call.
     unsafe { call_allowed(number, a, b, c, d, e, f) }
 }
 
@@ -132,43 +133,44 @@ pub fn raw_syscall_address() -> usize {
 /// Issues a call.
 ///
 /// # Safety
-/// `issue` lies in memory of this thread's own. With a mask, execution may leave this stack and
-/// never return to it.
+/// `issue` lies in memory that only this thread uses. With a mask, the thread may leave this stack
+/// and never return to it.
 pub(crate) unsafe fn issue(issue: *mut Issue) {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees that `issue` is valid, and that nothing on this stack must be
+    // undone.
     unsafe { uzram_dispatch_issue(issue) }
 }
 
-/// Creates a child whose program continues with the frame at `frame`. Returns its number, or an
-/// error.
+/// Creates a child whose program continues with the frame at `frame`. Returns the child's number,
+/// or a negative error number.
 ///
 /// # Safety
-/// The arguments name the place below `frame` as the child's stack, and the frame is one from which
-/// the kernel can return.
+/// `args` set the child's stack to end at `frame`, and the kernel can return from that frame.
 pub(crate) unsafe fn clone(
     number: usize,
     args: &[usize; 5],
     frame: usize,
     begins: Begins,
 ) -> isize {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees that the stack and the frame are valid.
     unsafe { uzram_dispatch_clone(number, args.as_ptr(), frame, begins) }
 }
 
-/// Unmaps the block on which this runs, and ends by the call `number`.
+/// Unmaps the block on whose stack this runs, and ends the thread by the call `number`.
 ///
 /// # Safety
 /// No other code accesses the block any more, and no signal can arrive.
 pub(crate) unsafe fn leave(start: usize, bytes: usize, number: usize, code: usize) -> ! {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees that no other code uses the block and no signal arrives.
     unsafe { uzram_dispatch_leave(start, bytes, number, code) }
 }
 
-/// Copies bytes. Returns whether all were copied. One side may be memory that is not mapped.
+/// Copies bytes. Returns whether all bytes were copied. The source or the target may be unmapped.
 ///
 /// # Safety
-/// The target is unused, or memory that the program gives; handlers of this crate are installed.
+/// The target is unused, or memory to which the program lets the kernel write. The handlers of this
+/// crate are installed.
 pub(crate) unsafe fn copy(to: usize, from: usize, bytes: usize) -> bool {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees that `to` may be written and handlers are installed.
     unsafe { uzram_dispatch_copy(to, from, bytes) == 0 }
 }

@@ -2,13 +2,13 @@
 //! floating-point registers.
 //!
 //! di-10: a handler begins with rights that the kernel chooses. While this crate's code runs, the
-//! thread has the program's rights, so the kernel and this crate may touch the memory that the
-//! program may touch. Key 0, which memory of this crate has, is always allowed. If a call has
-//! changed the rights, the frame gets them.
+//! thread has the program's rights, so the kernel and this crate may access the memory that the
+//! program may access. Key 0, the key of this crate's memory, is always allowed. If a call has
+//! changed the rights, the new rights are stored in the frame.
 //!
 //! # Safety
-//! The instructions exist if the kernel lets programs use keys. A frame's fpstate has the length
-//! that it states, and lies on this thread's block.
+//! The instructions are valid if the kernel lets programs use keys. The fpstate of a frame has the
+//! length that is stored in it, and lies on this thread's block.
 #![allow(unsafe_code)]
 
 use super::frame::{Context, FP_SIZE_AT, fp_bytes};
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// The component's number in an xsave area, and the offset of the area's component bits.
 const COMPONENT: u32 = 9;
 const HEADER_AT: usize = 512;
-/// The two bits of key 0.
+/// The two bits of key 0, the key of this crate's memory.
 const OWN: u32 = 3;
 
 /// The offset of the rights in an xsave area; 0 until the program has allocated a key.
@@ -27,7 +27,7 @@ static RIGHTS_AT: AtomicUsize = AtomicUsize::new(0);
 
 fn rights() -> u32 {
     let rights;
-    // SAFETY: a key was allocated, so the instruction exists; it only reads.
+    // SAFETY: a key was allocated, so the instruction is valid; it only reads a register.
     unsafe {
         asm!("rdpkru", in("ecx") 0, out("eax") rights, out("edx") _, options(nomem, nostack))
     };
@@ -35,7 +35,8 @@ fn rights() -> u32 {
 }
 
 fn set_rights(rights: u32) {
-    // SAFETY: as above; memory of ours has key 0, which the caller allows.
+    // SAFETY: a key was allocated, so the instruction is valid. The caller allows key 0, which
+    // memory of this crate has.
     unsafe { asm!("wrpkru", in("eax") rights, in("ecx") 0, in("edx") 0, options(nostack)) };
 }
 
@@ -45,25 +46,26 @@ fn places(context: &Context, at: usize) -> Option<(*mut u64, *mut u32)> {
     if start == 0 {
         return None;
     }
-    // SAFETY: an fpstate has these words at least.
+    // SAFETY: every fpstate contains these two words.
     let size = unsafe { ((start + FP_SIZE_AT) as *const [u32; 2]).read() };
     let has_room = at + size_of::<u32>() <= fp_bytes(size);
     has_room.then_some(((start + HEADER_AT) as *mut u64, (start + at) as *mut u32))
 }
 
-/// Gives the thread the rights that the program had when `context` was interrupted.
+/// Sets the thread's rights to those that the program had when `context` was interrupted.
 pub(crate) fn enter(context: &Context) {
     let at = RIGHTS_AT.load(Relaxed);
     if at == 0 {
         return;
     }
     let Some((components, rights)) = places(context, at) else { return };
-    // SAFETY: both lie in the frame. Without the component, the rights are 0, which allows all.
+    // SAFETY: both addresses lie in the frame. Without the component, the rights are 0, which
+    // allows every access.
     let (components, rights) = unsafe { (components.read(), rights.read()) };
     set_rights(if components >> COMPONENT & 1 == 0 { 0 } else { rights & !OWN });
 }
 
-/// Gives the program the thread's rights for a key that a call has just allocated.
+/// Copies the thread's rights for a key that a call has just allocated to the program's frame.
 pub(crate) fn keep(context: &Context, key: u32) {
     let mut at = RIGHTS_AT.load(Relaxed);
     if at == 0 {
@@ -72,7 +74,7 @@ pub(crate) fn keep(context: &Context, key: u32) {
     }
     let Some((components, kept)) = places(context, at) else { return };
     let of_key = 3 << (2 * key);
-    // SAFETY: both lie in the frame, which only this thread accesses.
+    // SAFETY: both addresses lie in the frame, which only this thread accesses.
     unsafe {
         let has_rights = components.read() >> COMPONENT & 1 == 1;
         let others = if has_rights { kept.read() & !of_key } else { 0 };

@@ -6,12 +6,12 @@
 
 use std::ops::Range;
 
-/// The bytes of the red zone, and the slots below it.
+/// The bytes of the red zone and of the slots below it.
 pub(crate) const TAKEN: usize = 192;
 
-/// The bytes of a block's word.
+/// The number of bytes in a block's word.
 pub(crate) const WORD_BYTES: usize = size_of::<u32>();
-// SAFETY: these are the symbols of simple.s and outside.s.
+// SAFETY: simple.s and outside.s define these symbols.
 unsafe extern "C" {
     static uzram_dispatch_simple: u8;
     static uzram_dispatch_simple_begins: u8;
@@ -55,11 +55,12 @@ pub(crate) fn entry() -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pinned {
     Nothing,
-    /// Those from the slot `FIRST` to the slot `LAST`.
+    /// The blocks whose words lie from the slot `FIRST` to the slot `LAST`.
     All,
-    /// Those from the slot `FIRST` to the word before r11, and this number of bytes more.
+    /// The blocks from the word in the slot `FIRST` to the word before r11 plus this number of
+    /// bytes.
     Before(usize),
-    /// Those from rcx plus this number of bytes to the slot `LAST`.
+    /// The blocks from the word at rcx plus this number of bytes to the word in the slot `LAST`.
     From(usize),
 }
 
@@ -68,30 +69,31 @@ pub(crate) enum Pinned {
 pub(crate) enum Result {
     /// The call has no result yet.
     None,
-    /// In rax; if it is EFAULT, the call is dispatched.
+    /// The result is in rax; if it is EFAULT, the call is dispatched.
     Tried,
-    /// In rax.
+    /// The result is in rax.
     Register,
-    /// In the slot `RESULT`.
+    /// The result is in the slot `RESULT`.
     Slot,
 }
 
 /// The progress of a thread that was interrupted in `simple` or `slow`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The bytes by which the stack pointer is below the program's.
+    /// The difference in bytes between the program's stack pointer and the current one.
     pub(crate) taken: usize,
-    /// Whether the slot `RETURN` has the return address; else rcx has it.
+    /// Whether the slot `RETURN` contains the return address. Otherwise rcx contains it.
     pub(crate) has_return: bool,
-    /// Whether the slot `NUMBER` has rax.
+    /// Whether the slot `NUMBER` contains the program's rax.
     pub(crate) has_number: bool,
-    /// Whether the slot `FLAGS` has the flags.
+    /// Whether the slot `FLAGS` contains the program's flags.
     pub(crate) has_flags: bool,
     pub(crate) pinned: Pinned,
     pub(crate) result: Result,
 }
 
-/// Returns the place of `rip`, if it is in `simple` or `slow`. `is_zero` is the zero flag.
+/// Returns the progress of a thread at `rip`, if that is in `simple` or `slow`. `is_zero` is the
+/// thread's zero flag.
 pub(crate) fn place(rip: usize, is_zero: bool) -> Option<Place> {
     let is_slow = rip == at!(uzram_dispatch_slow);
     if !is_slow && !(at!(uzram_dispatch_simple)..at!(uzram_dispatch_simple_end)).contains(&rip) {

@@ -1,11 +1,12 @@
-//! Simple calls: the instructions that issue them, and the state of the process that these use.
+//! Simple calls: the instructions that issue them, and the state of the process that these
+//! instructions read.
 //!
 //! ```text
 //!   site: jmp -> stub: rcx = the address behind it -> `simple`: syscall -> site
 //!                                                         '- not simple: `slow` -> SIGSYS
 //! ```
-//! di-12: `simple` issues a call with a buffer only if no byte of it can be evicted during the
-//! call. Other calls are dispatched if they fail with EFAULT.
+//! di-12: `simple` issues a call with a buffer only if no byte of the buffer can be evicted during
+//! the call. Other calls are dispatched if they fail with EFAULT.
 //!
 //! # Safety
 //! The words of blocks outlive all threads.
@@ -17,11 +18,11 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 
 const CLASSES_MAX: usize = 512;
-/// The state of a resident block, which permits calls. It is in the low 4 bits of the block's word.
+/// The state of a resident block, in the low 4 bits of its word. Simple calls may access the block.
 pub const RESIDENT: u32 = 1;
-/// The state of a block that is not managed, which permits calls too.
+/// The state of a block that is not managed. Simple calls may access such a block, too.
 pub const PLAIN: u32 = 7;
-/// One pin in a block's word. Pins are the upper 16 bits.
+/// One pin in a block's word. The upper 16 bits contain the number of pins.
 pub const PIN: u32 = 1 << 16;
 
 /// How `simple` handles a system call.
@@ -30,32 +31,32 @@ pub const PIN: u32 = 1 << 16;
 pub enum Class {
     /// The kernel dispatches the call.
     Dispatched = 0,
-    /// The call is issued. If it fails with EFAULT, it has done nothing.
+    /// The call is issued. If the call fails with EFAULT, it has had no effect.
     Direct = 1,
-    /// Like `Direct`, with a buffer at the second argument, whose bytes are the third.
+    /// Like `Direct`, with a buffer whose address is the second argument, and its size the third.
     Buffer = 2,
-    /// Like `Buffer`, if the last two arguments are null and the fourth has no MSG_ZEROCOPY.
+    /// Like `Buffer`, if the last two arguments are null and MSG_ZEROCOPY is not set in the fourth.
     Receive = 3,
-    /// The call is issued unless its first argument is the hook's own descriptor.
+    /// The call is issued unless its first argument is the descriptor that the hook keeps open.
     Close = 4,
-    /// The call is issued unless the path at its first argument begins with `/p`.
+    /// The call is issued unless the path in its first argument begins with `/p`.
     Path = 5,
-    /// The call is issued unless the path at its second argument begins with `/p`.
+    /// The call is issued unless the path in its second argument begins with `/p`.
     PathAt = 6,
 }
 
-/// The process as `simple` sees it.
+/// The state of the process that `simple` reads.
 #[derive(Debug)]
 pub struct Simple {
-    /// Calls are dispatched while it is not 0.
+    /// A word that is 0 while simple calls may be issued.
     pub gate: &'static AtomicU64,
     /// The number of threads of the process.
     pub threads: &'static AtomicUsize,
-    /// The managed addresses, of which the start is a multiple of the block's bytes.
+    /// The managed addresses. The start is a multiple of the block size.
     pub memory: Range<usize>,
     /// The words of all blocks.
     pub words: &'static [AtomicU32],
-    /// The bytes of a block, a power of two.
+    /// The block size in bytes, a power of two.
     pub block: usize,
     /// The descriptor that the hook keeps open.
     pub descriptor: Option<i32>,
@@ -91,11 +92,11 @@ unsafe extern "C" {
 }
 
 fn state() -> &'static State {
-    // SAFETY: the symbol is as long as the type, aligned, and changed only by atomics.
+    // SAFETY: the symbol has the type's size and alignment, and is changed only by atomics.
     unsafe { &STATE }
 }
 
-/// Returns whether a call's class is not `Dispatched`. All are dispatched until [`set`].
+/// Returns whether a call's class is not `Dispatched`. Before [`set`] every call is `Dispatched`.
 pub(crate) fn is_simple(number: usize) -> bool {
     state().classes.get(number).is_some_and(|class| class.load(Relaxed) != 0)
 }
@@ -115,10 +116,10 @@ pub fn set(simple: &Simple) {
     }
 }
 
-/// Makes calls with a buffer in these addresses dispatched, because this memory is managed but has
-/// no words.
+/// Sets a range of addresses. Calls with a buffer in this range are dispatched, because this memory
+/// is managed but its blocks have no words.
 pub fn set_windows(windows: &Range<usize>) {
-    // In this order, the addresses are never too few.
+    // The stores are in this order so that at no moment an address of the range is missing.
     state().windows_start.store(windows.start, Relaxed);
     state().windows_end.store(windows.end, Release);
 }

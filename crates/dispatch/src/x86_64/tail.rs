@@ -6,8 +6,8 @@
 //!       jmp [rip + ...]
 //!   24: site + 2 + n
 //! ```
-//! The instruction has the same effect at each address and can't fault, so a thread is interrupted
-//! before it or behind it.
+//! The moved instruction has the same effect at each address and can't fault, so a thread is
+//! interrupted either before or behind it.
 //!
 //! # Safety
 //! Only the address of the symbol is taken.
@@ -15,17 +15,17 @@
 
 use std::ops::Range;
 
-/// The bytes of a tail.
+/// The length of a tail in bytes.
 const BYTES: usize = 32;
 /// The number of tails for which outside.s reserves memory.
 const TAILS: usize = 256;
-/// The offset of the moved instruction.
+/// The offset of the moved instruction in a tail.
 const MOVED: usize = 10;
-/// The offset of the jump's target address.
+/// The offset of the jump's target address in a tail.
 const TARGET: usize = 24;
-/// The bytes of `jmp [rip + imm32]`.
+/// The length of `jmp [rip + imm32]` in bytes.
 const JUMP_BYTES: usize = 6;
-/// The longest instruction that is moved.
+/// The maximum length in bytes of an instruction that is moved.
 pub(crate) const MOVED_MAX: usize = 6;
 
 const _: () = assert!(MOVED + MOVED_MAX + JUMP_BYTES <= TARGET);
@@ -40,13 +40,13 @@ fn start() -> usize {
     (&raw const uzram_dispatch_tails).addr()
 }
 
-/// Returns the addresses of all tails. A hook keeps the program from dropping them, because calls
-/// return to them.
+/// Returns the addresses of all tails. A hook must not let the program discard these pages, because
+/// calls return to tails.
 pub fn all() -> Range<usize> {
     start()..start() + TAILS * BYTES
 }
 
-/// Returns the address of a tail. Returns `None` if outside.s reserves fewer tails.
+/// Returns the address of tail `nth`, or `None` if outside.s reserves fewer tails.
 pub(crate) fn place(nth: usize) -> Option<usize> {
     (nth < TAILS).then(|| start() + nth * BYTES)
 }
@@ -54,13 +54,13 @@ pub(crate) fn place(nth: usize) -> Option<usize> {
 /// The progress of a thread in a tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// It has not executed the moved instruction.
+    /// The thread has not executed the moved instruction.
     Before,
-    /// It has executed the moved instruction, of this number of bytes.
+    /// The thread has executed the moved instruction, which has this number of bytes.
     Behind(usize),
 }
 
-/// Returns the address of the tail that has `at`, and the progress of a thread there.
+/// Returns the address of the tail that contains `at`, and the progress of a thread at `at`.
 pub(crate) fn progress(at: usize) -> Option<(usize, Progress)> {
     let within = all().contains(&at).then(|| (at - start()) % BYTES)?;
     let progress = match within.checked_sub(MOVED) {
@@ -83,8 +83,8 @@ fn moved_bytes(code: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the code of the tail of a site, with `moved` following the site at `behind`. Returns
-/// `None` if the instruction there can't be moved.
+/// Returns the code of a site's tail. `behind` is the address behind the site, and `moved` are the
+/// bytes at that address. Returns `None` if the instruction there can't be moved.
 pub(crate) fn code(behind: usize, moved: &[u8; MOVED_MAX]) -> Option<[u8; BYTES]> {
     let bytes = moved_bytes(moved)?;
     let mut code = [0xcc; BYTES];
@@ -119,7 +119,8 @@ mod tests {
         assert_eq!(code[MOVED..19], [0x48, 0x89, 0xc7, 0xff, 0x25, 5, 0, 0, 0]);
         let code = code_of([0xc3, 0x90, 0x90, 0x90, 0x90, 0x90]).unwrap();
         assert_eq!(code[MOVED], 0xc3);
-        // A move to memory, a conditional jump, and a move relative to its own address.
+        // The instructions are a move to memory, a conditional jump, and a move whose address is
+        // relative to the instruction.
         assert_eq!(code_of([0x48, 0x89, 0x07, 0x90, 0x90, 0x90]), None);
         assert_eq!(code_of([0x77, 0x05, 0x90, 0x90, 0x90, 0x90]), None);
         assert_eq!(code_of([0x48, 0x8b, 0x05, 0, 0, 0]), None);

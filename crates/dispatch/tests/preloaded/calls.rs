@@ -1,5 +1,4 @@
-//! Programs in C that check details: their output is the same with every call dispatched as
-//! without.
+//! C programs that check details: the output with every call dispatched is the same as without.
 
 use crate::support::{Counts, Place};
 use std::fs;
@@ -92,7 +91,7 @@ fn rights_of_protection_keys_are_the_programs() {
 #[test]
 fn every_kind_of_clone_goes_on_armed() {
     let counts = children("raw");
-    // Each of the four children makes a hundred calls, but those of the child with its own memory
+    // Each of the four children makes a hundred calls. The calls of the child with its own memory
     // are not counted.
     assert!(counts.begun >= 3 && counts.calls > 300, "{counts:?}");
 }

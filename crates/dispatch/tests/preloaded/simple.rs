@@ -1,11 +1,12 @@
-//! Calls that take no signal: the output is that of dispatched calls and of native ones.
+//! Simple calls, made without a signal: the output is that of dispatched and of native calls.
 
 use crate::support::{Counts, Place};
 
-/// The instruction behind the call: one that no tail has, and those with which tails begin.
+/// The kinds of the instruction behind the call: one that no tail contains, and those with which
+/// tails begin.
 const SHAPES: [&str; 4] = ["other", "cmp", "mov", "ret"];
 
-/// Runs a test of simple.c for each shape of its call.
+/// Runs a test of simple.c for each kind of the instruction behind the call.
 fn run(test: &str) -> Vec<[Counts; 2]> {
     run_shapes(test, &SHAPES)
 }
@@ -24,7 +25,7 @@ fn run_shapes(test: &str, shapes: &[&str]) -> Vec<[Counts; 2]> {
     shapes.iter().map(run).collect()
 }
 
-/// Asserts that most calls took no signal.
+/// Asserts that most calls were made without a signal.
 fn most_are_simple(counts: &[[Counts; 2]]) {
     for [dispatched, simple] in counts {
         assert!(simple.calls < dispatched.calls / 2, "{simple:?}, without: {dispatched:?}");
@@ -80,8 +81,8 @@ fn a_stack_without_room_is_enough() {
 #[test]
 fn a_signal_may_come_behind_each_instruction() {
     run_shapes("steps", &["other"]);
-    // This takes seconds. Dispatched calls are the same for all shapes, and the shapes left out
-    // here differ by one instruction.
+    // This test takes seconds. Dispatched calls are the same for all shapes, and the omitted shapes
+    // differ by one instruction.
     let place = Place::new();
     let program = place.compile("simple");
     let simple = place.same_line(&format!("DISPATCH_SIMPLE=1 {} steps cmp", program.display()));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use testkit::programs::{self, Shown, built};
 
-/// The sums of the numbers that the processes of a program wrote: see the example.
+/// The sums of the numbers that the processes of a program wrote: see `examples/counting.rs`.
 #[derive(Debug, Default)]
 pub struct Counts {
     pub calls: u64,
@@ -17,7 +17,7 @@ pub struct Counts {
     pub pins: u64,
 }
 
-/// A directory with the counting library.
+/// A directory that contains the counting library.
 pub struct Place {
     place: programs::Place,
     library: PathBuf,
@@ -68,7 +68,7 @@ impl Place {
         counts
     }
 
-    /// Runs a line of the shell like [`same`](Self::same), with one or more processes.
+    /// Runs a line of the shell like [`same`](Self::same). The line may start several processes.
     pub fn same_line(&self, line: &str) -> Counts {
         self.same(&["sh", "-c", line])
     }

@@ -1,4 +1,4 @@
-//! Widely used programs: their output is the same with every call dispatched as without.
+//! Widely used programs: the output with every call dispatched is the same as without.
 
 use crate::support::{Counts, Place};
 use std::fs;
@@ -11,7 +11,7 @@ fn has(program: &str) -> bool {
     found.is_ok_and(|found| found.status.success())
 }
 
-/// Returns a directory with a text that is long enough to be sorted, and compressed, by several
+/// Returns a directory with a text that is large enough to be sorted and compressed by several
 /// threads.
 fn with_text(lines: usize) -> Place {
     let place = Place::new();

@@ -1,4 +1,4 @@
-// Threads and processes: each kind of clone, registers, stacks, and many at once.
+// Threads and processes: each kind of clone, registers, stacks, and many children at the same time.
 #include "common.h"
 #include <sys/prctl.h>
 
@@ -21,7 +21,7 @@ static void wait_for(pid_t child, const char *what) {
 }
 
 static int raw_child(void *argument) {
-    // The child has its parent's thread-local storage, so it calls only `syscall` of the C library.
+    // The child uses its parent's thread-local storage, so it calls only `syscall` in libc.
     for (int i = 0; i < 100; i++) begun += syscall(SYS_getpid) > 0;
     syscall(SYS_exit, 5);
     return 0;
@@ -55,7 +55,7 @@ static void counts(int signal, siginfo_t *info, void *context) { count++; }
 #define CLONE_CLEAR_SIGHAND 0x100000000ull
 #endif
 
-// Creates a child without handlers.
+// Creates a child whose signal handlers are reset.
 static __attribute__((noinline)) void cleared(unsigned long flags) {
     unsigned long three[11] = {flags, 0, 0, 0, SIGCHLD};
     long child = SYS_clone3;
@@ -76,7 +76,7 @@ static void vforks(void) {
         fflush(stdout);
         pid_t child = vfork();
         if (child == 0) {
-            signal(SIGUSR1, SIG_IGN); // The child's own action.
+            signal(SIGUSR1, SIG_IGN); // This changes only the child's action.
             execve("/nowhere", words, environ);
             execve("/bin/sh", words, environ);
             _exit(99);
@@ -159,7 +159,7 @@ static void registers(void) {
         CHECK(out[28] == (uint64_t)getpid() && out[29] == UINT64_MAX);
     }
     every(0);
-    // Checks that only the program writes to a stack of the program.
+    // Checks that no code except the program's writes to a stack of the program.
     memset(small, 0xa5, sizeof small);
     CHECK(getcontext(&there) == 0);
     there.uc_stack = (stack_t){.ss_sp = small, .ss_size = sizeof small};
@@ -196,7 +196,7 @@ static void threads(void) {
         CHECK(pthread_join(thread, NULL) == 0);
         if (i == 20) before = mappings();
     }
-    // A thread's memory may be unmapped a moment after its join.
+    // A thread's memory may be unmapped shortly after the join.
     for (int i = 0; i < 1000 && mappings() > before + 6; i++) usleep(1000);
     printf("given back %d\n", mappings() <= before + 6);
     void *result;
@@ -269,7 +269,7 @@ static void dispatch(void) {
     printf("%d %d\n", result, errno);
 }
 
-// Calls that the hook answers, and a page that it maps: see the test.
+// Makes calls that the hook answers, and accesses a page that the hook maps: see `counting.rs`.
 static void meddled(void) {
     char *page = (char *)0x555500000000;
     int ends[2];
@@ -280,7 +280,7 @@ static void meddled(void) {
     CHECK(munmap(page, 4096) == 0);
     page[1] = 5;
     CHECK(page[1] == 5 && munmap(page, 4096) == 0);
-    // Code of dispatch reads the structure.
+    // Code of `dispatch` reads the signal set.
     CHECK(sigprocmask(SIG_BLOCK, (sigset_t *)page, NULL) == 0);
     print_mask("mask");
 }

@@ -1,4 +1,5 @@
-// Thread pointers that the program sets: no function of the C library runs while one is set.
+// Thread pointers that the program sets. While such a pointer is set, no function of the C library
+// runs.
 #include "common.h"
 #include <asm/prctl.h>
 #include <sys/auxv.h>
@@ -32,7 +33,7 @@ static void heals(int signal, siginfo_t *info, void *context) {
     call(SYS_mprotect, (long)info->si_addr & ~4095l, 4096, PROT_READ | PROT_WRITE, 0, 0);
 }
 
-// Calls, faults and refused pointers.
+// Makes calls, causes faults, and sets invalid pointers.
 static void own_pointer(void) {
     volatile char *page = mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     on(SIGSEGV, heals, SA_NODEFER);
@@ -50,7 +51,7 @@ static void own_pointer(void) {
     printf("%ld %ld %ld, %ld %ld, %ld, healed %ld\n", seen[0], seen[1], seen[2], seen[3], seen[4], seen[5], seen[7]);
 }
 
-// Sets the pointer without a call.
+// Sets the pointer by an instruction.
 __attribute__((target("fsgsbase"))) static void by_instruction(void) {
     if (!(getauxval(AT_HWCAP2) & 2)) return;
     long before = get();
@@ -63,7 +64,7 @@ __attribute__((target("fsgsbase"))) static void by_instruction(void) {
     printf("%ld %ld\n", seen[0], seen[1]);
 }
 
-// Creates a child on a stack of its own, which exits with 40 if its pointer is `expected`.
+// Creates a child on a separate stack. The child exits with 40 if its pointer is `expected`.
 static long child_of(long flags, long tls, long expected) {
     static char stack[65536] __attribute__((aligned(16)));
     long *top = (long *)(stack + sizeof stack) - 2;
@@ -106,7 +107,7 @@ static void children_with_pointers(void) {
 
 static void interrupts(int signal, siginfo_t *info, void *context) { seen[6] += get() == seen[7]; }
 
-// Signals that interrupt calls that wait.
+// Interrupts waiting calls by signals.
 static void signals_with_pointers(void) {
     on(SIGALRM, interrupts, 0);
     long before = get();

@@ -1,4 +1,4 @@
-// Signals: stacks, masks, jumps, restarts.
+// Signals: stacks, masks, jumps out of handlers, restarted calls.
 #include "common.h"
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -81,7 +81,7 @@ static void inner(int signal, siginfo_t *info, void *context) { print_mask("inne
 static void outer(int signal, siginfo_t *info, void *context) {
     print_mask("outer");
     raise(SIGUSR2);
-    if (count++ < 2) { // Blocked: it arrives once, when this returns.
+    if (count++ < 2) { // The signal is blocked, and arrives once, after this handler returns.
         raise(SIGUSR1);
         raise(SIGUSR1);
     }
@@ -202,8 +202,8 @@ static void *storms(void *unused) {
     return NULL;
 }
 
-// Owned signals that arrive as the entry returns: no call is let through after them. The stack has
-// room for their frames, however many arrive.
+// Owned signals arrive while the entry returns. Calls are still dispatched after them, and the
+// stack has room for their frames, however many arrive.
 static void storm(void) {
     pthread_t thread;
     on(SIGBUS, counts, 0);

@@ -1,4 +1,4 @@
-// Simple calls that take no signal: registers, results, signals, threads, code that changes.
+// Simple calls, made without a signal: registers, results, signals, threads, and code that changes.
 #include "common.h"
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -14,15 +14,15 @@
 #define WARM 64
 #define PATTERN 0x1111111111111111UL
 
-// Words 0 to 15 are the registers in the order of `push` below; 16 is the flags.
+// Words 0 to 15 are the registers in the order of `push` below; word 16 is the flags.
 struct registers {
     long general[16];
     long flags;
     char vectors[16][16];
 };
 
-// The call of each shape. The bytes behind it determine the place of its stub: some 57 MB below,
-// but 20 MB above for `cmp`, and 1 GB below for `mov`.
+// The call of each shape. The bytes behind the call determine the address of the stub: some 57 MB
+// below the call, but 20 MB above it for `cmp`, and 1 GB below it for `mov`.
 __asm__(
     ".macro shape name, lines\n"
     ".globl site_call_\\name, site_\\name\n"
@@ -81,7 +81,7 @@ static long call(long number, long a, long b, long c, long d) {
     for (int i = 0; i < 4; i++) set.general[given[i]] = values[i];
     set.general[R8] = set.general[R9] = 0;
     struct registers before = set;
-    // Each flag that a computation may change, both set and clear.
+    // Each flag that a computation may change is both set and clear in some value.
     static __thread unsigned nth;
     static const long flags[] = {0x202, 0xad7, 0x246, 0xa02};
     before.flags = set.flags = flags[nth++ % 4];
@@ -103,7 +103,7 @@ static void warm(void) {
 }
 
 static int pipe_ends[2];
-// The code of the preloaded library, if there is one.
+// The addresses of the preloaded library's code, if the library is loaded.
 static char *hook, *hook_end;
 
 static int is_of_hook(char *at) { return at >= hook && at < hook_end; }
@@ -163,8 +163,8 @@ static volatile sig_atomic_t signals;
 static void on_time(int signal, siginfo_t *info, void *context) {
     mcontext_t *it = &((ucontext_t *)context)->uc_mcontext;
     char *rip = (char *)it->gregs[REG_RIP];
-    // Code of this program or of a library, but never of a stub or a tail. Tails lie behind the
-    // instruction by which calls of the hook are dispatched.
+    // The instruction is in this program or in a library, but never in a stub or a tail. Tails lie
+    // in the hook's library, behind the instruction whose calls are dispatched.
     int distance;
     memcpy(&distance, site + 1, 4);
     char *stub = site + 5 + distance;
@@ -208,7 +208,7 @@ static void sent(void) {
     CHECK(pthread_create(&thread, NULL, traps_other, &self) == 0);
     CHECK(call(SYS_read, pipe_ends[0], (long)MEMORY, 10, 0) == 1 && signals == 1);
     CHECK(pthread_join(thread, NULL) == 0);
-    // A call with a bad buffer is made once.
+    // A call with an invalid buffer is made only once.
     int counter = eventfd(1, EFD_NONBLOCK);
     for (int i = 0; i < 3; i++) {
         long result = call(SYS_read, counter, (long)site & -PAGE, 8, 0);
@@ -265,7 +265,7 @@ static void threads(void) {
     every(300);
     pthread_t made[4];
     for (int i = 0; i < 4; i++)
-        // Neighbours share a block, but no bytes.
+        // Neighbouring buffers share a block, but no bytes.
         CHECK(pthread_create(&made[i], NULL, passes, MEMORY + i * 7300) == 0);
     for (int i = 0; i < 4; i++) CHECK(pthread_join(made[i], NULL) == 0);
     every(0);
@@ -291,7 +291,7 @@ static void forks(void) {
 static void changes(void) {
     begin();
     char *page = (char *)((long)site & -PAGE);
-    // A program that changes its code sees its own code.
+    // A program that changes its code sees the original code.
     CHECK(mprotect(page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC) == 0);
     CHECK((site[0] & 255) == 0x0f && site[1] == 0x05);
     warm();
@@ -301,7 +301,7 @@ static void changes(void) {
 
 static void stubs(void) {
     begin();
-    // The bytes behind the call determine the distance.
+    // The bytes behind the call determine the distance of the stub.
     int distance;
     memcpy(&distance, site + 1, 4);
     char *page = (char *)((long)(site + 5 + distance) & -PAGE);
@@ -336,12 +336,12 @@ static void filter(void) {
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
     CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
     CHECK(call(SYS_getppid, 0, 0, 0, 0) == 4711);
-    // The hook makes no call of its own for these, which the filter would not allow.
+    // For these calls, the hook itself makes no call, which the filter would not allow.
     for (int i = 0; i < WARM; i++) CHECK(lseek(pipe_ends[0], 0, SEEK_CUR) == -1);
     warm();
 }
 
-// A stack without room below it: the kernel needs none for a call.
+// The stack has no room below it; the kernel needs none for a call.
 static long on_edge(char *top) {
     long result;
     __asm__ volatile(
@@ -358,8 +358,8 @@ static void edge(void) {
     for (int i = 0; i < WARM; i++) CHECK(on_edge(page + PAGE + i) == getpid());
 }
 
-// Steps of the last round, which end behind the call if there is one thread, and of the first
-// round. All shapes are the same up to the call.
+// The maximum number of steps in the last round, which ends behind the call if there is one thread,
+// and the minimum in the first round. Up to the call, all shapes are the same.
 #define STEPS_MAX (shape == OTHER ? 110 : 100)
 #define STEPS_MIN (shape == OTHER ? 1 : 72)
 #define FLAGS_AT offsetof(struct user, regs.eflags)
@@ -369,7 +369,7 @@ static void *sleeps(void *ignored) {
     return ignored;
 }
 
-// Each round makes two calls, which trap right before the call.
+// Each round makes two calls. The process traps right before the calls.
 static void stepped(int threads) {
     begin();
     on(SIGALRM, on_time, SA_RESTART);
@@ -387,7 +387,7 @@ static void stepped(int threads) {
     _exit(5);
 }
 
-// Interrupts a child behind every instruction of its calls.
+// Interrupts a child after each instruction of its calls.
 static void steps_of(int threads) {
     pid_t child = fork();
     if (child == 0) stepped(threads);
@@ -402,7 +402,7 @@ static void steps_of(int threads) {
             CHECK(ptrace(PTRACE_SINGLESTEP, child, 0, is_trap ? 0 : signal) == 0);
         } else if (is_trap) {
             left = 0;
-            // A step over popfq leaves the flag of single steps set.
+            // A step over popfq would leave the single-step flag set.
             long flags = ptrace(PTRACE_PEEKUSER, child, FLAGS_AT, 0);
             CHECK(ptrace(PTRACE_POKEUSER, child, FLAGS_AT, flags & ~0x100L) == 0);
             CHECK(ptrace(PTRACE_CONT, child, 0, SIGALRM) == 0);
@@ -418,7 +418,7 @@ static void steps(void) {
     steps_of(2);
 }
 
-// A program that steps through itself.
+// The program single-steps its own instructions.
 static volatile long stepped_over;
 
 static void on_step(int signal, siginfo_t *info, void *context) { stepped_over++; }

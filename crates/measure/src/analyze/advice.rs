@@ -5,11 +5,11 @@ use crate::page::PAGE_SIZE;
 use crate::text::human;
 use serde::Serialize;
 
-/// The power of the time in the cost of a candidate: twice the time must save a tenth of the
-/// memory.
+/// The exponent of the time in the cost of a candidate: a candidate that takes twice the time must
+/// save a tenth of the memory.
 const TIME_POWER: f64 = 0.152;
 
-/// The ratio of a recommended limit to the forecast memory, because data change.
+/// The ratio of a recommended limit to the forecast memory, which is larger because data change.
 const SPARE: f64 = 1.25;
 
 /// The recommendation.
@@ -17,12 +17,12 @@ const SPARE: f64 = 1.25;
 pub(super) struct Advice {
     /// The memory saved, relative to the uncompressed data.
     pub(super) saved_bytes: u64,
-    /// The options with which `uzram run` gives a program such memory, for a process.
+    /// For a process: the options of `uzram run` with which a program gets memory of this kind.
     pub(super) run: Option<Vec<String>>,
-    /// The options with which `uzram serve` makes such a disk, for files. A process has none,
-    /// because it would use the disk as swap, and swap on a served disk may deadlock.
+    /// For files: the options of `uzram serve` that create such a disk. There are none for a
+    /// process, because it would use the disk as swap, and swap on a served disk may deadlock.
     pub(super) serve: Vec<String>,
-    /// A command that must run first.
+    /// A command that must run before the others.
     pub(super) before: Option<String>,
     /// Shell commands for the kernel's zram, whose blocks are pages; N is the device's number. For
     /// a process the device becomes swap.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use zram::memparse;
 
-/// The smallest sample: a few clusters.
+/// The minimum size of a sample in bytes: a few clusters.
 const SAMPLE_MIN: u64 = 1 << 20;
 
 /// Forecast the memory that files or a running program need when compressed

@@ -15,11 +15,11 @@ use crate::page::PAGE_SIZE;
 use zcomp::{Dictionary, Params};
 use zram::{ClassShape, Config, Device, Geometry};
 
-/// The bytes of an entry, and of an object in the header of its zspage: a number, and a bit.
+/// The bytes per object: of its entry, and of a number and a bit in the header of its zspage.
 const ENTRY: f64 = 8.0;
 const IN_HEADER: f64 = 4.125;
 
-/// The other bytes of a zspage: those of its header, its descriptor and their own tables, and those
+/// The other bytes of a zspage: its header, its descriptor and the tables of both; and the bytes
 /// for each of its pages.
 const ZSPAGE: f64 = 110.0;
 const ZSPAGE_PAGE: f64 = 0.5;
@@ -27,7 +27,7 @@ const ZSPAGE_PAGE: f64 = 0.5;
 /// The average share of the pages that is retained for the next objects.
 const RETAINED: f64 = 1.0 / 512.0;
 
-/// 95 of 100 samples are within this number of standard errors.
+/// 95 of 100 samples differ from the data by at most this number of standard errors.
 const STANDARD_ERRORS: f64 = 1.96;
 
 /// A property that none of n sampled clusters has may still apply to `UNSEEN` of every n clusters
@@ -39,7 +39,7 @@ const UNSEEN: f64 = 3.0;
 pub(super) struct Forecast {
     /// The bytes of memory, with everything counted.
     pub(super) memory: f64,
-    /// The largest error of `memory` in bytes, for 95 of 100 samples.
+    /// The maximum error of `memory` in bytes, in 95 of 100 samples.
     pub(super) error: f64,
     /// The bytes of the pool's pages, to which the kernel's limit applies.
     pub(super) pool: f64,
@@ -147,7 +147,7 @@ fn error(trial: &Trial, sample: &Sample, grows: f64) -> f64 {
             STANDARD_ERRORS * of_mean / (sum / count) * grows
         }
     };
-    // Clusters that are all alike give no information about others, and nor do many empty clusters
+    // Clusters that are all alike give no information about the others. Nor do many empty clusters
     // about the few with data.
     let empty = clusters.iter().filter(|&&bytes| bytes == 0.0).count() as f64;
     if squares > 0.0 && 2.0 * empty <= count {
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn the_set_is_the_cheapest() {
-        // Four classes; a set is any that contains the last.
+        // Four classes; any set that contains the last class is possible.
         let classes: Vec<ClassShape> = classes().into_iter().step_by(120).take(4).collect();
         let per_class = PAGE_SIZE as f64 / 2.0 + ZSPAGE;
         let mut rng = fastrand::Rng::with_seed(seed(7));

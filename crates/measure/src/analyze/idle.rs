@@ -16,16 +16,16 @@ use std::time::{Duration, Instant};
 /// The kernel's files about pages, indexed by page number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places<'a> {
-    /// The bits: eight bytes for 64 pages.
+    /// The path of the bitmap: eight bytes for 64 pages.
     bitmap: &'a str,
-    /// Eight bytes of flags for each page.
+    /// The path of the flags: eight bytes for each page.
     flags: &'a str,
 }
 
 pub(super) const KERNEL: Places<'_> =
     Places { bitmap: "/sys/kernel/mm/page_idle/bitmap", flags: "/proc/kpageflags" };
 
-/// The flag of a page of a compound page that is not its first.
+/// The flag of a page that is in a compound page but not its first.
 const TAIL: u64 = 1 << 16;
 
 const TICK: Duration = Duration::from_millis(50);
@@ -68,12 +68,12 @@ pub(super) fn pages(
     Ok(firsts.into_iter().filter(|(_, first)| is_idle(*first)).map(|(number, _)| number).collect())
 }
 
-/// Returns each number together with the number of the page that has its bit.
+/// Returns each number together with the number of the page whose bit covers it.
 fn firsts(flags: &str, numbers: Vec<u64>) -> io::Result<BTreeMap<u64, u64>> {
     let file = File::open(flags)?;
     let numbers: BTreeSet<u64> = numbers.into_iter().collect();
     let mut firsts = BTreeMap::new();
-    // The previous page, and the one that has its bit.
+    // The previous page, and the page whose bit covers it.
     let mut last = (0, 0);
     for number in numbers {
         let mut at = number;
@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn pages_that_are_used_meanwhile_are_not_idle() {
-        // Two huge pages, of 3 and 4 pages. The process has only the last two of the second one.
+        // Two huge pages, of 3 and 4 pages. The process uses only the last two pages of the second
+        // huge page.
         let (_dir, [bitmap, flags]) = kernel(&[129, 130, 257, 258, 259]);
         let places = Places { bitmap: &bitmap, flags: &flags };
         let idle = thread::scope(|scope| {
@@ -124,7 +125,7 @@ mod tests {
                 let numbers = vec![3, 64, 65, 200, 130, 129, 128, 258, 259, 0];
                 pages(&places, numbers, time, &Interrupt::default()).unwrap()
             });
-            // Does what the kernel does when page 65 and the second huge page are used.
+            // Changes the bitmap like the kernel when page 65 and the second huge page are used.
             let file = OpenOptions::new().read(true).write(true).open(&bitmap).unwrap();
             while read(&file, 4).unwrap() == 0 && !looks.is_finished() {
                 thread::yield_now();

@@ -92,7 +92,7 @@ fn failed(path: &Path, why: &dyn Display) -> Error {
     Error::of_file(path, "can't be appended to", why, remedy)
 }
 
-/// Returns the existing file if it is not empty.
+/// Returns the existing file if the file exists and is not empty.
 fn before(path: &Path) -> io::Result<Option<File>> {
     let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
     match opened {

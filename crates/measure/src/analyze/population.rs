@@ -8,7 +8,7 @@ pub(super) trait Population {
     /// Returns the number of pages.
     fn pages(&self) -> u64;
 
-    /// Reads pages from `first` until `buf` is full. Returns true if all could be read.
+    /// Reads pages from `first` until `buf` is full. Returns whether all of them could be read.
     fn read(&self, first: u64, buf: &mut [u8]) -> bool;
 }
 

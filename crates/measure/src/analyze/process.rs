@@ -23,7 +23,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
-/// The bits of an entry of /proc/PID/pagemap, and those of the page's number.
+/// The bits of an entry of /proc/PID/pagemap, and the bits of the page's number.
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 const OF_FILE: u64 = 1 << 61;
@@ -54,7 +54,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Finds the pages of process `pid`: all, or those that it does not use for `idle`.
+    /// Finds the pages of process `pid`: all, or those that the process does not use for `idle`.
     ///
     /// # Errors
     /// The process does not exist or may not be read. Or the kernel does not report idle pages.
@@ -272,7 +272,7 @@ mod tests {
                 seen.extend(word.map(|word| word & 0xffff));
             }
         }
-        // The first and the last page of the vector are shared with others.
+        // The first and the last page of the vector are shared with other allocations.
         assert!(seen.len() as u64 >= pages - 2 && seen.is_sorted(), "{}", seen.len());
         assert_eq!(own[start + 512], 0xabcd_0001);
     }

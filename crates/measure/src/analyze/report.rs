@@ -28,12 +28,12 @@ pub(super) struct Report {
     /// All pages that could be sampled, in bytes.
     pub(super) data_bytes: u64,
     pub(super) sample_bytes: u64,
-    /// The clusters of 64 KiB in the sample, those in all the data, and those that could not be
-    /// read.
+    /// The clusters of 64 KiB in the sample, in all the data, and the sampled clusters that could
+    /// not be read.
     pub(super) clusters: u64,
     pub(super) clusters_in_all: u64,
     pub(super) clusters_unread: u64,
-    /// True if the sample has all the data, and so no sampling error.
+    /// True if the sample contains all the data, which excludes a sampling error.
     pub(super) is_all: bool,
     pub(super) candidates: Vec<Row>,
     pub(super) advice: Advice,

@@ -18,7 +18,7 @@ pub(super) struct Row {
     /// The memory with everything counted, and the part of it that is the pool's pages.
     pub(super) memory_bytes: u64,
     pub(super) pool_bytes: u64,
-    /// The largest error of the memory, for 95 of 100 samples.
+    /// The maximum error of the memory in bytes, in 95 of 100 samples.
     pub(super) error_bytes: u64,
     /// The ratio of the data to the memory.
     pub(super) ratio: f64,

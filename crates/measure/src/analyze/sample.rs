@@ -15,7 +15,7 @@ use crate::progress::Progress;
 use crate::text::{counted, human};
 use zcomp::Dictionary;
 
-/// The pages and the bytes of a cluster.
+/// The number of pages and of bytes in a cluster.
 pub(super) const CLUSTER_PAGES: u64 = 16;
 pub(super) const CLUSTER: usize = CLUSTER_PAGES as usize * PAGE_SIZE;
 
@@ -23,10 +23,11 @@ pub(super) const CLUSTER: usize = CLUSTER_PAGES as usize * PAGE_SIZE;
 /// others.
 const TRAINING_ONE_OF: usize = 4;
 
-/// The limits of a dictionary's bytes, which are a hundredth of its training data.
+/// The minimum and maximum size of a dictionary in bytes. Between them, the size is a hundredth of
+/// the training data.
 const DICTIONARY: std::ops::RangeInclusive<usize> = 4 << 10..=64 << 10;
 
-/// The largest number of bytes that train a dictionary. More would take long without improving it.
+/// The maximum number of bytes of training data. More would take long without improving it.
 const TRAINED_MAX: usize = 8 << 20;
 
 /// A sample of clusters.
@@ -35,7 +36,7 @@ pub(super) struct Sample {
     data: Vec<u8>,
     /// The number of all pages.
     pub(super) population: u64,
-    /// True if the sample has all pages.
+    /// True if the sample contains all pages.
     pub(super) is_all: bool,
     /// The number of clusters that could not be read.
     pub(super) unread: u64,
@@ -71,7 +72,8 @@ impl Sample {
             };
             let first = rng.u64(of(part)..of(part + 1)) * CLUSTER_PAGES;
             let len = (pages - first).min(CLUSTER_PAGES);
-            // Only the last cluster of all is shorter. A sample takes a whole cluster in its place.
+            // Only the last cluster of all is shorter. A smaller sample contains a whole cluster
+            // instead.
             let first = if is_all { first } else { first.min(pages - CLUSTER_PAGES) };
             let len = if is_all { len } else { CLUSTER_PAGES };
             let at = data.len();
@@ -116,7 +118,7 @@ impl Sample {
     }
 
     /// Trains a dictionary for blocks of `block` bytes. Returns `None` if the sample is too small
-    /// or has nothing in common.
+    /// or its blocks have nothing in common.
     pub(super) fn dictionary(&self, block: usize) -> Option<Dictionary> {
         let progress = Progress::unknown("training");
         let training: Vec<u8> = self

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use zcomp::{Dictionary, Params};
 use zram::{Compaction, Config, Device};
 
-/// The number of calls with which the cost of a look at the counter is measured.
+/// The number of calls with which the cost of reading the counter is measured.
 const LOOKS: usize = 1000;
 
 /// The result of a trial.
@@ -151,8 +151,8 @@ fn same(back: &[u8], stored: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// Returns a device for one thread without background work, so that the measured time is that of
-/// the requests.
+/// Returns a device for one thread without background work, so that the measured time contains only
+/// requests.
 fn device(
     candidate: &Candidate,
     dictionary: Option<&Dictionary>,

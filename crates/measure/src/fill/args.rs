@@ -15,7 +15,7 @@ use zcomp::Codec;
 use zram::memparse;
 use zsmalloc::Geometry;
 
-/// The largest number of threads that can be requested.
+/// The maximum number of threads that can be requested.
 const THREADS_MAX: u16 = 256;
 
 /// Store files in a compressed device, read them back, and report memory and speed
@@ -157,7 +157,7 @@ impl FillArgs {
         MemLimit::new(self.mem_limit)
     }
 
-    /// Returns the largest number of pages of input.
+    /// Returns the maximum number of pages of input.
     pub(super) fn input_pages(&self) -> Option<u64> {
         self.input_limit.map(|bytes| bytes / PAGE_SIZE as u64)
     }

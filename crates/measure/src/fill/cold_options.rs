@@ -14,7 +14,7 @@ use zram::{Config, Device, Selection, Which, Zram};
 /// The interval between checks for an interrupt.
 const TICK: Duration = Duration::from_millis(20);
 
-/// The options.
+/// The options for cold data.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ColdArgs {
     /// Save the device to FILE after everything is read back; an existing file is replaced when the
@@ -30,13 +30,13 @@ pub(crate) struct ColdArgs {
     idle_after: Option<u32>,
 }
 
-/// The results.
+/// The results of the operations on cold data.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct ColdReport {
     /// The pages that were written back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) written_back_pages: Option<u64>,
-    /// The bytes of the backing store that they use.
+    /// The bytes of the backing store that the written pages use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) backing_bytes: Option<u64>,
     /// The bytes of the saved file.
@@ -45,7 +45,7 @@ pub(crate) struct ColdReport {
 }
 
 impl ColdArgs {
-    /// Sets up a backing store for `bytes` bytes before the device is made.
+    /// Sets up a backing store for `bytes` bytes before the device is created.
     pub(crate) fn prepare(&self, zram: &Zram, bytes: u64) -> Result<(), Error> {
         let Some(path) = &self.backing else { return Ok(()) };
         let store = backing_store(path, bytes)?;

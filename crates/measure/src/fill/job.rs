@@ -18,7 +18,7 @@ pub(crate) const BATCH_PAGES: u32 = 256;
 pub(crate) struct FillJob<'a> {
     pub(crate) source: PageReader<'a>,
     pub(crate) interrupt: &'a Interrupt,
-    /// Set after the workers have been made.
+    /// The device, set after the workers have been created.
     pub(crate) device: OnceLock<Open>,
     /// The number of pages of each batch, from its first, that were processed.
     stored: Box<[AtomicU16]>,
@@ -33,7 +33,7 @@ pub(crate) struct FillJob<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
     index: usize,
-    /// The pages of the device.
+    /// The batch's pages on the device.
     pub(crate) pages: Range<u32>,
 }
 
@@ -92,7 +92,7 @@ impl<'a> FillJob<'a> {
         self.stored[batch.index].load(Relaxed).into()
     }
 
-    /// Restarts the batches for the next phase. Returns the error that stopped the last one.
+    /// Restarts the batches for the next phase. Returns the error that stopped the previous phase.
     pub(crate) fn next_phase(&self) -> Option<Error> {
         self.next_batch.store(0, Relaxed);
         self.stop.store(false, Relaxed);

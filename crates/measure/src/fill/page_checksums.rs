@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::page::PAGE_SIZE;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// The bytes for each page.
+/// The size of a page's checksum in bytes.
 pub(crate) const CHECKSUM_BYTES: usize = size_of::<AtomicU32>();
 
 /// The checksums of all pages.
@@ -31,7 +31,7 @@ impl PageChecksums {
         }
     }
 
-    /// Returns true if `data` is what was stored as page `page`.
+    /// Returns true if `data` has the checksum that was recorded for page `page`.
     pub(crate) fn is_stored(&self, page: u32, data: &[u8]) -> bool {
         let (pages, _) = data.as_chunks();
         pages.iter().any(|data| self.0[page as usize].load(Relaxed) == checksum(data))

@@ -21,7 +21,7 @@ pub(crate) struct Report {
     pub(crate) files: u64,
     /// The pages that are stored.
     pub(crate) pages: u64,
-    /// The pages that were to be stored.
+    /// The pages that the plan contains.
     pub(crate) pages_planned: u64,
     /// The pages that were read back and compared.
     pub(crate) pages_compared: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Report {
     pub(crate) mem_limit: u64,
     /// The process's resident size after everything is stored.
     pub(crate) rss_bytes: Option<u64>,
-    /// The growth of resident and swapped memory since before the device was made.
+    /// The growth of resident and swapped memory since before the device was created.
     pub(crate) rss_growth_bytes: Option<i64>,
     pub(crate) page_table_bytes: Option<u64>,
     /// orig_data_size / mem_used_total

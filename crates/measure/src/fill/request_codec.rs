@@ -11,14 +11,14 @@ use zram::Config;
 /// The pages of a request to the device.
 pub(crate) const REQUEST_PAGES: usize = 16;
 
-/// The room for a compressed page, which is more than any codec needs.
+/// The size of the buffer for a compressed page in bytes; no codec needs more.
 const ROOM: usize = 2 * PAGE_SIZE;
 
 /// The codec with the device's settings: for pages, and for blocks of several.
 pub(crate) struct Codecs {
     page: Box<dyn Prepared>,
     block: Option<Box<dyn Prepared>>,
-    /// The pages of a block.
+    /// The number of pages in a block.
     pages: usize,
 }
 

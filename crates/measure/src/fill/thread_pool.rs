@@ -1,7 +1,7 @@
 //! Threads that execute the phases of a job together.
 //!
 //! They are started before memory is measured, and wait between the phases, so that a later growth
-//! of the process's memory is the device's.
+//! of the process's memory is caused by the device.
 
 use super::job::{FillJob, Phase};
 use super::totals::Totals;
@@ -10,7 +10,7 @@ use crate::error::Error;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-/// The threads of a job, which end when this is dropped.
+/// The threads of a job, which end when this value is dropped.
 pub(crate) struct ThreadPool<'scope>(Vec<PoolThread<'scope>>);
 
 struct PoolThread<'scope> {

@@ -39,10 +39,10 @@ pub(crate) struct Meters {
 /// The figures of one worker.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
-    /// Over all pages, but without same-filled ones for the codec.
+    /// The times of all pages; those of the codec exclude same-filled pages.
     pub(crate) all: Meters,
-    /// Over requests without a same-filled page, for which the device and the codec do the same
-    /// work.
+    /// The times of requests without a same-filled page, for which the device and the codec do the
+    /// same work.
     pub(crate) alike: Meters,
     /// C: the sum over stored pages or blocks of min(size, length from the raw codec), without
     /// same-filled ones.

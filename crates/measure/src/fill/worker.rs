@@ -28,7 +28,7 @@ pub(crate) struct Worker {
     data: Box<[u8]>,
     /// A request as read back from the device.
     back: Box<[u8]>,
-    /// True if the codec was first in the last request; the sides alternate.
+    /// True if the codec processed the last request before the device; the sides alternate.
     codec_first: bool,
     totals: Totals,
 }
@@ -96,7 +96,7 @@ impl Worker {
     }
 
     /// Writes a request, and compresses the same pages with the raw codec before or after it.
-    /// Returns the number of stored pages, which is all of them unless the result is an error.
+    /// Returns the number of stored pages; some are missing only if the result is an error.
     fn store_request(
         &mut self,
         device: &Device,
@@ -122,7 +122,7 @@ impl Worker {
         }
         let stored = match &written {
             Ok(()) => pages.len(),
-            // The slots before the one that the error names are written.
+            // The slots before the slot in the error were written.
             Err(zram::Error::OutOfMemory { slot, .. }) => {
                 slot.saturating_sub(offset / PAGE_SIZE as u64).min(pages.len() as u64) as usize
             }

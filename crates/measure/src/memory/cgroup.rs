@@ -1,8 +1,9 @@
 //! The memory limit of this process's cgroup, version 1 or 2.
 //!
 //! A limit applies to all groups below it, so the smallest limit between the group and the mount
-//! counts. In a container the mount may show only a part of the tree. Its root is then removed from
-//! the process's path, or if it is no prefix of it, the top of the mount is used.
+//! counts. In a container the mount may show only a part of the tree. The mount's root is then
+//! removed from the process's path. If the root is no prefix of the path, the top of the mount is
+//! used.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 struct CgroupDir {
     /// The mount point of the hierarchy.
     mount: PathBuf,
-    /// The directory of the process's group.
+    /// The directory of the process's cgroup.
     group: PathBuf,
     /// The name of the file with the limit.
     file: &'static str,
@@ -31,8 +32,8 @@ fn cgroup_dirs(membership: &str, mounts: &str) -> Vec<CgroupDir> {
     membership.lines().filter_map(|line| cgroup_dir(line, mounts)).collect()
 }
 
-/// Returns the directory that a line of `/proc/self/cgroup` describes, if it is about memory:
-/// `4:memory:/group` in version 1, `0::/group` in version 2.
+/// Returns the directory that a line of `/proc/self/cgroup` describes, if the line is for the
+/// memory controller: `4:memory:/group` in version 1, `0::/group` in version 2.
 fn cgroup_dir(line: &str, mounts: &str) -> Option<CgroupDir> {
     let mut fields = line.splitn(3, ':');
     let (number, controllers, group) = (fields.next()?, fields.next()?, fields.next()?);
@@ -46,7 +47,7 @@ fn cgroup_dir(line: &str, mounts: &str) -> Option<CgroupDir> {
     Some(CgroupDir { group: mount.join(inside), mount, file })
 }
 
-/// Returns the root and the mount point of a line of `/proc/self/mountinfo` if it mounts the
+/// Returns the root and the mount point of a line of `/proc/self/mountinfo` if the line mounts the
 /// hierarchy: `36 35 0:30 /root /mount/point rw,relatime - cgroup source rw,memory`.
 fn mount_of(line: &str, is_v2: bool) -> Option<(PathBuf, PathBuf)> {
     let (before, after) = line.split_once(" - ")?;

@@ -6,14 +6,15 @@ use crate::error::Error;
 use crate::text::human;
 use zram::memparse;
 
-/// The part of the available memory that a device may use by default. Some must be left, because
-/// the first touch of a page never fails; the kernel kills a process instead.
+/// The maximum percentage of the available memory that a device may use by default. Some memory
+/// must be left, because the first touch of a page never fails; the kernel kills a process instead.
 const LIMIT_PERCENT: u64 = 85;
 
-/// The smallest limit of pool pages, because each size class in use needs at least one page.
+/// The minimum limit of pool pages in bytes, because each size class in use needs at least one
+/// page.
 pub const LIMIT_MIN: u64 = 64 << 10;
 
-/// The memory of the program itself, and some for page tables and the page cache.
+/// The bytes of the program itself, with some for page tables and the page cache.
 const PROGRAM_BYTES: u64 = 6 << 20;
 
 /// Returns the bytes of memory that this process may use: the machine's memory, or the limit of its

@@ -21,7 +21,7 @@ pub struct OutputDevice {
 }
 
 impl OutputDevice {
-    /// Opens the block device at `path`. Returns `None` if no block device is there.
+    /// Opens the block device at `path`. Returns `None` if `path` is no block device.
     ///
     /// # Errors
     /// The device is one of the `inputs`, or it is in use: mounted, part of another device, swap,
@@ -50,7 +50,7 @@ impl OutputDevice {
         })
     }
 
-    /// Checks that the device has room for `bytes` bytes.
+    /// Checks that the device has at least `bytes` bytes.
     ///
     /// # Errors
     /// The device is smaller.

@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// The largest number of pages of a device.
+    /// The maximum number of pages of a device.
     const PAGES_MAX: u32 = u32::MAX;
 
     fn stamp(size: u64) -> FileStamp {

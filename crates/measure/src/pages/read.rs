@@ -12,9 +12,9 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 /// The purpose of reading pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To be stored: all that can be read is used.
+    /// The pages are to be stored: all data that can be read are used.
     Store,
-    /// To be compared: a file that has changed since it was planned is left out.
+    /// The pages are to be compared: a file that has changed since it was planned is left out.
     Compare,
 }
 
@@ -109,7 +109,7 @@ impl PageReader<'_> {
     }
 }
 
-/// Opens a file without blocking, because it may have been replaced by something else.
+/// Opens a file without blocking, because it may have been replaced by a pipe or a device.
 fn open(plan: &FilePlan, file: FileIndex) -> io::Result<(File, FileStamp)> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(plan.path(file))?;
@@ -234,7 +234,7 @@ mod tests {
         let (dir, plan) = files();
         let skipped = SkippedFiles::default();
         let mut reader = Reader::new(&plan, &skipped);
-        // b is empty, c has a page and one byte left, and d has only its first page.
+        // b is now empty, c has a page and one byte, and d has only its first page.
         for (name, bytes) in [("b", 0), ("c", 4097), ("d", 4096)] {
             let file = OpenOptions::new().write(true).open(dir.path().join(name)).unwrap();
             file.set_len(bytes).unwrap();

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The largest number of files of a kind that are named.
+/// The maximum number of files of a kind whose names are reported.
 const NAMED_MAX: usize = 100;
 
 /// The reason for which a file is left out.

@@ -5,7 +5,7 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use zram::memparse;
 
-/// The largest dictionary: an eighth of the largest sample.
+/// The maximum size of a dictionary in bytes: an eighth of the largest sample.
 const DICTIONARY_BYTES_MAX: usize = 8 << 20;
 
 /// Train a compression dictionary with files, and report what it saves

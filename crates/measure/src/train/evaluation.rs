@@ -37,8 +37,8 @@ pub(crate) struct Figures {
     /// The sum of min(block, compressed length).
     pub(crate) stored: u64,
     pub(crate) ratio: f64,
-    /// The memory of a device with all the files, with everything counted, and that of an empty
-    /// one.
+    /// The memory of a device with all the files, with everything counted, and the memory of an
+    /// empty device.
     pub(crate) memory: u64,
     pub(crate) memory_empty: u64,
     pub(crate) compress_mb_s: f64,
@@ -99,8 +99,8 @@ struct CodecRun<'a> {
 impl<'a> CodecRun<'a> {
     /// Allocates and touches all memory that the run needs.
     fn new(codec: &'static dyn Codec, params: Params, samples: &'a Samples) -> Result<Self, Error> {
-        // No codec makes more than twice the length of a block, and very few blocks get longer at
-        // all.
+        // No codec's output is more than twice as long as the block, and very few blocks get longer
+        // at all.
         let room = samples.held_out.len() + samples.held_out.len() / 64 + 2 * samples.block;
         Ok(CodecRun {
             codec,

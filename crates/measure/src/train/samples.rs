@@ -7,14 +7,14 @@ use crate::pages::{PageReader, Purpose};
 use crate::progress::Progress;
 use crate::text::counted;
 
-/// The largest number of bytes of blocks that are read, spread over all files.
+/// The maximum number of bytes of blocks that are read, spread over all files.
 const SAMPLE_BYTES: usize = 64 << 20;
 
 /// One of `HELD_ONE_OF` blocks is held out.
 const HELD_ONE_OF: usize = 8;
 
-/// The seed by which the held-out blocks are chosen at random, so that they match no period of the
-/// files. It is the same in every run.
+/// The seed by which the held-out blocks are chosen at random, so that no period of the files
+/// affects the choice. The seed is the same in every run.
 const SEED: u64 = 1;
 
 /// Blocks, one after the other.
@@ -23,7 +23,7 @@ pub(crate) struct Samples {
     /// The bytes of a block.
     pub(crate) block: usize,
     pub(crate) training: Vec<u8>,
-    /// Not part of `training`.
+    /// The blocks that are not part of `training`.
     pub(crate) held_out: Vec<u8>,
     /// The number of blocks that were read, including same-filled ones.
     pub(crate) taken: u32,
@@ -85,8 +85,8 @@ impl Samples {
 /// The choice of the blocks that are held out: one of each group.
 struct HeldOut {
     rng: fastrand::Rng,
-    /// The number of blocks left in the current group, and the value of `left` at which a block is
-    /// held out.
+    /// The number of blocks that remain in the current group, and the value of `left` at which a
+    /// block is held out.
     left: usize,
     held: usize,
 }

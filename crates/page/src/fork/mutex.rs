@@ -9,8 +9,8 @@ use crate::patience::Patience;
 use rustix_futex_sync as futex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// A mutex that can be locked during a fork. It is a futex word without an owner and without a list
-/// of waiters, because a child would lack those threads.
+/// A mutex that can be locked during a fork. The lock is a futex word that records neither an owner
+/// nor waiters, because a child would lack those threads.
 #[derive(Debug, Default)]
 pub struct Mutex<T> {
     mutex: futex::Mutex<T>,
@@ -66,15 +66,15 @@ impl<T> Mutex<T> {
     /// Releases the lock if [`lock_for_fork`](Self::lock_for_fork) took it.
     pub fn unlock_after_fork(&self) {
         if self.is_locked_for_fork.swap(false, Relaxed) {
-            // SAFETY: `is_locked_for_fork` is set, so `lock_for_fork` locked the mutex and forgot
-            // the guard: it is locked and no guard of it lives.
+            // SAFETY: `is_locked_for_fork` was set, so `lock_for_fork` locked the mutex and forgot
+            // the guard: the mutex is locked and no guard of it exists.
             unsafe { self.mutex.force_unlock() }
         }
     }
 }
 
-/// The side of a fork: before it, locks are taken in their order; after it, they are released in
-/// any order.
+/// The side of a fork: before a fork, locks are taken in their order; after it, the locks are
+/// released in any order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Before the fork.

@@ -7,18 +7,18 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::convert::Infallible;
 
-/// The unit to which the heap rounds the sizes of objects.
+/// The unit in bytes to which the heap rounds up the sizes of objects.
 const GRAIN: usize = 16;
-/// The size of a key that does not report one.
+/// The size in bytes that is assumed for a key that does not report its size.
 const KEY_BYTES: usize = 64;
 
 /// A key that a call looks for.
 pub(super) struct Asked<'a, 'py> {
     /// The key.
     pub(super) key: &'a Bound<'py, PyAny>,
-    /// Its hash, spread over 32 bits.
+    /// The hash of the key, spread over 32 bits.
     pub(super) hash: u32,
-    /// Whether it is compared without Python code, and refers to no other object.
+    /// Whether comparing the key runs no Python code, and the key refers to no other object.
     pub(super) is_plain: bool,
 }
 
@@ -43,7 +43,7 @@ impl Probe<Key> for Asked<'_, '_> {
     }
 }
 
-/// Compares a key with the keys that have its hash.
+/// Compares the key with stored keys that have the same hash.
 ///
 /// # Errors
 /// An exception that a comparison raises.
@@ -62,7 +62,7 @@ pub(super) fn judge(
     Ok(())
 }
 
-/// Returns the bytes of memory that a key uses, according to `sys.getsizeof`.
+/// Returns the number of bytes of memory that a key uses, according to `sys.getsizeof`.
 pub(super) fn key_bytes(key: &Bound<'_, PyAny>) -> u32 {
     static GETSIZEOF: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = key.py();
@@ -74,7 +74,7 @@ pub(super) fn key_bytes(key: &Bound<'_, PyAny>) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// An argument that may be omitted, and for which None is a value.
+/// An argument that may be omitted. Python's None is a valid value of the argument.
 pub(super) struct Given<'py>(pub(super) Option<Bound<'py, PyAny>>);
 
 impl<'py> FromPyObject<'_, 'py> for Given<'py> {

@@ -188,7 +188,7 @@ impl Cache {
         Ok(stats::make(py, "CacheStats", &fields, &[])?)
     }
 
-    /// Asserts the state of the whole cache, for its tests.
+    /// Asserts that the state of the whole cache is consistent, for tests.
     fn _check(&self, py: Python<'_>) {
         py.detach(|| self.kept.check());
     }

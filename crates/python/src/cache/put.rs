@@ -10,7 +10,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Returns a copy, because data that another thread may change must not be compressed in place.
+/// Returns a copy of `bytes`, because data that another thread may change must not be compressed
+/// directly.
 fn copied(bytes: &[u8]) -> Answer<Vec<u8>> {
     let mut copy = Vec::new();
     copy.try_reserve_exact(bytes.len()).map_err(no_memory)?;
@@ -19,8 +20,8 @@ fn copied(bytes: &[u8]) -> Answer<Vec<u8>> {
 }
 
 impl Cache {
-    /// Stores a value; an existing one is kept unless `replaces` is set. Returns true if it was
-    /// stored.
+    /// Stores a value; an existing value of the key is kept unless `replaces` is set. Returns true
+    /// if the new value was stored.
     pub(super) fn put(
         &self,
         key: &Bound<'_, PyAny>,
@@ -30,12 +31,12 @@ impl Cache {
         let py = key.py();
         let asked = Asked::new(key)?;
         let value = if self.pickles {
-            // -1 is the highest protocol.
+            // -1 selects the highest protocol of pickle.
             py.import(intern!(py, "pickle"))?.call_method1(intern!(py, "dumps"), (value, -1))?
         } else {
             value.clone()
         };
-        // Bytes never change. Data that may change are copied first.
+        // The contents of a `bytes` object never change. Data that may change are copied first.
         match value.cast_exact::<PyBytes>() {
             Ok(bytes) => self.put_bytes(&asked, bytes.as_bytes(), replaces),
             Err(_) => self.put_bytes(&asked, &with_bytes(&value, copied)??, replaces),
@@ -48,7 +49,7 @@ impl Cache {
         if let Ok(cache) = other.cast::<Cache>() {
             let cache = cache.get();
             for key in cache.all_keys(py)? {
-                // The value may have been evicted in between.
+                // The value may have been evicted since the key was listed.
                 if let Some(value) = cache.find(&key, false)? {
                     self.put(&key, &value, true)?;
                 }
@@ -60,7 +61,7 @@ impl Cache {
             }
         } else {
             for pair in other.try_iter()? {
-                // Any iterable of two elements, as for a dict.
+                // A pair may be any iterable of two elements, as for a dict.
                 let pair = pair?.try_iter()?.collect::<PyResult<Vec<_>>>()?;
                 let Ok([key, value]) = <[_; 2]>::try_from(pair) else {
                     return Err(value_error("a pair of key and value has two elements"));

@@ -1,6 +1,6 @@
 //! Comparisons of keys that raise no exception. An exception is an object that the garbage
-//! collector counts, so its creation may run finalizers, which may use the cache while its lock is
-//! held.
+//! collector counts, so its creation may run finalizers, which may use the cache while this thread
+//! holds its lock.
 //!
 //! # Safety
 //! Python's functions are passed live objects of exactly the types that they require.
@@ -30,11 +30,12 @@ pub(super) fn is_same(kept: &Key, key: &Bound<'_, PyAny>) -> Option<bool> {
         return None;
     }
     if !kept.get_type().is(key.get_type()) {
-        // An int may equal a float; text equals no other type.
+        // An int may equal a float, but a text equals no value of another type.
         return (is_text(kept) || is_text(key)).then_some(false);
     }
     if key.is_exact_instance_of::<PyString>() {
-        // SAFETY: both are `str` and hashed, so every step that could fail was already done.
+        // SAFETY: both objects are live `str` objects, and both were hashed, so every step that
+        // could fail was already done.
         return Some(unsafe { ffi::PyUnicode_Compare(kept.as_ptr(), key.as_ptr()) } == 0);
     }
     if let (Ok(kept), Ok(key)) = (kept.cast_exact::<PyBytes>(), key.cast_exact::<PyBytes>()) {
@@ -52,7 +53,7 @@ pub(super) fn is_same(kept: &Key, key: &Bound<'_, PyAny>) -> Option<bool> {
 /// Returns the value of an `int` of at most 64 bits.
 fn small(int: &Bound<'_, PyAny>) -> Option<i64> {
     let mut overflow = 0;
-    // SAFETY: the object is an `int`, so the call raises no exception.
+    // SAFETY: the object is a live `int`, so the call raises no exception.
     let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(int.as_ptr(), &mut overflow) };
     (overflow == 0).then_some(value)
 }

@@ -19,7 +19,8 @@ use uzram::Locked;
 pub(crate) struct RegionLock(Mutex<Option<Held>>);
 
 struct Held {
-    /// Dropped before the user, whose region it borrows.
+    /// The lock of the range, which is dropped before the user because it borrows the user's
+    /// region.
     _locked: Locked<'static>,
     _user: User,
 }
@@ -41,7 +42,7 @@ impl RegionLock {
     pub(crate) fn new(py: Python<'_>, memory: &Arc<Memory>, range: Range<usize>) -> Answer<Self> {
         let user = User { region: memory.take()?, memory: memory.clone() };
         let locked = py.detach(|| user.region.lock(range))?;
-        // SAFETY: the `Arc` beside the lock keeps the region in place as long as the lock lives.
+        // SAFETY: the `Arc` beside the lock keeps the region in place as long as the lock exists.
         let locked = unsafe { transmute::<Locked<'_>, Locked<'static>>(locked) };
         Ok(RegionLock(Mutex::new(Some(Held { _locked: locked, _user: user }))))
     }

@@ -1,4 +1,4 @@
-//! A region's memory, and the count of its users. It can't be closed while there are any.
+//! A region's memory, and the count of its users. The region can't be closed while it has users.
 
 use crate::error::{Answer, closed};
 use crate::shared::lock;
@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 
 struct Open {
     region: Option<Arc<uzram::Region>>,
-    /// The number of views and locks.
+    /// The number of views and locks of the region.
     users: usize,
 }
 
-/// A region until it is closed.
+/// A region, which calls can use until it is closed.
 pub(crate) struct Memory(Mutex<Open>);
 
 impl Memory {
@@ -23,7 +23,7 @@ impl Memory {
     /// Returns the region, which another thread may close at any time.
     ///
     /// # Errors
-    /// `ValueError` if it is closed.
+    /// `ValueError` if the region is closed.
     pub(crate) fn get(&self) -> Answer<Arc<uzram::Region>> {
         lock(&self.0).region.clone().ok_or_else(|| closed("region"))
     }
@@ -33,7 +33,7 @@ impl Memory {
         lock(&self.0).region.is_none()
     }
 
-    /// Counts a user, and returns the region, which is not closed until `leave` is called.
+    /// Counts a user, and returns the region, which can't be closed until `leave` is called.
     ///
     /// # Errors
     /// As for [`get`](Self::get); no user is counted then.
@@ -52,7 +52,7 @@ impl Memory {
     /// Closes the region; has no effect if it is already closed.
     ///
     /// # Errors
-    /// `BufferError` if there are users.
+    /// `BufferError` if the region has users.
     pub(crate) fn close(&self, py: Python<'_>) -> Answer<()> {
         let mut open = lock(&self.0);
         if open.users > 0 {

@@ -13,7 +13,7 @@ use libc::{MADV_PAGEOUT, MADV_POPULATE_READ, MADV_POPULATE_WRITE, MADV_WILLNEED,
 use std::ops::Range;
 use zmem::{Advice, Arena, Use};
 
-/// Linux 6.1: collapses a range into huge pages synchronously.
+/// The advice that collapses a range into huge pages synchronously (Linux 6.1).
 const MADV_COLLAPSE: i32 = 25;
 const MADV_DONTNEED_LOCKED: i32 = 24;
 
@@ -24,7 +24,7 @@ enum Means {
     Is(Advice),
     /// The advice has no effect.
     Nothing,
-    /// Children of a fork do not get the memory (`true`), or get it again.
+    /// Children of a fork do not inherit the memory (`true`), or inherit it again (`false`).
     LeftOut(bool),
     /// The runtime does not support the advice, so the memory becomes plain.
     Other,
@@ -32,7 +32,7 @@ enum Means {
 
 fn meaning(advice: i32) -> Means {
     match advice {
-        // Memory that may be freed later is freed at once.
+        // The kernel may free such memory later; the runtime frees it at once.
         MADV_DONTNEED | MADV_FREE | MADV_DONTNEED_LOCKED => Means::Drop,
         MADV_COLD | MADV_PAGEOUT => Means::Is(Advice::Cold),
         MADV_WILLNEED | MADV_POPULATE_READ | MADV_POPULATE_WRITE => Means::Is(Advice::Hot),
@@ -84,14 +84,15 @@ fn drop_data(arena: &Arena, part: Range<usize>) {
         false => (part.start..inner.start, inner.end..part.end),
     };
     for edge in [first, last] {
-        // SAFETY: the memory is the program's, readable and writable, and the program wants zeros.
-        // A touch fills it if it is evicted. No reference of the runtime points to it.
+        // SAFETY: the memory is the program's, readable and writable, and the program requested
+        // zeros. An access fills the block if it is evicted. The runtime has no reference to the
+        // memory.
         unsafe {
             let start = std::ptr::with_exposed_provenance_mut::<u8>(edge.start);
             start.write_bytes(0, edge.len());
         }
     }
-    // SAFETY: the program wants zeros.
+    // SAFETY: the program requested zeros in this range.
     let _within = unsafe { arena.dont_need(inner) };
 }
 

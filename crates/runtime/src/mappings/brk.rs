@@ -1,5 +1,5 @@
-//! The program's break, which the runtime moves in place of the kernel. It begins at the kernel's
-//! break, and continues in the arena.
+//! The program's break, which the runtime moves instead of the kernel. The heap below the break
+//! begins at the kernel's break, and continues in the arena.
 //!
 //! ```text
 //!   first (the kernel's) .. PROT_NONE above the break .. | arena: Data up to the break
@@ -25,10 +25,10 @@ pub(super) fn brk(space: &mut Space, arena: &Arena, wanted: usize) -> Answer {
     Answer::Is(now as isize)
 }
 
-/// Maps or unmaps the memory between the old break and the new one.
+/// Maps or unmaps the memory between the old break and the new break.
 ///
 /// # Errors
-/// ENOMEM: another mapping lies there.
+/// ENOMEM: another mapping uses these addresses.
 fn move_to(space: &mut Space, arena: &Arena, now: usize, wanted: usize) -> Result<(), Failed> {
     let page = page::page_size();
     let (old, new) = (now.next_multiple_of(page), wanted.next_multiple_of(page));

@@ -4,7 +4,7 @@ use crate::pieces::Kind;
 use crate::windows::DATA;
 use libc::{PROT_EXEC, PROT_NONE};
 
-/// The flags of mappings that are left to the kernel: stacks, locked memory, huge pages, low
+/// The flags of mappings that the kernel maps unchanged: stacks, locked memory, huge pages and low
 /// addresses.
 pub(super) const NOT_OURS: i32 =
     libc::MAP_STACK | libc::MAP_GROWSDOWN | libc::MAP_LOCKED | libc::MAP_HUGETLB | libc::MAP_32BIT;

@@ -54,8 +54,8 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
     let wanted = pages(hint, bytes).ok().filter(|range| !range.is_empty());
     let managed = kind.or(is_executable.then_some(Kind::Data)).filter(|_| space.is_serving);
     let Some((managed, wanted)) = managed.zip(wanted) else {
-        // If the mapping names no address, the kernel places it outside of the arena, which is
-        // mapped.
+        // If the call has no address, the kernel maps the memory outside of the arena, whose
+        // addresses are all mapped.
         return Answer::Issue;
     };
     let in_windows = space.find_in_windows(arena, &wanted, is_executable);
@@ -139,7 +139,7 @@ pub(super) fn unmap(space: &mut Space, arena: &Arena, range: Range<usize>) -> Re
     if range.is_empty() {
         return Err(error(EINVAL));
     }
-    // Only mapped parts change; free addresses stay free.
+    // Only mapped parts are changed; free addresses remain free.
     for (part, kind) in space.pieces.parts(range) {
         if kind.is_some() {
             space.put(arena, part, None)?;

@@ -18,12 +18,12 @@ use zmem::Arena;
 
 /// The protections that `mprotect` supports, with the flags that extend a stack.
 const PROT_ALL: usize = 15 | libc::PROT_GROWSDOWN as usize | libc::PROT_GROWSUP as usize;
-/// The minimum size of a read-only shared mapping that is recorded. Smaller ones are mostly files
-/// of the C library.
+/// The minimum size in bytes of a read-only shared mapping that is recorded. Most smaller ones are
+/// files of the C library.
 const SHARED_MIN: usize = 1 << 20;
-/// Linux 5.18.
+/// An advice of `madvise` since Linux 5.18.
 const MADV_DONTNEED_LOCKED: i32 = 24;
-/// Linux 6.10.
+/// A system call since Linux 6.10.
 const SYS_MSEAL: i64 = 462;
 
 /// How a call is handled.
@@ -48,7 +48,7 @@ const fn error(errno: i32) -> Failed {
 /// Returns a range of whole pages.
 ///
 /// # Errors
-/// EINVAL: the range does not start at a page, or its end overflows.
+/// EINVAL: the range does not start at a page boundary, or the end overflows.
 fn pages(start: usize, bytes: usize) -> Result<Range<usize>, Failed> {
     let page = page::page_size();
     let end = bytes.checked_next_multiple_of(page).and_then(|bytes| start.checked_add(bytes));
@@ -83,7 +83,7 @@ fn make(space: &mut Space, arena: &Arena, number: i64, args: [usize; 6]) -> Resu
     }
 }
 
-/// Extends the range of a call to whole pages, if the kernel does so for this call.
+/// Extends the range of a call to whole pages if the kernel does so for this call.
 fn whole_pages(number: i64, mut args: [usize; 6]) -> [usize; 6] {
     if matches!(number, libc::SYS_mlock | libc::SYS_mlock2 | libc::SYS_munlock) {
         let before = args[0] % page::page_size();
@@ -106,8 +106,8 @@ fn maps_shared(number: i64, args: &[usize; 6]) -> bool {
     }
 }
 
-/// Returns whether a call changes mappings at its first argument, which is forbidden for sealed
-/// memory.
+/// Returns whether a call changes mappings at the address in its first argument. Such calls are
+/// forbidden for sealed memory.
 fn changes(number: i64, args: &[usize; 6]) -> bool {
     match number {
         libc::SYS_munmap | libc::SYS_mprotect | libc::SYS_pkey_mprotect | libc::SYS_mremap => true,
@@ -116,19 +116,19 @@ fn changes(number: i64, args: &[usize; 6]) -> bool {
     }
 }
 
-/// Returns whether an advice makes the kernel drop memory.
+/// Returns whether an advice lets the kernel drop memory.
 fn drops(advice: usize) -> bool {
     [libc::MADV_DONTNEED, libc::MADV_FREE, MADV_DONTNEED_LOCKED].contains(&(advice as i32))
 }
 
-/// Returns whether a range contains code by which the runtime returns to the program (di-17).
+/// Returns whether a range contains code through which calls return to the program (di-17).
 fn has_tails(start: usize, bytes: usize) -> bool {
     let tails = dispatch::tails();
     start < tails.end && tails.start < start.saturating_add(bytes)
 }
 
-/// Restores code of the program that a call may unmap, move, drop or make writable (di-14). If this
-/// returns false, it failed, and the call must fail too.
+/// Restores code of the program that a call may unmap, move, drop or make writable (di-14). If the
+/// code can't be restored, returns false; the call must then fail.
 pub(crate) fn release_code(number: usize, args: &[usize; 6]) -> bool {
     let release = |start: usize, bytes: usize, is_moved| {
         dispatch::release_code(&(start..start.saturating_add(bytes)), is_moved)
@@ -140,7 +140,7 @@ pub(crate) fn release_code(number: usize, args: &[usize; 6]) -> bool {
             let is_fixed = flags as i32 & libc::MREMAP_FIXED != 0;
             release(start, bytes, true) && (!is_fixed || release(to, more, false))
         }
-        // The size of the segment is not known here.
+        // The size of the segment is not known at this point.
         libc::SYS_shmat if more as i32 & libc::SHM_REMAP != 0 => release(bytes, usize::MAX, false),
         number if changes(number, args) => release(start, bytes, false),
         _ => true,
@@ -186,10 +186,10 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
         libc::SYS_mlockall => protect::lock_all(space, arena, start),
         // The segment would be mapped at the program's address, within the arena.
         libc::SYS_shmat if has(arena, bytes) => Answer::Is(error(libc::ENOMEM)),
-        // The kernel would send faults of the arena to the program's descriptor, and not to the
+        // The kernel would report faults in the arena to the program's descriptor instead of the
         // runtime.
         libc::SYS_userfaultfd => Answer::Is(error(libc::ENOSYS)),
-        // The runtime itself calls the vDSO.
+        // The runtime itself calls code in the vDSO.
         libc::SYS_munmap if is_vdso(start, bytes) => Answer::Is(0),
         libc::SYS_madvise if drops(third) && has_tails(start, bytes) => Answer::Is(0),
         number => match (number, range()) {
@@ -201,7 +201,7 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
                 libc::SYS_pkey_mprotect | libc::SYS_mlock | libc::SYS_mlock2 | SYS_MSEAL,
                 Some(range),
             ) => protect::hold(space, arena, range, number, args).into(),
-            // For the kernel, the whole arena is mapped, so it would not fail.
+            // The whole arena is mapped in the kernel, so the kernel would not fail the call.
             (libc::SYS_mincore | libc::SYS_msync | libc::SYS_munlock, Some(range))
                 if parts_within(arena, &range).any(|part| !space.pieces.is_full(part)) =>
             {

@@ -1,4 +1,5 @@
-//! Protection and locks. Memory that is locked, or not both readable and writable, is not managed.
+//! Protection and locks. Memory is not managed if it is locked, or is not both readable and
+//! writable.
 
 use super::{Answer, error};
 use crate::pieces::Kind;
@@ -40,7 +41,7 @@ pub(super) fn protect(
     if is_full { Ok(0) } else { Err(error(ENOMEM)) }
 }
 
-/// Passes a call to the kernel that the runtime does not support. The range is plain from then on.
+/// Passes a call that the runtime does not support to the kernel. The range is plain from then on.
 pub(super) fn hold(
     space: &mut Space,
     arena: &Arena,

@@ -10,7 +10,7 @@ use libc::{MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE, SYS_madvise, SYS_mmap, SYS_mre
 use std::ops::Range;
 use zmem::Arena;
 
-/// The number of bytes that are copied before their old place is freed.
+/// The number of bytes that are copied before their old addresses are freed.
 const STEP: usize = 1 << 20;
 
 pub(super) fn remap(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer {
@@ -24,7 +24,7 @@ pub(super) fn remap(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answe
     let bytes = new_bytes.checked_next_multiple_of(page::page_size()).unwrap_or(0);
     let Ok((old, to)) = ranges else { return Answer::Issue };
     let is_ours = touches(arena, &old);
-    // The kernel refuses invalid arguments before it changes anything.
+    // If arguments are invalid, the kernel returns an error before it changes anything.
     if bytes == 0 || is_wrong(flags, old_bytes != new_bytes) || !(is_ours || touches(arena, &to)) {
         return Answer::Issue;
     }
@@ -40,8 +40,9 @@ pub(super) fn remap(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answe
         return move_or_grow(space, arena, kind, old, bytes, flags, to).into();
     }
     let is_one = kind.is_some_and(|kind| space.is_one_mapping(arena, &old, kind));
-    // To the kernel, memory of several windows, or partly outside of a window, is several mappings.
-    // Some kernels move them (Linux 6.17). If the kernel refuses, the memory is copied.
+    // In the kernel, memory in several windows, or partly outside of a window, consists of several
+    // mappings. Some kernels move such memory (Linux 6.17). If the kernel refuses, the memory is
+    // copied.
     let done = match remap_plain(space, arena, old.clone(), args, to.clone()) {
         Err(failed) => match kind.filter(|_| failed == error(EFAULT) && is_one) {
             Some(kind) => move_or_grow(space, arena, kind, old, bytes, flags, to),
@@ -52,7 +53,7 @@ pub(super) fn remap(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answe
     done.into()
 }
 
-/// Returns whether the flags are unknown or contradict each other.
+/// Returns whether some flags are unknown or contradict each other.
 fn is_wrong(flags: i32, is_resized: bool) -> bool {
     let has = |flag| flags & flag != 0;
     let may_move = has(MREMAP_MAYMOVE);
@@ -61,7 +62,7 @@ fn is_wrong(flags: i32, is_resized: bool) -> bool {
         || has(libc::MREMAP_DONTUNMAP) && (!may_move || is_resized)
 }
 
-/// Moves or grows data or a reservation. Parts of it may lie outside of the arena.
+/// Moves or grows data or a reservation. Parts of the memory may lie outside of the arena.
 fn move_or_grow(
     space: &mut Space,
     arena: &Arena,
@@ -101,7 +102,7 @@ fn move_or_grow(
         },
     };
     if is_left_out {
-        // Parts of the new place may lie outside of the arena.
+        // Parts of the new addresses may lie outside of the arena.
         make(space, arena, SYS_madvise, [to, bytes, MADV_DONTFORK as usize, 0, 0, 0])?;
     }
     let moved = bytes.min(old.len());
@@ -110,13 +111,13 @@ fn move_or_grow(
     for at in (0..copied).step_by(STEP) {
         let part = at..copied.min(at + STEP);
         if !dispatch::copy_memory(to + at, old.start + at, part.len()) {
-            // A part outside of the arena has another protection. In this case nothing was unmapped
-            // yet.
+            // A part outside of the arena has another protection. Nothing was unmapped at this
+            // point.
             unmap(space, arena, to..to + bytes)?;
             return Err(error(EFAULT));
         }
-        // The data are at the new place. If the old place can't be freed, it stays mapped, and no
-        // data are lost.
+        // The data are at the new addresses. If the old addresses can't be freed, they stay mapped,
+        // and no data are lost.
         if is_whole {
             let _left = unmap(space, arena, old.start + part.start..old.start + part.end);
         }
@@ -128,7 +129,7 @@ fn move_or_grow(
     Ok(to)
 }
 
-/// Maps a range PROT_NONE if it is free. Returns whether it was.
+/// Maps a range PROT_NONE if the range is free. Returns whether it was free.
 fn maps_where_nothing_is(range: &Range<usize>) -> bool {
     let how = MAP_PRIVATE | MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     let args = [range.start, range.len(), libc::PROT_NONE as usize, how as usize, usize::MAX, 0];
@@ -144,7 +145,7 @@ fn unmap(space: &mut Space, arena: &Arena, range: Range<usize>) -> Result<(), Fa
 }
 
 /// Lets the kernel move plain memory into, out of or within the arena. Addresses that become free
-/// stay part of the arena.
+/// remain part of the arena.
 fn remap_plain(
     space: &mut Space,
     arena: &Arena,
@@ -163,7 +164,8 @@ fn remap_plain(
     let Ok(now) = done else {
         ours.iter().try_for_each(|part| space.settle(arena, part))?;
         for part in to_ours {
-            // Some kernels unmap the new place before they find several mappings.
+            // Some kernels unmap the new addresses before they detect that the memory consists of
+            // several mappings.
             if maps_where_nothing_is(&part) {
                 space.pieces.set(part.clone(), Some(Kind::Other));
                 space.put(arena, part, None)?;

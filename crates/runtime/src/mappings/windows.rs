@@ -1,5 +1,5 @@
-//! Windows of the arena (pl-24), for memory outside of the addresses with which the arena was made.
-//! Either the program has named other addresses, or the mapping is too large.
+//! Windows of the arena (pl-24), for memory outside of the arena's initial addresses, because the
+//! program has requested other addresses or the mapping is too large.
 //!
 //! # Safety
 //! A window replaces memory that the same call has mapped, or that the program replaces.
@@ -15,17 +15,17 @@ use libc::{MAP_FIXED, MAP_FIXED_NOREPLACE, MAP_POPULATE};
 use std::ops::Range;
 use zmem::{Advice, Arena};
 
-/// The minimum size of a window. The number of windows is limited, so smaller ones are not worth
-/// it.
+/// The minimum size of a window in bytes. The number of windows is limited, so smaller mappings get
+/// none.
 const WINDOW_MIN: usize = 2 << 20;
-/// The share of the room that a larger reservation gets. Programs use a reservation from its start
-/// on.
+/// The share of the remaining room for windows that a reservation larger than this room gets.
+/// Programs use a reservation from its start upwards.
 const RESERVED_SHARE: (usize, usize) = (3, 4);
-/// Linux 5.14.
+/// An advice of `madvise` since Linux 5.14.
 const MADV_POPULATE_WRITE: usize = 23;
 
-/// Maps memory for which the arena has no free addresses. Adds a window for it if the arena can
-/// manage its kind.
+/// Maps memory for which the arena has no free addresses. Adds a window for the memory if the arena
+/// can manage its kind.
 pub(super) fn map_outside(
     space: &mut Space,
     arena: &Arena,
@@ -70,7 +70,7 @@ fn edges(range: &Range<usize>, window: &Range<usize>) -> impl Iterator<Item = Ra
     [range.start..window.start, window.end..range.end].into_iter()
 }
 
-/// The addresses of a mapping, and those of its window, which may be empty.
+/// The addresses of a mapping, and the addresses of its window, which may be empty.
 type Placed = (Range<usize>, Range<usize>);
 
 /// A new mapping that gets a window.
@@ -80,7 +80,7 @@ struct New {
 }
 
 impl New {
-    /// Maps memory at addresses that the kernel chooses, and adds a window there.
+    /// Maps memory at addresses that the kernel chooses, and adds a window at these addresses.
     fn map(
         &self,
         space: &mut Space,
@@ -103,8 +103,8 @@ impl New {
         }))
     }
 
-    /// Adds a window that replaces the range's mappings, and lets the kernel map the parts around
-    /// it. Returns `None` if no window was added.
+    /// Adds a window that replaces the range's mappings, and lets the kernel map the parts of the
+    /// range before and after the window. Returns `None` if no window was added.
     fn replace(
         &self,
         space: &mut Space,
@@ -113,7 +113,7 @@ impl New {
         args: [usize; 6],
     ) -> Option<Result<Placed, Failed>> {
         let window = window_of(arena, &range, self.kind);
-        // SAFETY: the program replaces all mappings of the range.
+        // SAFETY: the program requested that all mappings in the range are replaced.
         if window.is_empty() || unsafe { self.add(arena, &window) }.is_err() {
             return None;
         }
@@ -133,12 +133,13 @@ impl New {
         }
     }
 
-    /// Adds a window. Its memory is PROT_NONE.
+    /// Adds a window, whose memory is PROT_NONE at first. If this fails, the mappings are
+    /// unchanged.
     ///
     /// # Safety
-    /// The mappings there are not needed any more. If this fails, they are unchanged.
+    /// The mappings in the range are no longer needed.
     unsafe fn add(&self, arena: &Arena, window: &Range<usize>) -> Result<(), zmem::Error> {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees that the mappings are no longer needed.
         unsafe { arena.add_window(window.clone(), self.is_executable)? };
         let added = arena.windows().skip(1);
         let hull = added.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end));
@@ -175,8 +176,8 @@ fn has_range(number: i64) -> bool {
     )
 }
 
-/// Handles a call whose range lies only partly in a window, or in several windows, as one call for
-/// each part, in the order of addresses. Returns `None` for other calls.
+/// Handles a call whose range lies only partly in a window, or in several windows, as a separate
+/// call for each part, in ascending order. Returns `None` for other calls.
 pub(super) fn answer_parts(
     space: &mut Space,
     arena: &Arena,
@@ -206,7 +207,7 @@ pub(super) fn answer_parts(
         }
         let done = make(space, arena, number, args);
         match done {
-            // A kernel that does not support MAP_FIXED_NOREPLACE maps at another address.
+            // A kernel that does not support MAP_FIXED_NOREPLACE may map at another address.
             Ok(start) if is_map && start != part[0] => {
                 let _left = make(space, arena, libc::SYS_munmap, [start, args[1], 0, 0, 0, 0]);
                 result = Err(error(libc::EEXIST));
@@ -218,7 +219,7 @@ pub(super) fn answer_parts(
             let mapped = [range.start, part[0] - range.start, 0, 0, 0, 0];
             let _left = make(space, arena, libc::SYS_munmap, mapped);
         }
-        // The kernel advises the memory after a hole too.
+        // After a hole, the kernel still advises the rest of the memory.
         if number != libc::SYS_madvise {
             break;
         }

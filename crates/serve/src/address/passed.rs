@@ -9,11 +9,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 impl Listening {
-    /// Takes a socket that the service manager listens on and has passed to this process. Its file
-    /// belongs to the manager, and remains when this is dropped.
+    /// Takes a socket that the service manager listens on and has passed to this process. The
+    /// socket's file belongs to the manager, and remains when the result is dropped.
     ///
     /// # Errors
-    /// [`AddressError::Unfit`]: it is not a listening stream socket with a path or a port.
+    /// [`AddressError::Unfit`]: `socket` is not a listening stream socket with a path or a port.
     pub fn passed(socket: OwnedFd) -> Result<Self, AddressError> {
         match (sockopt::socket_acceptconn(&socket), sockopt::socket_type(&socket)) {
             (Ok(true), Ok(SocketType::STREAM)) => {}

@@ -1,4 +1,5 @@
-//! Sockets in the file system. A stale socket is replaced, the socket of a running server never.
+//! Sockets in the file system. A stale socket is replaced; the socket of a running server is never
+//! replaced.
 
 use super::{Address, AddressError, Listening, PATH_MAX};
 use rustix::fd::OwnedFd;
@@ -10,10 +11,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The number of connections that may wait to be accepted.
+/// The maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// The number of tries if other servers start at the same path.
+/// The maximum number of attempts if other servers start at the same path.
 const TRIES: usize = 100;
 
 /// A socket's file. Dropping this removes the file, unless another file has replaced it.
@@ -38,9 +39,9 @@ impl Drop for SocketFile {
     }
 }
 
-/// Listens at a path that only this user can connect to. The socket is made under another name.
-/// When it is ready it is moved to the path if that is free, or exchanged for a stale socket. So no
-/// lock is needed, which another user could hold.
+/// Listens at a path that only this user can connect to. The socket is created under another name.
+/// When the socket is ready, it is moved to the path if no file exists there, or exchanged for a
+/// stale socket. So no lock is needed, which another user could hold.
 pub(super) fn listen_at(path: &Path) -> Result<Listening, AddressError> {
     let name = || path.display().to_string();
     let refused = |errno: Errno| AddressError::Refused { address: name(), errno: errno.into() };
@@ -68,7 +69,7 @@ pub(super) fn listen_at(path: &Path) -> Result<Listening, AddressError> {
     Err(AddressError::Live(name()))
 }
 
-/// A listening socket with a random name, which no other process knows.
+/// A listening socket with a random name, which no other process can guess.
 struct HiddenSocket {
     path: PathBuf,
     id: Id,
@@ -80,13 +81,14 @@ impl HiddenSocket {
         let parent = parent.unwrap_or(Path::new("."));
         let name = format!(".{:016x}", RandomState::new().build_hasher().finish());
         let path = parent.join(&name);
-        // The path of the directory's descriptor is short enough for any directory.
+        // The path through the directory's descriptor is short enough for a socket, even if the
+        // directory's own path is not.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = fs::open(parent, flags, Mode::empty())?;
         let short = || format!("/proc/self/fd/{}/{name}", dir.as_raw_fd());
         let address = SocketAddrUnix::new(&path).or_else(|_| SocketAddrUnix::new(short()))?;
-        // The file inherits this mode from the socket. A chmod by name could change a file of
-        // another user that took the name.
+        // The file inherits this mode from the socket. A chmod by name could change a file that
+        // another user created under this name.
         fs::fchmod(socket, Mode::RUSR | Mode::WUSR)?;
         net::bind(socket, &address)?;
         let made = net::listen(socket, BACKLOG).and_then(|()| id(&path).ok_or(Errno::NOENT));
@@ -99,7 +101,7 @@ impl HiddenSocket {
         }
     }
 
-    /// Moves the socket to a path where nothing exists. Returns whether it did.
+    /// Moves the socket to a path where nothing exists. Returns whether the socket was moved.
     fn publish(&self, path: &Path) -> rustix::io::Result<bool> {
         match fs::renameat_with(CWD, &self.path, CWD, path, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(true),
@@ -118,7 +120,7 @@ impl HiddenSocket {
                 let _ = std::fs::remove_file(&self.path);
                 Ok(true)
             }
-            // The path had the socket of a running server: undo the exchange.
+            // The exchanged file was the socket of a running server, so the exchange is undone.
             Ok(()) => exchange().map(|()| false),
             Err(Errno::NOENT) => Ok(false),
             // The file system does not support RENAME_EXCHANGE.
@@ -130,7 +132,7 @@ impl HiddenSocket {
 
 impl Drop for HiddenSocket {
     fn drop(&mut self) {
-        // After it was moved to its final path, the file no longer exists under this name.
+        // If the file was moved to its final path, it no longer exists under this name.
         if id(&self.path) == Some(self.id) {
             let _ = std::fs::remove_file(&self.path);
         }
@@ -163,12 +165,12 @@ fn probe(path: &Path) -> rustix::io::Result<Probed> {
         }
     };
     let socket = socket()?;
-    // A server with a full backlog counts as running, and the connection must not wait for it.
+    // A server with a full backlog counts as running, and `connect` must not wait for that server.
     rustix::io::ioctl_fionbio(&socket, true)?;
     match net::connect(&socket, &SocketAddrUnix::new(path)?) {
         Ok(()) | Err(Errno::AGAIN) => Ok(Probed::Live),
         Err(Errno::CONNREFUSED) => Ok(Probed::Stale(id)),
-        // The file has been removed in the meantime.
+        // The file was removed after its attributes were read.
         Err(Errno::NOENT) => Ok(Probed::Nothing),
         Err(errno) => Err(errno),
     }

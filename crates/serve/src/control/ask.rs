@@ -14,11 +14,11 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A server has to respond within this time. It answers `stat` in milliseconds; on a machine that
-/// swaps, threads may wait for seconds.
+/// The maximum time within which a server has to respond. A server answers `stat` in milliseconds,
+/// but on a machine that swaps, its threads may wait for seconds.
 pub const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
-/// Why a request failed.
+/// The reason why a request failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
@@ -33,7 +33,7 @@ pub enum AskError {
         /// The system's error.
         source: io::Error,
     },
-    /// The path can't be a socket's name.
+    /// The path can't be the path of a socket.
     #[error(
         "'{0}' can't be a control socket: the path of a socket has at most {PATH_MAX} bytes; give a \
          shorter path with --control"
@@ -60,10 +60,10 @@ pub enum AskError {
     Silent {
         /// The path of the socket.
         path: String,
-        /// The process that listens at the socket, if it is known. It may be a service manager,
-        /// which passes the socket to the server.
+        /// The number of the process that listens at the socket, if known. This process may be a
+        /// service manager that passes the socket to the server.
         process: Option<i32>,
-        /// Whether this process is stopped, by a signal or a debugger.
+        /// Whether the listening process is stopped, by a signal or a debugger.
         is_stopped: bool,
     },
     /// The connection broke, or the answer is incomplete.
@@ -75,7 +75,7 @@ pub enum AskError {
 }
 
 impl Request {
-    /// Sends the request to the server at `path`, and writes its answer to `out`.
+    /// Sends the request to the server at `path`, and writes the server's answer to `out`.
     ///
     /// The server has to receive the request within [`ANSWERS_WITHIN`]. After each such time
     /// without an answer, it has to answer `stat` to prove that it runs. A server that runs may
@@ -105,7 +105,7 @@ impl Request {
 struct Server {
     stream: UnixStream,
     path: PathBuf,
-    /// The process that listens, if it has a number in this PID namespace.
+    /// The number of the process that listens, if the process is visible in this PID namespace.
     process: Option<i32>,
 }
 
@@ -131,7 +131,7 @@ impl Server {
         let address = SocketAddrUnix::new(path).map_err(unreached)?;
         let connected = retry_on_intr(|| net::connect(&socket, &address));
         connected.map_err(|errno| match errno {
-            // The server has not accepted the connections that wait, and its backlog is full.
+            // The server's backlog is full of connections that it has not accepted.
             Errno::AGAIN => {
                 AskError::Silent { path: named.clone(), process: None, is_stopped: false }
             }
@@ -157,7 +157,7 @@ impl Server {
     /// Returns whether the server answers another client.
     fn is_alive(&self) -> bool {
         let asked = Request::Stat.ask(&self.path, &mut io::sink());
-        // After any other error the server runs, or has ended.
+        // After any other error, the server either runs or has ended, so it is not stuck.
         !matches!(asked, Err(AskError::Silent { .. }))
     }
 
@@ -195,7 +195,7 @@ impl Read for Answer<'_> {
     }
 }
 
-/// Names the process of a server.
+/// Returns the words that identify the process of a server in a message.
 fn of_process(process: Option<i32>) -> String {
     process.map_or_else(String::new, |process| format!(" (process {process})"))
 }
@@ -210,7 +210,7 @@ fn remedy(process: Option<i32>, is_stopped: bool) -> String {
     }
 }
 
-/// Parses the text after `error`.
+/// Parses the text that follows the word `error` in an answer.
 fn refusal(text: &str) -> Refusal {
     let (errno, message) = text.split_once(' ').unwrap_or(("", text));
     let errno = errno.parse().unwrap_or(Errno::IO.raw_os_error());

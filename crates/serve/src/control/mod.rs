@@ -1,9 +1,9 @@
 //! The control socket, by which clients read and write the attributes of a served device.
 //!
 //! A request is a line, followed by bytes up to a zero byte, in UTF-8. A request without the zero
-//! byte was cut off, and is not carried out. Neither is a request whose client disconnected before
-//! it was read. The answer is a line `ok` followed by text, or a line `error NUMBER MESSAGE`, with
-//! Linux's errno.
+//! byte was cut off, and is not carried out. A request whose client disconnected before the request
+//! was read is not carried out either. The answer is a line `ok` followed by text, or a line `error
+//! NUMBER MESSAGE`, with Linux's errno.
 //!
 //! ```text
 //!   show NAME              the attribute's text
@@ -15,10 +15,10 @@
 //!   writeback <lf> WORDS   the same
 //! ```
 //!
-//! Each request has a thread, so others are answered while a job runs. The threads are started with
-//! the server, because the system may have none left when a client connects. A job continues when
-//! its client disconnects; the server then logs its result. A server that is ending answers `stat`
-//! and saves the disk for clients, until it has saved the disk itself.
+//! Each request has its own thread, so other requests are answered while a job runs. The threads
+//! are started with the server, because the system may refuse threads when a client connects. A job
+//! continues when its client disconnects; the server then logs its result. A server that is ending
+//! answers `stat` and saves the disk for clients, until it has saved the disk itself.
 //!
 //! A client that waits for the end of a request also requests `stat` on another connection, to
 //! check that the server runs.
@@ -54,7 +54,7 @@ use zram::room;
 const REQUEST_MAX: usize = 64 << 10;
 const RECEIVED: usize = 4 << 10;
 
-/// A client has to send or receive more bytes within this time.
+/// The maximum time within which a client has to send or receive more bytes.
 const WITHIN: Duration = Duration::from_secs(10);
 
 /// The maximum number of clients. If another client connects, the first one whose request is
@@ -64,15 +64,15 @@ pub const CLIENTS: usize = 16;
 /// The stack size of a client's thread, in bytes.
 const STACK: usize = 256 << 10;
 
-/// The bytes of address space that the threads take, with the growth of the allocator for them.
+/// The bytes of address space that the threads take, including the allocator's growth for them.
 pub const BYTES: usize = CLIENTS * (STACK + (64 << 10));
 
-/// The most bytes of small allocations that a client has in use at a time. These are its request,
-/// which grows to 64 KiB (32 KiB are live beside that), its answer's buffer (8 KiB), and a path or
-/// an attribute's text.
+/// The maximum number of bytes of small allocations in use for a client at a time. They hold the
+/// request, which grows to 64 KiB (its old buffer of 32 KiB is live too), the buffer of the answer
+/// (8 KiB), and a path or an attribute's text.
 pub const RESERVE: usize = 128 << 10;
 
-/// The longest request in bytes that is admitted without a check for room.
+/// The maximum length in bytes of a request that is admitted without a check for free memory.
 const SHORT: usize = 8 << 10;
 
 const SHORT_OF_MEMORY: &str = "out of memory; ask for less at a time, or free some";
@@ -86,7 +86,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Starts the server, which answers clients on threads of its own.
+    /// Starts the server, which answers clients on separate threads.
     ///
     /// # Errors
     /// Fails if the system refuses a thread.
@@ -102,8 +102,8 @@ impl Control {
             let next = move || admitted.lock().recv().ok();
             threads.push(spawn("control", STACK, move || {
                 while let Some((socket, permit)) = next() {
-                    // A client that sends no request expects no answer. A panic ends one connection
-                    // only.
+                    // A client that sends no request expects no answer. A panic ends only the
+                    // connection of this client.
                     let answers = || answer(&socket, &permit, (&*steered, &ends), &log);
                     let _ = catch_unwind(AssertUnwindSafe(answers));
                 }
@@ -155,14 +155,14 @@ fn answer(
     }
     let text = receive(socket)?;
     if !permit.establish() {
-        // The connection failed, so there is no client to answer.
+        // The connection has failed, so no client can receive an answer.
         return Ok(());
     }
     let request = match text.and_then(|text| admit(&text, is_ending.load(SeqCst))) {
         Ok(request) => request,
         Err(refusal) => return answer.finish(&Err(refusal)),
     };
-    // If the server was stopped, the client has given up and reported a failure.
+    // If this process was stopped, the client may have given up and reported a failure.
     if socket.has_left() {
         log.line("control: a client left before its request was read; it was not carried out");
         return Ok(());
@@ -218,7 +218,7 @@ fn receive(socket: &Socket) -> io::Result<Result<String, Refusal>> {
     Ok(text)
 }
 
-/// Parses the request, and returns it if the server may carry it out at this time.
+/// Parses the request, and returns it if the server may carry out the request at this time.
 fn admit(text: &str, is_ending: bool) -> Result<Request, Refusal> {
     if text.len() > SHORT && !room::is_left(8 * text.len()) {
         return Err(Refusal::new(Errno::NOMEM, SHORT_OF_MEMORY));
@@ -268,7 +268,7 @@ fn carry_out(
     Ok(())
 }
 
-/// An answer that is being written; it begins with `ok`.
+/// An answer that is being written. The answer begins with `ok`.
 struct Answer<'s> {
     out: BufWriter<&'s Socket>,
     has_begun: bool,

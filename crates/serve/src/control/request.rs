@@ -1,4 +1,4 @@
-//! Requests of the control socket, and their text.
+//! Requests of the control socket, and their encoding as text.
 
 use crate::steered::Refusal;
 use rustix::io::Errno;
@@ -8,8 +8,8 @@ use zram::JobKind;
 const JOBS: [JobKind; 4] =
     [JobKind::Save, JobKind::Restore, JobKind::Recompress, JobKind::WriteBack];
 
-/// The byte that ends a request. A request without it is incomplete and is not carried out, because
-/// its client may have died.
+/// The byte that ends a request. A request without this byte is incomplete and is not carried out,
+/// because its client may have died.
 pub(super) const END: u8 = 0;
 
 /// A client's request.

@@ -1,4 +1,4 @@
-//! The kernel's requests.
+//! Handles the kernel's requests to the mounted file system.
 
 use super::files::{AttributeWrite, Files};
 use super::node::Node;
@@ -22,7 +22,7 @@ const TTL: Duration = Duration::from_secs(60);
 /// The maximum size of a request in bytes.
 const REQUEST_MAX: u32 = 1 << 20;
 
-/// The bytes of a sector.
+/// The size of a sector in bytes.
 const SECTOR: u64 = 512;
 
 const SEEK_DATA: i32 = 3;
@@ -34,13 +34,13 @@ impl Filesystem for Files {
         let _ = config.set_max_write(REQUEST_MAX);
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         if self.mapping == Mapping::Shared {
-            // `Mounted::start` has checked that the kernel supports it.
+            // `Mounted::start` has checked that the kernel supports this capability.
             let _ = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
         }
         Ok(())
     }
 
-    // The files are those of the device: none can be made, removed or renamed.
+    // The files are those of the device: no file can be created, removed or renamed.
     fn mknod(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
         reply.error(Errno::EPERM);
     }
@@ -98,8 +98,8 @@ impl Filesystem for Files {
         }
     }
 
-    /// A program that opens a file for overwriting truncates it first. As with a block device, that
-    /// has no effect.
+    /// A program that opens a file for overwriting truncates it first. As with a block device, the
+    /// truncation has no effect.
     fn setattr(
         &self,
         _: &Request,
@@ -210,8 +210,8 @@ impl Filesystem for Files {
             Some(Node::Disk) => answer(reply, self.write_disk(offset, data)),
             Some(node) => match AttributeWrite::new(node, offset, data) {
                 Err(error) => reply.error(error),
-                // The write may start a job, so it has a thread of its own. If no thread can be
-                // started, `reply` is dropped, which answers with an error.
+                // The write may start a job, so it runs on a separate thread. If no thread can be
+                // started, `reply` is dropped, which sends an error.
                 Ok(stored) => {
                     let (steered, len) = (self.steered.clone(), data.len() as u32);
                     let stores = move || answer(reply, stored.store(&*steered).map(|()| len));

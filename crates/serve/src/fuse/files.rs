@@ -16,12 +16,13 @@ use std::sync::atomic::{
 use std::time::SystemTime;
 use zram::Access;
 
-/// Modes of fallocate. The first two make the range a hole of zeros, even for parts of blocks.
+/// Modes of fallocate. The first two turn the range into a hole of zeros, even if the range
+/// contains parts of blocks.
 const PUNCH_HOLE: i32 = 2;
 const ZERO_RANGE: i32 = 16;
 const KEEP_SIZE: i32 = 1;
 
-/// The files of the mount, and the texts of those that are open.
+/// The files of the mount, and the texts of the open files.
 pub(super) struct Files {
     pub(super) steered: Arc<dyn Steered>,
     pub(super) disk: Arc<dyn Disk>,
@@ -45,8 +46,8 @@ impl Files {
         Files { steered, disk, mode, mapping, made: SystemTime::now(), texts, next, has_ended }
     }
 
-    /// Returns the result of an operation, or an error if the mount has ended. After that no write
-    /// is acknowledged, because it may be missing from the saved file.
+    /// Returns the result of an operation, or an error if the mount has ended. After the end of the
+    /// mount, no write is acknowledged, because the saved file may lack its data.
     pub(super) fn acknowledged<T>(&self, done: Result<T, rustix::io::Errno>) -> Result<T, Errno> {
         match self.has_ended.load(SeqCst) {
             true => Err(Errno::EIO),
@@ -54,7 +55,7 @@ impl Files {
         }
     }
 
-    /// Returns a handle of a text for later reads.
+    /// Records `text`, and returns a handle by which later reads find it.
     pub(super) fn open(&self, text: Arc<String>) -> Result<u64, Errno> {
         let handle = self.next.fetch_add(1, Relaxed);
         let mut texts = self.texts.lock();
@@ -141,12 +142,12 @@ impl Files {
             PUNCH_HOLE | ZERO_RANGE if mode & KEEP_SIZE != 0 || end <= self.disk.size() => {
                 self.acknowledged(self.disk.discard(offset, kept))
             }
-            // Space can't be reserved.
+            // Reserving space is not supported.
             _ => Err(Errno::EOPNOTSUPP),
         }
     }
 
-    /// Returns the next offset at which a byte is stored (or, if `stored` is false, not stored).
+    /// Returns the next offset at which a byte is stored, or, if `stored` is false, is not stored.
     /// The end of the disk counts as a hole.
     pub(super) fn seek(&self, offset: i64, stored: bool) -> Result<i64, Errno> {
         let (mut at, size) = (u64::try_from(offset).map_err(|_| Errno::ENXIO)?, self.disk.size());
@@ -165,7 +166,7 @@ impl Files {
     }
 }
 
-/// A write of a value to an attribute.
+/// A value that is to be written to an attribute.
 pub(super) struct AttributeWrite {
     name: &'static str,
     text: String,
@@ -199,7 +200,7 @@ mod tests {
     use std::path::Path;
     use zram::{Restored, Saved, Zram};
 
-    /// A server that is ending, during its own turn to save.
+    /// The interface of a server that is ending and whose turn it is to save the disk.
     struct Ending(Zram, Mutex<Vec<String>>);
 
     impl Steered for Ending {

@@ -1,4 +1,4 @@
-//! `fusermount3`, which mounts and unmounts for users without the privilege.
+//! `fusermount3`, which mounts and unmounts for users without the privilege to mount.
 
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::{FdFlags, IoSliceMut, fcntl_setfd};
@@ -15,11 +15,11 @@ use std::time::Duration;
 
 const PROGRAM: &str = "fusermount3";
 
-/// The environment variable with the number of the descriptor over which `fusermount3` sends the
-/// connection.
+/// The environment variable that holds the number of the descriptor over which `fusermount3` sends
+/// the connection.
 const VARIABLE: &str = "_FUSE_COMMFD";
 
-/// The time limit for `fusermount3`.
+/// The maximum time that `fusermount3` may take.
 const WITHIN: Duration = Duration::from_secs(10);
 
 /// Makes `fusermount3` mount at a directory, and returns the connection.

@@ -1,9 +1,10 @@
 //! The device as files: `disk` is the device itself, `attr/NAME` its attributes, `classes` its size
 //! classes.
 //!
-//! All files are read and written past the page cache, which would keep uncompressed copies of the
-//! disk's data. Also, the length of an attribute is unknown before it is read. The module `files`
-//! has the contents of files, `node` lists the files, and `calls` handles the kernel's requests.
+//! All files are read and written with direct I/O, because the page cache would keep uncompressed
+//! copies of the disk's data, and because the length of an attribute is unknown until it is read.
+//! The module `files` provides the contents of files, `node` lists the files, and `calls` handles
+//! the kernel's requests.
 
 mod calls;
 mod files;
@@ -31,27 +32,28 @@ use zram::room;
 /// The stack size of a thread that this module starts, in bytes.
 pub(super) const STACK: usize = 256 << 10;
 
-/// The bytes of address space that the FUSE library takes for each of its threads: a buffer, and a
-/// stack of the default size.
+/// The number of bytes of address space that the FUSE library takes for each of its threads: a
+/// buffer, and a stack of the default size.
 const THREAD_BYTES: usize = (16 << 20) + (2 << 20) + (64 << 10);
 
 /// The minimum number of threads, so that one thread that waits for the backing store does not
 /// block the disk.
 const THREADS_MIN: usize = 2;
 
-/// The time limit for the start of the FUSE library's threads, and the interval between checks.
+/// The maximum time that the start of the FUSE library's threads may take, and the interval between
+/// checks.
 const READY_WITHIN: Duration = Duration::from_secs(1);
 const READY_STEP: Duration = Duration::from_millis(1);
 
 /// Whether programs may map the disk so that writes to memory are writes to the disk (MAP_SHARED).
 ///
-/// The kernel then caches the mapped pages. It keeps them coherent with reads and writes of the
-/// file, but not with NBD clients, so these must not write.
+/// The kernel then caches the mapped pages. The kernel keeps these pages coherent with reads and
+/// writes of the file, but not with writes by NBD clients, so these clients must not write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
-    /// Such mappings are refused (ENODEV); private ones are allowed.
+    /// Shared mappings are refused (ENODEV); private mappings are allowed.
     Private,
-    /// They are allowed. This takes Linux 6.6 or newer.
+    /// Shared mappings are allowed. They need Linux 6.6 or newer.
     Shared,
 }
 
@@ -66,7 +68,7 @@ pub struct MountOptions {
     pub threads: usize,
 }
 
-/// A mounted device; it stays mounted until `stop`.
+/// A mounted device. It stays mounted until `stop` is called.
 #[derive(Debug)]
 pub struct Mounted {
     session: BackgroundSession,
@@ -76,8 +78,8 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts the device at a directory, which hides the directory's contents. A dead mount of a
-    /// killed server there is unmounted first, and a line is logged.
+    /// Mounts the device at a directory, which hides the directory's contents. If a killed server
+    /// has left a dead mount at the directory, that mount is unmounted first, and a line is logged.
     ///
     /// # Errors
     /// Fails if the directory or `/dev/fuse` does not exist, or if the address space is too small.
@@ -110,21 +112,21 @@ impl Mounted {
         Ok(Mounted { session, mount, log, has_ended })
     }
 
-    /// Returns the loop devices on the mount with their mounts, each as words for a message, such
-    /// as "loop device /dev/loop0, mounted at '/mnt'".
+    /// Returns the loop devices whose files lie on the mount, and the mounts of these devices, each
+    /// as words for a message, such as "loop device /dev/loop0, mounted at '/mnt'".
     pub fn holders(&self) -> Vec<String> {
         self.mount.holders()
     }
 
-    /// Writes the pages that programs have changed in shared mappings of the disk. Waits for that
-    /// for at most `within`. [`stop`](Self::stop) refuses later writes.
+    /// Writes the pages that programs have changed in shared mappings of the disk to the disk.
+    /// Waits at most `within` until they are written. [`stop`](Self::stop) refuses later writes.
     pub fn sync(&self, within: Duration) {
         self.mount.sync(within);
     }
 
-    /// Unmounts the device. Returns whether that was possible in time. From now on no write is
-    /// acknowledged; users that remain get errors. If something else has been mounted over the
-    /// directory since, it remains, and so does this mount, dead.
+    /// Unmounts the device. Returns whether that was possible in time. From now on, no write is
+    /// acknowledged; programs that still use the mount get errors. If another file system was
+    /// mounted over the directory, both mounts remain, but this one is dead.
     pub fn stop(self, within: Duration) -> bool {
         self.has_ended.store(true, SeqCst);
         let Mounted { session, mut mount, log, .. } = self;
@@ -141,7 +143,7 @@ impl Mounted {
     }
 }
 
-/// Returns whether the kernel supports shared mappings of a file that is read past the page cache.
+/// Returns whether the kernel supports shared mappings of a file that is read with direct I/O.
 fn is_mapping_supported() -> bool {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|of| of.parse().ok());
@@ -149,13 +151,13 @@ fn is_mapping_supported() -> bool {
     version >= (Some(6), Some(6))
 }
 
-/// Waits until `count` threads of the FUSE library wait for requests, and so have their buffers;
-/// otherwise data written to the disk could take the room for them. The wait is bounded, because a
-/// slow start is no reason to refuse the mount.
+/// Waits until `count` threads of the FUSE library wait for requests, because they have then
+/// allocated their buffers. Otherwise data written to the disk could take the memory for the
+/// buffers. The wait is bounded, because a slow start is no reason to refuse the mount.
 fn wait_for_threads(count: usize) {
     let is_waiting = |task: &fs::DirEntry| {
         let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        // The thread without a number has no buffer.
+        // A thread whose name has no number has no buffer.
         let named = stat.split_once("(fuser-").map(|(_, rest)| rest);
         named.is_some_and(|rest| rest.starts_with(char::is_numeric) && rest.contains(") S "))
     };

@@ -1,9 +1,9 @@
 //! Mounts the file system, and unmounts only what this process has mounted.
 //!
-//! The FUSE library gets only the connection, because at its end it would unmount whatever is at
-//! the path at that time. A mount is identified by the number of its file system, which no other
-//! has while its connection lives. It is unmounted by a descriptor, so another mount that appears
-//! at its path in between is not affected.
+//! The FUSE library gets only the connection, because at its end the library would unmount any file
+//! system that is mounted at the path. A mount is identified by the number of its file system,
+//! which is unique while its connection exists. The mount is unmounted by a descriptor, so a mount
+//! that appears later at the same path is not affected.
 
 use super::node::Node;
 use crate::holders;
@@ -27,7 +27,7 @@ use std::time::Duration;
 const NAME: &str = "uzram";
 const TYPE: &str = "fuse.uzram";
 
-/// The maximum number of stacked dead mounts that are unmounted.
+/// The maximum number of stacked dead mounts that this module unmounts.
 const DEAD_MAX: usize = 16;
 
 /// A server that does not answer within this time counts as running but stuck.
@@ -47,8 +47,8 @@ impl Mount {
     /// mounts of killed servers are unmounted first.
     pub(super) fn new(dir: &Path, log: &Log) -> io::Result<(Self, OwnedFd)> {
         detach_dead(dir, log)?;
-        // The system would mount over a file that is not a directory, and its contents would be
-        // unreachable.
+        // The system would mount over a file that is not a directory, and the contents of that file
+        // would be unreachable.
         let mode = stat_of(&mountinfo::open(dir)?)?.stx_mode;
         if FileType::from_raw_mode(mode.into()) != FileType::Directory {
             return Err(io::ErrorKind::NotADirectory.into());
@@ -64,7 +64,7 @@ impl Mount {
         Ok((mount, connection))
     }
 
-    /// Returns the users of the mount, as words for a message.
+    /// Returns the devices that use the mount, as words for a message.
     pub(super) fn holders(&self) -> Vec<String> {
         let device = self.device;
         let search = move || holders::of(device);
@@ -83,10 +83,11 @@ impl Mount {
         format!("'{}'", self.dir.to_string_lossy().escape_debug())
     }
 
-    /// Unmounts the file system, even if programs use it, unless it is unmounted already.
+    /// Unmounts the file system, even if programs use it, unless it was unmounted before.
     ///
     /// # Errors
-    /// Fails if something else is mounted over it or inside it, and would be unmounted too.
+    /// Fails if another file system is mounted over this one or inside it, because that would be
+    /// unmounted too.
     pub(super) fn detach(&mut self) -> io::Result<()> {
         let is_there = mountinfo::all()?.iter().any(|entry| entry.device == self.device);
         if !is_there || !is_alive(&self.connection) {
@@ -107,8 +108,8 @@ impl Drop for Mount {
     }
 }
 
-/// Mounts at a directory, if this process has the privilege, and returns the connection and the
-/// number of the file system.
+/// Mounts at a directory, if this process has the privilege to mount, and returns the connection
+/// and the number of the file system.
 fn mount_directly(dir: &Path) -> rustix::io::Result<(OwnedFd, u64)> {
     let connection = fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let context = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
@@ -161,7 +162,7 @@ fn is_alive(connection: &OwnedFd) -> bool {
     told.is_err() || !polled[0].revents().contains(PollFlags::ERR)
 }
 
-/// Returns whether a uzram server made the mount.
+/// Returns whether a uzram server created the mount.
 fn is_uzram(entry: &MountEntry) -> bool {
     entry.fs_type == TYPE || entry.fs_type == "fuse" && entry.source == NAME.as_bytes()
 }
@@ -176,7 +177,7 @@ fn detach_dead(dir: &Path, log: &Log) -> io::Result<()> {
             break;
         }
         if !is_dead(&root) {
-            // If another mount covered this one, its users would not know which disk they use.
+            // If a new mount covered the existing one, users could not know which disk they use.
             let why = "it is the mount of another server, or lies in one: stop that server, or \
                 give another directory";
             return if is_uzram(&entry) { Err(io::Error::other(why)) } else { Ok(()) };
@@ -197,7 +198,7 @@ fn detach_dead(dir: &Path, log: &Log) -> io::Result<()> {
 /// Returns whether the server of a file's file system has ended.
 fn is_dead(file: &OwnedFd) -> bool {
     let Ok(file) = file.try_clone() else { return false };
-    // A stuck server never answers.
+    // A stuck server never answers, so another thread sends the request.
     let asked = spawn_within("is it dead", super::STACK, ANSWERS_WITHIN, move || {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
         let asked = fs::statx(&file, "", flags, StatxFlags::BASIC_STATS);
@@ -207,13 +208,14 @@ fn is_dead(file: &OwnedFd) -> bool {
     asked == Some(Some(Errno::NOTCONN))
 }
 
-/// Unmounts the mount at `dir` whose root is open.
+/// Unmounts the mount at `dir`, whose root directory is open as `root`.
 fn detach(dir: &Path, root: &OwnedFd) -> io::Result<()> {
     let id = mountinfo::of(root)?.id;
     if mountinfo::all()?.iter().any(|entry| entry.parent == id) {
         return Err(io::Error::other("something else is mounted in it"));
     }
-    // The mount is detached by its descriptor, so that its users do not prevent that.
+    // The mount is detached lazily through the descriptor, so programs that use it do not prevent
+    // the unmount.
     let by_descriptor = format!("/proc/self/fd/{}", root.as_raw_fd());
     match unmount(by_descriptor, UnmountFlags::DETACH) {
         Err(Errno::PERM) => super::fusermount::unmount(dir),

@@ -1,4 +1,4 @@
-//! The files of the mount, by number and by name.
+//! The files of the mount, each identified by a number and a name.
 
 use zram::{Attribute, attributes};
 

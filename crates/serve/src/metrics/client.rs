@@ -10,12 +10,13 @@ use rustix::event::{PollFd, PollFlags};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// The time limit for a client to complete its request, and again to receive its answer. A scrape
-/// takes milliseconds, and Prometheus itself gives up after 10 seconds.
+/// The maximum time that a client may take to complete its request, and again to receive its
+/// answer. A scrape takes milliseconds, and Prometheus itself gives up after 10 seconds.
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// After its answer, a client has this time to close the connection, and may send this many bytes.
-/// They are dropped: if a connection is closed with unread bytes, its peer may lose the answer.
+/// The maximum time that a client may take to close the connection after its answer, and the
+/// maximum number of bytes that it may send in this time. The bytes are dropped, because if a
+/// connection is closed with unread bytes, the client may lose the answer.
 const DRAINED_WITHIN: Duration = Duration::from_secs(1);
 const DRAINED_MAX: usize = 64 << 10;
 
@@ -27,21 +28,23 @@ pub(super) struct Client {
     socket: Socket,
     state: State,
     came: Instant,
-    /// The time at which the present state ends.
+    /// The time at which the time limit of the present state expires.
     until: Instant,
 }
 
 enum State {
-    /// Holds the part of the request's head that has arrived.
+    /// The server receives the request. Holds the part of the request's head that has arrived.
     Receiving(Vec<u8>),
-    /// Holds the answer, and the number of bytes that were sent.
+    /// The server sends the answer. Holds the answer, and the number of bytes that were sent.
     Answering(String, usize),
-    /// Holds the number of bytes that may still be dropped.
+    /// The server drops bytes after the answer. Holds the number of bytes that may still be
+    /// dropped.
     Draining(usize),
 }
 
 impl Client {
-    /// Makes a client that has sent nothing. Returns `None` if memory for its request is short.
+    /// Creates a client that has sent nothing. Returns `None` if memory for the client's request
+    /// can't be allocated.
     pub(super) fn new(socket: Socket) -> Option<Self> {
         let mut head = Vec::new();
         head.try_reserve_exact(HEAD_MAX).ok()?;
@@ -49,8 +52,8 @@ impl Client {
         Some(Client { socket, state: State::Receiving(head), came, until: came + WITHIN })
     }
 
-    /// Continues as far as possible without blocking; `text` makes the metrics. Returns whether the
-    /// client stays.
+    /// Continues as far as possible without blocking; `text` returns the metrics. Returns whether
+    /// the connection continues.
     pub(super) fn step(&mut self, text: &dyn Fn() -> String) -> bool {
         loop {
             let done = match &mut self.state {
@@ -59,7 +62,7 @@ impl Client {
                 }),
                 State::Answering(answer, sent) => send(&self.socket, answer.as_bytes(), sent)
                     .map(|()| Some((State::Draining(DRAINED_MAX), DRAINED_WITHIN))),
-                // Only a part is read, because other clients wait for the thread.
+                // Only a part of the bytes is read, because other clients wait for the thread.
                 State::Draining(left) => return drain(&self.socket, left),
             };
             match done {
@@ -78,13 +81,13 @@ impl Client {
         PollFd::new(&self.socket, if is_sending { PollFlags::OUT } else { PollFlags::IN })
     }
 
-    /// Returns the end of the client's time limit.
+    /// Returns the time at which the client's time limit expires.
     pub(super) fn until(&self) -> Instant {
         self.until
     }
 
-    /// Returns the time until which the client can't be evicted for another one. That is `grace`
-    /// after it connected, or at once if it has its answer.
+    /// Returns the time from which the client can be evicted in favor of another client: `grace`
+    /// after it connected, or earlier if it has received its answer.
     pub(super) fn stays_until(&self, grace: Duration) -> Instant {
         match self.state {
             State::Draining(_) => self.came,
@@ -92,7 +95,7 @@ impl Client {
         }
     }
 
-    /// Returns a rank: clients with the least rank are evicted first.
+    /// Returns the rank of the client; clients with the lowest rank are evicted first.
     pub(super) fn rank(&self) -> usize {
         match self.state {
             State::Draining(_) => 0,
@@ -101,13 +104,13 @@ impl Client {
         }
     }
 
-    /// Ends a connection with an answer of this status, if the client has none yet. Returns a
-    /// description of the client's failure, unless it has its whole answer.
+    /// Ends a connection. If no answer was sent yet, sends an answer with `status`. Returns a
+    /// description of the client's failure, unless the client has received its whole answer.
     pub(super) fn refuse(self, status: &str) -> Option<&'static str> {
         match self.state {
             State::Receiving(_) => {
                 let answer = plain(status, "the request did not come in time; try again\n");
-                // Both calls serve only the client, which may have disconnected.
+                // Errors of both calls are ignored, because the client may have disconnected.
                 let _ = send(&self.socket, answer.as_bytes(), &mut 0);
                 let _ = self.socket.receive(&mut [0; DROPPED]);
                 Some("did not send its request")
@@ -138,7 +141,7 @@ fn receive(socket: &Socket, head: &mut Vec<u8>) -> io::Result<Option<Asked>> {
     }
 }
 
-/// Sends the rest of an answer, and ends this side of the connection.
+/// Sends the rest of an answer, and shuts down the sending side of the connection.
 fn send(socket: &Socket, answer: &[u8], sent: &mut usize) -> io::Result<()> {
     while *sent < answer.len() {
         *sent += socket.send(&answer[*sent..])?;
@@ -146,7 +149,7 @@ fn send(socket: &Socket, answer: &[u8], sent: &mut usize) -> io::Result<()> {
     socket.end_sending()
 }
 
-/// Drops some of the bytes after a client's request. Returns whether more may arrive.
+/// Drops some of the bytes after a client's request. Returns whether more bytes may arrive.
 fn drain(socket: &Socket, left: &mut usize) -> bool {
     match socket.receive(&mut [0; DROPPED]) {
         Ok(received) => {

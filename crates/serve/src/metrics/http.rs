@@ -1,6 +1,6 @@
 //! The part of HTTP/1.1 that a scrape needs: the head of a request, and the response.
 
-/// The maximum size of a request's head, and the maximum number of its header lines.
+/// The maximum size of a request's head in bytes, and the maximum number of its header lines.
 pub(super) const HEAD_MAX: usize = 4 << 10;
 const HEADERS_MAX: usize = 32;
 
@@ -12,7 +12,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     page: Page,
-    /// Whether the body is left out.
+    /// Whether the body of the response is left out, as for HEAD.
     is_head: bool,
 }
 
@@ -21,7 +21,7 @@ enum Page {
     Metrics,
     /// Another page, which does not exist.
     Other,
-    /// A page by a method other than GET and HEAD.
+    /// A page that is requested by a method other than GET and HEAD.
     Method,
     /// No page: the request is malformed, or too long.
     Malformed,
@@ -31,7 +31,7 @@ impl Asked {
     /// A request that is too long.
     pub(super) const TOO_LONG: Asked = Asked { page: Page::Malformed, is_head: false };
 
-    /// Returns the whole response; `text` makes the metrics.
+    /// Returns the whole response; `text` returns the metrics.
     pub(super) fn answer(self, text: impl FnOnce() -> String) -> String {
         let (status, text) = match self.page {
             Page::Metrics => return made("200 OK", METRICS, "", &text(), self.is_head),
@@ -68,7 +68,7 @@ pub(super) fn parse(head: &[u8]) -> Option<Asked> {
         Ok(httparse::Status::Complete(_)) => {}
     }
     let target = request.path.unwrap_or("");
-    // A proxy receives the whole URL.
+    // A client that sends its request as to a proxy sends the whole URL.
     let path = match target.strip_prefix("http://").map(|rest| rest.split_once('/')) {
         Some(Some((_, path))) => path,
         Some(None) => "",

@@ -1,17 +1,18 @@
-//! A server that answers `GET /metrics` with text that a caller makes.
+//! A server that answers `GET /metrics` with text that the caller of this module provides.
 //!
-//! HTTP/1.1 with one request per connection, all of them on one thread that waits for no single
-//! client. `httparse` reads the request's head; memory and time of each client are bounded. A
-//! library with its own HTTP server bounds neither: a client could use up the memory of the
-//! process, and the disk would be lost.
+//! HTTP/1.1 with one request per connection, all of them on one thread, which never waits for a
+//! single client. `httparse` reads the request's head; memory and time of each client are bounded.
+//! A library's HTTP server would bound neither memory nor time: a client could use up the memory of
+//! the process, and the disk would be lost.
 //!
 //! ```text
 //!   backlog of the socket -> CLIENTS places: receiving -> answering -> draining
 //!                                            evicted third, second,  first
 //! ```
-//! If all places are taken, a new client waits in the socket's backlog until one is free. A client
-//! can be evicted when it has received its answer, or else after `GRACE`. So clients that keep
-//! their places do not exclude others, and a burst of scrapes is answered one after the other.
+//! If all places are taken, a new client waits in the socket's backlog until a place is free. A
+//! client can be evicted when it has received its answer, or else after `GRACE`. So clients that
+//! keep their places do not exclude others, and a burst of scrapes is answered one request after
+//! another.
 
 mod client;
 mod http;
@@ -27,22 +28,23 @@ use rustix::net::SocketFlags;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// The maximum number of clients. A machine has a few scrapers; the other places are for clients
-/// that stay.
+/// The maximum number of clients. A machine has only a few scrapers; the other places are for
+/// clients that keep their connection open.
 pub const CLIENTS: usize = 32;
 
-/// A client keeps its place for this time before it can be evicted: longer than a round trip to the
-/// other side of the Earth.
+/// The minimum time for which a client keeps its place before it can be evicted. It is longer than
+/// a round trip to the other side of the Earth.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// A call on a client's socket never blocks, so its time limit has no effect.
+/// The time limit of calls on a client's socket. It has no effect, because these calls never block.
 const NEVER: Duration = Duration::from_secs(1);
 
-/// The most bytes of small allocations for making the text, and for a client's answer.
+/// The maximum number of bytes of small allocations for the creation of the text, and for a
+/// client's answer.
 const MAKING: usize = 96 << 10;
 const ANSWER: usize = 16 << 10;
 
-/// The most bytes of small allocations that all clients have in use at a time.
+/// The maximum number of bytes of small allocations in use for all clients at a time.
 pub const RESERVE: usize = MAKING + CLIENTS * (HEAD_MAX + ANSWER);
 
 /// The server of metrics.
@@ -52,7 +54,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Starts the server. `text` makes the metrics, on the server's thread.
+    /// Starts the server. `text` returns the metrics; it is called on the server's thread.
     ///
     /// # Errors
     /// Fails if the system refuses a thread.
@@ -91,8 +93,8 @@ impl Clients {
         while self.wait(door) {
             self.all.retain_mut(|client| client.step(text));
             self.end_late();
-            // At most this number is accepted at a time, because earlier clients wait for the
-            // thread.
+            // At most CLIENTS connections are accepted at a time, because earlier clients wait for
+            // the thread.
             for _ in 0..CLIENTS {
                 if self.room_at().is_some_and(|at| at > Instant::now()) {
                     break;

@@ -1,4 +1,4 @@
-//! Batches: requests that a worker takes, serves and answers together.
+//! Batches: groups of requests that a worker takes, carries out and answers together.
 
 use super::bounds::{DONE_MAX, HEAVY_BYTES, READ_PART, REQUESTS, SHORT_MAX, WORKER_BUFFER};
 use super::buffer::Buffer;
@@ -20,8 +20,8 @@ pub(crate) struct WorkerBuffer {
     buffer: Buffer,
 }
 
-/// The requests that a worker took and has to answer: short ones, or a single long one. As these
-/// are different variants, no short request can be forgotten beside a long one.
+/// The requests that a worker took and has to answer: short ones, or a single long one. Because
+/// these are different variants, a batch never contains both a long request and short ones.
 pub(crate) enum Batch<'r, 'l> {
     Short(Short<'r>),
     LongRead {
@@ -41,13 +41,13 @@ pub(crate) enum Batch<'r, 'l> {
 pub(crate) struct Short<'r> {
     tasks: &'r mut Vec<Task>,
     buffer: &'r mut [u8],
-    /// The bytes of payloads, which lie at the front of the buffer.
+    /// The number of bytes of payloads, which lie at the front of the buffer.
     payloads: usize,
-    /// The most bytes that all replies can take.
+    /// The maximum number of bytes that all replies can take.
     replies: usize,
     /// The sum of the tasks' weights.
     weight: usize,
-    /// Whether this is a single request that may have to wait for the backing store.
+    /// Whether the batch is a single request that may have to wait for the backing store.
     may_wait: bool,
 }
 
@@ -59,14 +59,14 @@ struct Task {
     payload: Range<usize>,
     /// The cost of the request, as the number of bytes whose compression costs about the same.
     weight: usize,
-    /// The most bytes that the reply can take.
+    /// The maximum number of bytes that the reply can take.
     reply_max: usize,
     /// Whether the request may have to wait for the backing store.
     may_wait: bool,
 }
 
 impl Task {
-    /// Makes a task whose payload is still to be received.
+    /// Creates a task whose payload has not been received yet.
     fn new(request: Request, command: Result<Command, ErrorCode>, terms: &Terms) -> Self {
         let len = request.len as usize;
         let (needs_data, weight, reply_max) = match command {
@@ -86,7 +86,7 @@ impl Task {
 
 /// The kind of batch that a request belongs to.
 enum Class {
-    /// Short requests. An invalid one is answered with its error.
+    /// A short request. An invalid request is answered with this error.
     Short(Result<Command, ErrorCode>),
     LongRead,
     LongWrite,
@@ -120,9 +120,10 @@ impl WorkerBuffer {
         })
     }
 
-    /// Waits for a request, and takes it with one `workers`th of the requests that have arrived, so
-    /// that other workers get the same share. Returns [`End::Left`] when the client's DISC is the
-    /// next request; all requests before it have then been taken.
+    /// Waits for a request, and takes it together with a share of the requests that have arrived:
+    /// their number divided by `workers`, so that other workers get the same share. Returns
+    /// [`End::Left`] when the client's DISC is the next request; all requests before it have then
+    /// been taken.
     pub(crate) fn next_batch<'l>(
         &mut self,
         input: &mut Input,
@@ -152,8 +153,8 @@ impl WorkerBuffer {
                         let room = &mut self.buffer;
                         return Ok(Batch::LongWrite { request: first, payload, room });
                     }
-                    // A write without memory for its payload is answered with an error; the
-                    // connection continues.
+                    // If memory for a write's payload can't be allocated, the write is answered
+                    // with an error, and the connection continues.
                     Err(_) => Err(ErrorCode::Nomem),
                 }
             }
@@ -168,7 +169,8 @@ impl WorkerBuffer {
 }
 
 impl Batch<'_, '_> {
-    /// Returns whether the batch takes long enough that another worker should receive during it.
+    /// Returns whether serving the batch takes long enough that another worker should receive at
+    /// the same time.
     pub(crate) fn is_heavy(&self) -> bool {
         match self {
             Batch::Short(short) => short.weight >= HEAVY_BYTES || short.may_wait,
@@ -184,8 +186,8 @@ impl<'r> Short<'r> {
         Short { tasks, buffer, payloads: 0, replies: 0, weight: 0, may_wait: false }
     }
 
-    /// Returns the next request, if it belongs to this batch: it has arrived completely, its
-    /// payload and reply fit, and it does not delay the others.
+    /// Returns the next request, if it belongs to this batch: the request has arrived completely,
+    /// its payload and reply fit, and serving it does not delay the other requests.
     fn next(&self, input: &Input, share: usize, terms: &Terms) -> Option<Task> {
         if self.tasks.len() >= share || self.may_wait {
             return None;
@@ -220,7 +222,7 @@ impl<'r> Short<'r> {
         Ok(())
     }
 
-    /// Serves all requests, and returns the replies.
+    /// Carries out all requests, and returns the replies.
     pub(crate) fn execute(self, executor: Executor<'_>) -> &'r [u8] {
         let Short { tasks, buffer, payloads, .. } = self;
         let (payloads, room) = buffer.split_at_mut(payloads);

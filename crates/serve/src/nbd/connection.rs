@@ -8,8 +8,9 @@
 //!   replying:  one worker at a time sends the replies to its batch
 //! ```
 //!
-//! No lock is held while a worker receives or serves. A client that takes no replies blocks the
-//! worker that sends to it, then the workers that wait to send, until no worker is left to receive.
+//! No lock is held while a worker receives or serves. A client that receives no replies blocks the
+//! worker that sends to this client, then the workers that wait to send, until no worker is left to
+//! receive.
 
 #[cfg(test)]
 mod tests;
@@ -34,22 +35,23 @@ use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 use zram::room;
 
-/// A client has to choose an export within this time.
+/// The maximum time within which a client has to choose an export.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
-/// A connection's extra worker ends if it has nothing to do for this time.
+/// The time without work after which an extra worker of a connection ends.
 const IDLE_WITHIN: Duration = Duration::from_secs(1);
 
 /// The stack size of a worker in bytes.
 pub(crate) const STACK: usize = 512 << 10;
 
-/// The most bytes of small allocations that a worker has in use at a time. These end the process if
-/// they fail, so the reserve must have room for them. They are the list of tasks (4 KiB), the
-/// states of slots that are examined together for extents (1.5 KiB), the thread, and the entries of
-/// a block. Extents take nothing, because they are written directly into the reply.
+/// The maximum number of bytes of small allocations that a worker has in use at a time. A failed
+/// allocation of this kind ends the process, so the reserve must be large enough. The allocations
+/// are the list of tasks (4 KiB), the states of slots that are examined together for extents (1.5
+/// KiB), the thread, and the entries of a block. Extents take nothing, because they are written
+/// directly into the reply.
 pub const WORKER_RESERVE: usize = 20 << 10;
 
-/// The bytes of address space that a worker takes, including the guard of its stack.
+/// The number of bytes of address space that a worker takes, including the guard of its stack.
 pub(crate) const WORKER_BYTES: usize = STACK + WORKER_BUFFER + (64 << 10);
 
 /// The part of the server that all connections share.
@@ -57,7 +59,7 @@ pub(crate) struct Service {
     pub(crate) exports: Exports,
     pub(crate) large: LargeWrites,
     pub(crate) extra_workers: ExtraWorkers,
-    /// Set when the server ends.
+    /// True when the server is ending.
     pub(crate) stop: AtomicBool,
     /// The maximum number of threads that serve the requests of one connection.
     pub(crate) workers: usize,
@@ -66,8 +68,8 @@ pub(crate) struct Service {
 /// The state of a connection's sending side.
 #[derive(Default)]
 struct Output {
-    /// Whether a reply was sent in part. Only its rest may follow; if that can't be sent, nothing
-    /// is sent.
+    /// Whether a reply was sent in part. Only the rest of that reply may follow; if the rest can't
+    /// be sent, nothing more is sent.
     is_in_reply: bool,
 }
 
@@ -85,7 +87,8 @@ struct Connection<'c, S> {
 }
 
 /// Serves a client until its connection ends. Returns how it ended. `admit` is called after the
-/// client has chosen an export and before the reply. It returns whether the client is admitted.
+/// client has chosen an export and before the reply. `admit` returns whether the client is
+/// admitted.
 pub(crate) fn serve(service: &Service, stream: &impl Stream, admit: impl FnMut() -> bool) -> End {
     let mut input = match Input::new() {
         Ok(input) => input,
@@ -112,7 +115,8 @@ pub(crate) fn serve(service: &Service, stream: &impl Stream, admit: impl FnMut()
 }
 
 /// Performs the handshake, until the client has chosen an export and `admit` has returned true. The
-/// client's first requests may be in `input` afterwards. No request of a refused client is served.
+/// client's first requests may be in `input` afterwards. No request of a refused client is carried
+/// out.
 fn negotiate(
     exports: &Exports,
     stream: &impl Stream,
@@ -124,11 +128,12 @@ fn negotiate(
     let mut handshake = Handshake::new(exports, &mut out);
     loop {
         let advanced = handshake.advance(input.bytes(), &mut out);
-        // After its reply, a client can neither be refused nor be evicted for another.
+        // After the reply, the client can be neither refused nor evicted in favor of another
+        // client.
         if matches!(advanced, Ok((_, Step::Requests(_)))) && !admit() {
             return Err(End::Left);
         }
-        // Answers are sent even if the connection ends here.
+        // The answers are sent even if the connection ends here.
         stream.send_all(&out, HANDSHAKE_WITHIN)?;
         out.clear();
         let (taken, step) = advanced?;
@@ -149,7 +154,7 @@ fn negotiate(
 
 impl<S: Stream> Connection<'_, S> {
     /// Serves requests until the connection ends, or until an `extra` worker is not needed any
-    /// more. An error in place of a buffer ends the connection at once.
+    /// more. If `room` is an error instead of a buffer, the connection ends at once.
     fn work<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
@@ -157,7 +162,8 @@ impl<S: Stream> Connection<'_, S> {
         extra: Option<ExtraWorker<'_>>,
     ) {
         let _guard = EndOnPanic(self);
-        // The buffer is dropped before `extra`, which is the permission to hold it.
+        // The buffer is dropped before `extra`, because `extra` is the permission to hold the
+        // buffer.
         let serve_all = |mut room| self.serve_all(scope, &mut room, extra.as_ref());
         if let Err(end) = room.map_err(End::from).and_then(serve_all) {
             let has_left = matches!(end, End::Left);
@@ -166,8 +172,8 @@ impl<S: Stream> Connection<'_, S> {
             self.end.lock().get_or_insert(end);
             self.receiving.end();
             if !has_left {
-                // Other workers may be waiting for the client. (After DISC they still have replies
-                // to send.)
+                // Other workers may be waiting for the client. (After DISC the workers still have
+                // replies to send.)
                 self.stream.hang_up();
             }
         }
@@ -209,8 +215,8 @@ impl<S: Stream> Connection<'_, S> {
         Ok(())
     }
 
-    /// Starts another worker, if one more is permitted. If not, the present workers serve the
-    /// connection more slowly. The caller has the input.
+    /// Starts another worker, if one more worker is permitted. Otherwise, the present workers serve
+    /// the connection more slowly. The caller holds the input.
     fn start_worker<'scope, 'env>(&'env self, scope: &'scope Scope<'scope, 'env>) {
         if self.extra_workers.load(Relaxed) + 1 >= self.service.workers {
             return;
@@ -238,7 +244,7 @@ impl<S: Stream> Connection<'_, S> {
             Batch::LongWrite { request, payload, room } => {
                 let mut replies = Replies::new(room);
                 executor.execute(&request, Ok(Command::Write), payload.bytes(), &mut replies);
-                // Other writes can use the memory while this client takes its reply.
+                // Other writes can use the memory while this client receives its reply.
                 drop(payload);
                 replies.into_bytes(1)
             }
@@ -249,15 +255,15 @@ impl<S: Stream> Connection<'_, S> {
         }
     }
 
-    /// Locks the sending side. Returns `None` after a reply was broken off: the connection is then
-    /// ending, and nothing may be sent.
+    /// Locks the sending side. Returns `None` if a reply was sent only in part. In that case the
+    /// connection is ending, and nothing may be sent.
     fn output(&self) -> Option<MutexGuard<'_, Output>> {
         Some(self.output.lock()).filter(|output| !output.is_in_reply)
     }
 
-    /// Sends `bytes`. `is_last` is true if they end where a simple reply, or a chunk of a
-    /// structured one, ends. After an error nothing else is sent, because the client would take it
-    /// for the rest of this reply.
+    /// Sends `bytes`. `is_last` is true if these bytes end a simple reply or a chunk of a
+    /// structured reply. After an error, nothing else is sent, because the client would interpret
+    /// it as the rest of this reply.
     fn send(&self, output: &mut Output, bytes: &[u8], is_last: bool) -> Result<(), End> {
         output.is_in_reply = true;
         self.stream.send_all(bytes, TAKEN_WITHIN)?;
@@ -265,8 +271,9 @@ impl<S: Stream> Connection<'_, S> {
         Ok(())
     }
 
-    /// Serves a long read part by part. The output stays locked from the first part of a simple
-    /// reply to its last. Between the chunks of a structured reply, other replies may be sent.
+    /// Carries out a long read part by part. The output stays locked from the first part of a
+    /// simple reply to its last. Between the chunks of a structured reply, other replies may be
+    /// sent.
     fn read_in_parts(
         &self,
         executor: Executor<'_>,
@@ -278,7 +285,7 @@ impl<S: Stream> Connection<'_, S> {
         let mut at = request.offset;
         let mut output: Option<MutexGuard<'_, Output>> = None;
         while at < end {
-            // Parts end at block boundaries, so that no block is decompressed for two of them.
+            // Parts end at block boundaries, so that no block is decompressed for two parts.
             let len = (READ_PART as u64 - at % READ_PART as u64).min(end - at);
             let part = DataPart { at, len: len as usize };
             let mut replies = Replies::new(room);
@@ -305,8 +312,8 @@ impl<S: Stream> Connection<'_, S> {
     }
 }
 
-/// Ends the connection if its worker panics, so that its other workers end too. No other connection
-/// is affected.
+/// A guard that ends the connection if a worker of the connection panics, so that the other workers
+/// end too. No other connection is affected.
 struct EndOnPanic<'s, 'c, S: Stream>(&'s Connection<'c, S>);
 
 impl<S: Stream> Drop for EndOnPanic<'_, '_, S> {

@@ -2,9 +2,9 @@
 
 use std::io;
 
-/// A fault for which the server ends a connection. All except [`Unreadable`](Fault::Unreadable) are
-/// the client's. The server logs a fault and does not send it, because the client may not know
-/// where a reply begins.
+/// A fault because of which the server ends a connection. The client causes all faults except
+/// [`Unreadable`](Fault::Unreadable). The server logs a fault but does not send it to the client,
+/// because the client may be unable to detect where a reply begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
     #[error("unknown client flags")]
@@ -39,7 +39,7 @@ pub(crate) enum End {
     /// The connection broke, the client closed it within a request, or the server had no memory for
     /// its buffers.
     Broken(io::Error),
-    /// The server ended it because of a fault.
+    /// The server ended the connection because of a fault.
     Fault(Fault),
 }
 

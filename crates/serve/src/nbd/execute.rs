@@ -7,8 +7,8 @@ use crate::nbd::handshake::Terms;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The bytes of a step of a long write; before each step the worker checks whether the server is
-/// ending.
+/// The number of bytes of a long write that are written in one step. Before each step, the worker
+/// checks whether the server is ending.
 const STEP: u64 = 1 << 20;
 
 /// The data of requests that store zeros, step by step.
@@ -18,7 +18,7 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 #[derive(Clone, Copy)]
 pub(crate) struct Executor<'c> {
     pub(crate) terms: &'c Terms,
-    /// Set when the server ends.
+    /// True when the server is ending.
     pub(crate) stop: &'c AtomicBool,
 }
 
@@ -62,8 +62,8 @@ impl Executor<'_> {
         self.read_part(request, part, replies)
     }
 
-    /// Reads a part of the requested range, and appends it to the replies. After an error nothing
-    /// is appended.
+    /// Reads a part of the requested range, and appends it to the replies. If the read fails,
+    /// nothing is appended.
     pub(crate) fn read_part(
         &self,
         request: &Request,
@@ -107,7 +107,7 @@ impl Executor<'_> {
     }
 }
 
-/// Returns the protocol's error for a disk's errno.
+/// Returns the protocol's error code for the errno that a disk returned.
 fn code(errno: Errno) -> ErrorCode {
     match errno {
         Errno::PERM => ErrorCode::Perm,

@@ -14,7 +14,7 @@ pub enum Mode {
     ReadOnly,
 }
 
-/// A disk under a name.
+/// A disk and the name by which clients request it.
 #[derive(Clone)]
 pub struct Export {
     /// The export's name, of at most 4096 bytes.
@@ -63,13 +63,14 @@ pub struct Exports {
 }
 
 impl Exports {
-    /// Makes a list of exports. A server without any refuses every client.
+    /// Makes a list of exports. A server without exports refuses every client.
     pub fn new(exports: impl Into<Arc<[Export]>>) -> Self {
         Exports { all: exports.into(), write_max: PAYLOAD_MAX }
     }
 
-    /// Sets the maximum length of a write, and the memory for long writes of all clients: 256 KiB
-    /// to 32 MiB, in multiples of 256 KiB. A longer write gets ENOMEM.
+    /// Sets the maximum length of a write, and the memory for long writes of all clients: both are
+    /// `bytes`, rounded to a multiple of 256 KiB from 256 KiB to 32 MiB. A longer write fails with
+    /// ENOMEM.
     pub fn with_write_max(self, bytes: u64) -> Self {
         let bytes = bytes.clamp(READ_PART as u64, PAYLOAD_MAX.into()) as u32;
         Exports { write_max: bytes - bytes % READ_PART as u32, ..self }

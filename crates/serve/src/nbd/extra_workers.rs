@@ -1,10 +1,11 @@
-//! The workers of connections in addition to their first one. All connections share them, so that
-//! their threads and buffers have one bound.
+//! The workers of connections in addition to their first one. All connections share these workers,
+//! so that one limit bounds all their threads and buffers.
 //!
-//! A connection gets another worker while it has fewer than are free, and gives one back if it has
-//! more. So each of n busy connections eventually has one share in n + 1, and one such share stays
-//! free for the next. A client that takes no replies keeps its workers; the others divide the rest.
-//! Each connection has its first worker in any case.
+//! A connection gets another extra worker while it has fewer extra workers than are free, and
+//! releases one if it has more. So each of n busy connections eventually has 1/(n + 1) of the extra
+//! workers, and the same share stays free for the next connection. A client that receives no
+//! replies keeps its workers; the other connections divide the rest. Each connection always has its
+//! first worker.
 
 use super::bounds::EXTRA_WORKERS;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -15,7 +16,8 @@ pub(crate) struct ExtraWorkers {
     used: AtomicUsize,
 }
 
-/// One extra worker, which becomes available to others when this is dropped.
+/// An extra worker of a connection. It becomes available to other connections when this value is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct ExtraWorker<'c> {
     all: &'c ExtraWorkers,
@@ -24,8 +26,8 @@ pub(crate) struct ExtraWorker<'c> {
 }
 
 impl ExtraWorkers {
-    /// Returns another worker for a connection that has `own` of them, if it may have one more.
-    /// Only one thread at a time calls this for a connection.
+    /// Returns another extra worker for a connection that has `own` extra workers, if the
+    /// connection may have one more. Only one thread at a time may call this for a connection.
     pub(crate) fn take<'c>(&'c self, own: &'c AtomicUsize) -> Option<ExtraWorker<'c>> {
         let has = own.load(Relaxed);
         let one_more = |used: usize| (has < EXTRA_WORKERS.saturating_sub(used)).then_some(used + 1);
@@ -36,7 +38,7 @@ impl ExtraWorkers {
 }
 
 impl ExtraWorker<'_> {
-    /// Returns whether the connection has more workers than its share.
+    /// Returns whether the connection has more extra workers than its share.
     pub(crate) fn is_surplus(&self) -> bool {
         let free = EXTRA_WORKERS.saturating_sub(self.all.used.load(Relaxed));
         self.own.load(Relaxed) > free + 1
@@ -54,7 +56,7 @@ impl Drop for ExtraWorker<'_> {
 mod tests {
     use super::*;
 
-    /// Takes all workers that a connection can get.
+    /// Takes all extra workers that a connection can get.
     fn all_of<'c>(all: &'c ExtraWorkers, own: &'c AtomicUsize) -> Vec<ExtraWorker<'c>> {
         std::iter::from_fn(|| all.take(own)).collect()
     }

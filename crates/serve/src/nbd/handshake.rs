@@ -12,7 +12,7 @@ use super::meta_context::Context;
 use super::option_reply::OptionReply;
 use super::wire::*;
 
-/// The result of a handshake.
+/// The result of a handshake: the export, and the features that the client has chosen.
 #[derive(Clone)]
 pub(crate) struct Terms {
     pub(crate) export: Export,
@@ -30,7 +30,8 @@ pub(crate) enum Step {
     Requests(Terms),
 }
 
-/// Answers are sent when they reach this number of bytes, so they exceed it by at most one answer.
+/// The number of bytes of answers at which they are sent. The answers exceed this number by at most
+/// one answer.
 const ANSWERED_MAX: usize = 4096;
 
 /// The state of a handshake.
@@ -58,8 +59,9 @@ impl<'e> Handshake<'e> {
         Handshake { exports, stage: Stage::Flags, options: 0, replies, context: Context::None }
     }
 
-    /// Takes all complete messages from `bytes`, unless many answers must be sent first, and
-    /// appends the answers to `out`. Returns the number of bytes taken, and the next phase.
+    /// Handles the complete messages at the front of `bytes`, and appends the answers to `out`.
+    /// Stops early if the answers must be sent first. Returns the number of bytes taken, and the
+    /// next phase.
     pub(crate) fn advance(
         &mut self,
         bytes: &[u8],
@@ -81,7 +83,7 @@ impl<'e> Handshake<'e> {
         }
     }
 
-    /// Takes the client's flags. Returns `None` if they have not arrived yet.
+    /// Reads the client's flags. Returns `None` if the flags have not arrived yet.
     fn flags(&mut self, rest: &mut Fields<'_>) -> Result<Option<Step>, End> {
         let Some(flags) = rest.u32() else { return Ok(None) };
         if flags & !(FLAG_C_FIXED_NEWSTYLE | FLAG_C_NO_ZEROES) != 0 {
@@ -91,8 +93,8 @@ impl<'e> Handshake<'e> {
         Ok(Some(Step::More))
     }
 
-    /// Answers an option. Returns `None` if it has not arrived completely. An option that is too
-    /// long is refused when its header arrives.
+    /// Answers an option. Returns `None` if the option has not arrived completely. An option that
+    /// is too long is refused when its header arrives.
     fn option(
         &mut self,
         rest: &mut Fields<'_>,
@@ -149,8 +151,8 @@ impl<'e> Handshake<'e> {
         reply.ack();
     }
 
-    /// Answers EXPORT_NAME, the old way to choose an export. It has no error reply, so an unknown
-    /// export ends the connection.
+    /// Answers EXPORT_NAME, the old way to choose an export. This option has no error reply, so an
+    /// unknown export ends the connection.
     fn export_name(&self, name: &[u8], no_zeroes: bool, out: &mut Vec<u8>) -> Result<Step, End> {
         let export = self.exports.find(name).ok_or(Fault::Export)?;
         out.extend(export.disk.size().to_be_bytes());
@@ -204,7 +206,7 @@ impl<'e> Handshake<'e> {
     }
 }
 
-/// Returns the name, and the kinds of information that are requested, 2 bytes each.
+/// Returns the name of the export, and the requested kinds of information, 2 bytes each.
 fn parse_info(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut fields = Fields(data);
     let len = fields.u32()?;

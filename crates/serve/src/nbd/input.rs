@@ -9,11 +9,12 @@ use super::wire::*;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// The rest of a request has to arrive within this time, plus its length divided by this rate.
+/// The rest of a request has to arrive within REST_WITHIN plus its length divided by the rate
+/// below.
 const REST_WITHIN: Duration = Duration::from_secs(30);
 const REST_BYTES_PER_SECOND: u64 = 256 << 10;
 
-/// Bytes that were received and not taken yet: many requests, or a part of one.
+/// The bytes that were received but not taken yet: several requests, or a part of a request.
 pub(crate) struct Input {
     buf: Buffer,
     start: usize,
@@ -25,20 +26,20 @@ pub(crate) struct Deadline<'p> {
     /// The time at which the worker first waited.
     since: Option<Instant>,
     limit: Duration,
-    /// Returns whether the wait has to end now, because others wait for memory that the request
-    /// holds.
+    /// A function that returns whether the wait has to end now because other requests wait for
+    /// memory that this request holds.
     hurry: &'p dyn Fn() -> bool,
 }
 
 impl<'p> Deadline<'p> {
-    /// Returns the deadline for the rest of a request, of `len` bytes.
+    /// Returns the deadline for the remaining `len` bytes of a request.
     pub(crate) fn for_rest(len: usize, hurry: &'p dyn Fn() -> bool) -> Self {
         let limit = REST_WITHIN + Duration::from_secs(len as u64 / REST_BYTES_PER_SECOND);
         Deadline { since: None, limit, hurry }
     }
 
-    /// Returns an error if the deadline has passed. The first call starts the time. It is called
-    /// once per wait.
+    /// Returns an error if the deadline has passed. The time begins at the first call. This
+    /// function is called once per wait.
     fn check(&mut self) -> Result<(), End> {
         let waited = self.since.get_or_insert_with(Instant::now).elapsed();
         if waited > self.limit || (self.hurry)() { Err(Fault::Stalled.into()) } else { Ok(()) }
@@ -61,8 +62,8 @@ impl Input {
         }
     }
 
-    /// Receives once, after the bytes already received, and returns whether any arrived. Returns an
-    /// [`End`] if the client has closed the connection.
+    /// Receives bytes once, behind the bytes already received. Returns whether any bytes have
+    /// arrived. Returns an [`End`] if the client has closed the connection.
     pub(crate) fn receive(&mut self, stream: &impl Stream) -> Result<bool, End> {
         if self.end == self.buf.len() {
             self.buf.copy_within(self.start..self.end, 0);
@@ -127,7 +128,7 @@ impl Input {
         count
     }
 
-    /// Fills `payload` with bytes that have arrived, and receives the rest directly into it.
+    /// Fills `payload` with bytes from the buffer, and receives the rest directly into `payload`.
     pub(crate) fn take(
         &mut self,
         stream: &impl Stream,
@@ -168,7 +169,7 @@ impl Input {
     }
 }
 
-/// Returns the number of bytes received, or `None` if none arrived for a while.
+/// Returns the number of bytes received, or `None` if no bytes arrived for a while.
 fn receive(stream: &impl Stream, buf: &mut [u8]) -> Result<Option<usize>, End> {
     match stream.receive(buf) {
         Ok(received) => Ok(Some(received)),
@@ -179,7 +180,7 @@ fn receive(stream: &impl Stream, buf: &mut [u8]) -> Result<Option<usize>, End> {
     }
 }
 
-/// Returns the end of a connection that the client closed within a request.
+/// Returns the [`End`] of a connection that the client closed within a request.
 fn ended() -> End {
     End::Broken(ErrorKind::UnexpectedEof.into())
 }

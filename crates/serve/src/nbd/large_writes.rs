@@ -1,11 +1,11 @@
 //! Memory for the payloads of long writes: a write is applied only after it was received
-//! completely. All connections share the memory and wait for it in turn, so the number of clients
-//! does not increase it.
+//! completely. All connections share this memory and wait for it in turn, so more clients do not
+//! take more memory.
 //!
 //! Buffers of served writes are kept for writes of the same length, because the first touch of new
-//! memory takes longer than the receipt of its contents. The bound includes spare buffers. They are
-//! released when no long write has ended for a second. None are kept if the address space of the
-//! process is limited.
+//! memory takes longer than the receipt of its contents. The limit includes these spare buffers.
+//! They are released when no long write has ended for a second. If the address space of the process
+//! is limited, no spare buffers are kept.
 
 use super::buffer::Buffer;
 use rustix_futex_sync::{Condvar, Mutex};
@@ -14,11 +14,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use zram::room;
 
-/// While others wait, a client has this time to send a write, plus its length divided by this rate.
+/// While other writes wait, a client has to send its write within GRACE plus the length of the
+/// write divided by the rate below.
 const GRACE: Duration = Duration::from_secs(1);
 const BYTES_PER_SECOND: u64 = 16 << 20;
 
-/// The time for which spare buffers are kept after the last long write.
+/// The time for which spare buffers are kept after the end of the last long write.
 const SPARE_WITHIN: Duration = Duration::from_secs(1);
 
 /// The memory for all long writes.
@@ -28,8 +29,8 @@ pub(crate) struct LargeWrites {
     state: Mutex<State>,
     freed: Condvar,
     begun: Instant,
-    /// The time, in milliseconds after `begun`, at which the last long write ended. `NEVER` if
-    /// there are no spare buffers.
+    /// The time, in milliseconds after `begun`, at which the last long write ended; `NEVER` if no
+    /// spare buffers exist.
     spared: AtomicU64,
 }
 
@@ -37,22 +38,24 @@ const NEVER: u64 = u64::MAX;
 
 #[derive(Debug, Default)]
 struct State {
-    /// The bytes of the buffers in use, and of those that are being released.
+    /// The number of bytes of the buffers that are in use or being released.
     used: usize,
     spares: Vec<Buffer>,
-    /// The next ticket to be given out, and the next to be served. Writes get memory in the order
-    /// of their tickets, so a long write does not starve while shorter ones fit.
+    /// The number of the next ticket to be issued, and of the next ticket to be served. Writes get
+    /// memory in the order of their tickets, so a long write does not starve while shorter ones
+    /// fit.
     next: u64,
     served: u64,
 }
 
-/// The payload of a long write. Its memory becomes available to others when this is dropped.
+/// The payload of a long write. Its memory becomes available to other writes when this value is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct LargeWrite<'l> {
     writes: &'l LargeWrites,
     since: Instant,
     len: usize,
-    /// `None` after a failure.
+    /// The buffer of the payload, or `None` after a failure.
     buffer: Option<Buffer>,
 }
 
@@ -68,7 +71,7 @@ impl State {
 }
 
 impl LargeWrites {
-    /// Makes a pool of `most` bytes of memory for long writes.
+    /// Creates a pool of `most` bytes of memory for long writes.
     pub(crate) fn new(most: u32) -> Self {
         LargeWrites {
             most: most as usize,
@@ -79,7 +82,7 @@ impl LargeWrites {
         }
     }
 
-    /// Returns whether a write has had the memory for too long while others wait.
+    /// Returns whether a write has held its memory for too long while other writes wait.
     fn is_late(&self, since: Instant, len: usize) -> bool {
         let grace = GRACE + Duration::from_secs(len as u64 / BYTES_PER_SECOND);
         let is_waited_for = || {
@@ -89,7 +92,8 @@ impl LargeWrites {
         since.elapsed() > grace && is_waited_for()
     }
 
-    /// Waits for its turn and for room, and returns a buffer for a payload of `len` bytes.
+    /// Waits for the write's turn and for enough free memory, and returns a buffer for a payload of
+    /// `len` bytes.
     pub(crate) fn get(&self, len: usize) -> io::Result<LargeWrite<'_>> {
         if len > self.most {
             return Err(io::ErrorKind::OutOfMemory.into());
@@ -113,7 +117,7 @@ impl LargeWrites {
         state.served += 1;
         state.used += len;
         drop(state);
-        // The next write in turn may fit beside this one.
+        // The free memory may suffice for the next write in turn.
         self.freed.notify_all();
         let mut write = LargeWrite { writes: self, since: Instant::now(), len, buffer };
         if write.buffer.is_none() {
@@ -137,7 +141,7 @@ impl LargeWrites {
         }
     }
 
-    /// Releases all spare buffers. They count as used until they are unmapped.
+    /// Releases all spare buffers. These buffers count as used until they are unmapped.
     pub(crate) fn release(&self) {
         let mut state = self.state.lock();
         let spares = std::mem::take(&mut state.spares);
@@ -157,7 +161,7 @@ impl LargeWrite<'_> {
     }
 
     /// Calls `fill` to receive the payload. The function passed to `fill` returns whether the write
-    /// has had the memory for too long.
+    /// has held its memory for too long.
     pub(crate) fn fill<E>(
         &mut self,
         fill: impl FnOnce(&mut [u8], &dyn Fn() -> bool) -> Result<(), E>,
@@ -189,7 +193,7 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// Returns the bytes in use, and the spare ones.
+    /// Returns the numbers of bytes in used and in spare buffers.
     fn held(writes: &LargeWrites) -> (usize, usize) {
         let state = writes.state.lock();
         assert!(state.used + state.spare_bytes() <= writes.most);
@@ -210,7 +214,7 @@ mod tests {
         assert_eq!((same.bytes().as_ptr(), held(&writes)), (at, (2 * MIB - 1, 0)));
         drop((other, same));
         assert_eq!(held(&writes), (0, 2 * MIB - 1));
-        // A write of the whole memory leaves no room for spare buffers.
+        // A write that takes the whole memory leaves no memory for spare buffers.
         let all = writes.get(8 * MIB).unwrap();
         assert_eq!(held(&writes), (8 * MIB, 0));
         drop(all);

@@ -1,5 +1,5 @@
-//! Metadata contexts. The only one is `base:allocation`: clients may list it, and choose it for an
-//! export.
+//! Metadata contexts. The server supports only `base:allocation`, which clients may list, and
+//! choose for an export.
 
 use super::export::{Exports, ReplyStyle};
 use super::option_reply::OptionReply;
@@ -12,7 +12,7 @@ const BASE: &[u8] = b"base:";
 #[derive(Debug)]
 pub(crate) enum Context {
     None,
-    /// `base:allocation`, for the export of this name.
+    /// The context `base:allocation` for the export with this name.
     Allocation(Vec<u8>),
 }
 
@@ -39,7 +39,7 @@ impl Context {
         reply.ack();
     }
 
-    /// Answers SET_META_CONTEXT. An earlier choice is forgotten even if this one fails.
+    /// Answers SET_META_CONTEXT. An earlier choice is cleared even if this option fails.
     pub(crate) fn set(
         &mut self,
         data: &[u8],
@@ -62,8 +62,8 @@ impl Context {
 struct ContextQuery<'d> {
     /// The export's name.
     name: &'d [u8],
-    /// The queries as they were received, each preceded by its length. A vector of them would need
-    /// memory, which may be short.
+    /// The queries as they were received, each preceded by its length. A vector of queries would
+    /// need memory, which may be unavailable.
     queries: &'d [u8],
 }
 
@@ -78,7 +78,8 @@ impl<'d> ContextQuery<'d> {
     }
 }
 
-/// Parses and checks an option's data. If there is an error, answers with it and returns `None`.
+/// Parses and checks an option's data. If the data are invalid, appends an error reply and returns
+/// `None`.
 fn check<'d>(
     data: &'d [u8],
     style: ReplyStyle,

@@ -2,7 +2,7 @@
 //!
 //! `bounds` defines the server's limits. `handshake`, `option_reply`, `meta_context`, `request` and
 //! `reply` turn bytes into bytes and do no I/O. `execute` carries out requests on a disk;
-//! `connection` has the threads and locks.
+//! `connection` manages the threads and locks.
 
 mod batch;
 #[doc(hidden)]

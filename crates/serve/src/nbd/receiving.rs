@@ -5,7 +5,7 @@ use rustix_futex_sync::{Condvar, Mutex};
 use std::mem;
 use std::time::Duration;
 
-/// A connection's input, for one worker at a time.
+/// A connection's input, which one worker at a time can take.
 pub(crate) struct Receiving {
     state: Mutex<State>,
     changed: Condvar,
@@ -19,7 +19,7 @@ struct State {
 
 enum Turn {
     Free(Input),
-    /// A worker has the input.
+    /// A worker has taken the input.
     Taken,
     /// The input has ended, or has an error.
     Over,
@@ -32,7 +32,7 @@ impl Receiving {
     }
 
     /// Waits for the input, and takes it. Returns `None` if the input has ended, or if no worker
-    /// passes it on `within` that time.
+    /// passes the input on in the time `within`.
     pub(crate) fn take(&self, within: Option<Duration>) -> Option<Input> {
         let mut state = self.state.lock();
         let mut is_late = false;
@@ -64,7 +64,7 @@ impl Receiving {
         self.state.lock().waiting > 0
     }
 
-    /// Passes the input on to the next worker, unless another worker has ended it.
+    /// Passes the input on to the next worker, unless another worker has ended the input.
     pub(crate) fn pass(&self, input: Input) {
         let mut state = self.state.lock();
         if matches!(state.turn, Turn::Over) {
@@ -78,7 +78,7 @@ impl Receiving {
         }
     }
 
-    /// Ends the input: no worker gets it after this.
+    /// Ends the input: no worker can take the input any more.
     pub(crate) fn end(&self) {
         self.state.lock().turn = Turn::Over;
         self.changed.notify_all();

@@ -13,13 +13,13 @@ pub(crate) fn read_header(style: ReplyStyle) -> usize {
     }
 }
 
-/// Replies, and the buffer that they fill from the front.
+/// The replies of a batch, and the buffer that the replies fill from the front.
 #[derive(Debug)]
 pub(crate) struct Replies<'b> {
     room: &'b mut [u8],
     len: usize,
-    /// The number of requests answered: headers of simple replies, and last chunks of structured
-    /// ones.
+    /// The number of requests answered: headers of simple replies, plus last chunks of structured
+    /// replies.
     finals: usize,
 }
 
@@ -28,14 +28,15 @@ impl<'b> Replies<'b> {
         Replies { room, len: 0, finals: 0 }
     }
 
-    /// Returns the bytes of all replies. Debug builds assert that their number is `requests`: none
-    /// is left out or sent twice.
+    /// Returns the bytes of all replies. Debug builds assert that the number of replies is
+    /// `requests`, so that no reply is missing or sent twice.
     pub(crate) fn into_bytes(self, requests: usize) -> &'b [u8] {
         debug_assert_eq!(self.finals, requests, "as many replies as requests");
         &self.room[..self.len]
     }
 
-    /// Appends bytes. They fit, because a batch has only requests whose replies fit.
+    /// Appends bytes. The bytes fit, because a batch contains only requests whose replies fit in
+    /// the buffer.
     fn put(&mut self, bytes: &[u8]) {
         self.room[self.len..][..bytes.len()].copy_from_slice(bytes);
         self.len += bytes.len();
@@ -80,8 +81,8 @@ impl<'b> Replies<'b> {
         }
     }
 
-    /// Returns the buffer for a part's data, which follows the part's header. It is not part of a
-    /// reply until [`read`](Self::read) is called.
+    /// Returns the buffer for a part's data, which follows the part's header. The data become part
+    /// of a reply when [`read`](Self::read) is called.
     pub(crate) fn data(
         &mut self,
         request: &Request,
@@ -106,8 +107,8 @@ impl<'b> Replies<'b> {
         self.len += part.len;
     }
 
-    /// Appends at most `most` of the extents that `find` reports. They are written directly into
-    /// the reply, so they need no other memory.
+    /// Appends at most `most` of the extents that `find` reports. The extents are written directly
+    /// into the reply, so no other memory is needed.
     pub(crate) fn block_status(
         &mut self,
         request: &Request,

@@ -10,14 +10,14 @@ use super::wire::*;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) flags: u16,
-    /// `None` if the protocol has no command with this number.
+    /// The command, or `None` if the protocol defines no command with the request's number.
     pub(crate) kind: Option<Kind>,
     pub(crate) cookie: u64,
     pub(crate) offset: u64,
     pub(crate) len: u32,
 }
 
-/// The commands of the protocol, under its names.
+/// The commands of the protocol, with the names that the protocol uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
@@ -36,7 +36,7 @@ pub(crate) enum Kind {
 pub(crate) enum Command {
     Read,
     Write,
-    /// Flushes the disk. CACHE does the same; no data are prefetched.
+    /// Flushes the disk: FLUSH, and CACHE, for which no data are prefetched.
     Flush,
     /// Zeroes the range, and frees its blocks: TRIM, and WRITE_ZEROES that allows a hole.
     Punch,
@@ -69,7 +69,8 @@ impl Kind {
         }
     }
 
-    /// Returns the flags that the command may have. The protocol allows FUA with all commands.
+    /// Returns the flags that a request with the command may set. The protocol allows FUA with all
+    /// commands.
     fn flags_possible(self, terms: &Terms) -> u16 {
         let own = match self {
             Kind::Read if terms.replies == ReplyStyle::Structured => CMD_FLAG_DF,
@@ -93,7 +94,8 @@ impl Request {
         };
         let request = parse().ok_or(Fault::RequestMagic)?;
         if request.payload() > PAYLOAD_MAX {
-            // The next request begins after the payload, which is too long to be skipped.
+            // The next request begins behind the payload, but the payload is too long to be
+            // skipped.
             return Err(Fault::WriteLength);
         }
         Ok(request)
@@ -104,8 +106,8 @@ impl Request {
         if self.kind == Some(Kind::Write) { self.len } else { 0 }
     }
 
-    /// Checks the request. Returns the command to carry out, or the error to answer with. DISC has
-    /// no reply and is handled before.
+    /// Checks the request. Returns the command to carry out, or the error to reply. DISC has no
+    /// reply and was handled before this call.
     pub(crate) fn command(&self, terms: &Terms) -> Result<Command, ErrorCode> {
         let kind = self.kind.ok_or(ErrorCode::Inval)?;
         if self.flags & !kind.flags_possible(terms) != 0 {

@@ -1,4 +1,4 @@
-//! The NBD server: its listener and all its connections.
+//! The NBD server: the listener and all connections.
 
 use super::bounds::{EXTRA_WORKERS, HALF_OPEN_MAX, INPUT_BUFFER};
 use super::connection::{STACK, Service, WORKER_BYTES, serve};
@@ -21,24 +21,24 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use zram::room;
 
-/// Limits on the work that a server does at once.
+/// Limits on the work that a server does at the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// The maximum number of threads that serve the requests of one connection; all connections
-    /// share [`EXTRA_WORKERS`] in addition to the first one of each.
+    /// share [`EXTRA_WORKERS`] in addition to the first worker of each connection.
     pub workers: usize,
-    /// The maximum number of connections with an export; the server refuses more.
+    /// The maximum number of connections with an export; the server refuses further connections.
     pub connections: usize,
 }
 
 /// The interval at which waiting threads check the time.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The bytes of address space that a connection with one worker takes.
+/// The number of bytes of address space that a connection with one worker takes.
 const FIRST_BYTES: usize = INPUT_BUFFER + WORKER_BYTES;
 
-/// The most bytes of small allocations that a half-open connection has in use at a time: answers,
-/// which are sent before they exceed 4 KiB by more than one reply, and its thread.
+/// The maximum number of bytes of small allocations that a half-open connection uses at a time: its
+/// thread, and answers, which are sent before they exceed 4 KiB by more than one reply.
 pub const HALF_OPEN_RESERVE: usize = 32 << 10;
 
 const NO_ROOM: &str = "nbd: refused a client: memory, address space (ulimit -v) or descriptors \
@@ -50,7 +50,8 @@ const FULL: &str =
     "nbd: refused a client: all --connections are in use, or the disk is being restored";
 
 impl Options {
-    /// Returns the bytes of address space that a connection with all of its workers takes.
+    /// Returns the number of bytes of address space that a connection with all of its workers
+    /// takes.
     pub fn connection_bytes(&self) -> usize {
         INPUT_BUFFER + self.workers.max(1) * WORKER_BYTES
     }
@@ -72,11 +73,11 @@ impl Default for Options {
 /// A server that runs until it is stopped.
 pub struct Server {
     service: Arc<Service>,
-    /// `None` after the server was stopped.
+    /// The acceptor, or `None` after the server was stopped.
     acceptor: Mutex<Option<Acceptor>>,
-    /// Clients that have an export.
+    /// The clients that have chosen an export.
     established: Arc<ClientSet>,
-    /// Clients that have not chosen an export yet.
+    /// The clients that have not chosen an export yet.
     half_open: Arc<ClientSet>,
 }
 
@@ -95,7 +96,7 @@ impl Stream for Socket {
 }
 
 impl Server {
-    /// Starts the server, which serves clients on threads of its own.
+    /// Starts the server, which serves clients on separate threads.
     ///
     /// # Errors
     /// Fails if the system refuses a thread.
@@ -123,8 +124,8 @@ impl Server {
                     return log.line(FULL);
                 }
                 let socket = Arc::new(socket);
-                // Each half-open connection may choose an export, so there must be room for the
-                // first worker of each. If there is not, the oldest of them is closed.
+                // Each half-open connection may choose an export, so enough memory must be free for
+                // the first worker of each. Otherwise the oldest half-open connection is closed.
                 let has_room = |clients: usize| {
                     clients + established.len() <= descriptors
                         && room::is_left(clients.saturating_mul(FIRST_BYTES))
@@ -160,18 +161,18 @@ impl Server {
         self.established.had_clients()
     }
 
-    /// Runs `work` while no client has an export. Clients that choose one during this time are
-    /// refused.
+    /// Runs `work` while no client has an export. Clients that choose an export during this time
+    /// are refused.
     ///
     /// # Errors
-    /// Returns the number of clients that have an export, if there are any.
+    /// Returns the number of clients that have an export, if any have.
     pub fn alone<T>(&self, work: impl FnOnce() -> T) -> Result<T, usize> {
         let _closed = self.established.pause()?;
         Ok(work())
     }
 
-    /// Closes the listener and all connections. Returns whether all connections ended `within` that
-    /// time.
+    /// Closes the listener and all connections. Returns whether all connections ended in the time
+    /// `within`.
     pub fn stop(&self, within: Duration) -> bool {
         self.service.stop.store(true, Relaxed);
         if let Some(acceptor) = self.acceptor.lock().take() {

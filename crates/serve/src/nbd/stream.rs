@@ -4,24 +4,24 @@ use super::disconnect::{End, Fault};
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// A client has to receive at least some bytes of a reply within this time.
+/// The maximum time within which a client has to receive at least some bytes of a reply.
 pub(crate) const TAKEN_WITHIN: Duration = Duration::from_secs(300);
 
 /// The two directions of a connection. One thread at a time receives, and one thread at a time
 /// sends.
 pub(crate) trait Stream: Sync {
-    /// Waits for bytes, and returns the number received: 0 if the client sends no more. If none
-    /// arrive, returns `WouldBlock` from time to time, so that the caller can check the time.
+    /// Waits for bytes, and returns the number received: 0 if the client sends no more bytes. If no
+    /// bytes arrive, returns `WouldBlock` from time to time, so that the caller can check the time.
     fn receive(&self, buf: &mut [u8]) -> io::Result<usize>;
 
-    /// Sends some of the bytes, and returns their number. If the client receives none, returns
+    /// Sends some of the bytes, and returns their number. If the client receives no bytes, returns
     /// `WouldBlock` from time to time.
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Shuts down both directions, and wakes the threads that wait in them.
+    /// Shuts down both directions, and wakes the threads that wait to receive or send.
     fn hang_up(&self);
 
-    /// Sends all bytes. Returns an error if the client receives none for the time `within`.
+    /// Sends all bytes. Returns an error if the client receives no bytes for the time `within`.
     fn send_all(&self, mut bytes: &[u8], within: Duration) -> Result<(), End> {
         let mut taken = None;
         while !bytes.is_empty() {

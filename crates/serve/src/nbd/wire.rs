@@ -1,14 +1,15 @@
-//! The numbers of the NBD protocol, with their names in its document, and their encoding.
+//! The numbers of the NBD protocol, with the names that the protocol's document uses, and the
+//! encoding of the numbers.
 
 #[cfg(test)]
 mod tests;
 
-/// A byte string from whose front big-endian numbers are taken.
+/// A byte string, from the front of which big-endian numbers are taken.
 #[derive(Debug)]
 pub(crate) struct Fields<'b>(pub(crate) &'b [u8]);
 
 impl<'b> Fields<'b> {
-    /// Takes the next `len` bytes, if that many are left.
+    /// Takes the next `len` bytes, if at least `len` bytes are left.
     pub(crate) fn bytes(&mut self, len: usize) -> Option<&'b [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
@@ -101,25 +102,25 @@ pub(crate) const STATE_ZERO: u32 = 2;
 pub(crate) const BASE_ALLOCATION: &str = "base:allocation";
 pub(crate) const BASE_ALLOCATION_ID: u32 = 1;
 
-/// The bytes of an option's header, which precedes its data.
+/// The length in bytes of an option's header, which precedes its data.
 pub(crate) const OPTION_HEADER: usize = 16;
-/// The maximum size of an option's data that the server accepts.
+/// The maximum length in bytes of an option's data that the server accepts.
 pub const OPTION_DATA_MAX: usize = 64 << 10;
-/// The maximum length of a string in the protocol.
+/// The maximum length of a string in the protocol, in bytes.
 pub const STRING_MAX: usize = 4096;
 /// The maximum number of options that the server accepts from a client.
 pub const OPTIONS_MAX: usize = 64;
 
-/// The bytes of a request's header.
+/// The length of a request's header in bytes.
 pub(crate) const REQUEST_HEADER: usize = 28;
 /// The maximum number of bytes that a request may read or write.
 pub const PAYLOAD_MAX: u32 = 32 << 20;
-/// The bytes of a simple reply's header.
+/// The length of a simple reply's header in bytes.
 pub(crate) const SIMPLE_HEADER: usize = 16;
-/// The bytes of a structured reply chunk's header.
+/// The length of the header of a structured reply's chunk, in bytes.
 pub(crate) const CHUNK_HEADER: usize = 20;
 
-/// Errors of the protocol. Their numbers are those of Linux's errno.
+/// Errors of the protocol. Their numbers equal Linux's errno values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum ErrorCode {

@@ -1,4 +1,4 @@
-//! Helpers of the tests: a server on a socket of its own, and a client that sends exactly the given
+//! Helpers of the tests: a server on a separate socket, and a client that sends exactly the given
 //! bytes.
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -32,7 +32,7 @@ pub fn export(name: &str, disk: Arc<dyn Disk>, mode: Mode) -> Export {
     Export { name: name.to_owned(), description: format!("disk {name}"), disk, mode }
 }
 
-/// Returns a disk of 64 MiB as export `disk`, and read-only as `fixed`.
+/// Returns the exports of a disk of 64 MiB: `disk`, and the read-only `fixed`.
 pub fn exports() -> Exports {
     let disk: Arc<dyn Disk> = Arc::new(device(Config::new(64 * MIB).unwrap()));
     Exports::new([
@@ -86,7 +86,7 @@ impl Served {
         client
     }
 
-    /// Waits for a line of the log that holds `part`.
+    /// Waits for a line of the log that contains `part`.
     pub fn logged(&self, part: &str) {
         until(&format!("the log has {part:?}"), || {
             self.lines().iter().any(|line| line.contains(part))
@@ -104,8 +104,8 @@ impl Served {
     }
 }
 
-/// The time within which a server ends, whatever clients do. Requests that it would wait for have
-/// longer limits.
+/// The maximum time until a server ends, regardless of its clients. Waits for requests have longer
+/// limits.
 pub const ENDS_WITHIN: Duration = Duration::from_secs(29);
 
 pub struct Client {
@@ -192,13 +192,13 @@ impl Client {
         self.reply_to(0)
     }
 
-    /// Receives a reply, whose data have `len` bytes if its kind does not determine that.
+    /// Receives a reply, whose data have `len` bytes if its kind does not determine their length.
     pub fn reply_to(&mut self, len: u32) -> Reply {
         self.reply_by(|_| len)
     }
 
-    /// Receives a reply; `len` returns the length of its data for its cookie if its kind does not
-    /// determine that.
+    /// Receives a reply. If its kind does not determine the length of its data, `len` returns this
+    /// length for the cookie.
     pub fn reply_by(&mut self, len: impl Fn(u64) -> u32) -> Reply {
         self.replies.next(&mut self.stream, len)
     }
@@ -241,7 +241,7 @@ impl Client {
     }
 }
 
-/// Returns bytes that compress somewhat, and differ for each `nth`.
+/// Returns bytes that compress somewhat, and that differ for each `nth`.
 pub fn contents(nth: u64, len: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(testkit::seed_of(nth));
     let mut bytes = vec![b'.'; len];

@@ -6,20 +6,20 @@ use std::fs;
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code, reason = "a test has it quick")]
 pub enum Amount {
-    /// As in a test: a second or two.
+    /// A small amount for tests: a second or two.
     Quick,
-    /// As in the program: all of it.
+    /// The amount for a run of the program.
     Full,
 }
 
 impl Amount {
-    /// Returns `full`, or a sixteenth of it for a test.
+    /// Returns `full` or, for a quick run, a sixteenth of it.
     pub fn of(self, full: usize) -> usize {
         if self == Amount::Full { full } else { full / 16 }
     }
 }
 
-/// Returns the bytes of anonymous memory of the process: heap, stacks, pools.
+/// Returns the size of the process's anonymous memory in bytes: heap, stacks, pools.
 pub fn anonymous_bytes() -> u64 {
     let text = fs::read_to_string("/proc/self/smaps_rollup").expect("Linux tells what it counts");
     let line = text.lines().find_map(|line| line.strip_prefix("Anonymous:"));
@@ -27,9 +27,9 @@ pub fn anonymous_bytes() -> u64 {
     kib.and_then(|kib| kib.parse::<u64>().ok()).expect("a number of KiB") << 10
 }
 
-/// Returns the result of `work`, and the bytes of anonymous memory that it added. Memory that was
-/// freed before and is reused by `work` is not counted; so the plain variant is measured second,
-/// and has the advantage.
+/// Returns the result of `work`, and the bytes of anonymous memory that it added. If `work` reuses
+/// memory that was freed before, that memory is not counted. Therefore the plain variant is
+/// measured second, which favours it.
 pub fn measured<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let before = anonymous_bytes();
     let made = work();

@@ -1,37 +1,39 @@
-//! Long matches of one repeated byte or word get the offset that decodes fastest.
+//! Changes the offsets of long matches of one repeated byte or word to the offset that decodes
+//! fastest.
 //!
 //! In noise the library's encoder tests every second position for a match, then every third, and so
-//! on. A run that follows is found at that distance, which becomes the match's offset: 7 for zeros
-//! after 1.6 KB of noise. The library's decoder copies offsets 1, 2 and 4 from a register and 8 by
-//! whole words. At other small offsets each load waits for the stores before it, because no single
-//! store wrote its bytes.
+//! on. If a run follows, the encoder finds the run at that distance, which becomes the match's
+//! offset: 7 for zeros after 1.6 KB of noise. The library's decoder copies offsets 1, 2 and 4 from
+//! a register and 8 by whole words. At other small offsets each load waits for the stores before
+//! it, because no single store wrote its bytes.
 
 /// The offsets that decode fast, in order of preference.
 const FAST_OFFSETS: [usize; 4] = [1, 2, 4, 8];
 
-/// At this offset or a larger one, no load waits.
+/// The minimum offset, in bytes, at which no load waits for an earlier store.
 const FAR_OFFSET: usize = 64;
 
-/// A match of at most this length takes little time at any offset.
+/// The maximum length, in bytes, of matches that take little time at any offset.
 const SHORT_BYTES: usize = 64;
 
-/// The distance of the places that [`repeats`] reads.
+/// The distance of the places that [`repeats`] reads, in bytes.
 const STRIDE: usize = 128;
 
 const WORD_BYTES: usize = size_of::<u64>();
 
-/// The minimum length of a match.
+/// The minimum length of a match, in bytes.
 const MATCH_BYTES_MIN: usize = 4;
 
-/// Returns true if `block`, which `plain` was compressed to, may have a match that
-/// [`shorten_offsets`] changes. In pages it finds every such match of 274 bytes or more.
+/// Returns true if `block`, the compressed form of `plain`, may contain a match that
+/// [`shorten_offsets`] changes. In pages this function detects every such match of 274 bytes or
+/// more.
 pub(super) fn has_slow_run(plain: &[u8], block: &[u8]) -> bool {
     repeats(plain) && has_slow_offset(block)
 }
 
-/// Returns true if at two neighbouring places, [`STRIDE`] bytes apart, a word equals the next one,
-/// as in a run that repeats one, two, four or eight bytes. In pages it finds every such run of 271
-/// bytes.
+/// Returns true if at two neighbouring places, [`STRIDE`] bytes apart, the word at the place equals
+/// the next word, as in a run that repeats one, two, four or eight bytes. In pages this function
+/// detects every such run of 271 bytes.
 fn repeats(plain: &[u8]) -> bool {
     let mut last = false;
     plain.chunks_exact(STRIDE).any(|chunk| {
@@ -41,7 +43,7 @@ fn repeats(plain: &[u8]) -> bool {
 }
 
 /// Returns true if three bytes may be a slow offset and the first byte of a length of 274 or more.
-/// They may also be literals.
+/// These bytes may also be literals.
 fn has_slow_offset(block: &[u8]) -> bool {
     memchr::memchr_iter(255, block).any(|length_at| {
         let offset = block[..length_at].last_chunk().map(|bytes| u16::from_le_bytes(*bytes));
@@ -49,8 +51,8 @@ fn has_slow_offset(block: &[u8]) -> bool {
     })
 }
 
-/// Sets the offset of each long match in `block` to a fast one if the match then copies the same
-/// bytes of `plain`, which `block` decompresses to. The block's length does not change.
+/// Changes the offset of each long match in `block` to a fast one, if the match then copies the
+/// same bytes of `plain`, the decompressed form of `block`. The block's length does not change.
 pub(super) fn shorten_offsets(plain: &[u8], block: &mut [u8]) {
     let mut cursor = Cursor::default();
     while let Some(found) = cursor.next_match(block) {
@@ -71,10 +73,10 @@ pub(super) fn shorten_offsets(plain: &[u8], block: &mut [u8]) {
 
 /// A match of a block.
 pub(super) struct Match {
-    /// The position in the block of the offset's two bytes.
+    /// The position of the offset's two bytes in the block.
     pub(super) offset_at: usize,
     offset: usize,
-    /// The position in the decompressed bytes, and the length there.
+    /// The range of the match in the decompressed bytes.
     pub(super) start: usize,
     pub(super) bytes: usize,
 }
@@ -86,7 +88,7 @@ impl Match {
     }
 }
 
-/// The end of the sequences read so far.
+/// The position after the sequences that were read so far.
 #[derive(Default)]
 pub(super) struct Cursor {
     /// The position in the block.
@@ -110,8 +112,8 @@ impl Cursor {
         Some(Match { offset_at, offset, start, bytes })
     }
 
-    /// Reads a length that begins with half of a token. A length is below 255 times the block's, so
-    /// no sum overflows.
+    /// Reads a length whose first part is half of a token. A length is less than 255 times the
+    /// length of the block, so no sum overflows.
     fn length(&mut self, block: &[u8], half: u8) -> Option<usize> {
         let mut length = usize::from(half);
         let mut continues = half == 15;

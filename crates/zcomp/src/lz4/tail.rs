@@ -1,48 +1,48 @@
-//! Blocks that end in one long match, as of pages that end in a run.
+//! Blocks that end in one long match, such as compressed pages that end in a run.
 //!
 //! ```text
 //!   sequences to the match's literals | offset 2 | 255 ... 255 | rest 1 | token 0x50 | literals 5
 //! ```
 //!
-//! If a match ends within 64 bytes of the output's end, the library's decoder copies all of it by 8
-//! bytes at a time. At small offsets each of these copies waits for those before it. So the library
-//! decompresses a block with a match of [`SHORT_BYTES`], and this module copies the rest of the
-//! match. That shorter block lies at the output's end, where the match will be. If it is longer
-//! than the match but has few sequences, these are walked, and the library decodes the block up to
-//! the match.
+//! If a match ends within 64 bytes of the output's end, the library's decoder copies the whole
+//! match 8 bytes at a time. At small offsets each of these copies waits for the previous copies.
+//! Therefore, the library decompresses a block with a match of [`SHORT_BYTES`], and this module
+//! copies the rest of the match. That shorter block is stored at the end of the output, where the
+//! match will be. If the shorter block is longer than the match, but has few sequences, this module
+//! walks the sequences, and the library decodes the block up to the match.
 
 use super::runs::Cursor;
 
-/// The number of literals that the format requires at the end of a block. If a match reaches up to
-/// them, an encoder leaves exactly these.
+/// The number of literals that the format requires at the end of a block. If a match extends to
+/// these literals, an encoder writes exactly this number.
 const LITERALS: usize = 5;
 
-/// The token of a sequence that has literals alone.
+/// The token of a sequence that consists of literals only.
 const TOKEN: u8 = (LITERALS << 4) as u8;
 
-/// The length of a match whose token has 15 and is followed by one byte, 0.
+/// The length, in bytes, of a match whose token contains 15 and is followed by one byte, 0.
 const SHORT_BYTES: usize = 19;
 
-/// The maximum number of sequences that are walked. More take longer than the library takes for
-/// their match.
+/// The maximum number of sequences that are walked. A walk over more takes longer than the
+/// library's slow copy of the match.
 const WALKED_MAX: usize = 32;
 
 /// The last match of a block, and the literals after it.
 #[derive(Debug)]
 pub(super) struct Tail<'b> {
-    /// The block up to the match's length.
+    /// The bytes of the block before the match's length.
     head: &'b [u8],
     offset: usize,
     /// The position of the match in the decompressed bytes.
     pub(super) start: usize,
-    /// The length of the match.
+    /// The length of the match in bytes.
     bytes: usize,
     literals: [u8; LITERALS],
 }
 
 impl<'b> Tail<'b> {
-    /// Returns the tail that the last bytes of `block` appear to be, with a match of 274 bytes or
-    /// more. They may be something else.
+    /// Returns the tail that the last bytes of `block` appear to encode, with a match of 274 bytes
+    /// or more. These bytes may in fact encode something else.
     #[inline]
     pub(super) fn of(block: &'b [u8], plain_bytes: usize) -> Option<Self> {
         let (rest, literals) = block.split_last_chunk()?;
@@ -60,19 +60,19 @@ impl<'b> Tail<'b> {
         (1..=start).contains(&offset).then_some(tail)
     }
 
-    /// Returns the length that the block decompresses to with a match of [`SHORT_BYTES`].
+    /// Returns the decompressed length of the block with a match of [`SHORT_BYTES`].
     pub(super) fn short_bytes(&self) -> usize {
         self.start + SHORT_BYTES + LITERALS
     }
 
     /// Writes the block with a match of [`SHORT_BYTES`] to `room`, and returns it. Returns `None`
-    /// if there is not enough room.
+    /// if `room` is too short.
     ///
     /// If the result decompresses to another length than [`short_bytes`](Self::short_bytes), the
-    /// original block has no such tail. If it decompresses to that length, the block has the tail,
-    /// because only a length gives 255 bytes of output for each omitted byte. A damaged block may
-    /// be an exception; it then decompresses to other bytes, like any damaged block of the right
-    /// length.
+    /// original block has no such tail. If the result decompresses to that length, the original
+    /// block has the tail, because only a byte of a length adds 255 bytes of output. A damaged
+    /// block may be an exception: it then decompresses to wrong bytes, as any damaged block may
+    /// that decompresses to the right length.
     pub(super) fn shortened<'r>(&self, room: &'r mut [u8]) -> Option<&'r [u8]> {
         let (head, end) = room.split_at_mut_checked(self.head.len())?;
         let (end, _) = end.split_first_chunk_mut()?;
@@ -83,7 +83,8 @@ impl<'b> Tail<'b> {
         Some(&room[..bytes])
     }
 
-    /// Returns true if a walk over few sequences of `block` reaches the tail, which confirms it.
+    /// Returns true if `block` has few sequences and a walk over them reaches the tail, which
+    /// confirms that the block has this tail.
     pub(super) fn is_reached(&self, block: &[u8]) -> bool {
         let mut cursor = Cursor::default();
         let mut walked = (0..WALKED_MAX).map_while(|_| cursor.next_match(block));
@@ -93,12 +94,14 @@ impl<'b> Tail<'b> {
         })
     }
 
-    /// Writes the match and the literals to `plain`, which holds the bytes before them.
+    /// Writes the match and the literals to `plain`, which already contains the bytes before the
+    /// match.
     pub(super) fn complete(&self, plain: &mut [u8]) {
         let (from, end) = (self.start - self.offset, plain.len() - LITERALS);
         let mut done = self.start;
         while done < end {
-            // All bytes from `from` on repeat at the offset, so each copy can double their length.
+            // All bytes from `from` on repeat at the offset, so each copy can double the length of
+            // the repeated part.
             let bytes = (done - from).min(end - done);
             plain.copy_within(from..from + bytes, done);
             done += bytes;

@@ -1,5 +1,5 @@
-//! Blocks with long runs: the library's decoder alone can read them, their length is that of the
-//! library's encoder, and no match of a run is slow to decode.
+//! Blocks with long runs: the library's decoder alone can decompress them, they are as long as the
+//! output of the library's encoder, and the match of a run always has a fast offset.
 
 use fastrand::Rng;
 use testkit::samples::{kinds, random, real, text};
@@ -10,7 +10,7 @@ use super::*;
 
 const PAGE: usize = 4096;
 
-/// No dictionary, and one that shares content with the blocks.
+/// Returns no dictionary, and a dictionary that shares content with the blocks.
 fn dictionaries() -> [Option<Dictionary>; 2] {
     let content = [text(3000, 5), vec![0; 200], random(500, 5)].concat();
     [None, Some(Dictionary::new(content).unwrap())]
@@ -31,7 +31,7 @@ fn run(period: usize, bytes: usize, rng: &mut Rng) -> Vec<u8> {
     word.into_iter().cycle().take(bytes).collect()
 }
 
-/// Returns noise, a run, and noise.
+/// Returns a page of noise, a run, and noise.
 fn page(before: usize, period: usize, run_bytes: usize, after: usize, rng: &mut Rng) -> Vec<u8> {
     let [before, after] = [before, after].map(|bytes| random(bytes, rng.u64(..)));
     [before, run(period, run_bytes, rng), after].concat()
@@ -42,7 +42,8 @@ fn matches(block: &[u8]) -> Vec<Match> {
     std::iter::from_fn(|| cursor.next_match(block)).collect()
 }
 
-/// Checks the length of a block, and its content with the library's decoder and with ours.
+/// Checks the length of a block, and that the library's decoder and our decoder both restore
+/// `plain`.
 fn check(stream: &mut Lz4Stream<'_>, plain: &[u8], what: &str) -> Vec<u8> {
     let mut raw = vec![0; 2 * plain.len() + 64];
     let mut block = raw.clone();
@@ -90,8 +91,8 @@ fn no_match_of_a_run_in_noise_is_slow_to_decode() {
                         tail.map(|tail| stream.decode_tail(&tail, &block, &mut [0; PAGE]));
                     assert_eq!(by_tail, (after == 0).then_some(true), "{name}");
                     let found = matches(&block);
-                    // Requires the match to cover most of the run; for the longer runs that is
-                    // about 2,048 bytes.
+                    // The match must cover most of the run; for the longer runs that is about 2,048
+                    // bytes.
                     let least = (PAGE - before - after) * 5 / 6;
                     assert!(found.iter().any(|found| found.bytes > least), "{name}: no run");
                     assert!(!found.iter().any(Match::is_slow), "{name} by {codec:?}");
@@ -164,7 +165,7 @@ fn any_bytes_are_walked_without_a_panic() {
     }
 }
 
-/// Randomly damaged tails decode to the same result as with the library's decoder.
+/// The result for a randomly damaged tail is the same as that of the library's decoder.
 #[test]
 fn damaged_tails_decode_as_by_the_library() {
     let mut rng = Rng::with_seed(seed(45));

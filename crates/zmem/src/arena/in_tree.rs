@@ -8,10 +8,11 @@ use crate::process::shares_memory;
 use crate::tree::{LACKING, Lost, Member, TRACED};
 
 impl Arena {
-    /// Evicts down to this process's share of the limit while the tree is short of room; if
-    /// `waits`, also without a shortage, because a waiting process does not need the memory. After
-    /// an attempt that evicted hardly anything, calls do nothing for a while, because otherwise
-    /// each call of a program whose data do not compress would try every block.
+    /// Evicts until this process holds at most its share of the limit, while the tree is short of
+    /// room. If `waits`, evicts even if the tree is not short of room, because a waiting process
+    /// does not need the memory. After an attempt that evicted hardly anything, this function does
+    /// nothing for a while, because otherwise each call would try every block of a program whose
+    /// data do not compress.
     pub fn yield_room(&self, waits: bool) {
         let limit = &self.calls.pager.limit;
         let is_more = || match waits {
@@ -24,9 +25,9 @@ impl Arena {
         }
     }
 
-    /// Evicts as [`yield_room`](Self::yield_room) does, after many blocks were unpinned. They may
-    /// be evictable now, and the kernel may have written to opened blocks since the memory was last
-    /// counted.
+    /// Evicts as [`yield_room`](Self::yield_room) does, after many blocks were unpinned. The
+    /// unpinned blocks may be evictable now, and the kernel may have written to opened blocks since
+    /// the memory was last counted.
     pub fn yield_unpinned(&self) {
         self.weigh_process();
         self.calls.pager.limit.set_stuck(false);
@@ -38,14 +39,14 @@ impl Arena {
         self.calls.pager.limit.weigh_process();
     }
 
-    /// Returns whether this process uses the memory of another process, and therefore its arena, as
-    /// a child of `vfork` does.
+    /// Returns whether this process uses the memory of another process, and therefore that
+    /// process's arena, as a child of `vfork` does.
     pub fn is_lent(&self) -> bool {
         shares_memory()
     }
 
     /// Frees this process's slot in its tree, because the process is about to end. If the process
-    /// could not report its figures, those that it showed last remain.
+    /// could not report its figures, the figures that it published last remain.
     pub fn leave_tree(&self, is_reported: bool) {
         self.calls.pager.limit.member.iter().for_each(|member| member.leave(is_reported));
     }
@@ -67,7 +68,7 @@ impl Arena {
         self.calls.pager.limit.member.iter().for_each(Member::agree);
     }
 
-    /// Stops evictions until [`evict_again`](Self::evict_again), because a debugger looks at the
+    /// Stops evictions until [`evict_again`](Self::evict_again), because a debugger reads the
     /// memory of this process. When this returns, no other thread evicts. The calling thread holds
     /// no lock of the arena.
     pub fn keep_all(&self) {
@@ -75,12 +76,13 @@ impl Arena {
         let _kept = self.calls.inside(|pager| drop(pager.evictor.lock()));
     }
 
-    /// Returns whether [`note_whole`](Self::note_whole) was called and no debugger has asked since.
+    /// Returns whether [`note_whole`](Self::note_whole) was called and no debugger has sent a
+    /// request since.
     pub fn is_whole(&self) -> bool {
         self.calls.pager.limit.member.as_ref().is_some_and(Member::is_whole)
     }
 
-    /// Records that all memory is resident.
+    /// Records that all memory of this process is resident.
     pub fn note_whole(&self) {
         self.calls.pager.limit.member.iter().for_each(Member::note_whole);
     }
@@ -102,8 +104,8 @@ impl Arena {
         self.calls.pager.limit.member.iter().for_each(Member::waited);
     }
 
-    /// Publishes that this process holds nothing, because it is about to execute a program. The new
-    /// program adds its own figures to `figures`.
+    /// Publishes that this process holds no memory, because it is about to execute a program. The
+    /// new program adds its own figures to `figures`.
     pub fn hush(&self, figures: &Figures) {
         if let Some(member) = &self.calls.pager.limit.member {
             member.deafen();
@@ -118,13 +120,13 @@ impl Arena {
         self.weigh_process();
     }
 
-    /// Returns the facts if a process found that the limit can't be kept. Only one process of the
-    /// tree for which `may_say` returns true gets them, and only once.
+    /// Returns the facts if a process of the tree found that the limit can't be kept. The facts are
+    /// returned once, to one process of the tree for which `may_say` returns true.
     pub fn take_lost(&self, may_say: impl FnOnce(&Lost) -> bool) -> Option<Lost> {
         self.calls.pager.limit.member.as_ref().and_then(|member| member.take_lost(may_say))
     }
 
-    /// Returns the memory of this process by kind.
+    /// Returns the sizes of this process's memory by kind.
     pub fn holdings(&self) -> Holdings {
         self.calls.pager.holdings()
     }
@@ -140,8 +142,8 @@ impl Arena {
     }
 
     /// Returns the bytes of blocks that a larger limit would keep resident, if faults have taken
-    /// half of the time for 10 s. Only one process of the tree for which `may_say` returns true
-    /// gets the number, and only once.
+    /// half of the time for 10 s. The number is returned once, to one process of the tree for which
+    /// `may_say` returns true.
     pub fn take_lacking(&self, may_say: impl FnOnce() -> bool) -> Option<u64> {
         let lacks = self.calls.pager.lacks()?;
         let member = self.calls.pager.limit.member.as_ref()?;
@@ -160,7 +162,7 @@ impl Arena {
         Figures { tree_held, ..Figures::of(&self.stats()) }
     }
 
-    /// Returns `figures` plus those of this process before it executed its program.
+    /// Returns `figures` plus the figures of this process before it executed its program.
     pub fn with_before(&self, figures: Figures) -> Figures {
         let before = self.calls.pager.limit.member.as_ref().and_then(Member::before);
         before.map(|before| figures.after(before)).unwrap_or(figures)
@@ -172,7 +174,7 @@ impl Arena {
         self.calls.pager.limit.member.as_ref().is_some_and(Member::is_show_due)
     }
 
-    /// Publishes a process's figures to the readers of its tree: see [`Seen`](crate::Seen).
+    /// Publishes the process's figures to the readers of its tree (see [`Seen`](crate::Seen)).
     pub fn show(&self, figures: &Figures) {
         self.calls.pager.limit.member.iter().for_each(|member| member.show(figures));
     }

@@ -1,8 +1,7 @@
 //! Windows of an arena: further ranges of addresses that it manages (zm-W1).
 //!
 //! # Safety
-//! The caller gives up the addresses of a window, and from then on uses them only through the
-//! arena.
+//! After a window was added, the caller uses the addresses of the window only through the arena.
 #![allow(unsafe_code)]
 
 use super::Arena;
@@ -16,14 +15,15 @@ impl Arena {
         self.calls.pager.memory.windows()
     }
 
-    /// Returns the bytes of the largest window that can be added, 0 if none can.
+    /// Returns the size in bytes of the largest window that can be added, or 0 if no window can be
+    /// added.
     pub fn window_room(&self) -> usize {
         let pager = &self.calls.pager;
         pager.memory.room(self.window_gap()) / self.block() * self.block()
     }
 
-    /// Returns the bytes of a gap: a chunk, or a piece if that is larger, because the evictor
-    /// handles one piece at a time (zm-W2).
+    /// Returns the size in bytes of the gap before a window: a chunk or a piece, whichever is
+    /// larger, because the evicting thread handles one piece at a time (zm-W2).
     fn window_gap(&self) -> usize {
         self.calls.pager.chunk_bytes.max(PIECE * self.block())
     }
@@ -33,15 +33,17 @@ impl Arena {
         self.calls.pager.memory.is_executable(address)
     }
 
-    /// Adds a window, which stays as long as the arena exists. All of its blocks are free. If
+    /// Adds a window, which exists as long as the arena. All of its blocks are free. If
     /// `is_executable`, its managed blocks are executable.
     ///
     /// # Errors
-    /// [`Error::Size`] if the window begins or ends within a block; [`Error::Overlap`];
-    /// [`Error::Regions`]; [`Error::System`], also if the window is larger than the room.
+    /// [`Error::Size`] if the window begins or ends within a block. Other errors are
+    /// [`Error::Overlap`], [`Error::Regions`], and [`Error::System`], which also means that the
+    /// window is larger than the room.
     ///
     /// # Safety
-    /// The mappings in the range belong to the caller, and nothing uses them. They are unmapped.
+    /// The mappings in the range belong to the caller, and no thread uses them. This function
+    /// unmaps them.
     pub unsafe fn add_window(&self, range: Range<usize>, is_executable: bool) -> Result<(), Error> {
         let (pager, block) = (&self.calls.pager, self.block());
         let (bytes, is_cut) = (range.len(), !(range.start | range.end).is_multiple_of(block));

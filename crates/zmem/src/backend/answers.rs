@@ -1,14 +1,16 @@
-//! Which thread answers the faults of a region with a userfaultfd. It changes in a child.
+//! The threads that handle the faults of a region with a userfaultfd. A child of fork may use other
+//! threads than its parent.
 
-/// The answerer of a region's faults in this process.
+/// The handler of a region's faults in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answers {
     Threads,
-    /// The faulting thread, by SIGBUS.
+    /// The faulting thread, in a handler of SIGBUS.
     Toucher,
-    /// None is needed: a child that may not have a userfaultfd keeps all blocks resident.
+    /// No thread, because there are no faults: a child that may not have a userfaultfd keeps all
+    /// blocks resident.
     Nothing,
-    /// None is possible: the child does not have the region.
+    /// No thread, because the child does not have the region.
     LeftOut,
 }
 
@@ -16,8 +18,8 @@ pub(super) const ANSWERS: [Answers; 4] =
     [Answers::Threads, Answers::Toucher, Answers::Nothing, Answers::LeftOut];
 
 impl Answers {
-    /// Returns a description of the answerer, and what it means for system calls. `are_moved` is
-    /// whether pages can be moved. See [`Backend::describe`](super::Backend::describe).
+    /// Returns a description of the handler and of the effect on system calls. `are_moved` is true
+    /// if the kernel can move pages. See [`Backend::describe`](super::Backend::describe).
     pub(super) fn describe(self, are_moved: bool) -> &'static str {
         match (self, are_moved) {
             (Answers::Threads, true) => {

@@ -1,4 +1,4 @@
-//! Chooses the requested backend, or the one that suits this system best.
+//! Chooses the requested backend, or the backend that suits this system best.
 
 use super::Backend;
 use super::remap::{Beside, SignalRemap};
@@ -10,7 +10,7 @@ use crate::probes::{has_guards, writes_below_protection};
 use crate::uffd::{CanMove, Delivery};
 use crate::{BackendKind, Error, Options};
 
-/// Returns a backend for a region of this memory.
+/// Creates a backend for a region whose memory is `memory`.
 pub(crate) fn choose(options: &Options, memory: &Managed) -> Result<Box<dyn Backend>, Error> {
     let deliveries: &[Delivery] = match options.backend {
         kind if kind.is_signal() => &[],

@@ -1,8 +1,9 @@
 //! The backends, which mark blocks as absent and make them accessible again. Only the pager calls
 //! them.
 //!
-//! All ranges are byte offsets in the region, of blocks that the caller owns (zm-S1). After each
-//! call the memory is as zm-S2 requires for the state that the caller publishes next.
+//! All ranges are byte offsets in the region. The ranges contain blocks that the caller owns
+//! (zm-S1). After each call, the memory satisfies zm-S2 for the state that the caller publishes
+//! next.
 
 mod answers;
 mod choose;
@@ -22,43 +23,43 @@ use std::fmt::Debug;
 use std::ops::Range;
 use zram::{ORDER_MAX, SLOT_BYTES};
 
-/// Undoes a failed attempt to close blocks, which may have closed some of their mappings. Returns
-/// the error of the attempt.
+/// Checks `undo`, the result of opening blocks again after an attempt to close them failed with
+/// `errno` and may have closed some of their mappings. Returns `errno`.
 fn undone(errno: Errno, undo: Result<(), Errno>) -> Errno {
     undo.unwrap_or_else(|errno| refused("memory can't be opened again", errno));
     errno
 }
 
-/// Where the data of owned blocks are.
+/// The place of the data of owned blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
-    /// In place and accessible, as for resident blocks.
+    /// In place and accessible, as the data of resident blocks are.
     Open,
-    /// Where `close` left them.
+    /// The place to which `close` moved the data, or in which it left them.
     Closed,
-    /// Where `close` left them, but made readable in place by `show`.
+    /// In place, and made readable by `show` after `close`.
     Shown,
 }
 
-/// What a child has of a region.
+/// The part of a region that a child of fork has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heir {
     /// A copy that is still managed.
     Copy,
     /// A copy that is entirely resident and not managed.
     Plain,
-    /// Nothing: a touch ends the child.
+    /// No memory: an access ends the child.
     Nothing,
 }
 
-/// A way to mark memory, and to fill it so that no thread sees partial contents.
+/// A way to mark memory, and to fill memory so that no thread sees partial contents.
 pub(crate) trait Backend: Debug + Send + Sync {
-    /// Returns the backend's name, then, after a colon, how it works and what that means for system
-    /// calls.
+    /// Returns the backend's name, a colon, and a description of how the backend works and how
+    /// system calls behave.
     fn describe(&self) -> &'static str;
 
-    /// Returns whether a thread that is alone may open a block first and fill it afterwards,
-    /// because that is cheaper than `fill`.
+    /// Returns whether the only running thread may open a block first and fill the block
+    /// afterwards, because that is cheaper than `fill`.
     fn opens_first(&self) -> bool {
         true
     }
@@ -66,16 +67,17 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// Returns the largest number of mappings that the marks of `units` absent blocks may need.
     fn mappings_max(&self, units: usize) -> usize;
 
-    /// Makes the blocks of a chunk that was never touched individually openable.
+    /// Prepares a chunk that was never touched, so that each of its blocks can be opened
+    /// separately.
     fn open_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno>;
 
-    /// Closes a chunk whose blocks are all absent, so that it needs no page tables. If that fails,
-    /// the chunk still counts as closed; the next call for it is `open_chunk`.
+    /// Closes a chunk whose blocks are all absent, so that the chunk needs no page tables. If that
+    /// fails, the chunk still counts as closed, and the next call for this chunk is `open_chunk`.
     fn close_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno> {
         memory.drop_pages(chunk)
     }
 
-    /// Returns the number of places in which a block may need page tables.
+    /// Returns the number of address ranges in which a block may need page tables.
     fn places(&self) -> usize {
         1
     }
@@ -86,7 +88,8 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// Fills marked blocks with `data`, atomically for all other threads.
     fn fill(&self, memory: &Managed, range: Range<usize>, data: &[u8]) -> Result<(), Errno>;
 
-    /// Makes touches of resident blocks fault, but keeps the data. After an error no touch faults.
+    /// Makes accesses to resident blocks fault, but keeps the data. After an error, the blocks are
+    /// accessible again.
     fn close(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno>;
 
     /// Makes closed blocks readable and writable again.
@@ -109,13 +112,14 @@ pub(crate) trait Backend: Debug + Send + Sync {
         self.fill(memory, range, data)
     }
 
-    /// Does the same as `put_back`, with zeros instead of the previous contents.
+    /// Does the same as `put_back`, but the blocks read as zeros afterwards.
     fn put_zeros(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         const ZEROS: &[u8] = &[0; SLOT_BYTES << ORDER_MAX];
         self.put_back(memory, range.clone(), &ZEROS[..range.len()])
     }
 
-    /// Tries each operation on separate memory, because the kernel may refuse some to a process.
+    /// Tries each operation on other memory, because the kernel may refuse some operations to a
+    /// process.
     fn probe(&self) -> Result<(), Errno> {
         let page = page::page_size();
         let (memory, range) = (Managed::map(page, page)?, 0..page);
@@ -129,7 +133,8 @@ pub(crate) trait Backend: Debug + Send + Sync {
         if seen == data { Ok(()) } else { Err(Errno::IO) }
     }
 
-    /// Prepares memory whose faults already find their pager. The program does not have it yet.
+    /// Prepares memory whose faults already find their pager. The program does not use the memory
+    /// yet.
     fn begin(&self, _memory: &Managed) -> Result<(), Errno> {
         Ok(())
     }
@@ -144,22 +149,22 @@ pub(crate) trait Backend: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Returns the number of threads that answer faults, 0 if none do.
+    /// Returns the number of threads that handle faults, or 0 if no such threads are needed.
     fn threads(&self) -> usize {
         0
     }
 
-    /// Returns the file on which such a thread waits.
+    /// Returns the file on which a thread that handles faults waits.
     fn file(&self) -> Result<BorrowedFd<'_>, Errno> {
         Err(Errno::NOSYS)
     }
 
-    /// Returns the next fault for such a thread.
+    /// Returns the next fault for a thread that handles faults.
     fn next_fault(&self) -> Result<Option<Fault>, Errno> {
         Err(Errno::NOSYS)
     }
 
-    /// Wakes the threads that wait for the answer to a fault.
+    /// Wakes the threads that wait until a fault in `range` has been handled.
     fn wake(&self, _memory: &Managed, _range: Range<usize>) -> Result<(), Errno> {
         Ok(())
     }
@@ -169,7 +174,8 @@ pub(crate) trait Backend: Debug + Send + Sync {
         false
     }
 
-    /// Sets the backend up in a child, which has only one thread yet.
+    /// Prepares the backend in a child of fork, which has only one thread yet. Returns the part of
+    /// the region that the child has.
     fn in_child(&self, _memory: &Managed) -> Heir {
         Heir::Copy
     }

@@ -1,5 +1,5 @@
-//! Marks by PROT_NONE mappings, if /proc/self/mem is refused. A block is prepared beside the
-//! region, and moved to its place by `mremap`.
+//! Marks by PROT_NONE mappings, if /proc/self/mem is refused. A block is prepared in other memory,
+//! and moved to its place in the region by `mremap`.
 //!
 //! ```text
 //!   staged:  |    | data |    |      as large as the region; open, and empty except for new blocks
@@ -8,7 +8,8 @@
 //! ```
 //! A block is prepared at its own offset. All moved blocks are therefore moved by the same
 //! distance, and the kernel joins neighbours to one mapping. Closed blocks stay readable, because
-//! there is no other way to copy them; so a read does not take a block out of probation.
+//! there is no other way to copy their data. Therefore a read does not end the probation of a
+//! block.
 
 use super::{Backend, Data, undone};
 use crate::memory::{Managed, table_reach};
@@ -23,9 +24,9 @@ pub(crate) struct SignalRemap {
     name: &'static str,
 }
 
-/// Maps memory beside a region, in which blocks are prepared.
+/// Maps the memory in which blocks of a region are prepared.
 fn map_beside(memory: &Managed) -> Result<Managed, Errno> {
-    // The alignment gives each chunk its own page tables there.
+    // The alignment gives each chunk its own page tables in the new memory.
     let staged = Managed::map(memory.bytes(), table_reach())?;
     staged.open(0..staged.bytes())?;
     Ok(staged)
@@ -34,15 +35,15 @@ fn map_beside(memory: &Managed) -> Result<Managed, Errno> {
 impl SignalRemap {
     pub(crate) fn new(memory: &Managed, name: &'static str) -> Result<Self, Errno> {
         let staged = map_beside(memory)?;
-        // The region counts as the same amount of data when all of it is open. This checks that the
-        // kernel permits both.
+        // When all of the region is open, the kernel counts it as the same amount of data as the
+        // first mapping. The second mapping checks that the kernel permits both amounts.
         drop(map_beside(memory)?);
         Ok(SignalRemap { beside: Beside(staged.into()), name })
     }
 }
 
-/// The memory in which blocks are prepared. In a region that was made with /proc/self/mem it is
-/// mapped only if that file is refused later.
+/// The memory in which blocks are prepared. If the region was created with /proc/self/mem, this
+/// memory is mapped only if the kernel refuses that file later.
 #[derive(Debug, Default)]
 pub(crate) struct Beside(OnceLock<Managed>);
 
@@ -84,7 +85,7 @@ impl Backend for SignalRemap {
         memory.drop_pages(chunk)
     }
 
-    /// The place beside the region in which a block is prepared has page tables, too.
+    /// The memory in which a block is prepared has page tables, too.
     fn places(&self) -> usize {
         2
     }

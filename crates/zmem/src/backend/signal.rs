@@ -1,5 +1,5 @@
-//! Marks by guards in page tables, or by PROT_NONE mappings if the kernel has no guards. A touch
-//! raises SIGSEGV, which the faulting thread handles. No privilege is needed.
+//! Marks by guards in page tables, or by PROT_NONE mappings if the kernel has no guards. An access
+//! to a marked block raises SIGSEGV, which the faulting thread handles. No privilege is needed.
 
 use super::remap::Beside;
 use super::{Backend, Data, undone};
@@ -7,7 +7,7 @@ use crate::memory::Managed;
 use rustix::io::Errno;
 use std::ops::Range;
 
-/// The mechanism that makes a touch of an absent block fault.
+/// The mechanism that makes an access to an absent block fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Marks {
     Guards,
@@ -88,8 +88,8 @@ impl Backend for Signal {
     fn drop_pages(&self, memory: &Managed, range: Range<usize>, from: Data) -> Result<(), Errno> {
         match self.marks {
             Marks::Guards => {
-                // The kernel drops pages before it sets guards. A touch in between would read
-                // zeros.
+                // The kernel drops pages before it sets guards. Between the two steps, a read of an
+                // open block would return zeros.
                 if from == Data::Shown {
                     memory.close(range.clone())?;
                 }
@@ -112,11 +112,11 @@ mod tests {
     use testkit::child::in_child;
     use testkit::mappings_max;
 
-    /// Makes mappings until the process has one less than the maximum.
+    /// Creates mappings until the process has one less than the maximum.
     fn take_mappings() {
         let (page, pages) = (page::page_size(), 2 * mappings_max());
         let (protection, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: the kernel chooses the address; nothing accesses the mapping.
+        // SAFETY: the kernel chooses the address; no code accesses the mapping.
         let start = unsafe { libc::mmap(null_mut(), page * pages, protection, flags, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED);
         let open = |nth: usize, protection| {
@@ -124,7 +124,7 @@ mod tests {
             unsafe { libc::mprotect(start.byte_add(nth * page), page, protection) == 0 }
         };
         let taken = (1..pages).step_by(2).take_while(|nth| open(*nth, libc::PROT_READ)).count();
-        // The first call joins two or three mappings, the second splits one.
+        // The first call joins two or three mappings, and the second call splits a mapping.
         assert!(open(2 * taken - 1, libc::PROT_NONE));
         assert!(open(pages - 1, libc::PROT_READ) || taken == 0);
     }

@@ -13,7 +13,7 @@ pub(super) struct Staging(pub(super) Managed);
 
 impl Staging {
     pub(super) fn new(bytes: usize) -> Result<Self, Errno> {
-        // The alignment gives each chunk its own page tables there.
+        // The alignment gives each chunk its own page tables in the staging area.
         let memory = Managed::map(bytes, table_reach())?;
         memory.open(0..bytes)?;
         Ok(Staging(memory))
@@ -26,7 +26,8 @@ impl Staging {
         memory: &Managed,
         range: Range<usize>,
     ) -> Result<(), Errno> {
-        // A thread may have read there while a block was moved back, which left zeros.
+        // A thread may have read the staging area while a block was moved back, which created pages
+        // of zeros.
         self.0.drop_pages(range.clone())?;
         self.take_rest(uffd, memory, range)
     }
@@ -39,16 +40,16 @@ impl Staging {
             let is_first = tried.replace((next, errno)) != Some((next, errno));
             let page = next..next + page::page_size();
             let mended = match errno {
-                // The page was moved, but the kernel did not count it (zm-U8): no other thread
-                // writes there.
+                // The page was moved, but the kernel did not count it (zm-U8). The data are from
+                // the move, because no other thread writes to the staging area.
                 Errno::EXIST if !self.is_zero(page.clone()) => {
                     next = page.end;
                     Ok(())
                 }
-                // A reader (a debugger, `mlockall`) caused zeros there. If they are the page's own
-                // data, a hole is equivalent.
+                // A reader (a debugger, `mlockall`) created a page of zeros in the staging area. If
+                // the zeros are the moved data, a hole is equivalent.
                 Errno::EXIST if is_first => self.0.drop_pages(page),
-                // A child shares the page, or it was never written.
+                // A child shares the page, or the page was never written.
                 Errno::BUSY if is_first => {
                     uffd.fill_holes(memory, page.clone()).and_then(|()| memory.make_own(page))
                 }
@@ -72,7 +73,7 @@ impl Staging {
         })
     }
 
-    /// Moves pages back to the region; copies those that can't be moved.
+    /// Moves pages back to the region, and copies the pages that can't be moved.
     pub(super) fn give_back(
         &self,
         uffd: &Uffd,
@@ -86,7 +87,8 @@ impl Staging {
                 uffd.copy_across(&self.0, memory, rest.clone())?;
                 return self.0.drop_pages(rest);
             }
-            // Moved, but not counted (zm-U8): closed blocks have no other pages in the region.
+            // The page was moved, but the kernel did not count it (zm-U8): closed blocks have no
+            // other pages in the region.
             rest.start += page::page_size();
         }
         Ok(())
@@ -100,8 +102,8 @@ mod tests {
 
     const PAGES: usize = 6;
 
-    /// Returns a region of six pages, of which the last is a hole, or `None` if the kernel can't
-    /// move pages.
+    /// Returns a region of `PAGES` pages, the last of which is a hole, or `None` if the kernel
+    /// can't move pages.
     fn bed() -> Option<(Uffd, Managed, Staging)> {
         let (uffd, can_move) = Uffd::open(Delivery::Signal, CanMove::Yes).ok()?;
         let bytes = PAGES * page::page_size();

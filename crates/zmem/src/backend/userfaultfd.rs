@@ -1,6 +1,6 @@
-//! Marks by the kernel's userfaultfd: an absent block has no pages, and the kernel reports a touch.
-//! Mappings never change. A block in probation is in the *staging* area at the same offset; if
-//! pages can't be moved, it is write-protected in place.
+//! The backend that uses the kernel's userfaultfd: an absent block has no pages, and the kernel
+//! reports an access to it. Mappings never change. A block in probation is in the *staging* area at
+//! the same offset. If the kernel can't move pages, the block is write-protected in place.
 
 use super::answers::{ANSWERS, Answers};
 use super::staging::Staging;
@@ -14,21 +14,21 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// More threads would only wait for the same locks.
+/// The maximum number of fault threads. More threads would only wait for the same locks.
 const THREADS_MAX: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Userfaultfd {
     uffd: Uffd,
-    /// The area to which pages are moved, if the kernel can move them.
+    /// The area to which pages in probation are moved, or `None` if the kernel can't move pages.
     staging: Option<Staging>,
     fork: Fork,
-    /// An index into [`ANSWERS`], which changes in a child.
+    /// An index into [`ANSWERS`]. The index changes in a child of fork.
     answers: AtomicU8,
 }
 
 impl Userfaultfd {
-    /// Makes the backend for a region of `bytes` bytes, if the kernel permits it.
+    /// Creates the backend for a region of `bytes` bytes, if the kernel permits a userfaultfd.
     pub(crate) fn new(
         bytes: usize,
         delivery: Delivery,
@@ -210,7 +210,7 @@ impl Backend for Userfaultfd {
             || self.uffd.open_again(can_move).and_then(|()| self.register(memory)).is_ok();
         let (answers, heir) = match self.fork {
             Fork::Default => (Answers::LeftOut, Heir::Nothing),
-            // The threads that answered faults exist only in the parent.
+            // The threads that handled faults exist only in the parent.
             Fork::Copied if begins_again() => (Answers::Toucher, Heir::Copy),
             Fork::Copied => (Answers::Nothing, Heir::Plain),
         };

@@ -7,12 +7,12 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-/// A chunk of one block. Its memory may change only under the chunk's word, or by the block's owner
-/// while the chunk is open.
+/// A chunk of one block. Only a thread that has set the chunk's word to changing, or the block's
+/// owner while the chunk is open, may change the chunk's memory.
 struct Scene {
     chunk: ChunkWord,
     block: BlockWord,
-    /// Whether the chunk's memory is open, and whether the block is present.
+    /// Two facts: whether the chunk's memory is open, and whether the block is present.
     memory: UnsafeCell<(bool, bool)>,
 }
 
@@ -36,7 +36,7 @@ impl Scene {
         }
     }
 
-    /// Does what a fault does.
+    /// Does the same steps as a fault.
     fn touch(&self) {
         loop {
             let seen = self.block.load();
@@ -62,7 +62,7 @@ impl Scene {
         }
     }
 
-    /// Does what the evictor does.
+    /// Does the same steps as the evicting thread.
     fn close(&self) {
         if self.chunk.load() == Chunk::Open && self.chunk.try_begin(Chunk::Open) {
             let is_absent = self.block.load().state() == State::Evicted;

@@ -1,33 +1,37 @@
-//! The limit of several processes: each adds up what all of them hold, and evicts its own blocks.
+//! The limit of several processes. Each process adds up the bytes that all processes hold, and
+//! evicts its own blocks.
 //!
 //! ```text
 //!   this process: 0 ---- floor ------------- share ------------------------ what it holds
-//!                        | evicted if there is no room   | given up as soon as there is no room |
+//!                        | evicted if it needs room      | evicted if any process needs room    |
 //! ```
-//! Resident blocks of a process up to its floor stay, whatever others hold, so that it can run. So
-//! the processes exceed the limit by at most one floor each (zm-L5).
+//! A process may keep resident blocks up to its floor, whatever other processes hold, so that it
+//! can run. So each process adds at most one floor to the excess over the limit (zm-L5).
 
 use super::Limit;
 use crate::alive;
 use crate::tree::{Member, Sum, Unevictable};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The floor is this share of a limit, between `FLOOR_MIN` and `FLOOR_MAX`.
+/// The floor is this share (1/64) of a limit, but at least `FLOOR_MIN` and at most `FLOOR_MAX`
+/// bytes.
 const FLOOR_SHARE: u64 = 64;
 const FLOOR_MIN: u64 = 1 << 20;
 const FLOOR_MAX: u64 = 16 << 20;
-/// For a small limit the floor is at most this share.
+/// For a small limit, the floor is at most this share (1/8) of the limit.
 const FLOOR_SHARE_MAX: u64 = 8;
 /// The floor grows by this multiple of the unevictable bytes beyond the limit, because otherwise a
-/// process would do nothing but compress.
+/// process would spend all of its time on compression.
 const BEYOND_WEIGHT: u64 = 4;
-/// It grows up to this share of the limit, divided by the number of large processes of a tree.
+/// The floor grows at most to this share (1/4) of the limit, divided by the number of large
+/// processes of the tree.
 const LOST_FLOOR_SHARE: u64 = 4;
-/// A process is large if it holds at least this share of a limit.
+/// A process is large if it holds at least this share (1/16) of the limit.
 const LARGE_SHARE: u64 = 16;
-/// Room is tight if unevictable memory leaves less than this share of the limit.
+/// Room is tight if unevictable memory leaves less than this share (1/16) of the limit.
 const TIGHT_SHARE: u64 = 16;
-/// A tree's limit is reported as lost if unevictable memory exceeds it by this share.
+/// A tree's limit is reported as lost if unevictable memory exceeds it by more than this share
+/// (1/64).
 const LOST_SHARE: u64 = 64;
 
 impl Limit {
@@ -43,8 +47,7 @@ impl Limit {
     /// Returns the bytes that this process may always have resident.
     fn floor(&self, limit: u64) -> u64 {
         let floor = self.kept_floor(limit);
-        // The bound applies because an excess that lasts only a moment must not raise the floor
-        // much.
+        // The bound exists because a brief excess must not raise the floor much.
         let most = limit / LOST_FLOOR_SHARE / self.large.load(Relaxed).max(1);
         (floor + self.beyond() * BEYOND_WEIGHT).min(floor.max(most))
     }
@@ -88,7 +91,7 @@ impl Limit {
     }
 
     /// Returns the bytes that this process could evict. Blocks that count for its parent are
-    /// included: when they count for this process later, they must be known as evictable.
+    /// included, because they must be known as evictable when they count for this process later.
     fn may_go(&self) -> u64 {
         match self.get() {
             Some(limit) if !self.is_stuck() && !self.keeps_all() => {
@@ -98,7 +101,7 @@ impl Limit {
         }
     }
 
-    /// Returns whether this process evicts nothing, because a debugger looks at it (zm-L19).
+    /// Returns whether this process evicts no blocks because a debugger reads its memory (zm-L19).
     pub(crate) fn keeps_all(&self) -> bool {
         self.member.as_ref().is_some_and(Member::keeps_all)
     }
@@ -107,7 +110,7 @@ impl Limit {
         self.own_bytes() > self.floor(limit)
     }
 
-    /// Returns the bytes held. In a tree this is all memory of the process, as the kernel last
+    /// Returns the bytes held. In a tree, these are all memory of the process, as the kernel last
     /// counted it.
     pub(crate) fn told_held(&self) -> u64 {
         self.member.as_ref().map_or(self.held(), |member| member.all(self.held()))
@@ -119,7 +122,7 @@ impl Limit {
         self.resident_bytes().min(self.told_held())
     }
 
-    /// Publishes to the tree what this process holds.
+    /// Publishes to the tree the bytes that this process holds and could evict.
     pub(super) fn publish(&self) {
         if let Some(member) = &self.member {
             member.publish(self.held(), self.may_go());
@@ -140,7 +143,8 @@ impl Limit {
         all.held + more > mark
     }
 
-    /// Adds up what all processes hold, and records whether that plus `more` bytes is too much.
+    /// Adds up the bytes that all processes hold. Records whether the sum plus `more` bytes exceeds
+    /// the limit minus the reserve.
     fn look(&self, member: &Member, limit: u64, more: u64) -> Sum {
         let mut all = self.sum(member, limit);
         let is_short = all.held + more + self.reserve_of(limit) > limit;
@@ -160,7 +164,7 @@ impl Limit {
         all
     }
 
-    /// Returns what this process holds now and can't evict.
+    /// Returns the memory that this process holds now and can't evict.
     pub(crate) fn unevictable(&self, member: &Member) -> Unevictable {
         let resident = self.resident_bytes();
         // Blocks that were opened and not written use no memory yet.
@@ -173,9 +177,9 @@ impl Limit {
         }
     }
 
-    /// Returns whether blocks may be opened ahead of their first touch. They may be written any
-    /// time later without a fault. So all open blocks count here, even if the kernel does not count
-    /// them yet, and the processes together have a quarter of the limit for them.
+    /// Returns whether blocks may be opened ahead of their first touch. The program may write to
+    /// open blocks later without a fault. So the check counts all open blocks, even blocks that the
+    /// kernel does not count yet, and permits all large processes together a quarter of the limit.
     pub(crate) fn has_room(&self) -> bool {
         let Some(limit) = self.get() else { return true };
         let Some(member) = &self.member else { return self.held() <= limit / 4 };
@@ -196,7 +200,7 @@ impl Limit {
     }
 
     /// Records that this process found no room. Returns whether it may use a part of the reserve,
-    /// because other processes hold more than their share and will give it up.
+    /// because other processes hold more than their share and will evict it.
     pub(crate) fn wants_of_others(&self) -> bool {
         let Some((member, limit)) = self.member.as_ref().zip(self.get()) else { return false };
         member.note_wanted();
@@ -204,7 +208,7 @@ impl Limit {
         share.is_passed && member.held(self.held()) < share.bytes
     }
 
-    /// Records all anonymous memory that this process has.
+    /// Records the size of all anonymous memory of this process.
     pub(crate) fn weigh_process(&self) {
         if let Some(member) = &self.member
             && let Some(all) = alive::anonymous()
@@ -222,7 +226,7 @@ impl Limit {
         }
     }
 
-    /// Gives a child its own slot instead of its parent's, and its own peak.
+    /// Takes a new slot for a child instead of its parent's slot, and starts a new peak.
     pub(crate) fn begin_child(&self) {
         self.peak.begin(self.told_held(), self.told_resident());
         if let Some(member) = &self.member {

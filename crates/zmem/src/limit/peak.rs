@@ -1,4 +1,4 @@
-//! The largest number of bytes held at a time, and the largest number of resident bytes.
+//! The maximum number of bytes held at the same time, and the maximum number of resident bytes.
 
 use crate::stats::raise;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

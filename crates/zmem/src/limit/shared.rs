@@ -1,18 +1,19 @@
-//! Resident blocks that a process shares with its child after a fork. They count only for the
-//! parent (zm-L16).
+//! Resident blocks that a process shares with its child after a fork. These blocks count only for
+//! the parent (zm-L16).
 //!
 //! ```text
 //!   resident:  | own                       | Shared               |
-//!              | counts here                            | for the parent |
+//!              | counts for this process                | for the parent |
 //! ```
 
 use super::Limit;
 
-/// A fork closes no blocks if all processes would then hold at most this share of a limit.
+/// A fork closes no blocks if all processes, with private copies in the child, would hold at most
+/// this share (1/2) of the limit.
 const UNTOLD_SHARE: u64 = 2;
 
 impl Limit {
-    /// Counts blocks that are shared from the next fork on. They stay resident.
+    /// Counts blocks that will be shared from the next fork on. The blocks stay resident.
     pub(crate) fn add_shared(&self, units: usize) {
         self.member.iter().for_each(|member| member.add_blocks((units * self.unit) as u64));
     }
@@ -31,8 +32,8 @@ impl Limit {
     }
 
     /// Returns two numbers: the bytes of shared blocks whose eviction would free nothing, and the
-    /// bytes that children may share. The first are blocks that count for the parent, and those
-    /// that a child shares, except if a child needs room and therefore gives up its own.
+    /// bytes that children may share. The first are blocks that count for the parent, and blocks
+    /// that a child shares, unless a child needs room and therefore drops its copies.
     fn staying(&self) -> (u64, u64) {
         let shared = self.shared_bytes();
         let Some(member) = self.member.as_ref().filter(|_| shared > 0) else { return (0, 0) };
@@ -41,28 +42,28 @@ impl Limit {
         ((member.borrowed() + stays).min(shared), lent)
     }
 
-    /// Returns whether another process shares some of the blocks, so that it matters which are
-    /// touched.
+    /// Returns whether another process shares some of the blocks, so that it matters which blocks
+    /// are accessed.
     pub(crate) fn is_sharing(&self) -> bool {
         self.member.as_ref().is_some_and(|member| member.borrowed() > 0 || member.lent().0 > 0)
     }
 
-    /// Returns the resident bytes without those whose eviction would free nothing.
+    /// Returns the resident bytes, except the bytes of blocks whose eviction would free nothing.
     pub(super) fn own_bytes(&self) -> u64 {
         self.resident_bytes().saturating_sub(self.staying().0)
     }
 
-    /// Returns whether some shared blocks may be evicted. Evicting blocks that children share saves
-    /// memory only when the children drop them, too, so `is_vain` must be true for that: all other
-    /// blocks were tried in vain.
+    /// Returns whether some shared blocks may be evicted. Blocks that children share may be evicted
+    /// only if `is_vain`: the last round evicted no other block. Their eviction saves memory only
+    /// when the children drop them, too.
     pub(crate) fn may_go_shared(&self, is_vain: bool) -> bool {
         let (staying, lent) = self.staying();
         let own = self.shared_bytes().saturating_sub(staying);
         own > 0 && (is_vain || own > lent)
     }
 
-    /// Returns whether all processes together would hold much, if a child had its own copy of this
-    /// process's resident blocks.
+    /// Returns whether all processes together would hold more than `1/UNTOLD_SHARE` of the limit if
+    /// a child had its own copy of this process's resident blocks.
     pub(crate) fn is_much_with_child(&self) -> bool {
         let Some((member, limit)) = self.member.as_ref().zip(self.get()) else { return false };
         let more = self.resident_bytes().saturating_sub(self.shared_bytes());

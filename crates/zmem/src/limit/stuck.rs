@@ -1,5 +1,6 @@
-//! When eviction is retried after it evicted nothing. Blocks that could not be evicted may become
-//! evictable later, without notice: the program writes to resident memory, and no fault occurs.
+//! The time at which eviction is retried after it evicted nothing. Blocks that could not be evicted
+//! may become evictable later, without notice: the program may overwrite resident memory with data
+//! that compress, and no fault occurs.
 
 use super::Limit;
 use crate::policy::batch;
@@ -7,33 +8,35 @@ use crate::times::milliseconds as now;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The pause after the first attempt in vain; each further pause is twice as long.
+/// The minimum pause after an attempt that evicted nothing. Each further pause is twice as long.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
-/// The longest pause, if an attempt takes little time.
+/// The maximum pause, if an attempt takes little time.
 const PAUSE_MAX: Duration = Duration::from_millis(3200);
 /// The first pause is at least this multiple of the time that the attempt took.
 const WEIGHT_MIN: u32 = 8;
-/// The longest pause is at least this multiple.
+/// The maximum pause is at least this multiple of the time that the attempt took.
 const WEIGHT_MAX: u32 = 128;
-/// The number of times that a pause doubles, from the shortest to the longest.
+/// The number of times that the pause is doubled between the first and the longest pause.
 const GROWTHS: u32 = 5;
-/// After this number of consecutive attempts in vain, most of the memory is taken as
+/// After this number of consecutive attempts that evicted nothing, most of the memory is treated as
 /// incompressible.
 const BRAKED: u32 = 2;
-/// If most blocks do not compress, those that did not lose heat only in each round of this number.
+/// If most blocks do not compress, a block that did not compress loses heat only in one of this
+/// number of rounds.
 const SLOW_ROUNDS: u32 = 8;
-/// An attempt is made, regardless of the pause, when this share of the resident blocks is new.
+/// An attempt is made regardless of the pause, at the latest when this share (1/32) of the resident
+/// blocks is new.
 const NEW_SHARE: usize = 32;
 
 /// See the module documentation.
 #[derive(Debug)]
 pub(crate) struct Stuck {
-    /// The number of resident blocks when nothing more could be evicted; `usize::MAX` if some
-    /// could.
+    /// The number of resident blocks when no more blocks could be evicted, or `usize::MAX` if
+    /// blocks could be evicted.
     resident: AtomicUsize,
-    /// The number of consecutive attempts in vain.
+    /// The number of consecutive attempts that evicted nothing.
     vain: AtomicU32,
-    /// Whether the last of them found data that do not compress.
+    /// Whether the last such attempt found data that do not compress.
     is_dense: AtomicBool,
     /// The time of the next attempt, in milliseconds of `now`.
     due: AtomicU64,
@@ -49,7 +52,8 @@ impl Stuck {
         Duration::from_millis(self.due.load(Relaxed).saturating_sub(now()))
     }
 
-    /// Records that an attempt was in vain, its duration, and whether data did not compress.
+    /// Records that an attempt evicted nothing, the duration of the attempt, and whether data did
+    /// not compress.
     pub(crate) fn postpone(&self, took: Duration, is_dense: bool) {
         self.is_dense.store(is_dense, Relaxed);
         let growths = self.vain.load(Relaxed).min(GROWTHS);
@@ -84,27 +88,29 @@ impl Stuck {
 }
 
 impl Limit {
-    /// Records whether nothing could be evicted.
+    /// Records whether no block could be evicted.
     pub(crate) fn set_stuck(&self, is_stuck: bool) {
         let resident = if is_stuck { self.resident() } else { usize::MAX };
         self.stuck.resident.store(resident, Relaxed);
     }
 
-    /// Records that an eviction evicted (almost) nothing, its duration, and whether data did not
-    /// compress. The next attempt is due when more blocks are resident, or after a pause.
+    /// Records that an eviction evicted (almost) nothing, the duration of the eviction, and whether
+    /// data did not compress. The next attempt is due when more blocks are resident, or after a
+    /// pause.
     pub(crate) fn postpone(&self, took: Duration, is_dense: bool) {
         self.set_stuck(true);
         self.stuck.postpone(took, is_dense);
     }
 
-    /// Returns whether nothing could be evicted, and few blocks have become resident since.
+    /// Returns whether no block could be evicted by the last attempt, and few blocks have become
+    /// resident since.
     pub(crate) fn is_stuck(&self) -> bool {
         let is_known = self.stuck.resident.load(Relaxed) != usize::MAX;
         is_known && self.resident() <= self.stuck.enough(self.unit)
     }
 
-    /// Returns whether an eviction is worthwhile: something was evictable, more blocks are
-    /// resident, or the pause is over.
+    /// Returns whether an eviction is worthwhile: the last attempt evicted blocks, more blocks are
+    /// resident, or the pause has ended.
     pub(crate) fn may_try(&self) -> bool {
         !self.is_stuck() || self.stuck.left().is_zero()
     }

@@ -1,4 +1,4 @@
-//! Contents of managed memory, which can be read and written regardless of its protection.
+//! Reads and writes the contents of managed memory, regardless of its protection.
 //!
 //! # Safety
 //! See [`memory`](super).
@@ -11,15 +11,15 @@ use rustix::io::Errno;
 use std::ops::Range;
 
 impl Managed {
-    /// Copies the bytes from `at` on, regardless of their protection. The caller owns the blocks,
-    /// or is evicting them.
+    /// Copies the bytes from offset `at` on to `buf`, regardless of their protection. The caller
+    /// owns the blocks, or is evicting them.
     pub(crate) fn read(&self, at: usize, buf: &mut [u8]) -> Result<(), Errno> {
         let (start, _) = self.place(&(at..at + buf.len()));
         process_memory::read(start.addr() as u64, buf)
     }
 
-    /// Copies the bytes from `at` on. Each page that is present is readable. The caller is evicting
-    /// the blocks.
+    /// Copies the bytes from offset `at` on to `buf`. Each page that is present is readable. The
+    /// caller is evicting the blocks.
     ///
     /// # Errors
     /// `Errno::FAULT` if a page is missing; any other error means that the kernel refuses the call.
@@ -31,21 +31,21 @@ impl Managed {
         }
     }
 
-    /// Copies bytes to `at`, regardless of the protection there: other threads can't touch it. The
-    /// caller owns the blocks.
+    /// Copies `bytes` to the offset `at`, regardless of the protection. Other threads can't access
+    /// the blocks, because the caller owns them.
     pub(crate) fn write(&self, at: usize, bytes: &[u8]) -> Result<(), Errno> {
         let (start, _) = self.place(&(at..at + bytes.len()));
-        // SAFETY: the range is within this memory. The owner of its blocks writes their own data,
-        // and any other thread that touches them sees exactly these data (zm-S2).
+        // SAFETY: the range is within this memory. The owner of its blocks writes the data of these
+        // blocks, and any other thread that accesses the blocks sees exactly these data (zm-S2).
         unsafe { process_memory::write(start.addr() as u64, bytes) }
     }
 
     /// Zeroes a range that is readable and writable. The caller owns the blocks.
     pub(crate) fn clear(&self, range: Range<usize>) {
         let (start, bytes) = self.place(&range);
-        // SAFETY: the range is within this memory. It is open, as the caller guarantees, and stays
-        // so, because the caller owns the blocks (zm-S1). The program requested zeros, and
-        // guarantees that the bytes may change.
+        // SAFETY: the range is within this memory. The caller guarantees that the range is open,
+        // and it stays open, because the caller owns the blocks (zm-S1). The program requested
+        // zeros, and guarantees that the bytes may change.
         unsafe { start.cast::<u8>().write_bytes(0, bytes) };
     }
 
@@ -58,10 +58,10 @@ impl Managed {
         work: impl FnOnce(&mut [u8]) -> T,
     ) -> T {
         let (start, len) = self.place(&range);
-        // SAFETY: the range is within this memory and mapped. It is open, as the caller guarantees,
-        // and stays so, because the caller owns the blocks (zm-S1). No other thread accesses it, as
-        // `_alone` proves. This thread is in our code until the data are in place, so the program
-        // has not seen the bytes yet.
+        // SAFETY: the range is within this memory and mapped. The caller guarantees that the range
+        // is open, and it stays open, because the caller owns the blocks (zm-S1). `_alone` proves
+        // that no other thread accesses it. This thread runs our code until the data are in place,
+        // so the program has not read the bytes yet.
         work(unsafe { std::slice::from_raw_parts_mut(start.cast(), len) })
     }
 }

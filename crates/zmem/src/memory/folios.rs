@@ -1,5 +1,5 @@
-//! How the kernel allocates pages of managed memory: one by one, several at once, or in folios as
-//! large as a block.
+//! Hints on how the kernel allocates pages of managed memory: one by one, several at once, or in
+//! folios of up to a block.
 //!
 //! # Safety
 //! See [`memory`](super). The functions give hints, which change no data.
@@ -11,9 +11,10 @@ use std::fs::{read_dir, read_to_string};
 use std::ops::Range;
 use std::path::Path;
 
-/// Exists since Linux 5.14; `libc` does not name it on all systems.
+/// The advice exists since Linux 5.14. `libc` does not define it on all systems.
 const MADV_POPULATE_WRITE: i32 = 23;
-/// Fewer pages are populated as fast one by one.
+/// The minimum number of pages to populate with one call. Fewer pages are populated as fast one by
+/// one.
 const POPULATED_MIN: usize = 4;
 const FOLIOS: &str = "/sys/kernel/mm/transparent_hugepage";
 
@@ -38,7 +39,8 @@ impl Managed {
         self.advise_folios(range, Advice::LinuxNoHugepage);
     }
 
-    /// Allows folios if the kernel makes some of up to a block's size, and none that are larger.
+    /// Allows folios if the kernel can allocate folios of at most `block` bytes, and no larger
+    /// ones.
     pub(crate) fn allow_folios(&self, block: usize) {
         if block > page::page_size() && has_folios(Path::new(FOLIOS), block) {
             self.advise_folios(0..self.own, Advice::LinuxHugepage);
@@ -47,13 +49,14 @@ impl Managed {
 
     fn advise_folios(&self, range: Range<usize>, advice: Advice) {
         let (start, bytes) = self.place(&range);
-        // SAFETY: a hint that changes no data. A kernel without huge pages refuses it.
+        // SAFETY: the call is a hint that changes no data. A kernel without huge pages refuses the
+        // hint.
         let _refused = unsafe { madvise(start, bytes, advice) };
     }
 }
 
-/// Returns whether memory that requests huge pages gets folios of up to `block` bytes, and no
-/// larger ones.
+/// Returns whether the kernel allocates folios of at most `block` bytes, and no larger ones, for
+/// memory that requests huge pages.
 fn has_folios(settings: &Path, block: usize) -> bool {
     let set = |path: &Path| {
         let words = read_to_string(path.join("enabled")).unwrap_or_default();

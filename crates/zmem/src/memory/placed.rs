@@ -11,14 +11,14 @@ use std::ops::Range;
 use std::ptr::NonNull;
 
 impl Managed {
-    /// Maps PROT_NONE memory at an address.
+    /// Maps `bytes` bytes of PROT_NONE memory at `address`.
     pub(crate) fn map_at(address: usize, bytes: usize) -> Result<Self, Errno> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
         let wanted = std::ptr::without_provenance_mut(address);
-        // SAFETY: FIXED_NOREPLACE replaces nothing that is mapped there already.
+        // SAFETY: FIXED_NOREPLACE replaces no existing mapping.
         let there = unsafe { mmap_anonymous(wanted, bytes, ProtFlags::empty(), flags)? };
         let start = NonNull::new(there.cast()).ok_or(Errno::NOMEM)?;
-        // A kernel that does not know this flag (before Linux 4.17) may map another address.
+        // A kernel without this flag (before Linux 4.17) may map another address.
         let managed = Managed::new(start, bytes, Owner::Us);
         if there != wanted {
             return Err(Errno::EXIST);
@@ -27,12 +27,13 @@ impl Managed {
         Ok(managed)
     }
 
-    /// Maps a range of an arena again, as PROT_NONE, and replaces any mapping there.
+    /// Maps a range of an arena again, as PROT_NONE, and replaces the existing mappings in the
+    /// range.
     pub(crate) fn map_anew(&self, range: Range<usize>) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-        // SAFETY: the range is within this memory. The caller owns its blocks, which the program
-        // has given up.
+        // SAFETY: the range is within this memory. The caller owns its blocks, and the program no
+        // longer uses them.
         unsafe { mmap_anonymous(start, bytes, ProtFlags::empty(), flags)? };
         // After `mlockall(MCL_FUTURE)` a new mapping is locked.
         let _refused = self.unlock(range.clone());

@@ -1,5 +1,5 @@
-//! Memory beside a region. Blocks are filled there before they are moved to their places, or are
-//! moved there while they are closed (staging).
+//! Memory outside of a region. Blocks are filled in it before they are moved to their places in the
+//! region, or are moved to it while they are closed (staging).
 #![allow(unsafe_code)]
 
 use super::{Managed, Owner};
@@ -7,22 +7,22 @@ use rustix::io::Errno;
 use rustix::mm::{MprotectFlags, MremapFlags, mremap_fixed};
 use std::ops::Range;
 
-/// The flag exists since Linux 5.7; not every backend of `rustix` names it.
+/// The flag exists since Linux 5.7. Not every backend of `rustix` defines it.
 const MREMAP_DONTUNMAP: MremapFlags = MremapFlags::from_bits_retain(4);
 
 impl Managed {
-    /// Copies the bytes from `at` on from the staging area, which is readable.
+    /// Copies the bytes from offset `at` on to `buf`. This memory is a readable staging area.
     pub(crate) fn copy_out(&self, at: usize, buf: &mut [u8]) {
         assert!(self.owner == Owner::Us);
         let (start, bytes) = self.place(&(at..at + buf.len()));
         // SAFETY: the range is within this memory, where only whole pages are added and removed. If
-        // a page is removed during the copy, the caller copies zeros, and later fails to get the
-        // block (zm-U4).
+        // a page is removed during the copy, the caller copies zeros, and later fails to become the
+        // owner of the block (zm-U4).
         unsafe { start.cast::<u8>().copy_to_nonoverlapping(buf.as_mut_ptr(), bytes) }
     }
 
-    /// Copies the bytes from `at` on, which are readable. The caller prevents writes to them, or
-    /// checks afterwards whether there were any.
+    /// Copies the bytes from offset `at` on to `buf`. The bytes are readable. The caller prevents
+    /// writes to them, or checks after the copy whether a thread wrote to them.
     pub(crate) fn read_open(&self, at: usize, buf: &mut [u8]) {
         let (start, bytes) = self.place(&(at..at + buf.len()));
         // SAFETY: the range is within this memory, and readable. If a thread writes to it during
@@ -30,23 +30,23 @@ impl Managed {
         unsafe { buf.as_mut_ptr().copy_from_nonoverlapping(start.cast(), bytes) }
     }
 
-    /// Copies bytes to memory beside a region, from which [`place_from`](Self::place_from) moves
-    /// them.
+    /// Copies `bytes` to the offset `at` of this memory, from which
+    /// [`place_from`](Self::place_from) moves them to the region.
     pub(crate) fn stage(&self, at: usize, bytes: &[u8]) {
         let (start, len) = self.place(&(at..at + bytes.len()));
         // SAFETY: the range is within this memory, and open. Only the owner of the block at this
-        // offset accesses this part.
+        // offset accesses this part of the memory.
         unsafe { start.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), len) }
     }
 
-    /// Moves the pages of a range of `staged` to the same range here, atomically for other threads.
-    /// The range of `staged` is empty afterwards. The caller owns the blocks.
+    /// Moves the pages of a range of `staged` to the same range of this memory, atomically for
+    /// other threads. Afterwards the range of `staged` has no pages. The caller owns the blocks.
     pub(crate) fn place_from(&self, staged: &Managed, range: Range<usize>) -> Result<(), Errno> {
         let (from, bytes) = staged.place(&range);
         let (to, _) = self.place(&range);
         let flags = MremapFlags::MAYMOVE | MREMAP_DONTUNMAP;
         // SAFETY: both ranges are within their memory. The caller owns the blocks, and the replaced
-        // pages hold no data, because the blocks are absent. With DONTUNMAP `staged` stays mapped.
+        // pages hold no data, because the blocks are absent. With DONTUNMAP, `staged` stays mapped.
         unsafe { mremap_fixed(from, bytes, bytes, flags, to)? };
         // Staged memory is not executable.
         if self.open_flags(&range).contains(MprotectFlags::EXEC) {

@@ -4,8 +4,8 @@
 //!   offsets     | first: mapped with the memory | gap | second | gap | third | gap | room ... |
 //!   addresses   | start ..                            | anywhere, once it is added
 //! ```
-//! A window is added once, and stays as long as the memory (zm-W1). Offsets in a gap have no
-//! address (zm-W2).
+//! A window is never removed while the memory exists (zm-W1). Offsets in a gap have no address
+//! (zm-W2).
 //!
 //! # Safety
 //! See [`memory`](super).
@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
-/// The largest number of windows, without the first.
+/// The maximum number of windows, not counting the first.
 const WINDOWS_MAX: usize = 32;
 
 #[derive(Debug, Default)]
@@ -61,7 +61,7 @@ impl Windows {
         })
     }
 
-    /// Returns the address of a range of offsets after the first window.
+    /// Returns the address of a range of offsets that lies after the first window.
     pub(super) fn address_of(&self, range: &Range<usize>) -> Option<usize> {
         let window = self.find(range)?;
         Some(window.addresses().start + (range.start - window.offsets().start))
@@ -118,7 +118,8 @@ impl Managed {
         last.next_multiple_of(gap).saturating_add(gap)
     }
 
-    /// Returns the largest window that can be added, in bytes, with a gap before it.
+    /// Returns the size in bytes of the largest window that can be added after a gap of `gap`
+    /// bytes.
     pub(crate) fn room(&self, gap: usize) -> usize {
         match self.windows.list().len() < WINDOWS_MAX {
             true => self.bytes.saturating_sub(self.next_offset(gap)),
@@ -126,14 +127,15 @@ impl Managed {
         }
     }
 
-    /// Adds a PROT_NONE window, and replaces any mapping there. If it `is_executable`, its blocks
-    /// are executable while they are open. Only one thread at a time adds windows.
+    /// Adds a PROT_NONE window, and replaces the existing mappings in its range. If
+    /// `is_executable`, the blocks of the window are executable while they are open. Only one
+    /// thread at a time adds windows.
     ///
     /// # Errors
     /// `Errno::NOSPC` if the window is larger than the room.
     ///
     /// # Safety
-    /// The mappings there belong to the caller, and nothing uses them.
+    /// The mappings in the range belong to the caller, and no code uses them.
     pub(crate) unsafe fn add_window(
         &self,
         addresses: Range<usize>,
@@ -145,7 +147,8 @@ impl Managed {
         }
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
         let place = std::ptr::with_exposed_provenance_mut(addresses.start);
-        // SAFETY: the caller gives this range up.
+        // SAFETY: the caller guarantees that it owns the mappings in this range and that no code
+        // uses them.
         unsafe { mmap_anonymous(place, addresses.len(), ProtFlags::empty(), flags)? };
         let offset = self.next_offset(gap);
         let count = self.windows.count.load(Relaxed);

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use std::mem::take;
 use std::ops::Range;
 
-/// Owned blocks of one piece, which were resident before and count as such.
+/// Owned blocks of one piece. The blocks were resident before, and still count as resident.
 #[derive(Debug)]
 #[must_use = "other threads wait for owned blocks until they are published"]
 pub(crate) struct OwnedSet<'p> {
@@ -34,7 +34,7 @@ impl<'p> OwnedSet<'p> {
         self.blocks >> (unit - self.first) & 1 == 1
     }
 
-    /// Removes a block, if the set has it.
+    /// Removes a block, and returns it if the set contained it.
     pub(crate) fn take(&mut self, unit: usize) -> Option<OwnedRun<'p>> {
         let has = self.has(unit);
         self.blocks &= !(1 << (unit - self.first));

@@ -1,4 +1,4 @@
-//! Ownership of blocks is taken by one compare-and-swap a block (zm-S1).
+//! Takes ownership of blocks, with one compare-and-swap for each block (zm-S1).
 
 use super::OwnedRun;
 use crate::pager::Pager;
@@ -12,8 +12,8 @@ pub(crate) fn own_block(pager: &Pager, unit: usize, seen: Seen) -> Option<OwnedR
     is_owned.then(|| OwnedRun::new(pager, unit..unit + 1, seen.state()))
 }
 
-/// Takes ownership of the first of `units` while they are in the state `from` and `takes` returns
-/// true, of at most `PIECE` blocks. The run may be empty.
+/// Takes ownership of the first blocks of `units`, as long as they are in the state `from` and
+/// `takes` returns true, but of at most `PIECE` blocks. The returned run may be empty.
 pub(crate) fn own_first(
     pager: &Pager,
     units: Range<usize>,
@@ -37,7 +37,8 @@ fn own_while<'p>(
     run
 }
 
-/// Calls `work` for each run of blocks in the state `from` for which `takes` returns true.
+/// Takes ownership of all blocks in the state `from` for which `takes` returns true, and calls
+/// `work` for each run of them.
 pub(crate) fn for_owned<'p>(
     pager: &'p Pager,
     units: Range<usize>,
@@ -48,7 +49,7 @@ pub(crate) fn for_owned<'p>(
     let mut next = units.start;
     while next < units.end {
         let run = own_while(pager, next..units.end, from, &takes);
-        // The block behind a run ended it, and is skipped.
+        // The block after the run was not taken, and is skipped.
         next = run.units.end + 1;
         if !run.is_empty() {
             work(run);
@@ -56,7 +57,8 @@ pub(crate) fn for_owned<'p>(
     }
 }
 
-/// Calls `work` for each run of blocks that are still `Evicting`, which the caller made so.
+/// Takes ownership of the blocks that are still `Evicting`, and calls `work` for each run of them.
+/// The caller has set the blocks to `Evicting`.
 pub(crate) fn for_evicting<'p>(
     pager: &'p Pager,
     units: Range<usize>,
@@ -68,7 +70,7 @@ pub(crate) fn for_evicting<'p>(
     });
 }
 
-/// Takes ownership back from the queue of the compressor thread, which has just removed `unit`.
+/// Takes ownership of `unit`, which was just removed from the queue of the compressor thread.
 pub(crate) fn own_queued(pager: &Pager, unit: usize) -> OwnedRun<'_> {
     OwnedRun::new(pager, unit..unit + 1, State::Evicted)
 }

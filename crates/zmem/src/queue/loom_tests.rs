@@ -6,7 +6,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-/// A queue, the data in its slots, and how often each block was taken.
+/// A queue, the data in its slots, and the number of times that each block was taken.
 struct Scene {
     queue: Queue,
     data: [UnsafeCell<usize>; 2],
@@ -32,7 +32,7 @@ impl Scene {
 
     /// Checks a taken block, and counts it.
     fn look(&self, taken: &Taken<'_>) {
-        // SAFETY: as above.
+        // SAFETY: loom provides the pointer and checks the access.
         let data = self.data[taken.slot].with(|data| unsafe { *data });
         assert_eq!(data, taken.unit, "a slot has another block's data");
         self.came[taken.unit].fetch_add(1, Ordering::Relaxed);
@@ -53,7 +53,7 @@ impl Scene {
     }
 }
 
-/// Slots are filled again while others empty them: each block is taken exactly once.
+/// Slots are filled again while another thread empties them. Each block is taken exactly once.
 #[test]
 fn loom_offers_against_take() {
     loom::model(|| {
@@ -67,10 +67,10 @@ fn loom_offers_against_take() {
     });
 }
 
-/// A block that is taken back is taken by one thread only; its slot is filled again.
+/// A block that is taken back is taken by only one thread, and its slot is filled again.
 #[test]
 fn loom_take_back_against_take_and_offer() {
-    // Three threads of several steps each: without a bound the model takes minutes.
+    // The model has three threads of several steps each. Without a bound it takes minutes.
     let mut model = loom::model::Builder::new();
     model.preemption_bound = model.preemption_bound.or(Some(3));
     model.check(|| {

@@ -1,4 +1,5 @@
-//! The end of a region. Memory of the program is filled completely before it is no longer managed.
+//! The end of a region. If the region manages memory of the program, all blocks are filled before
+//! the region ends.
 
 use super::Region;
 use crate::backend::Heir;

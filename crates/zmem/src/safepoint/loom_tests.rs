@@ -1,4 +1,4 @@
-//! Loom models of threads that wait at safepoints, and one that finds itself alone: `make loom`.
+//! Loom models of threads that wait at safepoints, and of a thread that is alone: `make loom`.
 #![allow(unsafe_code)]
 
 use super::*;
@@ -6,7 +6,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-/// The word, and memory that threads touch while they are not at a safepoint.
+/// The safepoint, and memory that threads access while they are not at a safepoint.
 struct Scene {
     safepoint: Safepoint,
     memory: UnsafeCell<u32>,
@@ -20,21 +20,22 @@ impl Scene {
         Arc::new(Scene { safepoint, memory: UnsafeCell::new(0), shared })
     }
 
-    /// Changes all memory, if this thread is alone. Returns whether it was.
+    /// Changes all memory if this thread is alone. Returns whether the thread was alone.
     fn change(&self) -> bool {
         self.change_if(self.safepoint.try_stop())
     }
 
-    /// Changes all memory like `change`, but waits a moment for others.
+    /// Changes all memory like `change`, but waits briefly for other threads.
     fn wait_and_change(&self) -> bool {
         self.change_if(self.safepoint.stop())
     }
 
     fn change_if(&self, is_alone: bool) -> bool {
         if is_alone {
-            // SAFETY: the pointers are loom's, which checks the accesses.
+            // SAFETY: loom provides the pointers, and checks that no other thread accesses the
+            // memory.
             self.memory.with_mut(|memory| unsafe { *memory += 1 });
-            // SAFETY: as above.
+            // SAFETY: loom provides the pointers, and checks the accesses.
             self.shared.iter().for_each(|own| own.with_mut(|own| unsafe { *own += 1 }));
             self.safepoint.go_on();
         }
@@ -43,7 +44,7 @@ impl Scene {
 
     /// Touches a thread's own memory, as its program does.
     fn touch(&self, nth: usize) {
-        // SAFETY: as above.
+        // SAFETY: loom provides the pointer, and checks the access.
         self.shared[nth].with_mut(|own| unsafe { *own += 1 });
     }
 
@@ -54,8 +55,8 @@ impl Scene {
     }
 }
 
-/// Runs `this` in one thread and `other` in another, which then ends. At the end one thread is
-/// counted, and is alone.
+/// Runs `this` in one thread, and `other` in another thread that then ends. Afterwards one thread
+/// is counted, and that thread is alone.
 fn beside(this: fn(&Scene), other: fn(&Scene)) {
     loom::model(move || {
         let scene = Scene::new(2);
@@ -71,7 +72,7 @@ fn beside(this: fn(&Scene), other: fn(&Scene)) {
     });
 }
 
-/// No thread touches memory while another is alone, and a thread that waits for that continues.
+/// No thread accesses memory while another thread is alone; a thread that waits for this continues.
 #[test]
 fn loom_a_wait_against_changes() {
     let this = |scene: &Scene| {
@@ -86,7 +87,7 @@ fn loom_a_wait_against_changes() {
     });
 }
 
-/// Each of two threads may find itself alone, and wakes the other.
+/// Each of two threads may be alone for a time, and wakes the other.
 #[test]
 fn loom_both_wait_and_change() {
     let this = |scene: &Scene| {
@@ -101,7 +102,7 @@ fn loom_both_wait_and_change() {
     });
 }
 
-/// Each thread stops the other, or has its turn after the other; or neither is alone.
+/// Each thread stops the other thread, before or after being stopped itself; or neither is alone.
 #[test]
 fn loom_both_stop() {
     let this = |scene: &Scene| {
@@ -116,7 +117,7 @@ fn loom_both_stop() {
     });
 }
 
-/// A thread that gives up lets those continue that returned from a call during its stop.
+/// After an attempt to stop all threads has failed, threads that returned from a call continue.
 #[test]
 fn loom_a_stop_in_vain() {
     let this = |scene: &Scene| {

@@ -1,4 +1,4 @@
-//! Loom models of a block's word, between threads that touch, evict and zero the block: `make
+//! Loom models of a block's word, between threads that access, evict and zero the block: `make
 //! loom`.
 #![allow(unsafe_code)]
 
@@ -7,19 +7,19 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-/// The effect of a touch of the block.
+/// The effect of an access to the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Page {
-    /// Readable and writable, with the data.
+    /// The page is readable and writable, and holds the data.
     Open,
-    /// A touch faults, and the data are in memory.
+    /// An access faults, and the data are in memory.
     Closed,
-    /// A touch faults, and there is no page.
+    /// An access faults, and there is no page.
     Absent,
 }
 
-/// A block, its page, and whether it is stored. Only the block's owner uses the page; only the
-/// owner or the evicting thread uses `stored`.
+/// A block, its page, and whether the block is stored. Only the block's owner uses the page; only
+/// the owner or the evicting thread uses `stored`.
 struct Scene {
     word: BlockWord,
     page: UnsafeCell<Page>,
@@ -36,7 +36,7 @@ impl Scene {
 
     /// Changes the page, as the owner.
     fn set_page(&self, from: &[Page], to: Page) {
-        // SAFETY: the pointer is loom's, which checks the access.
+        // SAFETY: loom provides the pointer, and checks that no other thread accesses the page.
         self.page.with_mut(|page| unsafe {
             assert!(from.contains(&*page), "{:?} to {to:?}", *page);
             *page = to;
@@ -44,12 +44,12 @@ impl Scene {
     }
 
     fn set_stored(&self, is: bool) {
-        // SAFETY: as above.
+        // SAFETY: loom provides the pointer, and checks the access.
         self.stored.with_mut(|stored| unsafe { *stored = is });
     }
 
     fn is_stored(&self) -> bool {
-        // SAFETY: as above.
+        // SAFETY: loom provides the pointer, and checks the access.
         self.stored.with(|stored| unsafe { *stored })
     }
 
@@ -80,8 +80,8 @@ impl Scene {
         }
     }
 
-    /// Models eviction: opens the block if it is shared, puts it in probation, and stores it unless
-    /// it is touched.
+    /// Models eviction: opens the block if it is shared, puts the block in probation, and stores it
+    /// unless it is accessed.
     fn evict(&self) {
         let seen = self.word.load();
         if seen.state() == State::Shared && self.word.try_own(seen) {
@@ -125,7 +125,7 @@ impl Scene {
     }
 
     fn check(&self) {
-        // SAFETY: as above.
+        // SAFETY: loom provides the pointer, and checks the access.
         let page = self.page.with(|page| unsafe { *page });
         let expected = match self.word.load().state() {
             State::Resident => Page::Open,
@@ -137,8 +137,8 @@ impl Scene {
     }
 }
 
-/// Returns the maximum number of preemptions: three, or two in `make test` for three threads, which
-/// take longest.
+/// Returns the maximum number of preemptions: 3, or 2 for three threads in `make test`, because
+/// models of three threads take longest.
 fn depth(threads: usize) -> usize {
     if threads > 2 && std::env::var_os("UZRAM_LONG").is_none() { 2 } else { 3 }
 }
@@ -196,7 +196,7 @@ fn loom_pin_against_eviction() {
                 _ => scene.touch(),
             }
         }
-        // SAFETY: the pointer is loom's, which checks that no owner changes the page during the
+        // SAFETY: loom provides the pointer, and checks that no owner changes the page during the
         // access.
         assert_eq!(scene.page.with(|page| unsafe { *page }), Page::Open);
         scene.word.unpin();
@@ -204,7 +204,8 @@ fn loom_pin_against_eviction() {
     model(|| Scene::new(State::Resident, Page::Open), &[Scene::evict, pin]);
 }
 
-/// A thread that finds that a block's chunk is not open releases the block before it becomes free.
+/// A thread that finds that a block's chunk is not open releases the block before the block becomes
+/// free.
 #[test]
 fn loom_blocks_that_become_free_are_nobodys() {
     loom::model(|| {

@@ -12,20 +12,20 @@
 //!   inherited = whole at the fork + the parent's changed then - own change since
 //!   shared    = inherited - the parent's changed; what the parent holds at most
 //! ```
-//! So nothing is shared with a parent that has ended or is about to execute a program, because it
-//! holds nothing. A page of the pool changes if an object is stored in it, in room that was free at
-//! the fork or was freed later. A page whose objects are all freed is released.
+//! A parent that has ended or is about to execute a program holds nothing, so nothing is shared
+//! with it. A page of the pool changes if an object is stored in free room of the page. A page
+//! whose objects are all freed is released.
 
 use super::layout::{Part, Slot as SlotOf};
 use super::{NONE, Slot, Tree};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The distance between the numbers of two processes that use a slot in turn. No process has as
-/// many bytes.
+/// The distance between the numbers of two processes that use a slot one after the other. No
+/// process has 2^40 bytes.
 const LIFE: u64 = 1 << 40;
 /// The approximate number of bytes of pages that change for one byte stored in room between
-/// objects. An object of 1.5 KiB lies on 1.4 pages of 4 KiB, and a smaller one counts as a quarter
-/// of a page.
+/// objects. An object of 1.5 KiB overlaps 1.4 pages of 4 KiB on average; a smaller object counts as
+/// less.
 const WEIGHT: u64 = 4;
 
 /// The bytes that a child shares with its parent.
@@ -41,7 +41,7 @@ impl Shares {
         let shared = |of: &Part<'_, u64>, with: &Part<'_, u64>| {
             match of.inherited.wrapping_sub(*with.changed) {
                 shared if shared < LIFE => shared.min(*parent.held),
-                // All of it has changed, or another process uses the parent's slot.
+                // All shared memory has changed, or another process uses the parent's slot.
                 _ => 0,
             }
         };
@@ -51,9 +51,9 @@ impl Shares {
         }
     }
 
-    /// Returns the bytes that count for a process which has `all` bytes, and how many of them could
-    /// be evicted. `may_go` of its bytes could be evicted, shared blocks included. The pool can't
-    /// be evicted.
+    /// Returns the bytes that count for a process that has `all` bytes, and how many of them could
+    /// be evicted. `may_go` is the part of `all` that could be evicted, shared blocks included. The
+    /// pool can't be evicted.
     pub(super) fn counted(self, all: u64, may_go: u64) -> (u64, u64) {
         let stays = all.saturating_sub(may_go).saturating_sub(self.pool);
         let held = all.saturating_sub(self.pool + self.blocks);
@@ -62,8 +62,8 @@ impl Shares {
 }
 
 impl Tree {
-    /// Begins the use of a slot by another process, which shares no pages with the processes of the
-    /// user before. Returns the `changed` of its pool and of its blocks.
+    /// Begins the use of a slot by another process, which shares no pages with relatives of the
+    /// slot's previous process. Returns `changed` for the pool and for blocks.
     pub(super) fn renew(&self, nth: usize) -> [u64; 2] {
         let slot = self.slot(nth);
         slot.parent.store(0, Relaxed);
@@ -72,8 +72,8 @@ impl Tree {
         [next(slot.pool), next(slot.blocks)]
     }
 
-    /// Publishes that the process of slot `nth` has inherited the bytes `inherited` of the pool,
-    /// and of blocks, from the process of slot `parent`.
+    /// Publishes that the process in slot `nth` has inherited from the process in slot `parent` the
+    /// bytes `inherited`, of the pool and of blocks.
     pub(super) fn set_parent(&self, nth: usize, parent: usize, inherited: [u64; 2]) {
         if nth != NONE && parent != NONE {
             let slot = self.slot(nth);
@@ -83,8 +83,8 @@ impl Tree {
         }
     }
 
-    /// Returns 1 more than the slot of the parent with which the process of a slot shares memory,
-    /// or 0.
+    /// Returns 0, or 1 more than the slot of the parent with which the process in a slot shares
+    /// memory.
     pub(super) fn parent(&self, nth: usize) -> u64 {
         let Slot { process, parent, .. } = self.slot(nth);
         if process.load(Relaxed) == 0 { 0 } else { parent.load(Relaxed) }
@@ -96,7 +96,8 @@ impl Tree {
         self.counted(nth).0
     }
 
-    /// Returns these bytes, and how many of them could be evicted.
+    /// Returns the bytes that count for the process of a slot, and how many of them could be
+    /// evicted.
     pub(super) fn counted(&self, nth: usize) -> (u64, u64) {
         let Slot { held, may_go, .. } = self.slot(nth);
         let (held, may_go) = self.shares(nth).counted(held.load(Relaxed), may_go.load(Relaxed));
@@ -116,17 +117,17 @@ impl Tree {
     }
 }
 
-/// The numbers of one kind of memory that a child would share.
+/// The numbers of one kind of memory (pool or blocks) that a child would share.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     pub(super) whole: AtomicU64,
-    /// The bytes that changed since the process began.
+    /// The bytes that have changed since the process began.
     pub(super) changed: AtomicU64,
-    /// The offset of the slot's `changed` from this one.
+    /// The difference between the slot's `changed` and this one.
     pub(super) life: AtomicU64,
 }
 
-/// The numbers of both kinds.
+/// The numbers for both kinds of memory.
 #[derive(Debug, Default)]
 pub(super) struct Sharing {
     pub(super) pool: Said,
@@ -134,8 +135,8 @@ pub(super) struct Sharing {
 }
 
 impl Said {
-    /// Returns the `inherited` of a child that is forked now, or of this process right after its
-    /// fork.
+    /// Returns the number `inherited` of a child that is forked now, or of this process immediately
+    /// after its fork.
     fn inherited(&self) -> u64 {
         let said = self.life.load(Relaxed).wrapping_add(self.changed.load(Relaxed));
         self.whole.load(Relaxed).wrapping_add(said)
@@ -147,8 +148,8 @@ impl Said {
 }
 
 impl Part<'_, AtomicU64> {
-    /// Publishes that `bytes` changed of the memory that the process shares with its parent or
-    /// children.
+    /// Publishes that `bytes` of the memory that the process shares with its parent or children
+    /// have changed.
     fn change(&self, bytes: u64) {
         self.changed.fetch_add(bytes, Relaxed);
         self.inherited.fetch_sub(bytes, Relaxed);
@@ -156,14 +157,14 @@ impl Part<'_, AtomicU64> {
 }
 
 impl Sharing {
-    /// Begins with a slot whose parts have the given `changed`.
+    /// Begins to use a slot in which the numbers `changed` have these values.
     pub(super) fn begin(&self, changed: [u64; 2]) {
         self.pool.begin(changed[0]);
         self.blocks.begin(changed[1]);
     }
 
-    /// Records the bytes of the pool's pages, the bytes in them that no object takes, and the bytes
-    /// of all objects that were freed or moved. Publishes the change in the process's slot.
+    /// Records the bytes of the pool's pages, the bytes in these pages that no object uses, and the
+    /// bytes of all objects that were freed or moved. Publishes the change in the process's slot.
     pub(super) fn note_pool(&self, slot: Option<Slot<'_>>, pages: u64, room: u64, gone: u64) {
         self.pool.whole.store(pages.saturating_sub(WEIGHT * room), Relaxed);
         let changed = gone.saturating_mul(WEIGHT);
@@ -184,8 +185,8 @@ impl Sharing {
         slot.inspect(|slot| slot.blocks.change(bytes));
     }
 
-    /// Returns the bytes of the pool, and of blocks, that a child inherits if it is forked now, or
-    /// that this process inherited if it was just forked.
+    /// Returns the bytes of the pool and of blocks that a child inherits if it is forked now. In a
+    /// process that was just forked, returns the bytes that this process inherited.
     pub(super) fn inherited(&self) -> [u64; 2] {
         [self.pool.inherited(), self.blocks.inherited()]
     }

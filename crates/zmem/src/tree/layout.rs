@@ -9,24 +9,25 @@
 //!   row:  | process | what it has done: `Figures`, by their order | - | faults by their times |
 //! ```
 //! A process writes its own slot and row. A sum of the memory held reads only slots, which are
-//! adjacent. A row takes memory once it was written. The name and the row of a process that ended
+//! adjacent. A row uses no memory until it is written. The name and the row of a process that ended
 //! without a report remain until another process takes the slot.
 
 use crate::figures;
 
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr9");
 pub(super) const HEAD: usize = 16;
-/// Two cache lines: the numbers that other processes add up, and requests to the process.
+/// The words of a slot, two cache lines: the numbers that other processes add up, and requests to
+/// the process.
 pub(super) const SLOT: usize = 16;
 pub(super) const ROW: usize = figures::WORDS;
-/// With this number, the head and the slots are less than 64 KiB.
+/// The maximum number of slots: the head and the slots use less than 64 KiB.
 pub(super) const SLOTS: usize = 510;
-/// The words of a name, which has as many bytes as the kernel keeps of it.
+/// The words of a name: as many bytes as the kernel keeps of a process's name.
 pub(super) const NAME: usize = 2;
-/// The process number of a slot that is being freed.
+/// The process number in a slot that is being freed.
 pub(super) const CLEARED: u64 = u64::MAX;
 
-/// The parts of shared memory, or of a copy of it.
+/// The parts of shared memory, or of a copy of that memory.
 #[derive(Debug)]
 pub(super) struct Parts<'a, T> {
     pub(super) head: &'a [T; HEAD],
@@ -44,34 +45,35 @@ pub(super) struct Head<'a, T> {
     /// The time of the last search for processes that have ended.
     pub(super) looked: &'a T,
     pub(super) space: &'a T,
-    /// The messages that a process of the tree has reported: a bit for each.
+    /// The messages that a process of the tree has reported: one bit for each message.
     pub(super) told: &'a T,
     /// The bytes that can't be evicted, if a process found that the limit can't be kept.
     pub(super) lost: &'a T,
-    /// The process that holds the most of these bytes, and its part.
+    /// The process that holds the most of the bytes in `lost`, and its number of bytes.
     pub(super) lost_most: [&'a T; 2],
     /// The time of the next measurement of shared memory, in milliseconds: see `shared_memory`.
     pub(super) shared_next: &'a T,
 }
 
-/// The words of a slot.
+/// The words of a slot, which describe one process.
 pub(super) struct Slot<'a, T> {
-    /// 0 if the slot is free.
+    /// The process's number, or 0 if the slot is free.
     pub(super) process: &'a T,
     pub(super) held: &'a T,
     pub(super) may_go: &'a T,
-    /// 1 more than the number of its parent's slot if they share pages, else 0.
+    /// 0, or 1 more than the number of the parent's slot if the process shares pages with its
+    /// parent.
     pub(super) parent: &'a T,
     pub(super) pool: Part<'a, T>,
     pub(super) blocks: Part<'a, T>,
     pub(super) waits: &'a T,
-    /// The time when it last found no room, in milliseconds.
+    /// The time when the process last found no room, in milliseconds.
     pub(super) wanted: &'a T,
-    /// Bits by which processes that access its memory and this one cooperate: see `peers`.
+    /// Bits by which this process and processes that access its memory cooperate: see `peers`.
     pub(super) peers: &'a T,
-    /// The bytes of shared memory that count for it: see `shared_memory`.
+    /// The bytes of shared memory that count for the process: see `shared_memory`.
     pub(super) shared: &'a T,
-    /// The name of its program, padded with zeros.
+    /// The name of the process's program, padded with zeros.
     pub(super) name: [&'a T; NAME],
     /// 0, or how the process will end: `EXECUTES` or `UNREPORTED`.
     pub(super) end: &'a T,
@@ -84,13 +86,13 @@ pub(super) const UNREPORTED: u64 = 2;
 
 /// The numbers of one kind of shared pages: see `inherited`.
 pub(super) struct Part<'a, T> {
-    /// The bytes that have changed in pages that its children share.
+    /// The bytes that have changed in pages that the process's children share.
     pub(super) changed: &'a T,
     pub(super) inherited: &'a T,
 }
 
 impl<'a, T> Parts<'a, T> {
-    /// Returns the parts of `words`, or `None` if they have no room for a slot and a row.
+    /// Returns the parts of `words`, or `None` if `words` has no room for a slot and a row.
     pub(super) fn of(words: &'a [T]) -> Option<Self> {
         let (head, rest) = words.split_first_chunk()?;
         let count = rest.len() / (SLOT + ROW);

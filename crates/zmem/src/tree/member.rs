@@ -1,4 +1,5 @@
-//! A process in its tree: the numbers that it publishes, and those that it reads of others.
+//! A process in its tree: the numbers that the process publishes, and those of others that it
+//! reads.
 
 use super::inherited::{Shares, Sharing};
 use super::unevictable::UnevictableWords;
@@ -10,28 +11,27 @@ use crate::times::milliseconds;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 
-/// Faults between two samples of the process's memory.
+/// The number of faults between two samples of the process's memory.
 const SAMPLE: usize = 256;
-/// Faults between two samples if blocks are open that were not written.
+/// The number of faults between two samples while blocks are open that were not written yet.
 const SAMPLE_OPENED: usize = 4;
-/// A process in its tree.
+/// A process in its tree, as that process sees itself.
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(super) tree: Tree,
     pub(super) process: AtomicU64,
-    /// `NONE` if none was left.
+    /// The number of the process's slot, or `NONE` if all slots were in use.
     pub(super) slot: AtomicUsize,
-    /// The bytes that this process has beyond those that its pager counts. Negative if the pager
-    /// counts more than the process has.
+    /// The bytes of the process's memory minus the bytes that its pager counts.
     beside: AtomicI64,
     samples: AtomicUsize,
     /// The time when the process last published its figures, in milliseconds.
     shown: AtomicU64,
-    /// Whether it is about to execute a program.
+    /// Whether the process is about to execute a program.
     is_hushed: AtomicBool,
-    /// What this process did before it executed its program.
+    /// The figures of this process from before it executed its program.
     before: Figures,
-    /// Whether it is in another PID namespace than the tree.
+    /// Whether the process is in another PID namespace than the tree.
     is_foreign: AtomicBool,
     pub(super) sharing: Sharing,
     /// Whether this process has mapped shared memory.
@@ -66,10 +66,10 @@ impl Member {
         }
     }
 
-    /// Takes a slot for a child, which begins with its parent's. A child in another PID namespace
-    /// takes none, nor do its children, because its number names another process there.
+    /// Takes a slot for a child, whose `Member` is a copy of its parent's. A child in another PID
+    /// namespace takes no slot, nor do its children, because its number is ambiguous there.
     pub(crate) fn begin_child(&self) {
-        // The parent may have set this in another thread that is about to execute a program.
+        // Before the fork, another thread that is about to execute a program may have set this.
         self.is_hushed.store(false, Relaxed);
         let may_ask = self.is_in() && !page::is_confined();
         if may_ask && rustix::process::getppid().is_none() {
@@ -94,18 +94,18 @@ impl Member {
         self.slot.store(nth.unwrap_or(NONE), Relaxed);
     }
 
-    /// Frees the slot. If the process could not report its figures, they remain in the row.
+    /// Frees the slot. If the process could not report its figures, they remain in the slot's row.
     pub(crate) fn leave(&self, is_reported: bool) {
-        // Another thread may free it at the same time.
+        // Another thread may free the slot at the same time.
         let nth = self.own_slot().map_or(NONE, |_| self.slot.swap(NONE, Relaxed));
         if nth != NONE {
             self.tree.leave(nth, self.process.load(Relaxed), is_reported);
         }
     }
 
-    /// Publishes that this process holds nothing, because it is about to execute a program, though
-    /// other threads may run until then. Also publishes `done`, its figures, for that program.
-    /// `None` ends this after the call failed.
+    /// Publishes that this process holds no memory, because it is about to execute a program,
+    /// although other threads may run until then. `done` are the figures that the new program
+    /// continues. `None` undoes this after the call failed.
     pub(crate) fn set_hushed(&self, done: Option<&Figures>) {
         if self.own_slot().is_some() {
             self.is_hushed.store(done.is_some(), Relaxed);
@@ -118,7 +118,7 @@ impl Member {
         }
     }
 
-    /// Returns what this process did before it executed its program. A child has done nothing.
+    /// Returns the figures of this process from before it executed its program. A child has none.
     pub(crate) fn before(&self) -> Option<&Figures> {
         let is_own = self.is_in() && self.before.process == self.process.load(Relaxed);
         is_own.then_some(&self.before)
@@ -129,13 +129,13 @@ impl Member {
         (nth != NONE).then(|| self.tree.slot(nth))
     }
 
-    /// Returns the slot, unless it belongs to a process whose memory this one shares.
+    /// Returns the slot, unless the slot belongs to a process whose memory this process shares.
     pub(super) fn own_slot(&self) -> Option<Slot<'_>> {
         self.slot().filter(|_| self.process.load(Relaxed) == own_number())
     }
 
-    /// Returns the slot, unless other processes freed it because this process seemed to have ended.
-    /// A process whose first thread has ended looks like that.
+    /// Returns the slot, unless another process freed it because this process seemed to have ended,
+    /// as does a process whose first thread has ended.
     pub(super) fn kept_slot(&self) -> Option<Slot<'_>> {
         self.slot().filter(|slot| slot.process.load(Relaxed) == self.process.load(Relaxed))
     }
@@ -145,7 +145,7 @@ impl Member {
         self.slot.load(Relaxed) != NONE
     }
 
-    /// Returns the bytes that this process has, if its pager counts `counted`.
+    /// Returns the bytes of this process's memory, if its pager counts `counted` bytes.
     pub(crate) fn all(&self, counted: u64) -> u64 {
         counted.saturating_add_signed(self.beside.load(Relaxed))
     }
@@ -161,7 +161,7 @@ impl Member {
         self.shares().counted(self.all(counted), 0).0 + self.shared_bytes()
     }
 
-    /// Publishes the bytes that this process holds, and how many could be evicted.
+    /// Publishes the bytes that this process holds, and how many of them could be evicted.
     pub(crate) fn publish(&self, counted: u64, may_go: u64) {
         let Some(slot) = self.kept_slot() else { return self.slot.store(NONE, Relaxed) };
         if !self.is_hushed.load(Relaxed) {
@@ -170,13 +170,13 @@ impl Member {
         }
     }
 
-    /// Returns whether the kernel's coarse clock has advanced since a thread last called this.
+    /// Returns whether the kernel's coarse clock has advanced since this function was last called.
     pub(crate) fn is_show_due(&self) -> bool {
         let now = milliseconds();
         self.shown.load(Relaxed) != now && self.shown.swap(now, Relaxed) != now
     }
 
-    /// Publishes what this process has done.
+    /// Publishes the statistics of this process.
     pub(crate) fn show(&self, figures: &Figures) {
         let (nth, process) = (self.slot.load(Relaxed), self.process.load(Relaxed));
         if self.kept_slot().is_some() {
@@ -184,8 +184,8 @@ impl Member {
         }
     }
 
-    /// Returns the sum of all processes, if this one's pager counts `counted`. A process is large
-    /// if it holds at least `much`; this one always counts as large.
+    /// Returns the sums over all processes, if the pager of this process counts `counted` bytes. A
+    /// process is large if it holds at least `much` bytes; this process always counts as large.
     pub(crate) fn sum(&self, counted: u64, may_go: u64, much: u64) -> Sum {
         let mut sum = self.tree.sum_but(self.slot.load(Relaxed), much);
         let (held, may_go) = self.shares().counted(self.all(counted), may_go);
@@ -196,22 +196,22 @@ impl Member {
         sum
     }
 
-    /// Returns whether it is time for a sample. Blocks that were opened ahead are written without a
-    /// fault, so memory that the kernel did not count at the last sample may soon be counted.
+    /// Returns whether a sample is due. Blocks that were opened ahead are written without a fault,
+    /// so memory that the kernel did not count at the last sample may soon be counted.
     pub(crate) fn is_sample_due(&self) -> bool {
         let every = if self.beside.load(Relaxed) < 0 { SAMPLE_OPENED } else { SAMPLE };
         self.samples.fetch_add(1, Relaxed).is_multiple_of(every)
     }
 
-    /// Records `all`, the anonymous memory of this process. Its pager counts `counted` bytes, of
-    /// which `all` includes all except `tables`.
+    /// Records `all`, the bytes of anonymous memory of this process. The pager counts `counted`
+    /// bytes; `all` includes these except `tables`.
     pub(crate) fn note_all(&self, all: u64, counted: u64, tables: u64) {
         self.beside.store((all + tables) as i64 - counted as i64, Relaxed);
     }
 
-    /// Publishes whether the processes hold more than the limit allows. If so, frees the slots of
-    /// processes that have ended, and pokes one that waits with more than its share. Returns
-    /// whether it did that.
+    /// Publishes whether the processes hold more than the limit allows. If they do, frees the slots
+    /// of processes that have ended, and pokes one waiting process that holds more than its share.
+    /// Returns whether that was done.
     pub(crate) fn note_short(&self, is_short: bool, limit: u64) -> bool {
         let word = self.tree.head().is_short;
         if word.load(Relaxed) != u64::from(is_short) {

@@ -1,12 +1,12 @@
-//! Messages that one process of a tree reports, once.
+//! Messages of which each is reported by only one process of a tree.
 
 use super::Member;
 use super::member::own_number;
 use super::unevictable::Unevictable;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Bits for messages that one process of the tree reports once: the limit can't be kept, a working
-/// set is larger than it, a process is traced.
+/// Bits for these messages: the limit can't be kept, a working set is larger than the limit, and a
+/// process is traced.
 const LOST: u64 = 1;
 pub(crate) const LACKING: u64 = 2;
 pub(crate) const TRACED: u64 = 4;
@@ -18,17 +18,17 @@ pub struct Lost {
     pub stays: u64,
     /// The process that holds the most of these bytes.
     pub process: u64,
-    /// The bytes that it holds.
+    /// The number of these bytes that this process holds.
     pub most: u64,
-    /// Whether it is this process.
+    /// Whether the process that holds most is the caller's process.
     pub is_own: bool,
-    /// Whether it has not ended.
+    /// Whether the process that holds most still exists.
     pub is_there: bool,
 }
 
 impl Member {
-    /// Records that the limit can't be kept, because `stays` bytes can't be evicted, and that this
-    /// process has `kept` of them.
+    /// Records that the limit can't be kept, because `stays` bytes can't be evicted. `kept` is this
+    /// process's part of these bytes.
     pub(crate) fn note_lost(&self, stays: u64, kept: &Unevictable) {
         let head = self.tree.head();
         if head.told.load(Relaxed) & LOST == 0 {
@@ -41,13 +41,13 @@ impl Member {
     }
 
     /// Returns the memory that this process could not evict when it found that the limit can't be
-    /// kept. Returns `None` if another process found that.
+    /// kept. Returns `None` if another process detected the condition first.
     pub(crate) fn unevictable(&self) -> Option<Unevictable> {
         Some(self.kept.load()).filter(|kept| *kept != Unevictable::default())
     }
 
-    /// Returns the facts about a limit that can't be kept, if any process found that, this one may
-    /// report it, and none has.
+    /// Returns the facts about a limit that can't be kept. Returns `None` if no process found such
+    /// a limit, if `may_say` returns false, or if the facts were already reported.
     pub(crate) fn take_lost(&self, may_say: impl FnOnce(&Lost) -> bool) -> Option<Lost> {
         let head = self.tree.head();
         let stays = head.lost.load(Relaxed);
@@ -60,7 +60,8 @@ impl Member {
         self.takes(LOST, || may_say(&lost)).then_some(lost)
     }
 
-    /// Returns whether this process is the first to report the message `said`, and may report it.
+    /// Returns whether this process is the first to report the message `said`, and `may_say` allows
+    /// the report.
     pub(crate) fn takes(&self, said: u64, may_say: impl FnOnce() -> bool) -> bool {
         let told = self.tree.head().told;
         told.load(Relaxed) & said == 0 && may_say() && told.fetch_or(said, Relaxed) & said == 0

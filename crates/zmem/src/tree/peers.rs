@@ -5,11 +5,11 @@
 //!                   ^                     a signal is being sent: SENDING          |
 //!                   '---- `deafen`, before the process executes a program <--------'
 //! ```
-//! A process whose memory another one reads fills no block in place, because the reader would see
-//! half of it (zm-L17). The reader asks for this in the other process's slot, and waits until the
-//! process has agreed. Each block that it was filling is then complete.
+//! A process whose memory another process reads fills no block in place, because the reader would
+//! see half of the data (zm-L17). The reader asks for this in the other process's slot, and waits
+//! until the process has agreed. The blocks that the process was filling are then complete.
 //!
-//! A process that a debugger of the tree looks at keeps all of its memory resident (zm-L19):
+//! A process whose memory a debugger of the tree reads keeps all of its memory resident (zm-L19):
 //!
 //! ```text
 //!   HEARS --asked: brings its memory back, evicts nothing--> KEEPS --all is back--> KEEPS | WHOLE
@@ -17,9 +17,9 @@
 //!         '---- the debugger has left ----- KEEPS, WHOLE <------------------------------------'
 //! ```
 //!
-//! A signal would kill a program that has no handler for it yet. So a process that is about to
-//! execute a program stops accepting requests (clears HEARS), and waits until a signal that is
-//! being sent has arrived.
+//! The request is a signal, which would kill a program that has no handler yet. So a process that
+//! is about to execute a program stops accepting requests (clears HEARS), and waits until a signal
+//! that is being sent has arrived.
 
 use super::{Member, Tree};
 use crate::poke::{Asked, ask};
@@ -31,23 +31,23 @@ const AGREED: u64 = 4;
 const SENDING: u64 = 8;
 pub(super) const KEEPS: u64 = 16;
 const WHOLE: u64 = 32;
-/// A filter of system calls forbids the calls that keep memory resident.
+/// A bit: a filter of system calls forbids the calls that keep memory resident.
 const CONFINED: u64 = 64;
-/// After this number of loads in vain, the sender counts as killed.
+/// The number of loads of a word after which a process that is sending a signal counts as killed.
 const LOOKS: usize = 100_000;
 
-/// How far a process that was asked to keep its memory resident has done so.
+/// The part of its memory that a process keeps resident because it was asked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// It may evict.
+    /// The process may evict any block.
     Nothing,
-    /// It evicts nothing, and is bringing blocks back.
+    /// The process evicts nothing, and is filling its evicted blocks.
     Partly,
-    /// All of its memory is resident, and stays.
+    /// All memory of the process is resident, and the process evicts nothing.
     All,
 }
 
-/// Sets bits of a word if the process accepts requests. Returns the word before.
+/// Sets bits of a word if the process accepts requests. Returns the previous word, or `None`.
 fn set(word: &AtomicU64, bits: u64) -> Option<u64> {
     let heard = |seen: u64| (seen & HEARS != 0).then_some(seen | bits);
     word.fetch_update(AcqRel, Acquire, heard).ok()
@@ -59,14 +59,14 @@ impl Tree {
         Some(self.slot(nth).peers)
     }
 
-    /// Asks a process to fill no block in place. Returns whether it has agreed, or `None` if no
-    /// process of the tree with this number accepts requests.
+    /// Asks a process to fill no block in place. Returns whether the process has agreed, or `None`
+    /// if no process of the tree with this number accepts requests.
     pub fn ask_peer(&self, process: u64) -> Option<bool> {
         set(self.peers_of(process)?, ASKED).map(|before| before & AGREED != 0)
     }
 
-    /// Returns the memory that a process keeps resident, or `None` if it accepts no requests, is
-    /// not of the tree, or is confined.
+    /// Returns how much memory a process keeps resident, or `None` if the process accepts no
+    /// requests, is outside the tree, or is confined.
     pub fn kept(&self, process: u64) -> Option<Kept> {
         let seen = self.peers_of(process)?.load(Acquire);
         (seen & (HEARS | CONFINED) == HEARS).then_some(match seen & (KEEPS | WHOLE) {
@@ -76,14 +76,14 @@ impl Tree {
         })
     }
 
-    /// Makes [`kept`](Self::kept) no longer return [`Kept::All`], until the process has acted on
-    /// the next [`Asked::Stay`].
+    /// Ensures that [`kept`](Self::kept) does not return [`Kept::All`] until the process has acted
+    /// on the next [`Asked::Stay`].
     pub fn begin_keeping(&self, process: u64) {
         self.peers_of(process).inspect(|word| _ = word.fetch_and(!WHOLE, AcqRel));
     }
 
-    /// Asks a thread of a process by a signal, if the process accepts requests and no other process
-    /// is asking it.
+    /// Sends a request to a thread of a process by a signal, if the process accepts requests and no
+    /// other process is sending one.
     pub fn ask(&self, process: u64, thread: u64, asked: Asked) {
         let free = |seen: u64| (seen & (HEARS | SENDING) == HEARS).then_some(seen | SENDING);
         if let Some(word) = self.peers_of(process)
@@ -101,8 +101,8 @@ impl Member {
         self.own_slot().inspect(|slot| _ = slot.peers.fetch_or(HEARS, AcqRel));
     }
 
-    /// Publishes that this process accepts no more requests. A signal that was sent has arrived
-    /// when this returns.
+    /// Publishes that this process accepts no more requests. When the function returns, a signal
+    /// that was being sent has arrived.
     pub(crate) fn deafen(&self) {
         let Some(slot) = self.own_slot() else { return };
         slot.peers.fetch_and(!HEARS, AcqRel);
@@ -116,18 +116,18 @@ impl Member {
         std::thread::yield_now();
     }
 
-    /// Agrees to a request of [`ask_peer`](Tree::ask_peer). No thread of this process fills a
-    /// block.
+    /// Publishes that this process agrees to a request of [`ask_peer`](Tree::ask_peer). The caller
+    /// guarantees that no thread of this process is filling a block.
     pub(crate) fn agree(&self) {
         self.own_slot().inspect(|slot| _ = set(slot.peers, AGREED));
     }
 
-    /// Publishes that this process evicts nothing, because a debugger looks at its memory.
+    /// Publishes that this process evicts nothing, because a debugger reads its memory.
     pub(crate) fn keep_all(&self) {
         self.own_slot().inspect(|slot| _ = set(slot.peers, KEEPS));
     }
 
-    /// Publishes that all memory of this process is resident, and stays.
+    /// Publishes that all memory of this process is resident and will not be evicted.
     pub(crate) fn note_whole(&self) {
         self.own_slot().inspect(|slot| _ = set(slot.peers, WHOLE));
     }
@@ -137,7 +137,8 @@ impl Member {
         self.own_slot().inspect(|slot| _ = slot.peers.fetch_and(!(KEEPS | WHOLE), AcqRel));
     }
 
-    /// Sets whether this process is confined. Debuggers ask a confined process for nothing.
+    /// Publishes whether this process is confined. Debuggers send no requests to a confined
+    /// process.
     pub(crate) fn set_confined(&self, is_confined: bool) {
         self.own_slot().inspect(|slot| match is_confined {
             true => _ = slot.peers.fetch_or(CONFINED, AcqRel),
@@ -150,12 +151,13 @@ impl Member {
         self.has(KEEPS)
     }
 
-    /// Returns whether all memory of this process is resident, and no debugger has asked since.
+    /// Returns whether all memory of this process is resident, and no debugger has sent a request
+    /// since that was published.
     pub(crate) fn is_whole(&self) -> bool {
         self.has(WHOLE)
     }
 
-    /// Returns whether another process reads this one's memory, or is about to.
+    /// Returns whether another process reads this process's memory, or is about to read it.
     pub(crate) fn has_peers(&self) -> bool {
         self.has(ASKED)
     }

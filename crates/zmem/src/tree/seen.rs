@@ -1,4 +1,4 @@
-//! The shared memory of a tree as a process that does not belong to it reads it.
+//! The shared memory of a tree, as read by a process outside the tree.
 
 use super::inherited::Shares;
 use super::layout::{
@@ -10,7 +10,7 @@ use crate::figures::Figures;
 /// The presence of a process in its tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Presence {
-    /// The process has a slot. It may have been killed since it wrote there.
+    /// The process has a slot. It may have been killed since it wrote to the slot.
     #[default]
     Present,
     /// The process has a slot, and was about to execute a program, or to continue without the
@@ -22,28 +22,29 @@ pub enum Presence {
     Killed,
 }
 
-/// A process of a tree.
+/// A process of a tree, as the shared memory describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeenProcess {
-    /// The name of its program when it began, at most 15 bytes; empty if it is not known.
+    /// The name of the process's program when the process began, at most 15 bytes; empty if
+    /// unknown.
     pub name: String,
-    /// Whether it has a slot, or how it ended.
+    /// Whether the process has a slot, or how it ended.
     pub presence: Presence,
-    /// Its last report. A process that has just begun has no figures yet; after `execve` those of
-    /// the program before are included.
+    /// The last figures that the process published. A process that has just begun has no figures
+    /// yet; after `execve` the figures of the previous program are included.
     pub figures: Figures,
 }
 
-/// The reports of the processes of a tree.
+/// The figures of the processes of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// The PID namespace of its processes, as an inode in /proc; 0 before the first process.
+    /// The inode in /proc of the processes' PID namespace; 0 before the first process.
     pub space: u64,
-    /// The maximum of the bytes that they held together.
+    /// The maximum of the bytes that the processes held together.
     pub held_max: u64,
     /// Whether the processes hold more than the limit allows.
     pub is_short: bool,
-    /// Processes that have a slot, or ended without a report and had one.
+    /// Processes that have a slot, and processes that ended without a report.
     pub processes: Vec<SeenProcess>,
 }
 
@@ -51,14 +52,15 @@ impl Seen {
     /// The bytes of a tree's memory, in which at most 510 processes have their slots.
     pub const BYTES: usize = size_of::<u64>() * (HEAD + SLOTS * (SLOT + ROW));
 
-    /// Reads a copy of a tree's memory. Returns `None` if it is not a tree's, or of another
-    /// version. Any process may have written to it, so the numbers can have any values.
+    /// Reads a copy of a tree's memory. Returns `None` if the copy is not of a tree, or is of a
+    /// tree of another version. Any process may have written to the memory, so the numbers can have
+    /// any values.
     pub fn of(copy: &[u8]) -> Option<Self> {
         let words: Vec<u64> =
             copy.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
         let Parts { head, slots, rows } = Parts::of(&words)?;
         let head = Head::of(head);
-        // The memory is zeros before the first process.
+        // The memory contains zeros before the first process takes a slot.
         if !matches!(*head.magic, 0 | MAGIC) {
             return None;
         }
@@ -72,12 +74,12 @@ impl Seen {
                 let presence = match *slot.end {
                     0 => Presence::Killed,
                     UNREPORTED => Presence::Unreported,
-                    // The program that was executed reports for itself.
+                    // The program that was executed reports the figures.
                     _ => return None,
                 };
                 return (row.process != 0).then_some(SeenProcess { name, presence, figures: row });
             }
-            // The row may be of the process that had the slot before.
+            // The row may belong to the process that used the slot before.
             let said = Some(row).filter(|row| row.process == *slot.process);
             let parent = slots.get((*slot.parent as usize).wrapping_sub(1)).map(Slot::of);
             let shares = parent.map(|parent| Shares::of(&slot, &parent)).unwrap_or_default();

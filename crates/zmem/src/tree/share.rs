@@ -1,36 +1,36 @@
-//! The memory that each process of a tree may hold so that all that want more may hold the same
-//! (zm-L6).
+//! The share of the limit: the memory that each process of a tree may hold if all processes that
+//! need more get the same (zm-L6).
 //!
 //! ```text
-//!   limit: | a | b | c: share      | d: share      |    a and b hold less, and want no more
+//!   limit: | a | b | c: share      | d: share      |    a and b hold less, and need no more
 //! ```
 
 use super::{Member, Tree};
 use crate::times::milliseconds;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A process wants room for this time after it found none, in milliseconds.
+/// The time after a process found no room during which it counts as needing room, in milliseconds.
 const WANT_TIME: u64 = 200;
-/// The maximum number of steps to find a share, which may then be inexact.
+/// The maximum number of steps to compute a share. After them, the share may be inexact.
 const STEPS: usize = 8;
 
-/// The memory that a process which wants room may hold.
+/// The memory that a process may hold while it needs room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) bytes: u64,
-    /// Whether another process holds more than that.
+    /// Whether another process holds more than `bytes`.
     pub(crate) is_passed: bool,
 }
 
 impl Tree {
-    /// Returns the share of the process of slot `own`, which wants room. Processes that hold less
-    /// and want no more keep their memory. The others divide the rest of the limit. `now` is in
-    /// milliseconds.
+    /// Returns the share of the process in slot `own`, which needs room. Processes that hold less
+    /// than the share and need no room keep their memory. The other processes divide the rest of
+    /// the limit. `now` is in milliseconds.
     fn share(&self, own: usize, limit: u64, now: u64) -> Share {
         let mut share = Share::default();
         for _ in 0..STEPS {
             let next = self.next_share(own, limit, now, share.bytes);
-            // A larger share never lowers the number of processes that hold less than it.
+            // A larger share never lowers the number of processes that hold less than the share.
             let is_found = next.bytes <= share.bytes;
             share = next;
             if is_found {
@@ -40,17 +40,18 @@ impl Tree {
         share
     }
 
-    /// Returns whether the process of a slot found no room a moment ago.
+    /// Returns whether the process in slot `nth` found no room less than `WANT_TIME` ago.
     pub(super) fn wants(&self, nth: usize, now: u64) -> bool {
         let wanted = self.slot(nth).wanted.load(Relaxed);
         wanted <= now && now - wanted < WANT_TIME
     }
 
-    /// Divides the limit, less the memory of processes that hold at most `bytes` and want no more.
+    /// Divides the limit, minus the memory of processes that hold at most `bytes` and need no room,
+    /// by the number of the other processes.
     fn next_share(&self, own: usize, limit: u64, now: u64, bytes: u64) -> Share {
         let (mut rest, mut sharers, mut is_passed) = (limit, 1, false);
         for nth in self.in_use().filter(|nth| *nth != own) {
-            // A free slot holds nothing, and wants nothing.
+            // A free slot records no memory held and no room needed.
             let held = self.held(nth);
             is_passed |= held > bytes;
             if held > bytes || self.wants(nth, now) {
@@ -64,7 +65,7 @@ impl Tree {
 }
 
 impl Member {
-    /// Returns the memory that this process may hold if it wants room.
+    /// Returns the memory that this process may hold while it needs room.
     pub(crate) fn share(&self, limit: u64) -> Share {
         self.tree.share(self.slot.load(Relaxed), limit, milliseconds())
     }

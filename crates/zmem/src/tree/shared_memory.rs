@@ -1,10 +1,10 @@
-//! Shared memory (shm, memfd, System V), which no process can evict: it counts once in a tree
+//! Shared memory (shm, memfd, System V), which no process can evict and which counts once in a tree
 //! (zm-L18).
 //!
-//! Each process counts its proportional share of the pages, as the kernel computes it. The share of
-//! a process that waits changes too, when others map the pages. So one process measures the shares
-//! of all processes of the tree that map shared memory. That walks over their page tables, so it is
-//! done rarely.
+//! Each process is charged for its proportional share of the pages, as the kernel computes it. The
+//! share changes when other processes map the pages, even while the process waits. So one process
+//! measures the shares of all processes of the tree that map shared memory. The measurement is
+//! rare, because the kernel walks over the page tables of these processes.
 
 use super::{CLEARED, Member, Tree};
 use crate::alive;
@@ -12,16 +12,17 @@ use crate::times::milliseconds;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// The longest walk, in milliseconds. After that the walking process counts as killed.
+/// The maximum duration of a walk, in milliseconds. After this time, the process that walks counts
+/// as killed.
 const LONGEST: u64 = 60_000;
-/// The least time between two walks, in milliseconds.
+/// The minimum time between two walks, in milliseconds.
 const EVERY: u64 = 250;
 /// Walks take at most 1/`TIME_SHARE` of the time.
 const TIME_SHARE: u64 = 100;
-/// The word of a process that maps shared memory whose share is not measured yet.
+/// A bit in the word of a process that maps shared memory, even if its share is not measured yet.
 const MAPS: u64 = 1;
 
-/// Returns the bytes that a slot's word holds.
+/// Returns the bytes that the word of a slot encodes.
 pub(super) fn shared_bytes(word: u64) -> u64 {
     word & !MAPS
 }
@@ -40,7 +41,7 @@ impl Tree {
                 && !matches!(process, 0 | CLEARED)
                 && let Some(bytes) = alive::shared(process)
             {
-                // The slot may belong to another process after the measurement.
+                // After the measurement, the slot may belong to another process.
                 let _cleared = slot.shared.compare_exchange(before, bytes | MAPS, Relaxed, Relaxed);
             }
         }
@@ -54,8 +55,8 @@ impl Member {
         self.own_slot().inspect(|slot| _ = slot.shared.fetch_or(MAPS, Relaxed));
     }
 
-    /// Publishes again that this process maps shared memory: a child maps that of its parent, and a
-    /// process whose `execve` failed still maps its own.
+    /// Publishes again that this process maps shared memory: a child maps the shared memory of its
+    /// parent, and a process whose `execve` failed still maps its shared memory.
     pub(super) fn begin_shared(&self) {
         if self.maps_shared.load(Relaxed) {
             self.maps_shared();
@@ -68,8 +69,8 @@ impl Member {
         if nth == super::NONE { 0 } else { self.tree.shared(nth) }
     }
 
-    /// Measures the shared memory of all processes of the tree, if this one maps some and no
-    /// process has measured it for a while. Opens files.
+    /// Measures the shared memory of all processes of the tree, if this process maps some and the
+    /// next measurement is due. Opens files.
     pub(crate) fn weigh_shared(&self) {
         let is_mapped = self.slot().is_some_and(|slot| slot.shared.load(Relaxed) != 0);
         if !is_mapped {

@@ -1,22 +1,22 @@
-//! The numbers that a process publishes about memory that its children share with it, and those
-//! that it reads about them: see `inherited`.
+//! The numbers that a process publishes about memory that it shares with its children, and the
+//! numbers that it reads about such memory: see `inherited`.
 
 use super::{Member, NONE};
 use crate::times::milliseconds;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Member {
-    /// Publishes the state of its pool's pages: see `note_pool` of `Sharing`.
+    /// Publishes the state of the pages of the pool: see `note_pool` of `Sharing`.
     pub(crate) fn note_pool(&self, pages: u64, room: u64, gone: u64) {
         self.sharing.note_pool(self.kept_slot(), pages, room, gone);
     }
 
-    /// Records `bytes` more of resident blocks that a child will share, or shares.
+    /// Records that a child will share, or shares, `bytes` more of resident blocks.
     pub(crate) fn add_blocks(&self, bytes: u64) {
         self.sharing.add_blocks(bytes);
     }
 
-    /// Records `bytes` fewer of them.
+    /// Records that a child will share, or shares, `bytes` less of resident blocks.
     pub(crate) fn leave_blocks(&self, bytes: u64) {
         self.sharing.leave_blocks(self.kept_slot(), bytes);
     }
@@ -31,8 +31,8 @@ impl Member {
         self.shares().blocks
     }
 
-    /// Returns the maximum of the bytes of blocks that a child still shares with this process, and
-    /// whether a child found no room a moment ago.
+    /// Returns two values: the maximum over all children of the bytes of blocks that the child
+    /// still shares with this process, and whether a child found no room recently.
     pub(crate) fn lent(&self) -> (u64, bool) {
         let (own, now) = (self.slot.load(Relaxed), milliseconds());
         let is_child = |nth: &usize| own != NONE && self.tree.parent(*nth) == own as u64 + 1;

@@ -16,7 +16,7 @@ fn words(slots: usize) -> &'static [AtomicU64] {
     static ALL: Mutex<Vec<&[AtomicU64]>> = Mutex::new(Vec::new());
     let count = HEAD + slots * (SLOT + ROW);
     let words = Vec::leak((0..count).map(|_| AtomicU64::new(0)).collect());
-    // It is never freed, so a leak check has to find it.
+    // The memory is never freed, so it must stay reachable for a leak check.
     ALL.lock().unwrap().push(words);
     words
 }
@@ -30,7 +30,7 @@ fn tree(slots: usize) -> Tree {
     Tree::of(words(slots), 7).unwrap()
 }
 
-/// A process that waits until it is killed, at the latest when this is dropped.
+/// A process that waits until it is killed, which happens at the latest when this value is dropped.
 struct Waiting(Child);
 
 impl Waiting {
@@ -83,7 +83,7 @@ fn what_processes_hold_is_added_up() {
     assert_eq!(own.sum(3000, 1000, 10), expected);
     assert_eq!(members[1].sum(200, 100, 10), expected);
     assert_eq!(tree.held_max(), 3210);
-    // Memory that its pager does not count is added, or subtracted.
+    // Memory that the process's pager does not count is added, or subtracted.
     own.note_all(5000, 3000, 100);
     assert_eq!(own.sum(3000, 0, 0).held, 5310);
     own.note_all(500, 3000, 100);
@@ -92,8 +92,8 @@ fn what_processes_hold_is_added_up() {
     assert_eq!(members[0].sum(10, 5, 1), Sum { held: 210, may_go: 105, large: 2 });
 }
 
-/// A process that holds little keeps it, unless it wants more: then it divides the rest with the
-/// others.
+/// A process that holds little keeps its memory if it needs no room. If it needs room, it divides
+/// the rest of the limit with the other processes.
 #[test]
 fn a_limit_is_divided_among_those_who_want_more() {
     let (tree, others) = (tree(8), [waiting(), waiting(), waiting()]);
@@ -106,13 +106,12 @@ fn a_limit_is_divided_among_those_who_want_more() {
     assert_eq!(own.share(1600), share(1600 - 160 - 700, false));
     members[1].note_wanted();
     assert_eq!(own.share(1000), share((1000 - 100) / 3, true));
-    // A new process in its slot wants nothing yet; nor does a process whose time lies in the
-    // future.
+    // A new process in the slot needs no room yet; nor does one whose time lies in the future.
     tree.leave(members[1].slot.load(Relaxed), others[1].number(), true);
     assert_eq!(own.share(1000), share((1000 - 100) / 2, true));
     tree.slot(members[0].slot.load(Relaxed)).wanted.store(u64::MAX, Relaxed);
     assert_eq!(own.share(1000), share((1000 - 100) / 2, true));
-    // The others may hold more than the limit.
+    // The other processes may hold more than the limit.
     assert_eq!(own.share(10), share(10 / 3, true));
     assert_eq!(own.share(0).bytes, 0);
 }
@@ -134,14 +133,14 @@ fn a_program_goes_on_from_what_its_process_did_before() {
     let first = Member::new(tree);
     assert_eq!(first.before(), None);
     first.set_hushed(Some(&Figures { evicted: 5, held: 7, ..Figures::default() }));
-    // The `execve` failed; then another thread called it too.
+    // The `execve` failed; then another thread called `execve` too.
     first.set_hushed(None);
     first.set_hushed(Some(&Figures { evicted: 6, held: 9, ..Figures::default() }));
     let next = Member::new(tree);
     let expected = Figures { process: own_number(), evicted: 6, ..Figures::default() };
     assert_eq!(next.before(), Some(&expected));
-    // A process of another number, such as a child, did none of it; nor did a later process of the
-    // same number.
+    // The figures belong neither to a process with another number, such as a child, nor to a later
+    // process with the same number.
     next.process.fetch_add(1, Relaxed);
     assert_eq!(next.before(), None);
     next.process.fetch_sub(1, Relaxed);
@@ -160,21 +159,21 @@ fn what_the_dead_held_is_free() {
     tree.clear_gone();
     assert_eq!(own.sum(0, 0, 0).held, 1020);
     killed.kill();
-    // It exists until its parent waits for it, but holds nothing after its end.
+    // A killed process exists until its parent waits for it, but holds nothing after its end.
     let is_free = || {
         tree.clear_gone();
         own.sum(0, 0, 0).held == 20
     };
     testkit::wait::until("what it held is free", is_free);
     drop(killed);
-    // The next process takes its slot.
+    // The next process takes the slot of the killed one.
     let next = waiting();
     member(tree, &next).publish(5, 0);
     assert_eq!((own.sum(0, 0, 0).held, tree.in_use()), (25, 0..3));
     drop(lives);
 }
 
-/// Returns a child that shares its parent's pool, in the slot of `process`.
+/// Returns a child that shares the pool of `parent`, in the slot of `process`.
 fn child(parent: &Member, process: &Waiting) -> Member {
     let (tree, child) = (parent.tree, Member::without_slot(parent.tree));
     let parts = |of: &Sharing| {
@@ -200,8 +199,7 @@ fn child(parent: &Member, process: &Waiting) -> Member {
 fn a_pool_that_a_child_shares_counts_once() {
     let (tree, others) = (tree(8), [waiting(), waiting()]);
     let own = Member::new(tree);
-    // Objects freed before the fork do not matter to a child; room in pages counts as changed
-    // pages.
+    // Objects freed before the fork do not affect a child; room in pages counts as changed.
     own.note_pool(1000, 0, 700);
     own.note_pool(1040, 10, 800);
     own.publish(1500, 0);
@@ -210,7 +208,7 @@ fn a_pool_that_a_child_shares_counts_once() {
     two.publish(1500, 0);
     let held = || own.sum(1500, 0, 0).held;
     assert_eq!(held(), 1500 + 500 + 500);
-    // A child frees an object: its pages may be released, or written to.
+    // A child frees an object: the object's pages may be released, or written to.
     one.note_pool(1040, 30, 820);
     assert_eq!((held(), one.held(1500)), (1500 + 580 + 500, 580));
     two.note_pool(1140, 30, 820);
@@ -219,7 +217,7 @@ fn a_pool_that_a_child_shares_counts_once() {
     // Pages that changed in the parent are no longer shared with either child.
     own.note_pool(1000, 0, 810);
     assert_eq!(held(), 1500 + 620 + 720);
-    // A grandchild shares with its parent, which holds memory of its own too.
+    // A grandchild shares memory with its parent, which also holds memory that it does not share.
     let third = waiting();
     let grandchild = child(&one, &third);
     grandchild.publish(1500, 0);
@@ -253,24 +251,24 @@ fn blocks_that_a_child_shares_count_once_until_they_are_touched() {
     assert_eq!((sum().held, sum().may_go), (5000 + 1000 + 1000, 3000));
     assert_eq!((one.borrowed(), own.borrowed()), (3000, 0));
     assert_eq!((own.lent(), one.lent()), ((3000, false), (0, false)));
-    // A child touches some blocks: it then has its own, and the parent and the other child still
-    // share them.
+    // A child touches some blocks and then has its own copies of them; the parent and the other
+    // child still share these blocks.
     one.leave_blocks(500);
     assert_eq!((sum().held, sum().may_go), (5000 + 1500 + 1000, 3500));
     assert_eq!((one.blocks(), one.borrowed()), (2500, 2500));
-    // The parent touches some, which may be different ones.
+    // The parent touches some blocks, which may be other ones than the child touched.
     own.leave_blocks(700);
     assert_eq!((sum().held, own.blocks()), (5000 + 2200 + 1700, 2300));
     // Changes of the pool do not affect the blocks.
     own.note_pool(1000, 0, 100_000);
     assert_eq!((sum().held, own.lent().0), (5000 + 3200 + 2700, 2300));
-    // Blocks that the parent closes again, for another child, are not shared with the first two.
+    // Blocks that the parent closes again, for another child, are not shared with the others.
     own.add_blocks(700);
     let third = waiting();
     let last = child(&own, &third);
     last.publish(5000, 3000);
     assert_eq!((sum().held, last.borrowed()), (5000 + 3200 + 2700 + 1000, 3000));
-    // Only blocks that were shared can be shared, no matter how many are touched.
+    // Only blocks that were shared before can be shared, however many blocks are touched.
     two.note_wanted();
     two.leave_blocks(two.blocks());
     own.leave_blocks(own.blocks());
@@ -309,7 +307,8 @@ fn without_a_slot_a_process_is_by_itself() {
     let own = Member::new(tree);
     assert!(!own.is_in());
     own.publish(7, 7);
-    // A slot that became free is not taken later, because a process that begins may need it.
+    // A process without a slot does not take one later, because a process that begins may need a
+    // slot that becomes free.
     drop(processes);
     let next = Member::new(tree);
     assert!(next.is_in());
@@ -340,8 +339,8 @@ fn who_is_about_to_execute_a_program_holds_nothing() {
     assert_eq!(tree.sum_but(NONE, 0).held, 5000);
 }
 
-/// Blocks opened ahead count for the pager, and the kernel counts them only once they are written,
-/// which no fault reports.
+/// Blocks that were opened ahead count for the pager. The kernel counts them only once they are
+/// written, and no fault reports these writes.
 #[test]
 fn a_process_with_blocks_opened_ahead_is_weighed_often() {
     let own = Member::new(tree(2));
@@ -358,7 +357,7 @@ fn that_the_limit_is_lost_is_said_once() {
     let own = Member::new(tree);
     let take = |may_say| own.take_lost(|_| may_say).map(|lost| (lost.stays, lost.most));
     assert_eq!(take(true), None);
-    // Any process may report it.
+    // Any process may report the message.
     own.publish(4000, 1000);
     let kept = Unevictable { compressed: 1000, resident: 500, shared: 0, unmanaged: 1500 };
     assert_eq!(own.unevictable(), None);
@@ -367,7 +366,7 @@ fn that_the_limit_is_lost_is_said_once() {
     assert_eq!(own.unevictable(), Some(kept));
     let expected = (None, Some((5000, 3000)), None);
     assert_eq!((take(false), take(true), take(true)), expected);
-    // It is kept for the message.
+    // The memory of the first note is kept for the message.
     own.note_lost(6000, &Unevictable::default());
     assert_eq!((take(true), own.unevictable()), (None, Some(kept)));
 }
@@ -381,14 +380,15 @@ fn a_limit_that_others_pass_is_lost_until_they_do_not() {
     limit.share(Some(tree));
     limit.begin(0, 0).unwrap();
     limit.add(48 * 256);
-    // Both processes are large: one by memory that can't be evicted, this one by its floor.
+    // Both processes are large: the other process by memory that can't be evicted, this process by
+    // its floor.
     for (stays, floor) in [(0, 1), (62, 1), (64, 5), (65, 7), (200, 8), (63, 3), (62, 1)] {
         other.publish(stays * MIB, 0);
         assert_eq!(limit.is_full(0), stays > 0);
         assert_eq!((limit.is_lost(), limit.above_floor()), (floor > 1, (48 - floor) * MIB));
         assert_eq!(limit.is_tight(), stays >= 62);
     }
-    // The other's memory that can be evicted does not make the limit lost.
+    // Memory of the other process that can be evicted does not make the limit impossible to keep.
     other.publish(200 * MIB, 200 * MIB);
     assert!(limit.is_full(0) && !limit.is_lost() && !limit.is_tight());
 }
@@ -410,7 +410,7 @@ fn who_waits_is_free_again_though_its_poker_was_killed() {
     let waits = tree.slot(0).waits;
     own.waits();
     assert!(waits.load(Relaxed) != 0);
-    // It holds less than its share, or has nothing to evict, so it is not poked.
+    // The process holds less than its share, or nothing that can be evicted, so it is not poked.
     own.publish(100, 50);
     tree.poke_idle(100);
     own.publish(100, 0);
@@ -449,8 +449,8 @@ fn who_reads_a_copy_sees_what_processes_have_said() {
         processes: vec![expected_own.clone(), process(said), new(others[1].number())],
     };
     assert_eq!(seen(), expected);
-    // The next process in the slot does not inherit the figures, and a process whose slot was taken
-    // away can't write there.
+    // The next process in the slot does not inherit the figures, and a process that lost its slot
+    // can't write there.
     tree.leave(1, others[0].number(), true);
     expected.processes.remove(1);
     assert_eq!(seen(), expected);
@@ -469,7 +469,7 @@ fn who_reads_a_copy_sees_what_processes_have_said() {
     let presence = Presence::Executes;
     expected.processes[0] = SeenProcess { figures, presence, ..expected_own };
     assert_eq!(seen(), expected);
-    // If the program has no runtime, another process frees the slot: none was killed.
+    // If the program has no runtime, another process frees the slot; none counts as killed.
     tree.free(0, own_number(), false);
     expected.processes.remove(0);
     assert_eq!(seen(), expected);
@@ -495,7 +495,7 @@ fn figures_of_a_killed_process_remain_while_other_slots_are_free() {
     };
     let seen = || Seen::of(&copy(words)).unwrap().processes;
     assert_eq!(seen(), std::slice::from_ref(&ended));
-    // So do those of a process that could not report.
+    // The counts of a process that could not report remain, too.
     let own = Member::new(tree);
     own.show(&Figures { evicted: 6, ..Figures::default() });
     own.leave(false);
@@ -504,7 +504,7 @@ fn figures_of_a_killed_process_remain_while_other_slots_are_free() {
     assert_eq!(own.slot.load(Relaxed), 2);
     own.leave(true);
     tree.rows[1][0].store(0, Relaxed);
-    // Other processes take empty slots first, and the one with these figures last.
+    // Other processes take empty slots first, and the slot with these figures last.
     let others = [waiting(), waiting(), waiting()];
     let members = [member(tree, &others[0]), member(tree, &others[1])];
     assert!(seen().contains(&ended));

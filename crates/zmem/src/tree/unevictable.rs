@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// The memory of a process that can't be evicted, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unevictable {
-    /// Compressed data, with the memory that manages them.
+    /// Bytes of compressed data, with the memory that manages them.
     pub(crate) compressed: u64,
-    /// Resident blocks.
+    /// Bytes of resident blocks.
     pub(crate) resident: u64,
     pub(crate) shared: u64,
-    /// Private memory that the pager does not manage.
+    /// Bytes of private memory that the pager does not manage.
     pub(crate) unmanaged: u64,
 }
 
-/// The memory that this process could not evict when the limit was last found impossible to keep.
-/// The words may be of two moments.
+/// The memory that this process could not evict when it last found that the limit can't be kept. A
+/// reader may see words of two different calls of `store`.
 #[derive(Debug, Default)]
 pub(super) struct UnevictableWords([AtomicU64; 4]);
 

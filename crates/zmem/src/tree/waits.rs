@@ -1,4 +1,4 @@
-//! Waiting threads of processes, which other processes may poke so that they give up room (zm-L6).
+//! Waiting threads, which other processes may poke so that their processes evict memory (zm-L6).
 
 use super::peers::KEEPS;
 use super::{Member, Slot, Tree};
@@ -6,17 +6,17 @@ use crate::poke::{Asked, ask};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 pub(super) const POKING: u64 = 1 << 32;
-/// After this number of loads in vain, the poking process counts as killed.
+/// The number of loads of a word after which the process that is poking counts as killed.
 const POKE_LOOKS: usize = 100_000;
 
 impl Tree {
-    /// Clears the words of the process that had the slot before, which may have been killed.
+    /// Clears the words that the previous process of the slot may have left, if it was killed.
     pub(super) fn forget_waits(&self, nth: usize) {
         let Slot { waits, peers, .. } = self.slot(nth);
         [waits, peers].iter().for_each(|word| word.store(0, Relaxed));
     }
 
-    /// Pokes the waiting process that holds the most, if that is more than `share`.
+    /// Pokes the waiting process that holds the most memory, if that is more than `share`.
     pub(super) fn poke_idle(&self, share: u64) {
         let held = |nth: usize| {
             let slot = self.slot(nth);
@@ -28,16 +28,16 @@ impl Tree {
         most.into_iter().for_each(|(_, nth)| self.poke(nth, Asked::Room));
     }
 
-    /// Asks a process that waits and keeps its memory resident for a debugger to check whether the
-    /// debugger has left.
+    /// Asks a process to check whether its debugger has left, if the process waits and keeps its
+    /// memory resident for a debugger.
     fn ask_to_look(&self, nth: usize) {
         if self.slot(nth).peers.load(Relaxed) & KEEPS != 0 {
             self.poke(nth, Asked::Look);
         }
     }
 
-    /// Asks a process by a signal if it waits. The process does not continue before the signal has
-    /// arrived: see [`Member::waited`].
+    /// Sends a request to a process by a signal if the process waits. The process does not continue
+    /// before the signal has arrived: see [`Member::waited`].
     fn poke(&self, nth: usize, asked: Asked) {
         let Slot { process, waits, .. } = self.slot(nth);
         let thread = waits.load(Relaxed);
@@ -57,8 +57,8 @@ impl Member {
         }
     }
 
-    /// Ends the wait that [`waits`](Self::waits) began. A signal that was sent has arrived when
-    /// this returns.
+    /// Ends the wait that [`waits`](Self::waits) began. When the function returns, a signal that
+    /// was being sent has arrived.
     pub(crate) fn waited(&self) {
         let waits = self.slot().map(|slot| slot.waits);
         if waits.is_none_or(|waits| waits.load(Relaxed) == 0) {

@@ -24,11 +24,11 @@ pub(super) const FEATURE_THREAD_ID: u64 = 1 << 8;
 pub(super) const FEATURE_MOVE: u64 = 1 << 16;
 pub(super) const MODE_MISSING: u64 = 1;
 pub(super) const MODE_WRITEPROTECT: u64 = 2;
-/// The mode of all requests that fill pages. Waiting threads are woken once the block's state is
-/// published.
+/// The mode of all requests that fill pages: the kernel wakes no waiting threads. The pager wakes
+/// them after it has published the block's state.
 pub(super) const NO_WAKE: u64 = 1;
 pub(super) const ALLOW_HOLES: u64 = 2;
-/// The modes to protect pages, and to unprotect them without waking threads.
+/// The modes that protect pages, and that unprotect pages without waking threads.
 pub(super) const PROTECT: u64 = 1;
 pub(super) const UNPROTECT_NO_WAKE: u64 = 2;
 pub(super) const EVENT_PAGEFAULT: u8 = 0x12;

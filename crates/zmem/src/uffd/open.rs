@@ -1,4 +1,4 @@
-//! How a userfaultfd is opened, in every way that exists, and how requests are sent to it.
+//! Opens a userfaultfd in each way that the kernel offers, and sends requests to it.
 //!
 //! # Safety
 //! Numbers and structures are those of [`abi`](super::abi).
@@ -13,13 +13,14 @@ use rustix::io::Errno;
 /// How a fault is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    /// By messages to the thread that reads the descriptor; this includes faults of system calls.
+    /// By messages, which a thread reads from the descriptor. Faults in system calls are reported
+    /// too.
     Messages,
-    /// By a SIGBUS to the thread; a system call fails.
+    /// By a SIGBUS to the faulting thread. A system call that faults fails.
     Signal,
 }
 
-/// Whether the kernel moves pages.
+/// Whether the kernel can move pages between mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CanMove {
     Yes,
@@ -28,9 +29,9 @@ pub(crate) enum CanMove {
 
 fn open(may_see: i32) -> Result<File, Errno> {
     let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
-    // SAFETY: it makes a descriptor, which nothing else owns.
+    // SAFETY: the call creates a descriptor, and accesses no memory.
     match unsafe { libc::syscall(libc::SYS_userfaultfd, flags | may_see) } {
-        // SAFETY: as above.
+        // SAFETY: the call has just created the descriptor, which nothing else owns.
         file @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(file as i32) }.into()),
         _ => Err(last_error()),
     }
@@ -40,16 +41,16 @@ fn open_device() -> Result<File, Errno> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let device = File::from(rustix::fs::open(c"/dev/userfaultfd", flags, Mode::empty())?);
     let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
-    // SAFETY: it makes a descriptor, which nothing else owns.
+    // SAFETY: the call creates a descriptor, and accesses no memory.
     match unsafe { libc::ioctl(device.as_fd().as_raw_fd(), NEW as _, flags) } {
-        // SAFETY: as above.
+        // SAFETY: the call has just created the descriptor, which nothing else owns.
         file @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(file) }.into()),
         _ => Err(last_error()),
     }
 }
 
 fn last_error() -> Errno {
-    // SAFETY: it is this thread's own.
+    // SAFETY: the C library returns a valid pointer to the `errno` of this thread.
     Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
 }
 
@@ -57,7 +58,7 @@ fn last_error() -> Errno {
 pub(super) fn open_for(delivery: Delivery, wants_move: CanMove) -> Result<(File, CanMove), Errno> {
     let (file, feature) = match delivery {
         Delivery::Messages => (open(0).or_else(|_| open_device())?, FEATURE_THREAD_ID),
-        // Linux before 5.11 does not have the flag.
+        // Linux before 5.11 does not support USER_MODE_ONLY.
         Delivery::Signal => {
             let file = open(USER_MODE_ONLY).or_else(|_| open(0)).or_else(|_| open_device());
             (file?, FEATURE_SIGBUS)
@@ -65,7 +66,8 @@ pub(super) fn open_for(delivery: Delivery, wants_move: CanMove) -> Result<(File,
     };
     let agree = |features| {
         let mut api = Api { version: API_VERSION, features, calls: 0 };
-        // SAFETY: the structure is the one that belongs to `API`.
+        // SAFETY: `Api` is the structure that belongs to the request `API`, which concerns no
+        // memory.
         unsafe { ask(file.as_fd(), API, &mut api) }
     };
     let needed = feature | FEATURE_WRITEPROTECT;
@@ -79,8 +81,8 @@ pub(super) fn open_for(delivery: Delivery, wants_move: CanMove) -> Result<(File,
 /// Sends a request to the kernel.
 ///
 /// # Safety
-/// `of` is the structure that belongs to `request`, and the memory that it names may be changed in
-/// this way.
+/// `of` is the structure that belongs to `request`, and the caller may change the memory that the
+/// structure refers to.
 pub(super) unsafe fn ask<T>(file: BorrowedFd<'_>, request: u64, of: &mut T) -> Result<(), Errno> {
     // SAFETY: guaranteed by the caller.
     match unsafe { libc::ioctl(file.as_raw_fd(), request as _, &raw mut *of) } {

@@ -11,7 +11,7 @@ use testkit::child::in_child;
 use testkit::wait::until;
 use zmem::{Advice, Arena, BackendKind, Options, Seen, StartThread, Tree, Use};
 
-/// Starts threads for an arena, one at a time.
+/// Starts threads for an arena. Only one of them runs at a time.
 #[derive(Debug, Default)]
 struct Threads(Mutex<Option<JoinHandle<()>>>, AtomicU32);
 
@@ -40,9 +40,9 @@ impl StartThread for Threads {
     }
 }
 
-/// Gives `arena` a compressor thread.
+/// Starts to use a compressor thread for `arena`.
 pub(crate) fn store_aside(arena: &Arena) {
-    // A leak checker finds them here.
+    // This list makes the leaked threads reachable for a leak checker.
     static ALL: Mutex<Vec<&Threads>> = Mutex::new(Vec::new());
     let threads = Box::leak(Box::<Threads>::default());
     ALL.lock().unwrap().push(threads);
@@ -63,22 +63,21 @@ fn page_of(page: usize, compresses: bool) -> [u8; 4096] {
 fn fill(at: usize, pages: Range<usize>, compresses: bool) {
     for page in pages {
         let place = (at + page * 4096) as *mut [u8; 4096];
-        // SAFETY: callers have just made it readable and writable, and no other code uses it.
+        // SAFETY: callers have just made the page readable and writable, and no other code uses it.
         unsafe { place.write(page_of(page, compresses)) };
     }
 }
 
-/// Asserts that `pages` hold the bytes that [`fill`] wrote.
+/// Asserts that `pages` contain the bytes that [`fill`] wrote.
 fn assert_filled(at: usize, pages: Range<usize>, compresses: bool) {
     for page in pages {
-        // SAFETY: as above.
+        // SAFETY: callers have made the page readable and writable, and no other code uses it.
         let bytes = unsafe { ((at + page * 4096) as *const [u8; 4096]).read() };
         assert!(bytes == page_of(page, compresses), "page {page}");
     }
 }
 
-/// Blocks that wait to be stored keep their contents when the evicting thread touches them, frees
-/// them, or forks.
+/// Waiting blocks keep their contents when the evicting thread accesses them, frees them, or forks.
 #[test]
 fn what_waits_to_be_stored_can_be_touched_freed_and_inherited() {
     for order in [0, 2] {
@@ -108,16 +107,16 @@ fn what_waits_to_be_stored_can_be_touched_freed_and_inherited() {
                         set_use(pages, Use::Managed);
                     }
                     2 => {
-                        // SAFETY: the child uses only the arena, and ends.
+                        // SAFETY: the child uses only the arena, and then ends.
                         match unsafe { libc::fork() } {
                             0 => {
                                 assert_filled(at, pages, true);
-                                // SAFETY: it ends the process.
+                                // SAFETY: the call ends the process.
                                 unsafe { libc::_exit(9) };
                             }
                             child => {
                                 let mut status = 0;
-                                // SAFETY: the status is written.
+                                // SAFETY: the kernel writes only to the local status.
                                 let waited = unsafe { libc::waitpid(child, &mut status, 0) };
                                 assert_eq!((waited, status >> 8), (child, 9), "round {round}");
                             }
@@ -126,7 +125,7 @@ fn what_waits_to_be_stored_can_be_touched_freed_and_inherited() {
                     _ => arena.rest(),
                 }
             }
-            // The thread may store each block before it is touched, so the touches are repeated.
+            // The thread may store a block before it is accessed, so the accesses are repeated.
             until("a block is taken back before it is stored", || {
                 arena.advise(at..at + 64 * 4096, Advice::Cold).unwrap();
                 assert_filled(at, 0..64, true);
@@ -140,7 +139,7 @@ fn what_waits_to_be_stored_can_be_touched_freed_and_inherited() {
     }
 }
 
-/// Incompressible blocks are put back, and are not evicted again for a while.
+/// Incompressible blocks become resident again, and are not evicted for a while.
 #[test]
 fn what_does_not_compress_is_put_back_by_the_thread_that_stores() {
     in_child(|| {
@@ -150,7 +149,7 @@ fn what_does_not_compress_is_put_back_by_the_thread_that_stores() {
             Arena::new(0, 32 * MIB, &Options { limit, ..options(BackendKind::Signal, 0) }).unwrap();
         store_aside(&arena);
         let at = arena.addresses().start;
-        // SAFETY: as above.
+        // SAFETY: no other code uses these addresses.
         unsafe { arena.set_use(at..at + 12 * MIB, Use::Managed).unwrap() };
         fill(at, 0..3000, false);
         (0..5).for_each(|_| _ = arena.reclaim(MIB));
@@ -161,7 +160,7 @@ fn what_does_not_compress_is_put_back_by_the_thread_that_stores() {
     });
 }
 
-/// The pager does not see writes to resident blocks, so some of the next faults try them again.
+/// Writes to resident blocks are not seen, so some following faults try to evict such blocks again.
 #[test]
 fn what_gets_smaller_later_goes_with_the_next_faults() {
     in_child(|| {
@@ -170,7 +169,7 @@ fn what_gets_smaller_later_goes_with_the_next_faults() {
         let options = Options { limit: Some(limit), ..options(BackendKind::Signal, 0) };
         let arena = Arena::new(0, 64 * MIB, &options).unwrap();
         let at = arena.addresses().start;
-        // SAFETY: as above.
+        // SAFETY: no other code uses these addresses.
         unsafe { arena.set_use(at..at + 64 * MIB, Use::Managed).unwrap() };
         fill(at, 0..6000, false);
         let tried = arena.stats().incompressible;
@@ -180,7 +179,7 @@ fn what_gets_smaller_later_goes_with_the_next_faults() {
         fill(at, 0..6000, true);
         let page = at + 8000 * 4096..at + 8001 * 4096;
         until("no more is held than the limit allows", || {
-            // SAFETY: as above.
+            // SAFETY: no other code uses the page, whose contents are no longer needed.
             unsafe { arena.dont_need(page.clone()).unwrap() };
             fill(at, 8000..8001, true);
             arena.stats().held <= limit
@@ -190,7 +189,8 @@ fn what_gets_smaller_later_goes_with_the_next_faults() {
     });
 }
 
-/// Each call of a program would otherwise try all incompressible blocks.
+/// Without a record of failed evictions, each call of a program would try to evict all
+/// incompressible blocks.
 #[test]
 fn what_does_not_compress_is_not_tried_for_each_call() {
     install();
@@ -199,9 +199,9 @@ fn what_does_not_compress_is_not_tried_for_each_call() {
     let options = Options { limit, tree, ..Options::default() };
     let arena = Arena::new(0, 12 * MIB, &options).unwrap();
     store_aside(&arena);
-    // SAFETY: nothing uses it yet.
+    // SAFETY: no code uses the arena yet.
     unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
-    // SAFETY: it is readable and writable, and this thread's.
+    // SAFETY: the bytes are readable and writable, and only this thread uses them.
     let bytes =
         unsafe { std::slice::from_raw_parts_mut(arena.addresses().start as *mut u8, 12 * MIB) };
     Rng::with_seed(testkit::seed(84)).fill(bytes);

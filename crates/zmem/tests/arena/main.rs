@@ -1,8 +1,8 @@
 //! Arenas: random operations, the compressor thread, batches of faults, and refusals.
 //!
 //! # Safety
-//! The only handler of SIGSEGV passes faults on, and ends the process if the arena does not answer
-//! them. Each test changes the use of blocks only of its own arena, on one thread.
+//! The only handler of SIGSEGV passes faults to `answer_fault`, and ends the process if no arena
+//! answers them. Each test has its own arena, and changes the use of each block on one thread.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 mod aside;
@@ -19,15 +19,15 @@ use zmem::{Arena, BackendKind, BlockOrder, Options, Seen, Tree, Use};
 
 const MIB: usize = 1 << 20;
 
-/// Shared words by which processes keep one limit.
+/// Shared words by which processes share one limit.
 type TreeWords = [AtomicU64; Seen::BYTES / 8];
 const KINDS: [BackendKind; 3] =
     [BackendKind::Signal, BackendKind::SignalMappings, BackendKind::SignalRemap];
 
 extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the arguments are the kernel's for this handler, which has all signals blocked.
+    // SAFETY: the kernel passes the arguments to this handler; all signals but SIGSEGV are blocked.
     if !unsafe { answer_fault(signal, info, context.cast()) } {
-        // SAFETY: it ends the process, because no arena has the address.
+        // SAFETY: the call ends the process, because no arena contains the address.
         unsafe { libc::_exit(77) };
     }
 }
@@ -35,11 +35,11 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut c_
 fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        // SAFETY: zeros are a value of the structure; the handler is a function of this type.
+        // SAFETY: zeros are a valid value of the structure; the handler has the required type.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_fault as extern "C" fn(_, _, _) as usize;
-            // The alternate stack of a test's thread is small.
+            // SA_ONSTACK is not set, because the alternate stack of a test's thread is small.
             action.sa_flags = libc::SA_SIGINFO;
             libc::sigfillset(&mut action.sa_mask);
             libc::sigdelset(&mut action.sa_mask, libc::SIGSEGV);
@@ -52,14 +52,14 @@ fn options(kind: BackendKind, order: u32) -> Options {
     Options { backend: kind, block: BlockOrder::Fixed(order), ..Options::default() }
 }
 
-/// Returns whether the kernel can read a byte, and so the program could.
+/// Returns whether the kernel can read a byte, in which case the program can read it, too.
 fn is_readable(address: usize) -> bool {
     // SAFETY: the call only reads a path, and writes nothing.
     let done = unsafe { libc::syscall(libc::SYS_access, address as *const u8, libc::F_OK) };
     done == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT)
 }
 
-/// Threads touch managed blocks while others change the use of neighbouring blocks, and evict.
+/// Threads access managed blocks while others change the use of neighbouring blocks, and evict.
 #[test]
 fn neighbours_of_what_changes_keep_their_data() {
     install();
@@ -74,7 +74,7 @@ fn neighbours_of_what_changes_keep_their_data() {
                 scope.spawn(move || {
                     let mut rng = Rng::with_seed(testkit::seed(changer));
                     for nth in 0..4000usize {
-                        // Every fourth page, from 1: no other thread uses these.
+                        // Every fourth page, beginning with page 1. No other thread uses them.
                         let page = rng.usize(..512) * 8 + 1 + 4 * changer as usize;
                         let range = start + page * 4096..start + (page + 1) * 4096;
                         let to = [Use::Managed, Use::Plain, Use::Free][nth % 3];
@@ -103,7 +103,7 @@ fn neighbours_of_what_changes_keep_their_data() {
                 }
                 while !done.load(Relaxed) {
                     for page in pages.clone() {
-                        // SAFETY: as above.
+                        // SAFETY: only this thread uses these blocks.
                         let value = unsafe { ((start + page * 4096) as *mut u8).read_volatile() };
                         assert_eq!(value, page as u8);
                     }
@@ -117,26 +117,25 @@ fn neighbours_of_what_changes_keep_their_data() {
     arena.check();
 }
 
-/// This holds for touches in any order, because allocators use all parts of memory that they have
-/// just mapped.
+/// Batches are opened for accesses in any order, because allocators use all parts of new mappings.
 #[test]
 fn what_is_new_opens_in_batches_while_the_limit_is_far() {
     install();
     let (limit, batch) = (Some(64 * MIB as u64), 64);
     let arena = Arena::new(0, 64 * MIB, &Options { limit, ..Options::default() }).unwrap();
     let start = arena.addresses().start;
-    // SAFETY: nothing uses it yet.
+    // SAFETY: no code uses the arena yet.
     unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
     let touch = |pages: Range<usize>| {
         let before = arena.stats().faults.count();
-        // Each page is far from the one before.
+        // Each page is far from the previously accessed page.
         for page in pages.clone().step_by(2).chain(pages.skip(1).step_by(2)).step_by(3) {
-            // SAFETY: it is readable and writable, and only this thread uses it.
+            // SAFETY: the page is readable and writable, and only this thread uses it.
             unsafe { ((start + page * 4096) as *mut u8).write_volatile(1) };
         }
         arena.stats().faults.count() - before
     };
-    // A batch begins where it was first touched, so some overlap.
+    // A batch begins at the block that was accessed first, so some batches overlap.
     assert!(touch(0..16 * batch) <= 24);
     // Above a quarter of the limit, blocks are opened one by one.
     touch(16 * batch..128 * batch);
@@ -153,13 +152,13 @@ fn touches_downwards_bring_batches_too() {
     let (limit, batch, pages) = (Some(64 * MIB as u64), 64, 32 * 64);
     let arena = Arena::new(0, 64 * MIB, &Options { limit, ..Options::default() }).unwrap();
     let start = arena.addresses().start;
-    // SAFETY: nothing uses it yet.
+    // SAFETY: no code uses the arena yet.
     unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
     let go_down = || {
         let before = arena.stats().faults.count();
         for page in (0..pages).rev() {
             let at = (start + page * 4096) as *mut u8;
-            // SAFETY: it is readable and writable, and only this thread uses it.
+            // SAFETY: the byte is readable and writable, and only this thread uses it.
             unsafe { at.write_volatile(at.read_volatile().wrapping_add(page as u8 | 1)) };
         }
         arena.stats().faults.count() - before
@@ -171,14 +170,14 @@ fn touches_downwards_bring_batches_too() {
     assert!(go_down() <= (pages / batch + pages / 512 * 7) as u64);
     assert_eq!(arena.stats().filled as usize, pages);
     for page in 0..pages {
-        // SAFETY: as above.
+        // SAFETY: the byte is readable and writable, and only this thread uses it.
         let found = unsafe { ((start + page * 4096) as *const u8).read_volatile() };
         assert_eq!(found, (page as u8 | 1).wrapping_mul(2));
     }
     arena.check();
 }
 
-/// Open blocks can be written without a fault, so they count before the kernel counts them.
+/// Open blocks can be written without a fault, so the pager counts them before the kernel does.
 #[test]
 fn batches_in_a_tree_are_bounded_though_nothing_is_written() {
     install();
@@ -187,11 +186,11 @@ fn batches_in_a_tree_are_bounded_though_nothing_is_written() {
     let tree = Tree::of(&WORDS, 1);
     let options = Options { limit: Some(limit as u64), tree, ..Options::default() };
     let arena = Arena::new(0, 512 * MIB, &options).unwrap();
-    // SAFETY: nothing uses it yet.
+    // SAFETY: no code uses the arena yet.
     unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
-    // The step is not a multiple of a batch, so no touches are in order.
+    // The step is not a multiple of a batch, so no two accesses are in order.
     for (nth, at) in arena.addresses().step_by(batch * 3 / 2).enumerate() {
-        // SAFETY: it is readable and writable, and only this thread uses it.
+        // SAFETY: the byte is readable and writable, and only this thread uses it.
         unsafe { (at as *mut u8).write_volatile(1) };
         if nth % 16 == 0 {
             arena.weigh_process();
@@ -202,20 +201,20 @@ fn batches_in_a_tree_are_bounded_though_nothing_is_written() {
     arena.check();
 }
 
-/// Otherwise each fault would evict all blocks, which the next faults bring back.
+/// Without a floor, each fault would evict all blocks, and the next faults would fill them again.
 #[test]
 fn a_limit_that_compressed_data_pass_leaves_a_part_resident() {
     install();
     let (limit, pages) = (Some(8 * MIB as u64), 16 * MIB / 4096);
     let arena = Arena::new(0, 16 * MIB, &Options { limit, ..Options::default() }).unwrap();
     let start = arena.addresses().start;
-    // SAFETY: nothing uses it yet.
+    // SAFETY: no code uses the arena yet.
     unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
     let seed = testkit::seed(83);
     // Two thirds of each page are noise.
     let noise = |page: usize| Rng::with_seed(seed ^ page as u64);
     for page in 0..pages {
-        // SAFETY: it is readable and writable, and only this thread uses it.
+        // SAFETY: the bytes are readable and writable, and only this thread uses them.
         let bytes = unsafe {
             std::slice::from_raw_parts_mut((start + page * 4096) as *mut u8, 4096 * 2 / 3)
         };
@@ -225,7 +224,7 @@ fn a_limit_that_compressed_data_pass_leaves_a_part_resident() {
     let read = |pages: Range<usize>| {
         let before = arena.stats().filled;
         for page in pages {
-            // SAFETY: as above.
+            // SAFETY: the bytes are readable, and only this thread uses them.
             let bytes = unsafe {
                 std::slice::from_raw_parts((start + page * 4096) as *const u8, 4096 * 2 / 3)
             };
@@ -235,20 +234,21 @@ fn a_limit_that_compressed_data_pass_leaves_a_part_resident() {
         }
         arena.stats().filled - before
     };
-    // This part fits in the blocks that stay resident.
+    // These pages fit into the blocks that stay resident.
     read(0..256);
     assert_eq!([read(0..256), read(0..256)], [0, 0]);
     read(0..pages);
-    // The limit is kept again once that is possible, even without an eviction.
+    // The limit is kept again as soon as that is possible, even without an eviction.
     let freed = start + pages / 4 * 4096..arena.addresses().end;
-    // SAFETY: no code uses these any more.
+    // SAFETY: no code uses these addresses any more.
     unsafe { arena.set_use(freed, Use::Free).unwrap() };
     read(0..256);
     assert!(Some(arena.stats().held) <= limit, "{:?}", arena.stats());
     arena.check();
 }
 
-/// In another PID namespace its number belongs to another process, for which it would be taken.
+/// In another PID namespace, the number of the child identifies another process, so the child must
+/// not use the number in the tree.
 #[test]
 fn a_child_in_another_space_of_numbers_is_in_no_tree() {
     install();
@@ -258,7 +258,7 @@ fn a_child_in_another_space_of_numbers_is_in_no_tree() {
     let arena = Arena::new(0, 4 * MIB, &options).unwrap();
     in_child(|| {
         assert!(arena.stats().is_in_tree);
-        // SAFETY: it changes the namespaces of this process and its children only.
+        // SAFETY: the call changes only the namespaces of this process and its children.
         if unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWPID) } != 0 {
             return println!("left out: no other space of numbers may be made");
         }
@@ -277,10 +277,10 @@ fn a_touch_of_what_is_free_is_the_programs() {
     let start = arena.addresses().start;
     for (at, managed) in [(start, false), (start + 4096, false), (start + 4096, true)] {
         if managed {
-            // SAFETY: nothing uses it yet.
+            // SAFETY: no code uses the page yet.
             unsafe { arena.set_use(at..at + 4096, Use::Managed).unwrap() };
         }
-        // SAFETY: if it can be written to, nothing else uses it.
+        // SAFETY: if the byte can be written to, no other code uses it.
         let child = Child::fork(|| unsafe { (at as *mut u8).write_volatile(1) });
         let status = child.status();
         assert_eq!(libc::WEXITSTATUS(status), if managed { 0 } else { 77 }, "{status:#x}");

@@ -12,7 +12,7 @@ pub(crate) struct Model {
     arena: Arena,
     rng: Rng,
     uses: Vec<Use>,
-    /// The value of all bytes of each page that the model checks.
+    /// For each page, the value of all bytes in it that the model checks.
     pages: Vec<u8>,
 }
 
@@ -23,8 +23,8 @@ impl Model {
         Model { rng: Rng::with_seed(seed), uses, pages: vec![0; bytes / 4096], arena }
     }
 
-    /// Returns the addresses of the window that has a block, and the window's first block. Blocks
-    /// of the model are numbered from one window to the next.
+    /// Returns the addresses of the window that contains a block, and the number of the window's
+    /// first block. The model numbers blocks consecutively over all windows.
     fn window(&self, block: usize) -> (Range<usize>, usize) {
         let mut first = 0;
         for window in self.arena.windows() {
@@ -37,7 +37,7 @@ impl Model {
         panic!("there is no block {block}");
     }
 
-    /// Returns blocks of one window.
+    /// Returns the numbers of some blocks in one window.
     fn range(&mut self) -> Range<usize> {
         let longest = if self.rng.u8(..) < 16 { self.uses.len() } else { 40 };
         let start = self.rng.usize(..self.uses.len());
@@ -57,7 +57,7 @@ impl Model {
         blocks.start * pages..blocks.end * pages
     }
 
-    /// Returns pointers to the bytes of a page that the model checks.
+    /// Returns pointers to the bytes in a page that the model checks.
     fn bytes(&self, page: usize) -> [*mut u8; 3] {
         let pages = self.arena.block() / 4096;
         let (window, first) = self.window(page / pages);
@@ -70,7 +70,7 @@ impl Model {
     }
 
     fn set_use(&mut self, blocks: Range<usize>, to: Use) {
-        // SAFETY: only the model uses the arena; plain blocks have no other mapping.
+        // SAFETY: only the model uses the arena, and plain blocks contain no other mapping.
         unsafe { self.arena.set_use(self.addresses(&blocks), to).unwrap() };
         for block in blocks {
             if to == Use::Free {
@@ -93,7 +93,7 @@ impl Model {
     fn verify(&self, block: usize) {
         for page in self.pages_of(&(block..block + 1)) {
             for byte in self.bytes(page) {
-                // SAFETY: as above.
+                // SAFETY: the block is readable and writable, because of its use.
                 let value = unsafe { byte.read_volatile() };
                 assert_eq!(value, self.pages[page], "page {page} of {:?}", self.uses[block]);
             }
@@ -124,7 +124,7 @@ impl Model {
                 self.arena.unpin(bytes).unwrap();
             }
             _ => {
-                // SAFETY: the model expects zeros.
+                // SAFETY: only the model uses the blocks, and expects them to become zeros.
                 unsafe { self.arena.dont_need(bytes).unwrap() };
                 for block in blocks.filter(|&block| self.uses[block] == Use::Managed) {
                     let pages = self.pages_of(&(block..block + 1));
@@ -183,14 +183,14 @@ fn what_blocks_are_for_can_change_at_any_time() {
 /// Maps addresses that begin at a multiple of `bytes`.
 fn addresses(bytes: usize) -> Range<usize> {
     let (prot, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: the system chooses the place.
+    // SAFETY: the kernel chooses the address.
     let start = unsafe { libc::mmap(std::ptr::null_mut(), 2 * bytes, prot, flags, -1, 0) };
     assert_ne!(start, libc::MAP_FAILED);
     let start = start.addr().next_multiple_of(bytes);
     start..start + bytes
 }
 
-/// Returns an arena of three windows, of which two are neighbours in the reverse order.
+/// Returns an arena with three windows, of which two neighbours were added in descending order.
 fn with_windows(options: &Options) -> Arena {
     let arena = Arena::with_room(0, 4 * MIB, 16 * MIB, options).unwrap();
     let Range { start, end } = addresses(8 * MIB);
@@ -220,8 +220,8 @@ fn windows_are_as_the_rest_of_the_arena() {
     }
 }
 
-/// A thread that is alone drops the pages of a whole piece at once. Two windows never share a
-/// piece, even if blocks and pieces are large because there may not be more mappings.
+/// If a thread is the only one, it drops the pages of a whole piece at once. Two windows never
+/// share a piece, even if blocks and pieces are large because the number of mappings is limited.
 #[test]
 fn windows_of_large_blocks_are_evicted_apart() {
     install();
@@ -242,10 +242,10 @@ fn windows_of_large_blocks_are_evicted_apart() {
                 |window: &Range<usize>| window.clone().step_by(4096).map(|at| at as *mut u64);
             for round in 0..40 {
                 for at in windows.iter().flat_map(words) {
-                    // SAFETY: managed memory is readable and writable.
+                    // SAFETY: managed memory is readable and writable, and no other code uses it.
                     unsafe { at.write_volatile(at.addr() as u64 * 31 + round) };
                 }
-                // With an odd number of evictable blocks, a batch has blocks of two windows.
+                // With an odd number of evictable blocks, a batch contains blocks of two windows.
                 let (first, block) = (|window: &Range<usize>| window.start, arena.block());
                 let second = |window| first(window) + block..first(window) + 2 * block;
                 let pinned = windows.iter().map(second);
@@ -253,7 +253,7 @@ fn windows_of_large_blocks_are_evicted_apart() {
                 assert!(arena.reclaim(12 * MIB) > 4 * MIB);
                 pinned.for_each(|block| arena.unpin(block).unwrap());
                 for at in windows.iter().flat_map(words) {
-                    // SAFETY: as above.
+                    // SAFETY: managed memory is readable, and no other code uses it.
                     assert_eq!(unsafe { at.read_volatile() }, at.addr() as u64 * 31 + round);
                 }
             }
@@ -267,7 +267,7 @@ fn windows_are_refused_that_do_not_fit() {
     let arena = with_windows(&options(BackendKind::Signal, 0));
     let second = arena.windows().nth(1).unwrap();
     let (block, room) = (arena.block(), arena.window_room());
-    // SAFETY: each is refused except the last, whose addresses no other code uses.
+    // SAFETY: each call fails except the last one, whose addresses no other code uses.
     let add = |range| unsafe { arena.add_window(range, false) };
     let free = addresses(16 * MIB);
     let at = |bytes| free.start..free.start + bytes;
@@ -279,7 +279,7 @@ fn windows_are_refused_that_do_not_fit() {
     add(at(room)).unwrap();
     assert_eq!(arena.window_room(), 0);
     let across = arena.addresses().start..free.start + block;
-    // SAFETY: it is refused.
+    // SAFETY: the call fails without changing the blocks.
     let refused = unsafe { arena.set_use(across, Use::Managed) };
     assert!(matches!(refused, Err(zmem::Error::Range { .. })));
     arena.check();
@@ -302,13 +302,13 @@ fn a_child_has_a_copy() {
     }
 }
 
-/// Under `mlockall(MCL_FUTURE)`, freed blocks are unmapped all the same.
+/// With `mlockall(MCL_FUTURE)`, freed blocks are still unmapped.
 #[test]
 fn what_is_locked_as_it_is_mapped_can_be_freed() {
     install();
     for kind in KINDS {
         in_child(|| {
-            // SAFETY: it changes no data.
+            // SAFETY: the call changes no data.
             if unsafe { libc::mlockall(libc::MCL_FUTURE) } != 0 {
                 return println!("left out: nothing may be locked");
             }

@@ -1,5 +1,5 @@
-//! Children have a copy of all blocks, also of those that were absent or being changed, and their
-//! writes do not affect the parent.
+//! Children have a copy of all blocks, even of blocks that were absent or being changed. Writes by
+//! a child do not affect its parent.
 
 use crate::rights::give_up_rights;
 use crate::{MIB, PAGE, end_of, for_each_backend, is_signal, turn};
@@ -10,14 +10,14 @@ use testkit::load::Stop;
 use testkit::scaled;
 use zmem::{Advice, BackendKind, Error, Fork, Options, Region};
 
-/// Returns a region that is copied to children.
+/// Returns a region whose blocks are copied to children.
 fn region(backend: BackendKind) -> Region {
     let (limit, fork) = (Some(6 * MIB as u64), Fork::Copied);
     let options = Options { limit, backend, fork, ..Options::default() };
     Region::new(16 * MIB, options).unwrap()
 }
 
-/// Writes to each page its number and `whose`.
+/// Writes the page's number and `whose` to each page.
 fn write(region: &mut [u8], whose: u8) {
     for (nth, page) in region.chunks_mut(PAGE).enumerate() {
         page[..4].copy_from_slice(&(nth as u32).to_le_bytes());
@@ -93,7 +93,7 @@ fn a_child_made_under_load_has_a_whole_copy() {
 
 fn fork_under_load(backend: BackendKind) {
     let region = region(backend);
-    // SAFETY: it begins at a page, and the region is used only through these words.
+    // SAFETY: the region begins at a page boundary, and is used only through these words.
     let words: &[AtomicU64] =
         unsafe { std::slice::from_raw_parts(region.as_ptr().cast(), 16 * MIB / 8) };
     let stop = AtomicBool::new(false);
@@ -106,7 +106,7 @@ fn fork_under_load(backend: BackendKind) {
             scope.spawn(move || {
                 for round in 1.. {
                     for nth in (own..pages).step_by(4) {
-                        // The first word is ahead of the second by at most one.
+                        // The first word exceeds the second by at most 1.
                         page(nth)[0].store(round, Relaxed);
                         page(nth)[1].store(round, Relaxed);
                         if stop.load(Relaxed) {
@@ -133,8 +133,8 @@ fn fork_under_load(backend: BackendKind) {
     });
 }
 
-/// A fork during a long call happens during that call, so faults of other threads wait at most for
-/// a step of it.
+/// A fork during a long call does not wait for the end of the call, so faults of other threads wait
+/// at most for one step of the call.
 #[test]
 fn a_fork_waits_for_no_whole_call() {
     let mut region = Region::new(64 * MIB, Options::default()).unwrap();
@@ -171,7 +171,7 @@ fn a_child_can_drop_a_region() {
     });
 }
 
-/// Daemons close descriptors; a child's descriptor is not its parent's.
+/// Daemons close all descriptors. A child's descriptor for memory is not its parent's.
 #[test]
 fn closed_descriptors_are_opened_again() {
     let _turn = turn();
@@ -179,7 +179,7 @@ fn closed_descriptors_are_opened_again() {
         let mut region = region(BackendKind::Best);
         write(&mut region, 1);
         region.reclaim(16 * MIB);
-        // SAFETY: no code here needs one of them any more.
+        // SAFETY: no code in this process needs one of the descriptors any more.
         unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
         let files: Vec<_> =
             (0..8).map(|_| std::fs::File::open("/proc/self/status").unwrap()).collect();
@@ -195,7 +195,7 @@ fn closed_descriptors_are_opened_again() {
     });
 }
 
-/// A child never reads zeros or other memory for data that it lacks.
+/// A child never reads zeros or other memory instead of data that it lacks.
 #[test]
 fn a_region_may_be_left_to_the_parent() {
     for_each_backend(|backend| {
@@ -218,7 +218,7 @@ fn a_region_may_be_left_to_the_parent() {
                 let ends = end_of(|| assert_eq!(region[at], 0));
                 assert_eq!(ends, libc::SIGSEGV);
             }
-            // SAFETY: the child ends without dropping it again.
+            // SAFETY: the child ends without dropping the region again.
             drop(unsafe { std::ptr::read(&region) });
             let mut own = Region::new(MIB, Options { backend, ..Options::default() }).unwrap();
             write(&mut own, 2);
@@ -230,8 +230,8 @@ fn a_region_may_be_left_to_the_parent() {
     });
 }
 
-/// Before a fork all blocks are brought back, whatever the limit is. The child keeps the limit
-/// without setting it again.
+/// Before a fork all blocks are filled, whatever the limit is. The child has the same limit without
+/// setting it again.
 #[test]
 fn a_child_comes_down_to_its_limit() {
     for_each_backend(|backend| {
@@ -254,7 +254,7 @@ fn a_child_comes_down_to_its_limit() {
     });
 }
 
-/// A child that may not open a userfaultfd has its copy, which is not managed.
+/// If a child may not open a userfaultfd, its copy of the region is not managed.
 #[test]
 fn a_child_without_rights_has_memory_as_any_other() {
     for_each_backend(|backend| {

@@ -1,4 +1,4 @@
-//! A fault never uses the heap: the allocator here aborts if it does.
+//! A fault never uses the heap: the allocator in this file aborts if a fault does.
 
 use crate::{MIB, for_each_backend, is_signal};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -10,17 +10,17 @@ use zmem::{BlockOrder, Fork, Options, Region};
 
 struct Watched;
 
-// SAFETY: it is the system's allocator, or aborts.
+// SAFETY: the functions call the system's allocator, or abort.
 unsafe impl GlobalAlloc for Watched {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         end_in_handler();
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller passes a valid layout.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         end_in_handler();
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller passes an allocation of this allocator, with its layout.
         unsafe { System.dealloc(memory, layout) }
     }
 }
@@ -31,13 +31,13 @@ static WATCHED: Watched = Watched;
 fn end_in_handler() {
     if zmem::in_handler() {
         let text = "the heap is used in a handler\n";
-        // SAFETY: the text is a local string.
+        // SAFETY: the pointer and the length are those of a local string.
         unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
         std::process::abort();
     }
 }
 
-/// Touches more than the limit allows, in order and at random.
+/// Accesses more memory than the limit allows, in order and at random.
 fn use_all(region: &mut Region, rounds: usize) {
     for round in 0..rounds {
         for (nth, page) in region.chunks_mut(4096).enumerate() {
@@ -55,7 +55,7 @@ fn use_all(region: &mut Region, rounds: usize) {
     }
 }
 
-/// The message with which a fault ends the process does not use the heap, either.
+/// The code that writes the message of a fault that ends the process does not use the heap, either.
 #[test]
 fn a_fault_that_can_not_be_answered_says_why() {
     for_each_backend(|backend| {
@@ -66,8 +66,8 @@ fn a_fault_that_can_not_be_answered_says_why() {
         let child = Child::fork(|| {
             let region = Region::new(4 * MIB, Options { backend, ..Options::default() }).unwrap();
             let start = region.as_ptr();
-            // SAFETY: no code needs the old memory. No program may unmap a region, so this one is
-            // ended.
+            // SAFETY: no code needs the old memory. A program must not unmap a region, so the fault
+            // ends this process.
             unsafe {
                 libc::dup2(writer.as_raw_fd(), 2);
                 libc::munmap(start.cast(), 4 * MIB);
@@ -101,10 +101,11 @@ fn faults_do_without_the_heap() {
             };
             let mut region = Region::new(16 * MIB, options).unwrap();
             use_all(&mut region, scaled(1, 3));
-            // A child has no pager thread: its faults make room themselves.
+            // A child has no pager thread, so its faults evict blocks themselves.
             in_child(|| {
                 if !is_signal(backend) {
-                    // All blocks were brought back before the fork, so there would be no fault.
+                    // All blocks were filled before the fork, so without this call no fault would
+                    // occur.
                     region.reclaim(16 * MIB);
                 }
                 let evicted = region.stats().evicted;

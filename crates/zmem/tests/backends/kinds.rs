@@ -1,4 +1,4 @@
-//! The backends, and the ones among them that this system permits, found without making a region.
+//! The backends, and which of them this system permits, found without creating a region.
 
 use std::mem::zeroed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,21 +17,23 @@ const BACKENDS: [BackendKind; 7] = [
     BackendKind::UserfaultfdSigbusProtected,
     BackendKind::UserfaultfdProtected,
 ];
-/// The first `EACH_PART` backends use each part of the code once. The last one is tried in long
-/// runs.
+/// The first `EACH_PART` backends together use every part of the code. The last backend is tested
+/// only in long runs.
 const EACH_PART: usize = 6;
 
-/// Lets one test run at a time: regions share the process's mappings, and some tests count them.
+/// Returns a guard that lets only one test run at a time, because regions share the process's
+/// mappings, and some tests count the mappings.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns whether a userfaultfd is permitted, with the faults of system calls or without them.
+/// Returns whether a userfaultfd is permitted. `for_system_calls` includes faults in system calls.
 fn is_permitted(for_system_calls: bool) -> bool {
     const USER_MODE_ONLY: i32 = 1;
     let flags = libc::O_CLOEXEC | if for_system_calls { 0 } else { USER_MODE_ONLY };
-    // SAFETY: the descriptor that it opens is closed here.
+    // SAFETY: the calls access no memory of this process except the path, and the opened descriptor
+    // is closed here.
     unsafe {
         let mut file = libc::syscall(libc::SYS_userfaultfd, flags) as i32;
         if file < 0 {
@@ -69,7 +71,7 @@ pub(crate) fn for_each_backend(mut work: impl FnMut(BackendKind)) {
     }
 }
 
-/// Returns the signal that kills a child which runs `work`. It must not return.
+/// Returns the signal that kills a child in which `work` runs. `work` must not return.
 pub(crate) fn end_of(work: impl FnOnce()) -> i32 {
     let child = Child::fork(|| {
         // SAFETY: the actions and the limit are local.

@@ -16,7 +16,7 @@ mod system_calls;
 use kinds::{MIB, PAGE, backends, end_of, for_each_backend, turn};
 use zmem::{BackendKind, BlockOrder, Options, Region};
 
-/// Returns whether a child inherits the backend's marks.
+/// Returns whether a child inherits the protections that the backend has set.
 fn is_signal(backend: BackendKind) -> bool {
     use BackendKind::{Signal, SignalMappings, SignalRemap};
     matches!(backend, Signal | SignalMappings | SignalRemap)
@@ -26,7 +26,7 @@ fn is_answered_by_threads(region: &Region) -> bool {
     region.stats().backend == "userfaultfd"
 }
 
-/// Calls `work` with each backend and each of these orders of blocks.
+/// Calls `work` with each backend, combined with each of these block orders.
 fn for_each_option(blocks: &[BlockOrder], mut work: impl FnMut(Options)) {
     for_each_backend(|backend| {
         for &block in blocks {
@@ -35,7 +35,7 @@ fn for_each_option(blocks: &[BlockOrder], mut work: impl FnMut(Options)) {
     });
 }
 
-/// All orders that regions support.
+/// All block orders that regions support.
 const ORDERS: [BlockOrder; 7] = [
     BlockOrder::Fixed(0),
     BlockOrder::Fixed(1),

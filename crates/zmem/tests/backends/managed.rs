@@ -1,5 +1,5 @@
-//! Memory that existed before its region: with holes, in use by other threads, and shared with a
-//! child.
+//! Memory that existed before its region, with holes, with accesses by other threads, or shared
+//! with a child.
 
 use crate::{MIB, PAGE, for_each_backend};
 use std::ops::{Deref, DerefMut};
@@ -12,7 +12,8 @@ use testkit::load::Stop;
 use testkit::scaled;
 use zmem::{BackendKind, Error, Fork, Options, Region};
 
-/// Memory that the test maps, and unmaps at the end. Its pages exist once they are touched.
+/// Memory that is mapped for a test, and unmapped when this value is dropped. Each page exists once
+/// it is touched.
 struct Mapped(NonNull<u8>);
 
 impl Mapped {
@@ -29,7 +30,7 @@ impl Mapped {
 
     fn manage(&self, backend: BackendKind) -> Region {
         let options = Options { limit: Some(5 * MIB as u64), backend, ..Options::default() };
-        // SAFETY: it is mapped until `self` is dropped, which tests do last.
+        // SAFETY: the memory is mapped until `self` is dropped, which tests do last.
         unsafe { Region::manage(self.0, Self::BYTES, options).unwrap() }
     }
 }
@@ -38,26 +39,26 @@ impl Deref for Mapped {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `BYTES` bytes are mapped.
+        // SAFETY: `new` mapped `BYTES` bytes as readable and writable.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr(), Self::BYTES) }
     }
 }
 
 impl DerefMut for Mapped {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above.
+        // SAFETY: `new` mapped `BYTES` bytes as readable and writable.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr(), Self::BYTES) }
     }
 }
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: no code uses it any more.
+        // SAFETY: no code uses the memory any more.
         unsafe { libc::munmap(self.0.as_ptr().cast(), Self::BYTES) };
     }
 }
 
-/// Writes every third page, and returns the contents of the memory.
+/// Writes every third page. Returns the expected contents of the memory.
 fn write(memory: &mut [u8]) -> Vec<u8> {
     let mut expected = vec![0; memory.len()];
     for (nth, page) in expected.chunks_mut(PAGE).enumerate().step_by(3) {
@@ -86,14 +87,14 @@ fn memory_with_holes_can_be_managed_and_given_back() {
         drop(region);
         assert!(*memory == expected);
         in_child(|| assert!(*memory == expected, "a child has it again"));
-        // Nothing of the region is left: the kernel may drop pages, which become zeros.
-        // SAFETY: it is the test's own.
+        // No state of the region is left: the kernel may drop pages, which become zeros.
+        // SAFETY: only this test uses the memory.
         unsafe { libc::madvise(memory.0.as_ptr().cast(), Mapped::BYTES, libc::MADV_DONTNEED) };
         assert!(memory.iter().all(|&byte| byte == 0));
     });
 }
 
-/// The error names the page that can't be managed, not the first one.
+/// The error contains the address of the page that can't be managed, not of the first page.
 #[test]
 fn the_page_that_can_not_be_managed_is_named() {
     let memory = Mapped::new();
@@ -101,23 +102,23 @@ fn the_page_that_can_not_be_managed_is_named() {
     let end = Mapped::BYTES / PAGE - 1;
     for nth in [0, 1, 1000, end] {
         let page = memory.0.as_ptr().wrapping_add(nth * PAGE);
-        // SAFETY: it is the test's own, and changes no data.
+        // SAFETY: the page is part of the test's memory, and the call changes no data.
         assert_eq!(unsafe { libc::mlock(page.cast(), PAGE) }, 0);
-        // SAFETY: it is refused.
+        // SAFETY: the call fails, and so does not manage the memory.
         let refused = unsafe { Region::manage(memory.0, Mapped::BYTES, Options::default()) };
         let Err(Error::Memory { at, .. }) = refused else { panic!("{refused:?}") };
         assert_eq!(at, first + nth * PAGE);
-        // SAFETY: as above.
+        // SAFETY: the page is part of the test's memory, and the call changes no data.
         assert_eq!(unsafe { libc::munlock(page.cast(), PAGE) }, 0);
     }
 }
 
-/// Holes that are touched while blocks are evicted.
+/// Holes are touched while blocks are evicted.
 #[test]
 fn holes_are_filled_beside_eviction() {
     for_each_backend(|backend| {
         let memory = Mapped::new();
-        // SAFETY: as much is mapped, and used only through these words.
+        // SAFETY: `BYTES` bytes are mapped, and used only through these words.
         let words: &[AtomicU64] =
             unsafe { std::slice::from_raw_parts(memory.0.as_ptr().cast(), Mapped::BYTES / 8) };
         let pages: Vec<_> = words.chunks(PAGE / 8).collect();
@@ -146,7 +147,7 @@ fn holes_are_filled_beside_eviction() {
     });
 }
 
-/// Pages that a child also has can't be moved until this process has its own copies.
+/// Pages that a child shares can't be moved until this process has its own copies.
 #[test]
 fn pages_that_a_child_shares_go_as_well() {
     for_each_backend(|backend| {
@@ -156,13 +157,13 @@ fn pages_that_a_child_shares_go_as_well() {
         let (mut reader, mut writer) = (Some(reader), Some(writer));
         let child = Child::fork(|| {
             drop(writer.take());
-            // It continues as soon as the parent has closed its end.
+            // The child continues as soon as the parent has closed its end of the pipe.
             assert_eq!(std::io::read_to_string(reader.take().unwrap()).unwrap(), "");
             assert!(*memory == expected);
         });
         drop(reader);
         let region = memory.manage(backend);
-        // The pager thread evicts some of it.
+        // The pager thread evicts some of the blocks.
         region.reclaim(usize::MAX >> 1);
         let stats = region.stats();
         assert_eq!(
@@ -177,7 +178,8 @@ fn pages_that_a_child_shares_go_as_well() {
     });
 }
 
-/// A child has no pager thread, so threads that touch memory evict while its management ends.
+/// A child has no pager thread, so threads that access memory evict blocks while the management of
+/// the memory ends.
 #[test]
 fn memory_that_is_given_back_amid_touches_is_whole() {
     for_each_backend(|backend| {
@@ -185,7 +187,7 @@ fn memory_that_is_given_back_amid_touches_is_whole() {
         let expected = write(&mut memory);
         let (limit, fork) = (Some(5 * MIB as u64), Fork::Copied);
         let options = Options { limit, backend, fork, ..Options::default() };
-        // SAFETY: it is mapped until the end of the test.
+        // SAFETY: the memory is mapped until the end of the test.
         let region = unsafe { Region::manage(memory.0, Mapped::BYTES, options).unwrap() };
         let mut region = Some(region);
         for _ in 0..testkit::scaled(10, 100) {
@@ -209,7 +211,7 @@ fn memory_that_is_given_back_amid_touches_is_whole() {
                     thread::sleep(Duration::from_millis(20));
                     drop(region.take());
                 });
-                // The device was dropped, and with it any block that was not brought back.
+                // The device was dropped, so a block that was not filled before would be lost.
                 assert!(*memory == expected);
             });
         }

@@ -1,23 +1,23 @@
-//! A region needs no privileges: it works as user nobody, under a filter that refuses what
-//! containers refuse.
+//! A region needs no privileges: it can be used by the user nobody, under a filter that refuses the
+//! calls that containers refuse.
 
 use crate::{MIB, turn};
 use testkit::child::in_child;
 use testkit::rights;
 use zmem::{BackendKind, Error, Options, Region};
 
-/// Calls that older containers refuse, or that need privileges, beside those that containers refuse
-/// today.
+/// Calls that older containers refuse, or that need privileges, in addition to the calls that
+/// containers refuse today.
 const REFUSED: [i64; 3] =
     [libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_ptrace];
 
-/// Makes this process belong to user nobody, and refuses it those calls.
+/// Changes the user of this process to nobody, and installs a filter that refuses those calls.
 pub(crate) fn give_up_rights() {
     rights::give_up(&REFUSED);
 }
 
-/// Checks that a region of this backend keeps its data, and holds at most `most` per cent of its
-/// limit.
+/// Checks that a region with this backend keeps its data, and that the held memory never exceeds
+/// `most` per cent of the limit.
 fn check(backend: &str, most: u64) {
     const LIMIT: u64 = 8 * MIB as u64;
     let options = Options { limit: Some(LIMIT), ..Options::default() };
@@ -50,19 +50,19 @@ fn a_region_needs_no_right() {
     });
 }
 
-/// A process that others may not inspect may not open its own memory as a file either.
+/// A process that other processes may not inspect can't open its own memory as a file, either.
 #[test]
 fn a_region_needs_no_look_at_memory_by_file() {
     let _turn = turn();
     in_child(|| {
         give_up_rights();
-        // SAFETY: they change this process only, which needs none of its descriptors.
+        // SAFETY: the calls change only this process, which needs none of its descriptors.
         unsafe {
             libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
             libc::close_range(3, u32::MAX, 0);
         }
         assert!(std::fs::File::open("/proc/self/mem").is_err());
-        // Eviction may lag behind, because it takes a mapping for each run.
+        // Eviction may lag behind, because it needs a mapping for each run of blocks.
         check("signal-remap", 125);
     });
 }

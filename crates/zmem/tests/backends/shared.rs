@@ -1,5 +1,5 @@
-//! Regions that many threads use while blocks are evicted and filled: no write is lost, and no
-//! thread reads anything else.
+//! Regions that many threads use while blocks are evicted and filled. No write is lost, and each
+//! thread reads only data that was written.
 
 use crate::{MIB, PAGE, for_each_option};
 use fastrand::Rng;
@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use testkit::{is_long, seed};
 use zmem::{BlockOrder, Options, Region};
 
-/// A region as words that threads may read and write at once.
+/// A region as words that several threads may read and write at the same time.
 struct Words<'r>(&'r [AtomicU64]);
 
 impl<'r> Words<'r> {
     fn of(region: &'r Region) -> Self {
-        // SAFETY: it begins at a page, has this length, and is used only through these words.
+        // SAFETY: the region begins at a page boundary, has this length, and is used only through
+        // these words.
         Words(unsafe { std::slice::from_raw_parts(region.as_ptr().cast(), region.len() / 8) })
     }
 }
@@ -26,7 +27,7 @@ fn time() -> Duration {
 const BLOCKS: [BlockOrder; 4] =
     [BlockOrder::Fixed(0), BlockOrder::Fixed(2), BlockOrder::Adaptive(2), BlockOrder::Fixed(4)];
 
-/// Writes and checks pages of the region that only this thread uses, by a copy of them.
+/// Writes pages of the region that only this thread uses, and compares them with a copy.
 fn play(region: &Region, own: usize, threads: usize, seed: u64, end: Instant) {
     let words = Words::of(region).0;
     let pages = region.len() / PAGE / threads;
@@ -101,7 +102,7 @@ fn what_threads_write_is_what_they_read() {
     });
 }
 
-/// Blocks are dropped, touched and dropped again while the evicting thread reads them.
+/// Blocks are dropped, accessed and dropped again while the evicting thread reads them.
 #[test]
 fn blocks_may_be_dropped_while_they_go() {
     for_each_option(&BLOCKS[..1], |options| {
@@ -117,7 +118,7 @@ fn blocks_may_be_dropped_while_they_go() {
             });
             while Instant::now() < end {
                 words.iter().step_by(64).for_each(|word| word.store(7, Relaxed));
-                // SAFETY: there is no reference to bytes of it.
+                // SAFETY: no reference to bytes of the region exists.
                 unsafe { region.dont_need_shared(0..64 * PAGE).unwrap() };
                 assert!(words.iter().step_by(512).all(|word| word.load(Relaxed) == 0));
             }
@@ -127,7 +128,7 @@ fn blocks_may_be_dropped_while_they_go() {
     });
 }
 
-/// All threads add to counters in blocks that are evicted all the time: no addition is lost.
+/// All threads add to counters in blocks that are evicted again and again. No addition is lost.
 #[test]
 fn no_store_is_lost_while_a_block_goes() {
     for_each_option(&BLOCKS[..2], |options| {
@@ -159,7 +160,8 @@ fn no_store_is_lost_while_a_block_goes() {
     });
 }
 
-/// If several threads fault on one block at once, one of them fills it, and all read all of it.
+/// If several threads fault on the same block at the same time, one thread fills it, and all
+/// threads read the complete block.
 #[test]
 fn one_block_is_brought_back_once_for_all() {
     for_each_option(&BLOCKS[3..], bring_back_for_all);

@@ -1,4 +1,4 @@
-//! Memory that is given to the kernel: locked, or as the backend supports it.
+//! Memory that is passed to system calls: locked, or unlocked if the backend supports that.
 
 use crate::{MIB, PAGE, for_each_backend, is_answered_by_threads};
 use std::fs::File;
@@ -21,10 +21,10 @@ fn what_is_locked_stays_and_can_be_given_to_the_kernel() {
         let locked = region.lock(5000..50_000).unwrap();
         region.reclaim(usize::MAX >> 1);
         assert_eq!(region.stats().resident, 12 * 4096);
-        // SAFETY: within the region, to which there is no other reference.
+        // SAFETY: the bytes are in the region, and no other reference to them exists.
         let bytes = unsafe { std::slice::from_raw_parts_mut(start.add(5000), 45_000) };
         zeros.read_exact(bytes).unwrap();
-        // SAFETY: as above.
+        // SAFETY: no reference to these bytes exists.
         let locked_range = unsafe { region.dont_need_shared(0..MIB) };
         assert_eq!(locked_range, Err(Error::Locked { at: 4096, end: 8192 }));
         drop(locked);

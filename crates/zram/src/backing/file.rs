@@ -1,5 +1,5 @@
-//! The backing store of written-back objects: a file or a block device, or any other implementation
-//! of reads and writes at offsets.
+//! The backing store for written-back objects: a file, a block device, or any other type that
+//! implements reads and writes at offsets.
 
 use crate::{SLOT_BYTES, open_file};
 use rustix::fs::{Advice, OFlags, fadvise};
@@ -11,7 +11,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A store outside memory that belongs to one device. Its contents mean nothing to another device.
+/// A store outside memory that belongs to one device. No other device can use the contents of the
+/// store.
 pub trait Backing: Send + Sync + Debug {
     /// Returns the store's name.
     fn name(&self) -> String;
@@ -42,19 +43,20 @@ pub trait Backing: Send + Sync + Debug {
 #[derive(Debug)]
 pub struct BackingFile {
     file: File,
-    /// The same file, opened with O_DIRECT if the file system allows it, so that write-back needs
-    /// no memory for the page cache.
+    /// The same file, opened with O_DIRECT if the file system supports it, so that write-back uses
+    /// no memory of the page cache.
     direct: Option<File>,
     path: PathBuf,
     bytes: u64,
 }
 
 impl BackingFile {
-    /// Opens an existing file or block device and locks it for this device. Its contents are lost.
+    /// Opens an existing file or block device and locks it for this device. The previous contents
+    /// of the file are lost.
     ///
     /// # Errors
-    /// The path can't be opened, or another process has locked it (EBUSY); it is neither a file nor
-    /// a block device (ENOTBLK), or is empty (EINVAL).
+    /// The path can't be opened, or another process has locked the file (EBUSY). The path refers
+    /// neither to a file nor to a block device (ENOTBLK), or the file is empty (EINVAL).
     pub fn open(path: &Path) -> io::Result<Self> {
         let kind = std::fs::metadata(path)?.file_type();
         let flags = match () {
@@ -67,8 +69,8 @@ impl BackingFile {
         Self::new(file, path)
     }
 
-    /// Creates a file of `bytes` bytes, whose blocks the file system allocates as they are written;
-    /// or opens a block device.
+    /// Creates a file of `bytes` bytes, whose blocks the file system allocates when they are
+    /// written; or opens a block device.
     ///
     /// # Errors
     /// The same as for [`open`](Self::open); or the file exists already (EEXIST).
@@ -79,7 +81,7 @@ impl BackingFile {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
         let made = file.set_len(bytes).and_then(|()| Self::new(file, path));
-        // The file was created here and is empty, so it can be removed.
+        // This call created the file, which is empty, so the file can be removed.
         made.inspect_err(|_| drop(std::fs::remove_file(path)))
     }
 
@@ -89,9 +91,10 @@ impl BackingFile {
         if bytes == 0 {
             return Err(Errno::INVAL.into());
         }
-        // A read is for one object; readahead would read its neighbours for nothing.
+        // Each read is for one object; readahead would read neighbouring objects needlessly.
         let _ = fadvise(&file, 0, None, Advice::Random);
-        // Reopened by the descriptor, which names the same file even if the path has changed since.
+        // The file is opened again through its descriptor, which refers to the same file even if
+        // the path has changed since.
         let same = format!("/proc/self/fd/{}", file.as_raw_fd());
         let direct = OFlags::DIRECT.bits() as i32;
         let direct = OpenOptions::new().write(true).custom_flags(direct).open(same).ok();
@@ -117,7 +120,7 @@ impl Backing for BackingFile {
         match &self.direct {
             Some(direct) if is_whole(bytes.len()) && is_whole(bytes.as_ptr().addr()) => {
                 match direct.write_all_at(bytes, offset) {
-                    // The disk's sectors are larger than the alignment used here.
+                    // The disk's sectors are larger than the alignment of the buffers here.
                     Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {}
                     done => return done,
                 }

@@ -14,15 +14,15 @@ pub struct WritebackLimit {
 #[derive(Debug, Default)]
 struct Budget {
     is_enabled: bool,
-    /// Blocks of 4 KiB that may still be written.
+    /// The number of 4 KiB blocks that may still be written.
     left: u64,
-    /// How often the limit was set: a charge against an earlier limit is not refunded to a later
-    /// one.
+    /// The number of times that the limit was set. A charge to an earlier limit is not refunded to
+    /// a later one.
     set: u64,
 }
 
-/// Blocks that were charged, and the number of the limit that they were charged to, if one was in
-/// force.
+/// The number of blocks that were charged, and the number of the limit that they were charged to,
+/// if a limit was in force.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimitCharge {
     pub(crate) blocks: u64,
@@ -30,7 +30,7 @@ pub(crate) struct LimitCharge {
 }
 
 impl LimitCharge {
-    /// Divides the charge into one of `blocks` blocks, and the rest.
+    /// Divides the charge into a charge for `blocks` blocks and a charge for the remaining blocks.
     pub(crate) fn split(self, blocks: u64) -> [LimitCharge; 2] {
         let blocks = blocks.min(self.blocks);
         [LimitCharge { blocks, ..self }, LimitCharge { blocks: self.blocks - blocks, ..self }]
@@ -66,8 +66,8 @@ impl WritebackLimit {
         budget.set += 1;
     }
 
-    /// Returns the number of writes (of 1 MiB) in a group, which share a sync and leave memory
-    /// together.
+    /// Returns the number of writes (of 1 MiB) in a group. The writes of a group share a sync,
+    /// after which their objects are freed in memory.
     pub fn batch(&self) -> u32 {
         self.batch.load(Relaxed)
     }
@@ -77,7 +77,7 @@ impl WritebackLimit {
         self.batch.store(writes.max(1), Relaxed);
     }
 
-    /// Charges up to `most` blocks, fewer if the limit does not allow all of them.
+    /// Charges up to `most` blocks: fewer if the limit does not allow all of them.
     pub(crate) fn charge(&self, most: u64) -> LimitCharge {
         let mut budget = self.budget.lock();
         if !budget.is_enabled {
@@ -88,7 +88,7 @@ impl WritebackLimit {
         LimitCharge { blocks, of: Some(budget.set) }
     }
 
-    /// Refunds blocks that were not written.
+    /// Refunds the charge for blocks that were not written.
     pub(crate) fn give_back(&self, charge: LimitCharge) {
         let mut budget = self.budget.lock();
         if charge.of == Some(budget.set) {

@@ -1,6 +1,6 @@
 //! Objects in the backing store: the allocation of its blocks, and reads of objects.
 //!
-//! The store's own lock comes after all others, and no thread holds it during I/O.
+//! The store's own lock is taken after all others, and no thread holds this lock during I/O.
 
 use super::file::Backing;
 use crate::slot::{BACKING_BYTES_MAX, BACKING_GRAIN, BackingPlace};
@@ -15,13 +15,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// The length of the checksum behind an object.
+/// The length of the checksum after an object, in bytes.
 pub(crate) const CHECKSUM_BYTES: usize = 4;
 
-/// The counters of the kernel's `bd_stat`, and those of faults.
+/// The counters of the kernel's `bd_stat`, and the counters of failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BdStat {
-    /// The number of 4 KiB blocks that hold objects.
+    /// The number of 4 KiB blocks that contain objects.
     pub bd_count: u64,
     /// The number of 4 KiB blocks that were read.
     pub bd_reads: u64,
@@ -46,36 +46,36 @@ impl fmt::Display for BdStat {
 pub(crate) struct Store {
     pub(crate) backing: Arc<dyn Backing>,
     used: Mutex<BlockUse>,
-    /// Held during a sync, so that only one runs at a time. A thread that holds it takes none of
-    /// the locks above.
+    /// The lock that a thread holds during a sync, so that only one sync runs at a time. A thread
+    /// that holds this lock takes none of the locks above.
     syncing: Mutex<()>,
     /// The number of syncs that have failed.
     failed_syncs: AtomicU64,
-    /// True in the child of a fork, whose parent continues to use the store.
+    /// Whether this is the child of a fork, whose parent continues to use the store.
     is_left_behind: AtomicBool,
 }
 
 #[derive(Debug)]
 struct BlockUse {
-    /// For each block, the number of objects that touch it; a block that is being written counts as
-    /// touched.
+    /// The number of objects in each block; a block that is being written counts as one that
+    /// contains an object.
     by: Box<[u16]>,
     stat: BdStat,
-    /// The block at which the search for free ones begins.
+    /// The block at which the search for free blocks begins.
     next: usize,
     being_read: Vec<PlaceReaders>,
 }
 
-/// A place in the store that is being read.
+/// The readers of a place in the store.
 #[derive(Debug)]
 struct PlaceReaders {
     place: BackingPlace,
     readers: u32,
-    /// True if no entry names the place any more. The last reader then frees it.
+    /// Whether no entry refers to the place any more. In that case the last reader frees the place.
     is_freed: bool,
 }
 
-/// Keeps a place from being reused until it is dropped. `entry` names the place.
+/// Prevents the reuse of a place while the guard exists. `entry` refers to the place.
 #[derive(Debug)]
 pub(crate) struct PlaceGuard {
     store: Arc<Store>,
@@ -83,15 +83,15 @@ pub(crate) struct PlaceGuard {
     pub(crate) entry: u32,
 }
 
-/// An object read from the store.
+/// An object that was read from the store.
 #[derive(Debug)]
 pub(crate) struct ReadBack {
     pub(crate) guard: PlaceGuard,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Returns the checksum of an object. It covers the number of the object's entry, so it does not
-/// match another entry.
+/// Returns the checksum of an object. The checksum covers the number of the object's entry, so the
+/// object of another entry does not match it.
 pub(crate) fn checksum(entry: u32, priority: u8, bytes: &[u8]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&entry.to_le_bytes());
@@ -100,7 +100,7 @@ pub(crate) fn checksum(entry: u32, priority: u8, bytes: &[u8]) -> u32 {
     sum.finalize()
 }
 
-/// Returns the blocks in which an object and its checksum lie.
+/// Returns the blocks that contain an object and its checksum.
 fn blocks_of(place: BackingPlace) -> Range<usize> {
     let end = place.offset() + (place.len + CHECKSUM_BYTES) as u64;
     let block = SLOT_BYTES as u64;
@@ -122,7 +122,7 @@ impl BlockUse {
         }
     }
 
-    /// Returns the next run of free blocks: `least` to `most` of them.
+    /// Returns the next run of free blocks, at least `least` and at most `most` blocks long.
     fn free_run(&self, least: usize, most: usize) -> Option<Range<usize>> {
         let len = self.by.len();
         for part in [self.next..len, 0..len] {
@@ -144,8 +144,8 @@ impl BlockUse {
 impl Store {
     pub(crate) fn new(backing: Arc<dyn Backing>) -> Result<Self, Error> {
         let blocks = backing.bytes().min(BACKING_BYTES_MAX) / SLOT_BYTES as u64;
-        // Checks with a fallible allocation first, because the table may be large. Zeroed memory
-        // from the system takes nothing until it is touched.
+        // A fallible allocation first checks that memory is available, because the table may be
+        // large. The system allocates zeroed memory only when it is touched.
         drop(with_room::<u16>(blocks as usize)?);
         let by = vec![0; blocks as usize].into();
         let used = BlockUse { by, stat: BdStat::default(), next: 0, being_read: Vec::new() };
@@ -158,26 +158,26 @@ impl Store {
         })
     }
 
-    /// Returns the number of failed syncs, to be given to [`sync_since`](Self::sync_since) after
-    /// the writes that follow. This does not wait for a sync: if one is under way and fails, it is
-    /// counted later.
+    /// Returns the number of failed syncs. A caller passes this number to
+    /// [`sync_since`](Self::sync_since) after further writes. This function does not wait for a
+    /// sync: if a sync is under way and fails, the sync is counted later.
     pub(crate) fn failed_syncs(&self) -> u64 {
         self.failed_syncs.load(Relaxed)
     }
 
-    /// Makes all writes durable that were made since [`failed_syncs`](Self::failed_syncs) returned
-    /// `failed`.
+    /// Makes all writes durable that were issued after [`failed_syncs`](Self::failed_syncs)
+    /// returned `failed`.
     ///
     /// # Errors
     /// Any of those writes may be lost. The system reports an error of the page cache to one sync,
-    /// whichever write it concerns; so a failed sync counts against all writes before it.
+    /// whichever write the error concerns; so after a failed sync any earlier write counts as lost.
     pub(crate) fn sync_since(&self, failed: u64) -> io::Result<()> {
         let _alone = self.syncing.lock();
         self.backing.sync().inspect_err(|_| _ = self.failed_syncs.fetch_add(1, Relaxed))?;
         if self.failed_syncs() == failed { Ok(()) } else { Err(Errno::IO.into()) }
     }
 
-    /// Returns the bytes of memory that the store's state takes.
+    /// Returns the size of the store's state in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let used = self.used.lock();
         size_of::<Self>()
@@ -207,8 +207,8 @@ impl Store {
         change(&mut self.used.lock().stat);
     }
 
-    /// Allocates a run of free blocks to write to: at least `least` bytes, and at most `most`
-    /// blocks.
+    /// Allocates a run of free blocks for writes. The run has at least `least` bytes and at most
+    /// `most` blocks.
     pub(crate) fn take_blocks(&self, least: usize, most: usize) -> Option<Range<usize>> {
         let mut used = self.used.lock();
         let run = used.free_run(least.div_ceil(SLOT_BYTES), most)?;
@@ -217,18 +217,18 @@ impl Store {
         Some(run)
     }
 
-    /// Releases the allocation's own use of `blocks`. Blocks that hold objects added since stay in
-    /// use.
+    /// Ends the use of `blocks` by the allocation. Blocks in which objects were stored since the
+    /// allocation remain in use.
     pub(crate) fn return_blocks(&self, blocks: Range<usize>) {
         self.used.lock().remove(blocks);
     }
 
-    /// Counts an object in its blocks.
+    /// Adds an object to the counts of its blocks.
     pub(crate) fn add_object(&self, place: BackingPlace) {
         self.used.lock().add(blocks_of(place));
     }
 
-    /// Frees an object's place, or leaves that to the last of its readers.
+    /// Frees an object's place; if threads are reading the object, the last of them does so.
     pub(crate) fn free_object(&self, place: BackingPlace) {
         if self.is_left_behind.load(Relaxed) {
             return;
@@ -240,7 +240,7 @@ impl Store {
         }
     }
 
-    /// Guards the place that an entry names. The caller has the entry locked.
+    /// Returns a guard of the place that an entry refers to. The caller has the entry locked.
     pub(crate) fn guard_place(self: &Arc<Self>, place: BackingPlace, entry: u32) -> PlaceGuard {
         let mut used = self.used.lock();
         match used.being_read.iter_mut().find(|hold| hold.place == place) {
@@ -250,7 +250,7 @@ impl Store {
         PlaceGuard { store: self.clone(), place, entry }
     }
 
-    /// Asserts that exactly the blocks of `places` are in use.
+    /// Asserts that exactly the blocks of the objects at `places` are in use.
     pub(crate) fn check(&self, places: &[BackingPlace]) {
         if self.check_not_left_behind().is_err() {
             return;
@@ -285,8 +285,8 @@ impl Drop for PlaceGuard {
 }
 
 impl PlaceGuard {
-    /// Reads the object into `bytes` without holding a lock. An error returns the buffer too.
-    /// `slot` is used in error messages only.
+    /// Reads the object into `bytes` while no lock is held. If the read fails, also returns the
+    /// buffer. `slot` is used only in error messages.
     pub(crate) fn read_into(
         self,
         mut bytes: Vec<u8>,
@@ -322,7 +322,7 @@ impl PlaceGuard {
     }
 }
 
-/// Returns the bytes that an object of `len` bytes takes in the store, with its checksum.
+/// Returns the number of bytes that an object of `len` bytes takes in the store, with its checksum.
 pub(crate) fn bytes_stored(len: usize) -> usize {
     (len + CHECKSUM_BYTES).next_multiple_of(BACKING_GRAIN)
 }

@@ -1,26 +1,28 @@
-//! The blocks that a stream decompressed last, so that consecutive reads of single slots decompress
-//! a block only once.
+//! A cache of the blocks that a stream decompressed last, so that consecutive reads of single slots
+//! decompress a block only once.
 //!
-//! Each cached block has the version of its block. A thread that changes a block's object raises
-//! the version first, with the block's entry locked (zr-B4). A reader compares the version with the
-//! entry pinned, so a cached block with the current version has the object's bytes.
+//! Each cached block records the version of its block. A thread that changes a block's object first
+//! raises the version, while it has the block's entry locked (zr-B4). A reader compares the
+//! versions while it has the entry pinned, so a cached block with the current version contains the
+//! object's bytes.
 
 use super::members::Members;
 use super::object::Packer;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 
-/// The bytes of decompressed blocks that a stream keeps, if that is at least `BLOCKS_MIN` blocks.
+/// The total size of the decompressed blocks that a stream keeps, in bytes, if that is at least
+/// `BLOCKS_MIN` blocks.
 const BYTES: usize = 64 << 10;
 const BLOCKS_MIN: usize = 2;
 const VERSIONS: usize = 1024;
 
-/// The versions of all blocks. Several blocks share a version; a change of one block then
-/// invalidates cached copies of the others.
+/// The versions of all blocks. Several blocks share a version; a change of one of them invalidates
+/// the cached copies of the others, too.
 #[derive(Debug)]
 pub(crate) struct BlockVersions(Box<[AtomicU64]>);
 
 impl BlockVersions {
-    /// Returns the versions, or none if blocks are single slots.
+    /// Returns versions of zero, or an empty table if blocks are single slots.
     pub(crate) fn new(has_blocks: bool) -> Self {
         BlockVersions(
             (0..if has_blocks { VERSIONS } else { 0 }).map(|_| AtomicU64::new(1)).collect(),
@@ -32,18 +34,19 @@ impl BlockVersions {
     }
 
     /// Returns the block's version, which is current while the block's entry is pinned or locked.
-    /// Later reads are not moved before this one, nor this one before earlier acquire loads.
+    /// Later reads are not reordered before this read, and this read is not reordered before
+    /// earlier acquire loads.
     pub(crate) fn now(&self, block: u32) -> u64 {
         self.of(block).load(Acquire)
     }
 
     /// Raises the block's version. The caller has the block's entry locked, and has not yet changed
-    /// that entry or those of its slots.
+    /// that entry or the entries of the block's slots.
     pub(crate) fn raise(&self, block: u32) {
         self.of(block).fetch_add(1, AcqRel);
     }
 
-    /// Returns the sum of all versions. While it is unchanged, no version was raised.
+    /// Returns the sum of all versions. Two equal sums mean that no version was raised in between.
     pub(crate) fn sum(&self) -> u64 {
         self.0.iter().fold(0, |sum, version| sum.wrapping_add(version.load(Acquire)))
     }
@@ -57,16 +60,16 @@ impl BlockVersions {
 #[derive(Debug)]
 pub(crate) struct CachedBlock {
     block: u32,
-    /// The block's version; 0 if the cached block is not valid.
+    /// The version of the block when it was decompressed; 0 if this copy is not valid.
     version: u64,
     members: Members,
     bytes: Box<[u8]>,
-    /// The cache's clock at the last use.
+    /// The cache's clock at the last lookup of this block.
     asked: u64,
 }
 
 impl CachedBlock {
-    /// Returns slot `nth` of the block, if the object has it.
+    /// Returns slot `nth` of the block, if the block's object contains that slot.
     pub(crate) fn slot(&self, nth: u32) -> Option<&[u8]> {
         let at = self.members.before(nth) * crate::SLOT_BYTES;
         self.members.has(nth).then(|| &self.bytes[at..at + crate::SLOT_BYTES])
@@ -99,8 +102,8 @@ impl BlockCache {
         self.blocks.iter().map(each).sum()
     }
 
-    /// Returns the block with this version. If it is not cached, `decode` writes its slots to a
-    /// buffer, and returns which slots these are.
+    /// Returns the decompressed block with this version. If the block is not cached, calls
+    /// `decode`, which writes the block's slots to a buffer and returns the set of these slots.
     pub(crate) fn get<E>(
         &mut self,
         block: u32,
@@ -126,8 +129,8 @@ impl BlockCache {
     }
 }
 
-/// What a stream needs to compress several slots as one object, and its cache of decompressed
-/// blocks.
+/// The buffers with which a stream compresses several slots as one object, and the stream's cache
+/// of decompressed blocks.
 pub(crate) struct BlockStream {
     pub(crate) packer: Packer,
     pub(crate) cache: BlockCache,

@@ -1,4 +1,4 @@
-//! The set of a block's slots that are in its object.
+//! The set of those slots of a block that are in the block's object.
 
 use crate::SLOT_BYTES;
 
@@ -15,7 +15,7 @@ impl Members {
         self.0
     }
 
-    /// Returns the first `slots` slots of a block.
+    /// Returns the set of the first `slots` slots of a block.
     pub(crate) fn all(slots: u32) -> Self {
         Members((u32::MAX >> (u32::BITS - slots)) as u16)
     }

@@ -5,9 +5,9 @@
 //!   | the members' own bytes, if the codec gains nothing            | set of members: 2 bytes |
 //!   | all slots of the block, if all are members and the codec gains nothing   |   a block long
 //! ```
-//! Same-filled slots are not in the object: their entries hold the pattern. An object keeps its
-//! members until the block is stored again. A member is live, and is the device's data, while the
-//! slot's own entry is empty.
+//! Same-filled slots are not in the object: their entries encode the pattern. An object keeps its
+//! members until the block is stored again. While a slot's own entry is empty, the member is live,
+//! and contains the slot's current data.
 
 use super::Members;
 use crate::algorithms::Codecs;
@@ -25,14 +25,14 @@ const MEMBERS_BYTES: usize = size_of::<u16>();
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockObject<'o> {
     pub(crate) members: Members,
-    /// The priority of the algorithm that made the object.
+    /// The priority of the algorithm that compressed the object.
     pub(crate) priority: u8,
     data: &'o [u8],
 }
 
 impl<'o> BlockObject<'o> {
-    /// Returns `None` if `object` is not the object of a block of `slots` slots. `flags` are those
-    /// of its entry.
+    /// Returns the parts of `object`, or `None` if it is not the object of a block of `slots`
+    /// slots. `flags` are the flags of its entry.
     pub(crate) fn new(object: &'o [u8], flags: Flags, slots: u32) -> Option<Self> {
         let (all, priority) = (Members::all(slots), flags.priority());
         if object.len() == all.bytes() {
@@ -48,13 +48,13 @@ impl<'o> BlockObject<'o> {
         self.data.len() == self.members.bytes()
     }
 
-    /// Returns slot `nth` of the block, if the object has it and is raw.
+    /// Returns slot `nth` of the block, if the object contains that slot and is raw.
     pub(crate) fn raw_slot(&self, nth: u32) -> Option<&'o [u8]> {
         let at = self.members.before(nth) * SLOT_BYTES;
         (self.is_raw() && self.members.has(nth)).then(|| &self.data[at..at + SLOT_BYTES])
     }
 
-    /// Writes the object's slots into `buf`, one after another.
+    /// Writes the object's decompressed slots into `buf`, one after another.
     pub(crate) fn decode(&self, codecs: &mut Codecs, buf: &mut [u8]) -> Result<(), zcomp::Error> {
         let buf = &mut buf[..self.members.bytes()];
         if self.is_raw() {
@@ -67,11 +67,11 @@ impl<'o> BlockObject<'o> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockKind {
-    /// No object: the slots' data, if any, are in their own entries.
+    /// The block has no object: its slots' data, if any, are in their own entries.
     Empty,
     Object {
         bytes: usize,
-        /// The slots of the object; empty if they are not known.
+        /// The slots in the object; empty if they are not known.
         members: Members,
         is_raw: bool,
     },
@@ -94,7 +94,7 @@ impl BlockKind {
         }
     }
 
-    /// Returns the kind from the object's length, without its bytes.
+    /// Returns the kind that the object's length implies, without the object's bytes.
     pub(crate) fn of_old(old: Old, slots: u32) -> Self {
         match old {
             Old::Object { bytes: len, .. } => {
@@ -105,7 +105,8 @@ impl BlockKind {
         }
     }
 
-    /// Returns the entry's contribution to the counters. The live members are counted separately.
+    /// Returns the entry's contribution to the counters, without the live members, which are
+    /// counted separately.
     pub(crate) fn weight(self) -> Weight {
         match self {
             BlockKind::Empty => Weight::default(),
@@ -121,14 +122,14 @@ impl BlockKind {
     }
 }
 
-/// Compresses slots into objects.
+/// The buffers to compress several slots into one object.
 pub(crate) struct Packer {
     pub(crate) codecs: Codecs,
     /// The compressed bytes and the trailer, before they are stored in the pool.
     scratch: Box<[u8]>,
-    /// A copy of slots that are not contiguous in memory; one block long.
+    /// A copy of slots that are not contiguous in memory. The buffer is as long as a block.
     gathered: Box<[u8]>,
-    /// A whole block that compresses to this many bytes or more is stored raw.
+    /// The minimum compressed length, in bytes, from which on a whole block is stored raw.
     huge_size: usize,
 }
 
@@ -154,8 +155,8 @@ impl Packer {
         }
     }
 
-    /// Returns the object of the slots `members`, made by the algorithm of `priority`. `slot`
-    /// returns the bytes of the block's nth slot.
+    /// Returns an object that contains the slots `members`, compressed by the algorithm with
+    /// `priority`. `slot(nth)` returns the bytes of the block's slot `nth`.
     pub(crate) fn pack<'s>(
         &mut self,
         members: Members,
@@ -181,8 +182,8 @@ impl Packer {
         }
     }
 
-    /// Compresses `slots` into `scratch`, and returns the length of their object if it is less than
-    /// `most`.
+    /// Compresses `slots` into `scratch`. Returns the length of their object if that is less than
+    /// `most`, else `None`.
     fn compress(
         &mut self,
         slots: &[u8],

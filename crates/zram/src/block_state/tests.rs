@@ -4,7 +4,7 @@ use crate::{Compaction, Config, Damage, Device, SLOT_BYTES};
 use std::sync::Arc;
 
 const SLOTS: u64 = 1 << 20;
-/// The first slots of four blocks that lie far apart, in different leaves and stems of the table.
+/// The first slots of four blocks that are far apart, in different leaves and stems of the table.
 const FIRST: [u64; 4] = [0, 4096, 80_000, 900_000];
 
 fn device() -> Arc<Device> {
@@ -27,7 +27,7 @@ fn by_slots(device: &Device) {
     }
 }
 
-/// Writes all four blocks as blocks, and removes the entries of their slots.
+/// Writes all four blocks whole, and removes the entries of their slots.
 fn by_blocks(device: &Device) {
     FIRST.iter().for_each(|first| device.write(first * SLOT_BYTES as u64, &bytes()).unwrap());
     device.compact();
@@ -42,8 +42,8 @@ fn expected() -> Vec<u64> {
     FIRST.iter().flat_map(|first| *first..first + 4).collect()
 }
 
-/// Slots that hold data are never reported as unstored, even if they become a block between the
-/// look at the block's entry and the look at theirs.
+/// Slots that hold data are never reported as empty, even if they become a block after the block's
+/// entry was read and before their own entries are read.
 #[test]
 fn slots_that_become_a_block_meanwhile_are_no_hole() {
     for place in ["states", "walk"] {
@@ -57,7 +57,7 @@ fn slots_that_become_a_block_meanwhile_are_no_hole() {
     }
 }
 
-/// A save includes such slots, too.
+/// A save includes the data of such slots, too.
 #[test]
 fn slots_that_become_a_block_meanwhile_are_saved() {
     let device = device();

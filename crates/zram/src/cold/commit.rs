@@ -1,8 +1,9 @@
-//! The second half of write-back: it writes the copied objects, and frees them in memory when they
-//! are durable.
+//! The second half of write-back: the copied objects are written, and freed in memory when they are
+//! durable.
 //!
-//! Each group of writes has its own thread for this half, beside the thread that copies objects. So
-//! one group is written while the previous one is committed, and both halves have a processor.
+//! Each group of writes has its own thread for this half, while the job's thread copies further
+//! objects. So one group is written while the previous group is committed, and both halves can use
+//! a processor.
 
 use super::select::Selection;
 use crate::backing::{LimitCharge, Store, WritebackLimit};
@@ -22,15 +23,16 @@ use zsmalloc::Content;
 /// The result of a write-back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WrittenBack {
-    /// Slots that left memory.
+    /// The number of slots whose data were freed in memory.
     pub slots: u64,
-    /// Bytes of the objects that left memory.
+    /// The size of the objects that were freed in memory, in bytes.
     pub bytes: u64,
-    /// Blocks of 4 KiB that were written.
+    /// The number of 4 KiB blocks that were written.
     pub blocks: u64,
-    /// Objects that were accessed during the write-back, and so stay in memory.
+    /// The number of objects that remain in memory because they were accessed during the
+    /// write-back.
     pub touched: u64,
-    /// Objects that are damaged, and so stay in memory.
+    /// The damaged objects, which remain in memory.
     pub damaged: DamagedLeft,
 }
 
@@ -48,8 +50,8 @@ impl Add for WrittenBack {
     }
 }
 
-/// The bytes of one write. They begin at a page boundary, so that the disk can read them from here,
-/// bypassing the page cache.
+/// The bytes of one write. The buffer begins at a page boundary, so that the disk can read the
+/// bytes directly, without the page cache.
 pub(super) struct WriteBuffer {
     bytes: Vec<u8>,
     start: usize,
@@ -86,24 +88,24 @@ impl WriteBuffer {
     }
 }
 
-/// An object that is copied but not committed yet.
+/// An object that was copied but is not committed yet.
 pub(super) struct PendingObject {
     pub(super) entry: u32,
     pub(super) flags: Flags,
     pub(super) place: BackingPlace,
 }
 
-/// The blocks of one write call.
+/// The blocks of one write call, with the objects to write there.
 pub(super) struct WriteRun {
     pub(super) blocks: Range<usize>,
-    /// The blocks' charge to the write-back limit.
+    /// The charge of the blocks to the write-back limit.
     pub(super) charge: LimitCharge,
     pub(super) bytes: WriteBuffer,
     /// The objects in the blocks.
     pub(super) pending: Vec<PendingObject>,
 }
 
-/// Commits the groups, and counts the job's results.
+/// Commits groups of writes, and collects the job's results.
 pub(super) struct Committer<'t> {
     pub(super) table: &'t Table,
     pub(super) job: &'t Job<'t>,
@@ -111,7 +113,7 @@ pub(super) struct Committer<'t> {
     pub(super) limit: &'t WritebackLimit,
     pub(super) selection: &'t Selection,
     done: Mutex<WrittenBack>,
-    /// The last fault, which does not end the job.
+    /// The last failure of the store. A failure does not end the job.
     fault: Mutex<Option<Error>>,
     /// Buffers of earlier runs, for reuse.
     spare_buffers: Mutex<Vec<WriteBuffer>>,
@@ -129,7 +131,7 @@ impl<'t> Committer<'t> {
         Committer { table, job, store, limit, selection, done, fault, spare_buffers }
     }
 
-    /// Returns the results so far.
+    /// Returns the results up to now.
     pub(super) fn done(&self) -> WrittenBack {
         *self.done.lock()
     }
@@ -138,13 +140,13 @@ impl<'t> Committer<'t> {
         self.fault.lock().clone()
     }
 
-    /// Returns a buffer for a run, an earlier run's if there is one.
+    /// Returns a buffer for a run: the buffer of an earlier run, or a new one.
     pub(super) fn write_buffer(&self) -> Result<WriteBuffer, Error> {
         let spare = self.spare_buffers.lock().pop();
         spare.map_or_else(WriteBuffer::new, Ok)
     }
 
-    /// Counts a fault of the store, and keeps it as the last one.
+    /// Counts a failed write, and records the failure as the last one.
     fn note(&self, run: &WriteRun, error: &io::Error) {
         self.store.count(|stat| stat.failed_writes += 1);
         let slot = run.pending.first().map_or(0, |of| self.table.layout.slot_of(of.entry));
@@ -152,7 +154,7 @@ impl<'t> Committer<'t> {
     }
 
     /// Writes a group of runs, makes them durable, and commits them. Objects that can't be written
-    /// or committed stay in memory.
+    /// or committed remain in memory.
     pub(super) fn commit(&self, mut runs: Vec<WriteRun>) {
         let mut done = WrittenBack::default();
         let failed = self.store.failed_syncs();
@@ -173,7 +175,7 @@ impl<'t> Committer<'t> {
         self.spare_buffers.lock().extend(runs.into_iter().map(|run| run.bytes));
     }
 
-    /// Writes a run, and returns true if that succeeded.
+    /// Writes a run. Returns true if the write succeeded.
     fn write(&self, run: &WriteRun, done: &mut WrittenBack) -> bool {
         let blocks = run.blocks.len() as u64;
         let written = self
@@ -197,7 +199,7 @@ impl<'t> Committer<'t> {
     fn commit_run(&self, run: &WriteRun, done: &mut WrittenBack) {
         let Some(_leaving) = self.job.commit_permit() else { return };
         for (nth, pending) in run.pending.iter().enumerate() {
-            // Fetch the next object into the cache while this one is compared.
+            // The next object is fetched into the cache while the current object is compared.
             if let Some(next) = run.pending.get(nth + 1) {
                 self.table.pool.prefetch(next.entry);
             }
@@ -207,8 +209,8 @@ impl<'t> Committer<'t> {
         }
     }
 
-    /// Points an object's entry at the store, if the entry still holds what was written (zr-X1,
-    /// zr-X4).
+    /// Sets an object's entry to the place in the store, if the entry still contains the object
+    /// that was written (zr-X1, zr-X4).
     fn commit_object(&self, pending: &PendingObject, written: &[u8], done: &mut WrittenBack) {
         let PendingObject { entry, flags, place } = *pending;
         let request = Request::begin(self.table);

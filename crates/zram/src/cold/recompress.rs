@@ -1,4 +1,4 @@
-//! Recompression of cold data by a stronger algorithm.
+//! Recompression of cold data with a stronger algorithm.
 
 use super::select::{Candidates, Selection};
 use crate::algorithms::SECONDARY_MAX;
@@ -20,13 +20,13 @@ use zsmalloc::{ClassTable, Content};
 pub struct Recompress {
     /// The slots and blocks to recompress.
     pub selection: Selection,
-    /// The algorithm's priority, 1 to 3: see
+    /// The priority of the algorithm, 1 to 3; see
     /// [`Config::recompression`](crate::Config::recompression).
     pub priority: usize,
-    /// Objects shorter than this are skipped, and a new object is kept only if it is shorter than
-    /// this.
+    /// The length, in bytes, below which objects are skipped. A new object is kept only if it is
+    /// shorter than this.
     pub threshold: Option<usize>,
-    /// The maximum number of slots that are tried.
+    /// The maximum number of slots that are recompressed.
     pub max_pages: Option<u64>,
 }
 
@@ -40,15 +40,15 @@ impl Default for Recompress {
 /// The result of a recompression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recompressed {
-    /// The number of slots and blocks that were tried.
+    /// The number of slots and blocks that were recompressed, whether or not the result was kept.
     pub tried: u64,
     /// The number of slots and blocks that became smaller.
     pub smaller: u64,
-    /// The number of bytes saved.
+    /// The number of bytes by which the objects became smaller.
     pub saved_bytes: u64,
-    /// Items that were accessed during their recompression, and so stay as they are.
+    /// The number of items that remain unchanged because they were accessed during the job.
     pub touched: u64,
-    /// Items that are damaged, and so stay as they are.
+    /// The damaged items, which remain unchanged.
     pub damaged: DamagedLeft,
 }
 
@@ -66,9 +66,9 @@ struct RecompressJob<'t> {
     table: &'t Table,
     how: &'t Recompress,
     classes: ClassTable,
-    /// True if no algorithm of a higher priority exists.
+    /// Whether no algorithm of a higher priority exists.
     is_last: bool,
-    /// The object as it was copied, and its flags.
+    /// The copy of the object, and its flags.
     seen: (Vec<u8>, Flags),
     /// The decompressed slots, one after another.
     slots: Vec<u8>,
@@ -114,7 +114,7 @@ pub(crate) fn recompress(table: &Table, how: &Recompress) -> Result<Recompressed
     Ok(done)
 }
 
-/// Returns true if the algorithm of `priority` may make an object smaller.
+/// Returns true if recompression with the algorithm of `priority` may make an object smaller.
 fn is_eligible(priority: u8, threshold: Option<usize>, len: usize, flags: Flags) -> bool {
     !flags.has(Flags::INCOMPRESSIBLE)
         && flags.priority() < priority
@@ -150,7 +150,7 @@ impl<'t> RecompressJob<'t> {
         }
     }
 
-    /// Copies the object of an entry, and returns true if the object is to be tried.
+    /// Copies the object of an entry. Returns true if the object is to be recompressed.
     fn take_snapshot(&mut self, entry: u32, item: Item) -> Result<bool, Error> {
         let (how, layout) = (self.how, self.table.layout);
         let pin = self.table.pool.read(entry);
@@ -173,7 +173,7 @@ impl<'t> RecompressJob<'t> {
         request.workspace.decode(Slot::of(content(&self.seen)), 0, &mut self.slots, slot)?;
         let (shard, Workspace { codecs, scratch, .. }) = (request.shard, &mut *request.workspace);
         let len = codecs.of(priority).compress(&self.slots, &mut **scratch)?;
-        // The lengths of patterns and raw slots are never those of compressed objects.
+        // Patterns and raw slots have lengths that compressed objects never have.
         let len = len.filter(|&len| matches!(SlotKind::of_len(len), SlotKind::Compressed(_)));
         let new = len.map(|len| &scratch[..len]);
         Ok(self.swap(shard, (Item::Slot(slot), entry), new, || true))
@@ -201,8 +201,8 @@ impl<'t> RecompressJob<'t> {
         Ok(self.swap(shard, (Item::Block(block), entry), Some(new), has_all))
     }
 
-    /// Replaces the object of an entry by `new`, if the entry still holds the copied object and
-    /// `is_it` returns true. If `new` is not small enough, the old object stays; it is flagged
+    /// Replaces the object of an entry by `new`, if the entry still contains the copied object and
+    /// `is_it` returns true. If `new` is not small enough, keeps the old object, and flags it as
     /// incompressible if this was the last algorithm.
     fn swap(
         &self,

@@ -1,9 +1,9 @@
 //! Selects a job's slots and blocks, the largest first.
 //!
-//! A first walk over all entries counts objects by length. Each further walk collects some of them,
-//! beginning with the greatest lengths that are left; so a selection needs little memory for any
-//! number of objects. The result of a walk may be outdated at once, so a job checks each item again
-//! before it works on it.
+//! A first walk over all entries counts objects by length. Each further walk collects a part of the
+//! objects, beginning with the greatest lengths that remain, so a selection needs little memory for
+//! any number of objects. The result of a walk may be outdated at once, so a job checks each item
+//! again before it processes the item.
 
 use crate::block::BlockObject;
 use crate::layout::{Item, Layout};
@@ -16,7 +16,7 @@ use std::ops::{Range, RangeInclusive};
 use zsmalloc::{Content, ORDER_MAX, Old};
 
 const BUCKETS: usize = (SLOT_BYTES << ORDER_MAX) / SELECT_BUCKET_BYTES + 1;
-/// The maximum number of entries that one step of a walk looks at: those of a leaf.
+/// The maximum number of entries that one step of a walk visits: the entries of a leaf.
 const LEAF_ENTRIES: usize = 512;
 
 /// The condition that an item must meet.
@@ -36,8 +36,8 @@ pub enum Which {
 }
 
 impl Which {
-    /// Returns true if a locked entry still holds the object that was copied from it (zr-X1). An
-    /// idle item that was read in between counts as changed.
+    /// Returns true if a locked entry still contains the object that was copied (zr-X1). If the
+    /// condition requires an idle item, an item that was read since counts as changed.
     pub(super) fn is_unchanged(self, now: Content<&[u8]>, seen: Content<&[u8]>) -> bool {
         let (now_flags, seen_flags) = (Flags::of(now), Flags::of(seen));
         let (Content::Object { bytes: now, .. }, Content::Object { bytes: seen, .. }) = (now, seen)
@@ -50,13 +50,13 @@ impl Which {
     }
 }
 
-/// The items that a job works on.
+/// The items that a job processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// The condition that a slot or block must meet.
     pub which: Which,
-    /// Ranges of slots, each slot alone or with its whole block; empty selects all slots of the
-    /// device.
+    /// The ranges of slots. A slot in a block selects the whole block; an empty list selects all
+    /// slots of the device.
     pub slots: Vec<RangeInclusive<u64>>,
 }
 
@@ -66,8 +66,8 @@ impl Selection {
         Selection { which, slots: Vec::new() }
     }
 
-    /// Returns true if an object of `len` bytes and `flags` may meet the condition. `item` is the
-    /// slot or block that the object belongs to.
+    /// Returns true if an object of `len` bytes with these `flags` may meet the condition. `item`
+    /// is the object's slot or block.
     pub(crate) fn matches_kind(
         &self,
         layout: Layout,
@@ -91,8 +91,8 @@ impl Selection {
             }
     }
 
-    /// Returns true if the object meets the condition. This needs its bytes, because the length of
-    /// a block's object does not decide whether it is huge.
+    /// Returns true if the object meets the condition. The check needs the object's bytes, because
+    /// the length of a block's object does not determine whether the block is huge.
     pub(crate) fn matches_object(
         &self,
         layout: Layout,
@@ -121,17 +121,18 @@ impl Selection {
     }
 }
 
-/// Iterates over the entries of the selected items; each is prefetched before it is returned.
+/// An iterator over the entries of the selected items; each entry is prefetched before it is
+/// returned.
 pub(super) struct Candidates<'t, F> {
     table: &'t Table,
     matches: F,
     /// The number of items in each bucket when the selection began.
     counts: Vec<u32>,
-    /// The buckets of the current group, and the entry at which its walk continues.
+    /// The buckets of the current group, and the entry at which the walk of this group continues.
     group: Range<usize>,
     next: Option<u64>,
-    /// The collected items, with room for a group and for those that one more step adds. The last
-    /// one is returned first.
+    /// The collected items. The capacity suffices for a group and for the items that one more step
+    /// adds. The last item is returned first.
     gathered: Vec<(u16, u32)>,
 }
 
@@ -153,8 +154,8 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
         Ok(candidates)
     }
 
-    /// Calls `look` with the entries and buckets of some items, from entry `from` on, and returns
-    /// the entry to continue from.
+    /// Calls `look` with the entries and buckets of some items, from entry `from` on. Returns the
+    /// entry to continue from, or `None` at the end.
     fn visit_from(&self, from: u64, mut look: impl FnMut(u32, usize)) -> Option<u64> {
         let layout = self.table.layout;
         self.table.pool.look_at_some(from, |entry, held, _| {
@@ -166,7 +167,7 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
         })
     }
 
-    /// Moves on to the next group of buckets; returns false if there are no more.
+    /// Advances to the next group of buckets. Returns false if no group remains.
     fn next_group(&mut self) -> bool {
         let end = self.group.start;
         let mut count = 0;
@@ -195,7 +196,8 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
                 }
             });
         }
-        // The last item is returned first: the largest, and the lowest number among equal ones.
+        // The last item is returned first: the largest one and, among items of equal size, the one
+        // with the lowest number.
         gathered.sort_unstable_by_key(|&(bucket, entry)| (bucket, std::cmp::Reverse(entry)));
         self.gathered = gathered;
     }

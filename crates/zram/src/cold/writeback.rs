@@ -1,5 +1,5 @@
-//! Write-back: objects are copied to the backing store, many at a time, and leave memory when they
-//! are durable there.
+//! Write-back: objects are copied to the backing store, many at a time, and freed in memory when
+//! they are durable in the store.
 //!
 //! ```text
 //!   chosen -> pinned, copied one after another to a run for free blocks (1 MiB) -> ...
@@ -26,21 +26,21 @@ use std::sync::Arc;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use zsmalloc::Content;
 
-/// The stack size of a group's thread.
+/// The stack size of the thread of a group, in bytes.
 const STACK: usize = 512 << 10;
 
-/// The half of the job that copies objects.
+/// The first half of the job, which copies objects.
 struct WritebackJob<'s, 't: 's> {
     committer: &'t Committer<'t>,
-    /// The number of objects that were looked at.
+    /// The number of objects that the job has visited.
     looked_at: u64,
     damaged: DamagedLeft,
     /// The run that objects are being copied to.
     open: Option<WriteRun>,
-    /// The full runs of the group that is being made.
+    /// The full runs of the current group.
     group: Vec<WriteRun>,
     scope: &'s Scope<'s, 't>,
-    /// The threads of earlier groups.
+    /// The threads that write and commit earlier groups.
     before: VecDeque<ScopedJoinHandle<'s, ()>>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn write_back(table: &Table, selection: &Selection) -> Result<Written
 }
 
 impl WritebackJob<'_, '_> {
-    /// Runs the job. Returns the error that ended it early, if any, and the damaged objects.
+    /// Runs the job. Returns the error that ended the job early, if any, and the damaged objects.
     fn all(mut self) -> (Result<(), Error>, DamagedLeft) {
         let Committer { table, job, selection, .. } = *self.committer;
         let layout = table.layout;
@@ -119,8 +119,8 @@ impl WritebackJob<'_, '_> {
         Ok(())
     }
 
-    /// Opens a run of free blocks with room for at least `least` bytes, limited by the write-back
-    /// limit.
+    /// Opens a run of free blocks for at least `least` bytes. The write-back limit may make the run
+    /// shorter than usual.
     fn open_run(&mut self, least: usize) -> Result<(), Error> {
         let Committer { store, limit, .. } = *self.committer;
         if self.group.len() >= limit.batch() as usize {
@@ -159,7 +159,7 @@ impl WritebackJob<'_, '_> {
         self.group.push(run);
     }
 
-    /// Starts a thread that writes and commits the group, while the job copies more.
+    /// Starts a thread that writes and commits the group, while the job copies further objects.
     fn submit_group(&mut self) {
         if self.group.is_empty() {
             return;

@@ -3,7 +3,7 @@ use crate::{Algorithm, Backing, DamagedLeft, Recompress, SaveOptions, Selection,
 use std::io;
 use std::sync::Mutex;
 
-/// Damages the object of entry `entry`, as a memory error would.
+/// Changes a byte of the object of entry `entry`, as a memory error would.
 fn damage(table: &Table, entry: u32) {
     let locked = table.pool.lock(entry).unwrap();
     let zsmalloc::Content::Object { bytes, .. } = locked.content() else { unreachable!() };
@@ -53,7 +53,7 @@ fn a_write_tells_what_it_stored_raw() {
     }
 }
 
-/// A job skips damaged objects and reports them.
+/// A job skips damaged objects and reports their number.
 #[test]
 fn jobs_go_on_past_what_is_damaged() {
     for block in [SLOT_BYTES, 4 * SLOT_BYTES] {
@@ -114,7 +114,7 @@ fn what_was_damaged_in_memory_is_not_given_out() {
         let lost = slot * SLOT_BYTES as u64;
         assert!(saved.lost.iter().all(|of| of.contains(&lost)) && saved.lost_slots > 0);
         assert!(device.io_stat().failed_reads > 0);
-        // An overwrite of whole slots needs none of the damaged data.
+        // An overwrite of whole slots does not read the damaged data.
         device.write(slot * SLOT_BYTES as u64, &bytes[..4 * SLOT_BYTES]).unwrap();
         device.read(0, &mut back).unwrap();
         device.check();

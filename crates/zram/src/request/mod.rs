@@ -1,15 +1,14 @@
 //! Requests: writes, reads and discards of slots and blocks.
 //!
-//! This file decides whether a request works on single slots or on blocks. The files below do the
-//! work:
+//! This file decides whether a request processes single slots or blocks. These files execute it:
 //!
 //! ```text
 //!   write     block covered whole: whole | slot in its block: part | other slot: slots
 //!   read      device of blocks: read | of slots: slots
 //!   discard   device of blocks: part | of slots: slots; the ends of its range are written
 //! ```
-//! The files do not call one another, except that `part` calls `rewrite` to remove the dead members
-//! that it leaves in a block.
+//! These files do not call one another, with one exception: `part` calls `rewrite` to remove dead
+//! members from a block.
 
 mod part;
 mod read;
@@ -35,21 +34,21 @@ const SLOTS_MAX: usize = 1 << ORDER_MAX;
 const WRITE_FAILURES: fn(&Shard) -> &Counter = |shard| &shard.failed_writes;
 const READ_FAILURES: fn(&Shard) -> &Counter = |shard| &shard.failed_reads;
 
-/// A request under way. A fork waits until it releases its stream.
+/// A request under way. A fork waits until the request releases its stream.
 pub(crate) struct Request<'t> {
     pub(crate) table: &'t Table,
     pub(crate) workspace: MutexGuard<'t, Workspace>,
     pub(crate) shard: &'t Shard,
-    /// The time at which the request began; 0 if access times are not tracked.
+    /// The start of the request in seconds since boot; 0 if access times are not tracked.
     pub(crate) now_seconds: u32,
-    /// The number of bytes that are done.
+    /// The number of bytes that are read or written already.
     pub(crate) done: usize,
     /// The objects that were read from the backing store for this request.
     pub(crate) read_back: &'t [ReadBack],
 }
 
 impl<'t> Request<'t> {
-    /// Begins a request; waits for a stream.
+    /// Begins a request. Waits for a free stream.
     pub(crate) fn begin(table: &'t Table) -> Self {
         Self::with(table, table.streams.get())
     }
@@ -66,7 +65,7 @@ impl<'t> Request<'t> {
         Request { table, workspace, shard, now_seconds, done: 0, read_back: &[] }
     }
 
-    /// Reads from a slot whose data are in its own entry, which is pinned.
+    /// Reads from a slot with data in its own entry, which the caller has pinned.
     #[inline]
     fn read_slot(
         &mut self,
@@ -75,7 +74,8 @@ impl<'t> Request<'t> {
         buf: &mut [u8],
     ) -> Result<(), Blocked> {
         let content = match pin.content() {
-            // The common case, an object in memory without a checksum, avoids the error path.
+            // The common case, an object in memory without a checksum, does not take the error
+            // path.
             object @ Content::Object { .. } if !self.table.columns.checksum => object,
             other => self.table.resolve(part.nth, other, pin.row(), self.read_back)?,
         };
@@ -85,7 +85,7 @@ impl<'t> Request<'t> {
         Ok(())
     }
 
-    /// Records that the pinned data were read.
+    /// Records the access time of the pinned entry, and removes the idle mark of the entry.
     fn touch(&self, pin: &EntryReadGuard<'_>) {
         if self.table.columns.access_time
             && let Some(row) = pin.row()
@@ -123,9 +123,9 @@ pub(crate) fn read(table: &Table, offset: u64, buf: &mut [u8]) -> Result<(), Err
     })
 }
 
-/// Makes `len` bytes at `offset` read as zeros. Slots that the range covers whole are freed first;
-/// then the slots at its ends are written. If a slot can't be removed from its block, because that
-/// needs an entry, the ends are not written.
+/// Makes `len` bytes at `offset` read as zeros. First frees the slots that lie completely in the
+/// range; then overwrites the slots at its ends. If a slot can't be removed from its block, for
+/// lack of an entry, the slots at the ends are not written.
 pub(crate) fn discard(table: &Table, offset: u64, len: u64) -> Result<(), Error> {
     table.check_range(offset, len)?;
     let freed = free_covered(table, offset, len);
@@ -144,7 +144,7 @@ fn free_covered(table: &Table, offset: u64, len: u64) -> Result<(), Error> {
     let slots = slots_covered(offset, len);
     let (mut next, mut done) = (slots.start, Ok(()));
     while next < slots.end {
-        // Each step releases its stream, for requests that wait for one.
+        // The request of each step releases its stream at the end, for waiting requests.
         let mut request = Request::begin(table);
         next = match table.layout.has_blocks() {
             false => slots::free_slots(&request, next..slots.end),
@@ -169,9 +169,9 @@ pub(crate) fn may_wait(table: &Table, offset: u64, len: u64) -> bool {
     entries.any(|entry| is_backed(entry) == Some(true))
 }
 
-/// Calls `work` until it completes or fails; each call continues where the previous one stopped.
-/// Reads objects from the backing store between the calls, and counts a failure of `work` in
-/// `failures`. The error names no slot before the one at which the request stopped.
+/// Calls `work` until it completes or fails; each call continues at the position where the previous
+/// call stopped. Reads objects from the backing store between the calls, and counts a failure of
+/// `work` in `failures`. The slot in the error is not before the slot at which the request stopped.
 fn until_done(
     table: &Table,
     offset: u64,
@@ -189,8 +189,8 @@ fn until_done(
             failures(request.shard).add(1);
         }
         drop(request);
-        // A block can need several objects: its own, and those of single slots in its range. They
-        // are kept until the block is done.
+        // A block can need several objects: its own, and the objects of single slots in the block.
+        // These objects are kept until the request has processed the block.
         if reached > done {
             read_back.clear();
             done = reached;
@@ -208,7 +208,7 @@ fn until_done(
     }
 }
 
-/// Writes to blocks. A block that is covered whole becomes one object, if there is room for it.
+/// Writes to blocks. If memory suffices, a block that the range covers becomes one object.
 fn write_blocks(request: &mut Request<'_>, offset: u64, bytes: &[u8]) -> Result<(), Blocked> {
     for range in request.table.layout.split_blocks(offset, bytes.len()) {
         let at = offset + range.request.start as u64;
@@ -225,7 +225,7 @@ fn write_blocks(request: &mut Request<'_>, offset: u64, bytes: &[u8]) -> Result<
     Ok(())
 }
 
-/// Writes slots, each as an object of its own.
+/// Writes slots, each as a separate object.
 fn write_slots(request: &mut Request<'_>, offset: u64, bytes: &[u8]) -> Result<(), Blocked> {
     for range in split_slots(offset, bytes.len()) {
         write_slot(request, &range, Some(&bytes[range.request.clone()]))?;
@@ -234,7 +234,7 @@ fn write_slots(request: &mut Request<'_>, offset: u64, bytes: &[u8]) -> Result<(
     Ok(())
 }
 
-/// Writes `data` to a slot, or zeros if that is `None`.
+/// Writes `data` to a slot, or zeros if `data` is `None`.
 fn write_slot(request: &mut Request<'_>, range: &Part, data: Option<&[u8]>) -> Result<(), Blocked> {
     if is_block_active(request.table, range.nth) && is_slot_empty(request.table, range.nth) {
         return part::write_member(request, range, data);

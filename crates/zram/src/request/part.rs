@@ -1,4 +1,4 @@
-//! Changes of parts of a block: slots in it are overwritten or freed.
+//! Changes of parts of a block: some of its slots are overwritten or freed.
 
 use super::Request;
 use super::rewrite::{Rewrite, drop_dead_members, free_block, rewrite_block};
@@ -14,8 +14,8 @@ use crate::table::{
 use crate::{Error, SLOT_BYTES};
 use std::ops::Range;
 
-/// Writes `data`, or zeros if that is `None`, to a slot that is a live member of its block. Returns
-/// `Blocked::Changed` if it no longer is one.
+/// Writes `data`, or zeros if `data` is `None`, to a slot that is a live member of its block.
+/// Returns `Blocked::Changed` if the slot is no longer a live member.
 pub(super) fn write_member(
     request: &mut Request<'_>,
     range: &Part,
@@ -26,8 +26,8 @@ pub(super) fn write_member(
     let block_entry = layout.block_entry(block);
     let entry = table.pool.lock_existing(block_entry);
     let entry = entry.filter(|entry| !slot::is_empty(entry.content())).ok_or(Blocked::Changed)?;
-    // If the slot's entry can't be made, it does not exist, so the slot is still a member of its
-    // block.
+    // If the slot's entry can't be created, the entry does not exist, so the slot is still a member
+    // of its block.
     let slot_entry = table.lock(range.nth, request.now_seconds);
     if slot_entry.as_ref().is_ok_and(|entry| !slot::is_empty(entry.content())) {
         return Err(Blocked::Changed);
@@ -52,8 +52,8 @@ pub(super) fn write_member(
             drop_dead_members(request, block, entry, Rewrite::IfWorth);
             Ok(())
         }
-        // There is no room for the slot beside the block, or for its entry. The block is rewritten
-        // with the new slot, in its own place if it fits (I6).
+        // No memory is available for the slot's own object or entry. Therefore, the block is
+        // rewritten with the new slot, in the place of the old object if the new object fits (I6).
         Err(refused) => {
             if BackingPlace::of(entry.content()).is_some() {
                 return Err(refused.into());
@@ -65,8 +65,8 @@ pub(super) fn write_member(
     }
 }
 
-/// Frees slots of a limited number of blocks, from the first of `slots` on, and returns the slot to
-/// continue from. Stores an error in `done`, and continues after it.
+/// Frees slots of a limited number of blocks, beginning with the first of `slots`. Returns the slot
+/// to continue from. Stores an error in `done`, and continues with the next block.
 pub(super) fn free_blocks(
     request: &mut Request<'_>,
     slots: Range<u64>,
@@ -94,8 +94,8 @@ pub(super) fn free_blocks(
     next
 }
 
-/// Frees some slots of a block. Returns false if the block was stored during this, and the caller
-/// must repeat it. An error leaves the affected slots unchanged.
+/// Frees some slots of a block. If the block was stored during the call, returns false, and the
+/// caller must repeat the call. An error leaves the affected slots unchanged.
 fn free_members(request: &mut Request<'_>, block: u32, slots: Range<u32>) -> Result<bool, Error> {
     let (table, layout) = (request.table, request.table.layout);
     let first = layout.first_slot(block);
@@ -117,8 +117,8 @@ fn free_members(request: &mut Request<'_>, block: u32, slots: Range<u32>) -> Res
     }
     let mut left = Members::default();
     for nth in some.iter() {
-        // A live member becomes a hole, for which it needs an entry. Other slots have an entry
-        // already.
+        // A live member becomes a hole, which needs an entry. Other slots that hold data have an
+        // entry already.
         match table.lock(first + nth, request.now_seconds) {
             Ok(slot) => {
                 table.set_slot(request.shard, slot, Payload::HOLE);
@@ -129,7 +129,8 @@ fn free_members(request: &mut Request<'_>, block: u32, slots: Range<u32>) -> Res
         }
     }
     drop_dead_members(request, block, entry, Rewrite::IfWorth);
-    // No entry can be made for these slots: the block is rewritten with zeros in their place (I6).
+    // No entry can be created for these slots, so the block is rewritten with zeros as their data
+    // (I6).
     let mut done = Ok(true);
     for nth in left.iter() {
         let slot = Part { nth: first + nth, within: 0..SLOT_BYTES, request: 0..SLOT_BYTES };

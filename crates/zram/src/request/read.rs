@@ -6,9 +6,9 @@ use crate::layout::{Part, split_slots};
 use crate::table::{Blocked, Origin, block_object, decoded, live_members, origin, own_entry};
 use zsmalloc::{Content, EntryReadGuard};
 
-/// Reads blocks. If a block is stored during the read, and had no entry to pin before, the read
-/// stops and is begun again there without other pins, because pins must be taken in ascending
-/// order.
+/// Reads blocks. If a block had no entry that could be pinned, and is stored during the read, the
+/// read stops. The request then begins a read again at this block without other pins, because pins
+/// must be taken in ascending order.
 pub(super) fn read_blocks(
     request: &mut Request<'_>,
     offset: u64,
@@ -27,8 +27,8 @@ pub(super) fn read_blocks(
     Ok(())
 }
 
-/// Reads a part of one block. Returns `Blocked::Changed` if the block's entry did not exist when it
-/// was to be pinned, and the block was stored since.
+/// Reads a part of one block. Returns `Blocked::Changed` if the block's entry did not exist at the
+/// attempt to pin it, and the block was stored since.
 fn read_block_range(
     request: &mut Request<'_>,
     pin: &EntryReadGuard<'_>,
@@ -56,8 +56,8 @@ fn read_block_range(
     let first = layout.first_slot(range.nth);
     let mut parts = split_slots(range.within.start as u64, range.within.len()).peekable();
     while let Some(part) = parts.next() {
-        // If the next slot has its own entry, its object is fetched into the cache while this slot
-        // is decompressed.
+        // If the next slot has its own entry, the slot's object is fetched into the cache while
+        // this slot is decompressed.
         let next = parts.peek().map(|next| first + next.nth);
         next.inspect(|&next| request.table.pool.prefetch(next));
         let slot = first + part.nth;
@@ -77,7 +77,7 @@ fn read_block_range(
     Ok(())
 }
 
-/// Reads from a slot that is a live member of its block, whose entry is pinned.
+/// Reads from a slot that is a live member of its block. The caller has the block's entry pinned.
 fn read_member(
     request: &mut Request<'_>,
     block: u32,

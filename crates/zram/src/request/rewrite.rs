@@ -1,4 +1,4 @@
-//! Rewrites of blocks without the slots that were overwritten or freed.
+//! Rewrites blocks without their dead members: slots that were overwritten or freed.
 
 use super::{Request, SLOTS_MAX};
 use crate::Error;
@@ -9,17 +9,17 @@ use crate::slot::{BackingPlace, Flags, Payload, Slot};
 use crate::table::{BlockUpdate, Table, block_object, decoded, live_members_locked, lock_slots};
 use zsmalloc::{EntryWriteGuard, Old};
 
-/// The condition for a rewrite of a block without its dead members.
+/// The condition under which a block is rewritten without its dead members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rewrite {
-    /// If the memory that it frees is worth the work.
+    /// The rewrite frees enough memory to justify the work.
     IfWorth,
-    /// If the block has dead members.
+    /// The block has dead members.
     IfDead,
 }
 
-/// Replaces the object of a locked block by one that has `members` alone. `patch` replaces the data
-/// of one of them. Only a rewrite with a patch counts as an access.
+/// Replaces the object of a locked block by an object that contains only `members`. `patch`
+/// replaces the data of one of these members. Only a rewrite with a patch counts as an access.
 pub(super) fn rewrite_block(
     request: &mut Request<'_>,
     block: u32,
@@ -38,8 +38,8 @@ pub(super) fn rewrite_block(
         Some((patched, bytes)) if patched == nth => bytes,
         _ => decoded.slot(nth).unwrap_or_default(),
     };
-    // The new object keeps the algorithm of the old one, which recompression may have chosen. New
-    // data are compressed by the device's own algorithm.
+    // The new object is compressed with the same algorithm as the old object, which may be an
+    // algorithm of recompression. If data are new, the device's own algorithm compresses them.
     let priority = if patch.is_some() { DEVICE_PRIORITY } else { stored.priority };
     let object = packer.pack(members, priority, slot)?;
     let first = request.table.layout.first_slot(block);
@@ -59,8 +59,9 @@ pub(super) fn rewrite_block(
     Ok(())
 }
 
-/// Frees the object of a locked block if none of its members is live; else rewrites it without the
-/// dead ones if `when` is met. If there is no room for the new object, the dead members stay.
+/// Frees the object of a locked block if none of its members is live. Otherwise, rewrites the block
+/// without the dead members if the condition `when` is met. If memory does not suffice for the new
+/// object, the dead members remain.
 pub(super) fn drop_dead_members(
     request: &mut Request<'_>,
     block: u32,
@@ -87,8 +88,8 @@ pub(super) fn drop_dead_members(
     }
 }
 
-/// Frees the object of a locked block and empties the entries of `slots` and of all holes. `live`
-/// are the live members, which are freed with the object.
+/// Frees the object of a locked block with its live members `live`, and empties the entries of
+/// `slots` and of all holes.
 pub(super) fn free_block(
     request: &Request<'_>,
     (block, entry): (u32, EntryWriteGuard<'_>),
@@ -102,8 +103,8 @@ pub(super) fn free_block(
         let is_hole = Slot::of(entry.content()) == Slot::Hole;
         (is_hole || slots.has(slot - first)).then_some((entry, Payload::EMPTY))
     });
-    // All entries are locked before one is changed. They are in an array, because requests do not
-    // allocate.
+    // All entries are locked before any entry is changed. The locked entries are in an array,
+    // because requests do not allocate heap memory.
     let mut locked = [const { None }; SLOTS_MAX];
     locked.iter_mut().zip(entries).for_each(|(place, of)| *place = Some(of));
     let entries = locked.into_iter().flatten();

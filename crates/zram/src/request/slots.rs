@@ -1,8 +1,8 @@
-//! Requests for single slots, which are not in a block.
+//! Requests for single slots that are not in a block.
 //!
-//! A whole slot is compressed before its entry is locked. The entry of a slot that is written in
-//! part is locked from the read of the old data to the store of the new, so that concurrent writes
-//! of different bytes are all kept.
+//! A whole slot is compressed before its entry is locked. If a slot is written in part, its entry
+//! is locked from the read of the old data to the store of the new data. So no concurrent write of
+//! other bytes of the slot is lost.
 
 use super::Request;
 use crate::SLOT_BYTES;
@@ -14,8 +14,8 @@ use crate::table::{Blocked, is_block_active};
 use std::ops::Range;
 use zsmalloc::EntryWriteGuard;
 
-/// Writes `data` to a slot, or zeros if that is `None`. Returns `Blocked::Changed` if the slot has
-/// become part of a block.
+/// Writes `data` to a slot, or zeros if `data` is `None`. Returns `Blocked::Changed` if the slot
+/// has become part of a block.
 pub(super) fn write(
     request: &mut Request<'_>,
     range: &Part,
@@ -38,9 +38,9 @@ pub(super) fn write(
     }
 }
 
-/// Reads slots, on a device whose blocks are single slots.
+/// Reads slots of a device whose blocks are single slots.
 pub(super) fn read(request: &mut Request<'_>, offset: u64, buf: &mut [u8]) -> Result<(), Blocked> {
-    // While one slot is decompressed, the next one's object is fetched into the cache.
+    // While a slot is decompressed, the object of the next slot is fetched into the cache.
     let pins = request.table.pool.read_ahead(slots_touched(offset, buf.len()));
     for (range, pin) in split_slots(offset, buf.len()).zip(pins) {
         request.read_slot(&pin, &range, &mut buf[range.request.clone()])?;
@@ -49,7 +49,7 @@ pub(super) fn read(request: &mut Request<'_>, offset: u64, buf: &mut [u8]) -> Re
     Ok(())
 }
 
-/// Frees a limited number of `slots`, and returns the slot to continue from.
+/// Frees a limited number of the slots `slots`, and returns the slot to continue from.
 pub(super) fn free_slots(request: &Request<'_>, slots: Range<u64>) -> u64 {
     let pool = &request.table.pool;
     let mut next = slots.start;
@@ -69,7 +69,7 @@ pub(super) fn free_slots(request: &Request<'_>, slots: Range<u64>) -> u64 {
     next
 }
 
-/// Writes a whole slot.
+/// Writes a whole slot, whose entry is locked only after the compression.
 fn write_whole_slot(
     request: &mut Request<'_>,
     slot: u32,
@@ -77,8 +77,8 @@ fn write_whole_slot(
 ) -> Result<(), Blocked> {
     let Workspace { codecs, scratch, expects_same_place, .. } = &mut *request.workspace;
     if *expects_same_place {
-        // The new object will probably go to the old one's place, which is fetched into the cache
-        // during the compression.
+        // The new object will probably be stored in the place of the old one, which is fetched into
+        // the cache during the compression.
         request.table.pool.prefetch(slot);
     }
     let huge_size = request.table.huge_size;
@@ -94,8 +94,8 @@ fn write_whole_slot(
     Ok(())
 }
 
-/// Reads a slot, overwrites part of it with `data`, or with zeros if that is `None`, and stores it.
-/// The entry is locked throughout.
+/// Reads a slot, overwrites a part with `data`, or with zeros if `data` is `None`, and stores the
+/// slot. The slot's entry remains locked during these steps.
 fn rewrite_slot(
     request: &mut Request<'_>,
     entry: EntryWriteGuard<'_>,

@@ -8,7 +8,7 @@ use crate::{Error, SLOT_BYTES};
 
 /// The new contents of a block that is written whole.
 struct NewBlock {
-    /// The slots that the new object will have. Their entries must be empty.
+    /// The slots in the new object. Their own entries must be empty.
     members: Members,
     payloads: [Payload; SLOTS_MAX],
 }
@@ -26,8 +26,8 @@ impl NewBlock {
     }
 }
 
-/// Writes a whole block as one object. Returns false, and changes nothing, if there is no room for
-/// the object or for the entries that it needs.
+/// Writes a whole block as one object. If memory does not suffice for the object or for the entries
+/// that the block needs, changes nothing and returns false.
 pub(super) fn write_block(
     request: &mut Request<'_>,
     block: u32,
@@ -52,8 +52,8 @@ pub(super) fn write_block(
         room => room.and_then(Result::ok),
     };
     let live = [live_members_locked(table, block, &entry).count(), sorted.members.count()];
-    // Same-filled slots need entries for their patterns. The existing entries of the other slots
-    // must become empty.
+    // Same-filled slots need entries for their patterns. The other slots' existing entries must
+    // become empty.
     let mut entries = [const { None }; SLOTS_MAX];
     for (slot, payload) in
         layout.slots_of(block).zip(sorted.payloads).filter(|of| of.1 != Payload::EMPTY)
@@ -64,7 +64,7 @@ pub(super) fn write_block(
     for (slot, entry) in lock_slots(table, block, sorted.members) {
         entries[(slot - layout.first_slot(block)) as usize] = Some((entry, Payload::EMPTY));
     }
-    // Nothing fails from here on.
+    // None of the following steps can fail.
     let new = room.zip(object).map(|(room, object)| (room, object, Flags::NONE));
     let entries = entries.into_iter().flatten();
     let old = BlockUpdate { block: (block, entry), slots: entries, new, live }

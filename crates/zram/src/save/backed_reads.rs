@@ -1,5 +1,5 @@
 //! Reads of the backing store for a save. A separate thread reads into buffers that were allocated
-//! before; if a read does not return, the save continues without the thread.
+//! in advance. If a read does not return, the save continues without this thread.
 
 use crate::Error;
 use crate::backing::{CHECKSUM_BYTES, PlaceGuard, ReadBack};
@@ -14,20 +14,21 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The stack size of the reading thread, which only calls the store.
+/// The stack size of the reading thread in bytes. The thread only calls the store.
 const STACK: usize = 128 << 10;
 
-/// The objects of one block that were read from the store, and those that can't be read.
+/// The objects of one block that were read from the store, and the objects that can't be read.
 pub(super) struct BlockReads {
     pub(super) read_back: Vec<ReadBack>,
     unread: Vec<(u32, BackingPlace)>,
-    /// Buffers for all objects that a block can have in the store, the largest last.
+    /// Buffers for all objects that a block can have in the store, in ascending order of their
+    /// size.
     spare_buffers: Vec<Vec<u8>>,
 }
 
 impl BlockReads {
-    /// Allocates buffers for all objects that one block can have in the store: its own, and those
-    /// of slots beside it.
+    /// Allocates buffers for all objects that one block can have in the store: the block's object,
+    /// and the objects of its single slots.
     pub(super) fn new(layout: Layout) -> Result<Self, Error> {
         let slots = layout.slots() as usize;
         let mut spare = Vec::with_capacity(slots + 1);
@@ -46,7 +47,7 @@ impl BlockReads {
         self.unread.contains(&(guard.entry, guard.place))
     }
 
-    /// Records that an object can't be read, and takes back its buffer.
+    /// Records that an object can't be read, and keeps the object's buffer for reuse.
     pub(super) fn note_unread(&mut self, of: (u32, BackingPlace), buffer: Vec<u8>) {
         self.unread.push(of);
         self.put_back(Some(buffer).filter(|buffer| buffer.capacity() > 0));
@@ -60,14 +61,14 @@ impl BlockReads {
     /// Returns a buffer for an object of `len` bytes.
     pub(super) fn spare_for(&mut self, len: usize) -> Vec<u8> {
         let fits = |spare: &Vec<u8>| spare.capacity() >= len + CHECKSUM_BYTES;
-        // If the buffer is still in use by a read that did not return, a new one is allocated.
+        // If a read that did not return still uses the buffer, a new one is allocated.
         self.spare_buffers
             .iter()
             .position(fits)
             .map_or_else(Vec::new, |nth| self.spare_buffers.remove(nth))
     }
 
-    /// Prepares for another block.
+    /// Clears the records of the previous block.
     pub(super) fn clear(&mut self) {
         self.unread.clear();
         let mut read_back = std::mem::take(&mut self.read_back);
@@ -78,7 +79,8 @@ impl BlockReads {
 
 /// The thread that reads the store.
 pub(super) struct BackingReader {
-    /// `None` if there is no time limit for reads, or if no thread could be started.
+    /// The thread and the time limit of a read, or `None` if reads have no time limit or no thread
+    /// could be started.
     reader: Option<(Arc<Reader>, Duration)>,
 }
 
@@ -90,7 +92,7 @@ struct Reader {
 
 #[derive(Default)]
 struct State {
-    /// The object to read, its slot for error messages, and a buffer.
+    /// The requested object, the number of its slot for error messages, and a buffer.
     asked: Option<(PlaceGuard, u32, Vec<u8>)>,
     is_reading: bool,
     /// The result of the last read.
@@ -98,12 +100,13 @@ struct State {
     is_over: bool,
 }
 
-/// The object that was read; or the error and the buffer, which is empty if the thread still uses
-/// it.
+/// The object that was read; or an error and the buffer, which is replaced by an empty one if the
+/// thread still uses it.
 type Read = Result<ReadBack, (Error, Vec<u8>)>;
 
 impl BackingReader {
-    /// Starts a reader that waits for each read for at most `patience`.
+    /// Starts a reader that waits at most `patience` for each read, or without a limit if
+    /// `patience` is `None`.
     pub(super) fn new(patience: Option<Duration>) -> Self {
         let reader = patience.and_then(|patience| {
             let reader = Arc::new(Reader::default());
@@ -115,10 +118,10 @@ impl BackingReader {
         BackingReader { reader }
     }
 
-    /// Reads an object into `buffer`. `slot` is used in error messages only.
+    /// Reads an object into `buffer`. `slot` is used only in error messages.
     ///
     /// # Errors
-    /// The object can't be read, or not in time; [`Error::Cancelled`].
+    /// The object can't be read, or the read exceeds the time limit; [`Error::Cancelled`].
     pub(super) fn read(
         &self,
         guard: PlaceGuard,
@@ -132,7 +135,7 @@ impl BackingReader {
         if state.is_reading || state.asked.is_some() {
             return Err((late(), buffer));
         }
-        // The result of an earlier read that was late is discarded.
+        // If an earlier read returned late, its result is discarded here.
         (state.asked, state.done) = (Some((guard, slot, buffer)), None);
         reader.changed.notify_all();
         let until = Instant::now() + *patience;
@@ -151,7 +154,7 @@ impl BackingReader {
     }
 }
 
-/// Makes the thread exit as soon as it can.
+/// Requests that the thread exits as soon as it can.
 impl Drop for BackingReader {
     fn drop(&mut self) {
         if let Some((reader, _)) = &self.reader {

@@ -1,19 +1,19 @@
-//! The buffers for a chunk of a save. They are allocated for each save, or kept by the device so
-//! that a lack of memory can't make a save fail.
+//! The buffers for a chunk of a save. These buffers are allocated for each save, or the device
+//! keeps them so that a save does not fail for lack of memory.
 
 use super::format::{ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX};
 use crate::Error;
 use crate::try_vec::with_room;
 use rustix_futex_sync::Mutex;
 
-/// Buffers for a chunk's records and objects, with room for the largest chunk.
+/// The buffers for the records and objects of a chunk, large enough for any chunk.
 #[derive(Debug)]
 pub(crate) struct ChunkBuffers {
     pub(super) records: Vec<u8>,
     pub(super) objects: Vec<u8>,
 }
 
-/// The device's own buffers, if it keeps any.
+/// The buffers that the device keeps, if any.
 #[derive(Debug, Default)]
 pub(crate) struct SpareBuffers(Mutex<Option<ChunkBuffers>>);
 
@@ -35,8 +35,8 @@ impl SpareBuffers {
         Ok(())
     }
 
-    /// Returns the kept buffers if they are available, else new ones, and whether they must be put
-    /// back.
+    /// Returns the kept buffers if they are available, otherwise new ones, and whether the caller
+    /// must put these buffers back.
     pub(super) fn take(&self) -> Result<(ChunkBuffers, bool), Error> {
         match self.0.lock().take() {
             Some(buffers) => Ok((buffers, true)),
@@ -44,7 +44,7 @@ impl SpareBuffers {
         }
     }
 
-    /// Keeps the buffers again.
+    /// Stores the kept buffers again.
     pub(super) fn put_back(&self, buffers: ChunkBuffers) {
         *self.0.lock() = Some(buffers);
     }

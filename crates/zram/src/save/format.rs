@@ -25,23 +25,23 @@ use zsmalloc::Content;
 pub(crate) const MAGIC: [u8; 8] = *b"uzram\x1a\r\n";
 pub(crate) const CHUNK_MAGIC: [u8; 8] = *b"\x8bchunk\r\n";
 pub(crate) const VERSION: u32 = 1;
-/// Headers and chunks begin at multiples of this.
+/// The alignment of headers and chunks in a file, in bytes.
 pub(crate) const ALIGN: usize = 4096;
-/// The maximum length of a chunk's records and objects.
+/// The maximum total length of a chunk's records and objects, in bytes.
 pub(crate) const CHUNK_MAX: usize = 1 << 20;
 /// The number of algorithms in a header: the device's own and those for recompression.
 pub(crate) const ALGORITHMS: usize = 1 + SECONDARY_MAX;
-/// The length of an algorithm's name, padded with zeros.
+/// The length of an algorithm's name in bytes, padded with zeros.
 pub(crate) const NAME: usize = 16;
-/// The length of a file's header before the dictionaries.
+/// The length of a file's header before the dictionaries, in bytes.
 pub(crate) const FILE_HEAD_BYTES: usize = 36 + ALGORITHMS * (NAME + 4) + 4;
 pub(crate) const CHUNK_HEAD_BYTES: usize = 48;
 pub(crate) const RECORD_BYTES: usize = 16;
 
-/// The header of a file, without the dictionaries.
+/// The header of a file without the dictionaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileHead {
-    /// The length of the header with the dictionaries, without the padding.
+    /// The length of the header with the dictionaries, without the padding, in bytes.
     pub(crate) bytes: u32,
     /// A random number that each chunk of the file repeats.
     pub(crate) id: u64,
@@ -56,25 +56,25 @@ pub(crate) struct FileHead {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkHead {
     pub(crate) id: u64,
-    /// The chunk's number, from 0.
+    /// The number of the chunk, counted from 0.
     pub(crate) number: u32,
     pub(crate) records: u32,
     /// The length of the records and their objects in bytes.
     pub(crate) bytes: u32,
-    /// The crc32 of these bytes.
+    /// The crc32 of the records and their objects.
     pub(crate) sum: u32,
     pub(crate) first: u32,
-    /// The slot after the last one of the chunk.
+    /// The slot after the last slot that the chunk covers.
     pub(crate) end: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordKind {
-    /// A same-filled slot.
+    /// A same-filled slot. The record contains the pattern.
     Pattern = 1,
     /// A slot with an object of its own.
     Slot = 2,
-    /// A block's object. Only its live members are valid.
+    /// The object of a block. Only the live members contain valid data.
     Block = 3,
     /// A slot whose data could not be read.
     Lost = 4,
@@ -86,14 +86,14 @@ pub(crate) struct Record {
     pub(crate) slot: u32,
     pub(crate) kind: RecordKind,
     pub(crate) priority: u8,
-    /// The live members of a block: a bit for each slot.
+    /// The live members of the block: one bit for each slot.
     pub(crate) live: u16,
-    /// The pattern, or the length of the object. 0 for a lost slot; in the trailer, the number of
-    /// lost slots.
+    /// The pattern, or the length of the object. The value is 0 for a lost slot; in the trailer, it
+    /// is the number of lost slots.
     pub(crate) value: u64,
 }
 
-/// A slice from whose front little-endian numbers are read. A read beyond its end returns 0.
+/// A slice from whose front little-endian numbers are read. A read beyond the end returns 0.
 struct LittleEndian<'b>(&'b [u8]);
 
 impl LittleEndian<'_> {
@@ -112,7 +112,7 @@ impl LittleEndian<'_> {
     }
 }
 
-/// Returns the number of zeros that follow `bytes` bytes, up to the next multiple of [`ALIGN`].
+/// Returns the number of zeros between a part of `bytes` bytes and the next multiple of [`ALIGN`].
 pub(crate) fn padding(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGN) - bytes
 }
@@ -134,7 +134,7 @@ impl FileHead {
         out
     }
 
-    /// Decodes a header. An error has the offset of the wrong field, and the reason.
+    /// Decodes a header. An error contains the offset of the invalid field, and the reason.
     pub(crate) fn decode(bytes: &[u8; FILE_HEAD_BYTES]) -> Result<Self, (u64, String)> {
         let mut numbers = LittleEndian(bytes);
         if numbers.take() != MAGIC {
@@ -174,13 +174,13 @@ impl ChunkHead {
         out
     }
 
-    /// Decodes the header of a chunk of the file `id`.
+    /// Decodes the header of a chunk in the file with the id `id`.
     pub(crate) fn decode(bytes: &[u8; CHUNK_HEAD_BYTES], id: u64) -> Result<Self, &'static str> {
         let head = Self::decode_any(bytes)?;
         if head.id == id { Ok(head) } else { Err("the chunk belongs to another file") }
     }
 
-    /// Decodes the header of a chunk, whichever file it belongs to.
+    /// Decodes the header of a chunk in any file.
     pub(crate) fn decode_any(bytes: &[u8; CHUNK_HEAD_BYTES]) -> Result<Self, &'static str> {
         let mut numbers = LittleEndian(bytes);
         if numbers.take() != CHUNK_MAGIC {
@@ -230,14 +230,14 @@ impl Record {
         Some((Record { slot: nth, kind, priority, live: 0, value }, bytes))
     }
 
-    /// Returns the record of a block's object. The block's first slot is `first`.
+    /// Returns the record of a block's object. `first` is the block's first slot.
     pub(crate) fn of_block(first: u32, live: Members, bytes: &[u8], flags: Flags) -> Self {
         let (priority, live, value) = (flags.priority(), live.bits(), bytes.len() as u64);
         Record { slot: first, kind: RecordKind::Block, priority, live, value }
     }
 
     /// Returns the slot that the record and its object describe, or [`Slot::Empty`] if the record
-    /// is of a block or a lost slot.
+    /// describes a block or a lost slot.
     pub(crate) fn to_slot<'o>(self, object: &'o [u8]) -> Slot<'o> {
         let flags = Flags::of_priority(self.priority).bits();
         match self.kind {
@@ -252,7 +252,7 @@ impl Record {
         Record { slot, kind: RecordKind::Lost, priority: 0, live: 0, value }
     }
 
-    /// Returns the number of slots whose data the record has.
+    /// Returns the number of slots whose data the record and its object contain.
     pub(crate) fn slots(&self) -> u32 {
         match self.kind {
             RecordKind::Block => self.live.count_ones(),

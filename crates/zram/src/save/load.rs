@@ -1,6 +1,6 @@
-//! Loads the records of a saved file into a device. An object is stored unchanged if the device has
-//! the algorithm that made it and blocks of the same order; else its data are written as by a
-//! request.
+//! Loads the records of a saved file into a device. If the device has the algorithm that compressed
+//! an object, and blocks of the same order, the object is stored unchanged. Otherwise, its data are
+//! decompressed and written as by a request.
 
 use super::format::{Record, RecordKind};
 use super::read::Chunk;
@@ -16,23 +16,25 @@ use std::ops::Range;
 /// Loads chunks into a device, one at a time.
 pub(super) struct Loader<'t> {
     table: &'t Table,
-    /// The request by which objects are stored unchanged. It is dropped before data are written as
-    /// by another request, which needs its own stream.
+    /// The request that stores objects unchanged. The request is dropped before data are written by
+    /// another request, which needs its own stream.
     request: Option<Request<'t>>,
-    /// For each priority, whether its objects are stored unchanged.
+    /// Whether objects are stored unchanged, for each priority.
     is_verbatim: [bool; 4],
-    /// The number of slots of a block in the file.
+    /// The number of slots of a block of the saved device.
     slots: u32,
     slot_codecs: Codecs,
     block_codecs: Option<Codecs>,
-    /// Consecutive slots that are not written yet: the number of the first, and the data of all.
+    /// Consecutive slots that are not written yet: the number of the first slot, and the data of
+    /// all of them.
     run: (u64, Vec<u8>),
     /// A buffer for a decompressed block.
     block: Vec<u8>,
 }
 
 impl<'t> Loader<'t> {
-    /// Creates a loader for a file with blocks of `order` and objects that `algorithms` made.
+    /// Creates a loader for a file with blocks of order `order` and objects that were compressed
+    /// with `algorithms`.
     pub(super) fn new(
         table: &'t Table,
         order: u32,
@@ -54,14 +56,14 @@ impl<'t> Loader<'t> {
         })
     }
 
-    /// Loads all records of a chunk, and returns the number of slots.
+    /// Loads all records of a chunk. Returns the number of slots that hold data.
     pub(super) fn load_chunk(&mut self, chunk: &Chunk<'_>) -> Result<u64, Error> {
         self.run.1.clear();
         let loaded: Result<u64, Error> = chunk.records().try_fold(0, |slots, (record, object)| {
             self.load_record(record, object)?;
             Ok(slots + u64::from(record.slots()))
         });
-        // Releases the request's stream while this thread waits for its next chunk.
+        // The request's stream is released while this thread waits for its next chunk.
         self.request = None;
         let slots = loaded?;
         self.flush()?;
@@ -71,7 +73,8 @@ impl<'t> Loader<'t> {
     /// Frees the slots of a chunk that could not be loaded completely.
     pub(super) fn discard_chunk(&self, chunk: &Chunk<'_>) {
         let Range { start, end } = byte_range(&chunk.slots);
-        // If slots can't be freed for lack of memory, the restore lists them as lost nevertheless.
+        // If slots can't be freed for lack of memory, the restore nevertheless reports them as
+        // lost.
         let _ = request::discard(self.table, start, end - start);
     }
 
@@ -81,9 +84,9 @@ impl<'t> Loader<'t> {
             (RecordKind::Lost, _) => Ok(()),
             (RecordKind::Block, _) if is_verbatim => self.load_block(record, object),
             (RecordKind::Block, _) => self.write_block(record, object),
-            // A pattern could be stored unchanged whatever the algorithm is. But if the device's
-            // own algorithm differs, the pattern is written together with its neighbours, so that
-            // they become one block.
+            // A pattern could be stored unchanged with any algorithm. But if the device's own
+            // algorithm differs from that of the file, the pattern is written together with its
+            // neighbours, so that these slots become one block.
             (_, data) if is_verbatim => self.load_slot(slot, data),
             (_, Slot::Raw(bytes)) => self.write(slot, bytes),
             (_, data) => {
@@ -96,7 +99,7 @@ impl<'t> Loader<'t> {
         }
     }
 
-    /// Stores a slot unchanged. The slot must be empty, or a hole that a block's record made.
+    /// Stores a slot unchanged. The slot must be empty, or a hole that was created with the block.
     fn load_slot(&mut self, nth: u32, slot: Slot<'_>) -> Result<(), Error> {
         let request = self.request.get_or_insert_with(|| Request::begin(self.table));
         let entry = self.table.lock(nth, request.now_seconds)?;
@@ -121,7 +124,8 @@ impl<'t> Loader<'t> {
             return Err(Error::NotEmpty);
         }
         let room = entry.reserve(object).map_err(|error| table.out_of_memory(first, error))?;
-        // A slot that is not a live member becomes a hole. A later record may store it.
+        // A slot that is not a live member becomes a hole. A later record may contain data for the
+        // slot.
         let mut entries = Vec::with_capacity(self.slots as usize);
         for slot in layout.slots_of(block).filter(|slot| !live.has(slot - first)) {
             entries.push((table.lock(slot, request.now_seconds)?, Payload::HOLE));
@@ -137,7 +141,7 @@ impl<'t> Loader<'t> {
         Ok(())
     }
 
-    /// Decompresses a block's object, and writes its live members.
+    /// Decompresses a block's object, and writes the data of its live members.
     fn write_block(&mut self, record: Record, object: &[u8]) -> Result<(), Error> {
         let (slot, flags) = (record.slot.into(), Flags::of_priority(record.priority));
         let stored = BlockObject::new(object, flags, self.slots);
@@ -154,8 +158,8 @@ impl<'t> Loader<'t> {
         written
     }
 
-    /// Adds a slot to the run, if it continues the run and lies in the same block of the device;
-    /// else writes the run, and begins a new one.
+    /// Adds a slot to the run if the slot continues the run and lies in the same block of the
+    /// device. Otherwise, writes the run, and begins a new run with the slot.
     fn write(&mut self, slot: u32, bytes: &[u8]) -> Result<(), Error> {
         let (first, run) = (self.run.0, self.run.1.len() / SLOT_BYTES);
         let is_next = first + run as u64 == u64::from(slot);
@@ -168,7 +172,7 @@ impl<'t> Loader<'t> {
         Ok(())
     }
 
-    /// Writes the run as a request would.
+    /// Writes the slots of the run as a request would.
     fn flush(&mut self) -> Result<(), Error> {
         if self.run.1.is_empty() {
             return Ok(());
@@ -180,8 +184,8 @@ impl<'t> Loader<'t> {
     }
 }
 
-/// Returns, for each priority, whether the file and the device have the same algorithm and
-/// dictionary.
+/// Returns whether the file and the device have the same algorithm and dictionary, for each
+/// priority.
 fn same_algorithms(file: &AlgorithmList, device: &AlgorithmList) -> [bool; 4] {
     std::array::from_fn(|nth| match (&file[nth], &device[nth]) {
         (Some(Algorithm { codec, params }), Some(of_device)) => {

@@ -1,4 +1,4 @@
-//! Saving devices to files, and restoring them.
+//! Saves devices to files, and restores devices from files.
 
 mod backed_reads;
 mod buffers;

@@ -1,4 +1,4 @@
-//! Options and results of a save.
+//! The options and results of a save.
 
 use crate::Error;
 use crate::layout::byte_range;
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// How a save handles data that can't be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unreadable {
-    /// The save continues with all other data. The file and [`Saved`] list the missing slots.
+    /// The save continues with all other data. The file and [`Saved`] list the lost slots.
     #[default]
     Skip,
     /// The save fails with the error of the read, and creates no file.
@@ -23,9 +23,9 @@ pub enum Unreadable {
 pub struct SaveOptions {
     /// How the save handles data that can't be read.
     pub unreadable: Unreadable,
-    /// The maximum time for one read of the backing store; `None` is no limit. If a read takes
-    /// longer, its data count as unreadable, and so do all other data in the store until that read
-    /// returns.
+    /// The maximum time for one read of the backing store; `None` means no limit. If a read takes
+    /// longer, its data count as unreadable. Until that read returns, all other data in the store
+    /// count as unreadable, too.
     pub patience: Option<Duration>,
 }
 
@@ -43,21 +43,23 @@ impl SaveOptions {
     }
 }
 
-/// The maximum number of ranges that are listed. Memory for them is allocated before a save begins.
+/// The maximum number of lost ranges that a result lists. Memory for these ranges is allocated
+/// before a save begins.
 const RANGES: usize = 1024;
 
 /// The result of a save.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Saved {
-    /// The number of slots in the file that hold data.
+    /// The number of slots with data in the file.
     pub slots: u64,
     /// The length of the file in bytes.
     pub bytes: u64,
-    /// The number of slots that could not be read, and are not in the file.
+    /// The number of slots that are not in the file because they could not be read.
     pub lost_slots: u64,
-    /// The ranges of lost slots, in bytes of the device; only the first 1024.
+    /// The ranges of lost slots, as offsets in the device in bytes. At most 1024 ranges are listed.
     pub lost: Vec<Range<u64>>,
-    /// The path of the previous, complete file, if this file is incomplete and replaced it.
+    /// The new path of the previous file, if that file was complete and was replaced by an
+    /// incomplete one.
     pub before: Option<PathBuf>,
 }
 
@@ -66,12 +68,13 @@ impl Saved {
         Ok(Saved { lost: with_room(RANGES)?, ..Saved::default() })
     }
 
-    /// Returns true if the file has all of the device's data.
+    /// Returns true if the file contains all data of the device.
     pub fn is_whole(&self) -> bool {
         self.lost_slots == 0
     }
 
-    /// Returns an error if the file at `path` is incomplete, for a caller that needs all data.
+    /// Returns an error about the file at `path` if the file is incomplete, for a caller that needs
+    /// all data.
     pub fn in_part(&self, path: &Path) -> Option<Error> {
         let first = self.lost.first()?.start;
         let path = path.to_string_lossy().into_owned();
@@ -85,8 +88,8 @@ impl Saved {
     }
 }
 
-/// Extends the last of `ranges` if `range` continues it; else adds `range`, if there are fewer than
-/// `most`.
+/// Extends the last of `ranges` if `range` continues it. Otherwise, adds `range` if `ranges`
+/// contains fewer than `most` ranges.
 pub(super) fn add_range(ranges: &mut Vec<Range<u64>>, range: Range<u64>, most: usize) {
     let has_room = ranges.len() < most;
     match ranges.last_mut() {

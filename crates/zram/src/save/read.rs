@@ -1,5 +1,5 @@
-//! Reads saved files. A chunk is accepted if its checksums, its position and all its records are
-//! valid. Each reading thread needs memory for one chunk only, whatever the file claims.
+//! Reads saved files. A chunk is accepted only if its checksums, position and records are valid.
+//! Each reading thread needs memory for only one chunk, whatever the file claims.
 
 use super::format::{
     ALGORITHMS, ALIGN, CHUNK_HEAD_BYTES, ChunkHead, FILE_HEAD_BYTES, FileHead, NAME, RECORD_BYTES,
@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::path::Path;
 use zcomp::{Dictionary, Params};
 
-/// The source of a saved file's bytes, its name in errors, and the current offset.
+/// The reader of a saved file's bytes, the name of the file in errors, and the current offset.
 struct Source<'r> {
     from: &'r mut (dyn Read + Send),
     path: &'r Path,
@@ -34,7 +34,7 @@ impl Source<'_> {
         Error::Saved { path, offset, reason: reason.to_string() }
     }
 
-    /// Returns that error unless `is_so` is true.
+    /// Returns an error for a file that is damaged at `offset`, unless `is_so` is true.
     fn expect(&self, is_so: bool, offset: u64, reason: impl Display) -> Result<(), Error> {
         if is_so { Ok(()) } else { Err(self.damaged(offset, reason)) }
     }
@@ -59,7 +59,7 @@ impl Source<'_> {
     }
 }
 
-/// The device that a saved file describes.
+/// The description of the saved device in the header of a saved file.
 #[derive(Clone, Debug)]
 pub struct SavedHeader {
     /// The size of the device in bytes.
@@ -71,7 +71,7 @@ pub struct SavedHeader {
 }
 
 impl SavedHeader {
-    /// Reads the description from a file.
+    /// Reads the header of the saved file at `path`.
     ///
     /// # Errors
     /// [`Error::Saved`], [`Error::Path`].
@@ -81,8 +81,8 @@ impl SavedHeader {
         Ok(SavedHeader { disksize: head.disksize, block: SLOT_BYTES << head.order, algorithms })
     }
 
-    /// Returns the configuration of a device like the saved one, with the default levels of its
-    /// algorithms.
+    /// Returns the configuration of a device like the saved device, but with the default levels of
+    /// the algorithms.
     pub fn config(&self) -> Config {
         let mut config = Config { disksize: self.disksize, block: self.block, ..Config::default() };
         let [own, others @ ..] = self.algorithms.clone();
@@ -100,7 +100,7 @@ pub(crate) struct SavedReader<'r> {
     pub(crate) head: FileHead,
     pub(crate) algorithms: AlgorithmList,
     layout: Layout,
-    /// The number of chunks read, and the first slot of the next chunk.
+    /// The number of chunks that were read, and the first slot of the next chunk.
     number: u32,
     slot: u32,
 }
@@ -138,8 +138,8 @@ impl<'r> SavedReader<'r> {
         self.source.damaged(offset, reason)
     }
 
-    /// Returns the number of the device's slots, and the slot up to which all chunks have been
-    /// read.
+    /// Returns the number of slots of the saved device, and the slot up to which all chunks have
+    /// been read.
     pub(crate) fn slots(&self) -> (u32, u32) {
         ((self.head.disksize / SLOT_BYTES as u64) as u32, self.slot)
     }
@@ -172,8 +172,8 @@ impl<'r> SavedReader<'r> {
         Ok(Some(chunk))
     }
 
-    /// Reads the next valid chunk, and skips damaged parts. Returns `None` if there is no further
-    /// one.
+    /// Reads the next valid chunk, and skips damaged parts. Returns `None` if no further valid
+    /// chunk follows.
     pub(crate) fn next_intact<'b>(
         &mut self,
         bytes: &'b mut Vec<u8>,
@@ -186,7 +186,7 @@ impl<'r> SavedReader<'r> {
                 Err(Error::Saved { .. }) => return Ok(None),
                 Err(io) => return Err(io),
             };
-            // The chunk is a duplicate, or was moved.
+            // The chunk is a duplicate, or is not in its original position.
             if head.number < self.number || head.first < self.slot {
                 continue;
             }
@@ -208,8 +208,8 @@ impl<'r> SavedReader<'r> {
         let head = bytes.first_chunk::<CHUNK_HEAD_BYTES>();
         let head = head.ok_or("it is too short").and_then(|of| ChunkHead::decode(of, self.head.id));
         let mut head = head.map_err(|reason| self.damaged(offset, reason))?;
-        // In files of earlier versions, the end of a chunk may lie behind the device's end, where a
-        // whole last block would end.
+        // In files of earlier versions, the end of a chunk may lie beyond the end of the device, at
+        // the end that a complete last block would have.
         let slots = self.slots().0;
         for border in [&mut head.first, &mut head.end] {
             if *border < slots.saturating_add(self.layout.slots()) {
@@ -234,7 +234,7 @@ impl<'r> SavedReader<'r> {
         (head.first, head.end) == (slots, slots) && is_size
     }
 
-    /// Checks a chunk record by record.
+    /// Checks each record of a chunk.
     fn check(&self, offset: u64, head: &ChunkHead, bytes: &[u8]) -> Result<(), Error> {
         let (slots, _) = self.slots();
         let is_border = |slot: u32| slot == slots || slot.is_multiple_of(self.layout.slots());
@@ -297,8 +297,8 @@ impl<'r> SavedReader<'r> {
     }
 }
 
-/// The state of the check of a chunk's records: the lowest slot that may follow, and the live
-/// members of the last block.
+/// The state of the check of a chunk's records: the lowest slot that the next record may have, and
+/// the live members of the last block.
 struct RecordOrder {
     floor: u32,
     live: (u32, u16),
@@ -317,7 +317,7 @@ impl RecordOrder {
 }
 
 impl<'c> Chunk<'c> {
-    /// Creates the chunk of `head`, which has been checked.
+    /// Creates the chunk with the header `head`, which was checked before.
     fn new(offset: u64, head: &ChunkHead, bytes: &'c [u8]) -> Self {
         let all = &bytes[CHUNK_HEAD_BYTES..CHUNK_HEAD_BYTES + head.bytes as usize];
         let (records, objects) = all.split_at(head.records as usize * RECORD_BYTES);
@@ -333,7 +333,7 @@ impl<'c> Chunk<'c> {
         })
     }
 
-    /// Returns the slots that could not be read when the device was saved.
+    /// Returns the slots of the chunk that could not be read when the device was saved.
     pub(crate) fn lost(&self) -> impl Iterator<Item = u32> {
         let records = self.records.iter().filter_map(Record::decode);
         records.filter(|record| record.kind == RecordKind::Lost).map(|record| record.slot)
@@ -347,7 +347,7 @@ fn read_dictionaries(source: &mut Source<'_>, head: &FileHead) -> Result<Vec<u8>
     let is_sum = head.bytes as usize == FILE_HEAD_BYTES + bytes + size_of::<u32>();
     let are_short = lens.iter().all(|&bytes| bytes <= Dictionary::BYTES_MAX);
     source.expect(is_sum && are_short, 12, "the length of the dictionaries is invalid")?;
-    // Allocates memory for the bytes that exist, not for those that the header claims.
+    // Memory is allocated for the bytes that exist, not for those that the header claims.
     let all = bytes + size_of::<u32>() + padding(head.bytes as usize);
     let mut read = Vec::new();
     let taken = (&mut *source.from).take(all as u64).read_to_end(&mut read);

@@ -1,5 +1,6 @@
-//! Restores a device from a saved file: several threads take chunks in turn, and each stores its
-//! own. Most of the time goes to page faults on new memory, which threads can take in parallel.
+//! Restores a device from a saved file: several threads read chunks in turn, and each thread loads
+//! the chunks that it read. Most of the time is spent in page faults on new memory, which occur in
+//! several threads in parallel.
 
 use super::format::{ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX};
 use super::load::Loader;
@@ -17,34 +18,34 @@ use std::ops::Range;
 use std::path::Path;
 use std::thread;
 
-/// The offset of the dictionaries in a file.
+/// The offset of the dictionaries in a file, in bytes.
 const DICTIONARIES: u64 = super::format::FILE_HEAD_BYTES as u64;
-/// The stack size of a restoring thread.
+/// The stack size of a restoring thread, in bytes.
 const STACK: usize = 512 << 10;
 
-/// The maximum length of a chunk with its padding.
+/// The maximum length of a chunk with its padding, in bytes.
 const CHUNK_ROOM: usize = CHUNK_HEAD_BYTES + CHUNK_MAX + ALIGN;
 
 /// How a restore handles a damaged file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Damage {
-    /// The file is refused, and the device stays empty.
+    /// The file is rejected, and the device remains empty.
     #[default]
     Refuse,
-    /// The intact chunks are restored, and the ranges of the others are listed.
+    /// The intact chunks are restored, and the ranges of the damaged chunks are listed.
     Salvage,
 }
 
 /// The result of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// The number of slots that hold data.
+    /// The number of slots with data.
     pub slots: u64,
-    /// The ranges that were lost, in bytes of the device. They read as zeros.
+    /// The ranges of the device whose data were lost, in bytes. These ranges read as zeros.
     pub lost: Vec<Range<u64>>,
 }
 
-/// Restores from `from`, whose name in errors is `path`.
+/// Restores the device from `from`. `path` is the name of the file in errors.
 pub(crate) fn restore(
     table: &Table,
     from: &mut (dyn Read + Send),
@@ -63,7 +64,7 @@ pub(crate) fn restore(
     let (order, algorithms) = (reader.head.order, reader.algorithms.clone());
     let loader = || Ok((Loader::new(table, order, &algorithms)?, with_room(CHUNK_ROOM)?));
     let first = loader().map_err(|error| match error {
-        // The bytes are not a valid dictionary.
+        // The codec rejects the bytes as a dictionary.
         Error::Codec(source) => reader.damaged(DICTIONARIES, source.to_string()),
         error => error,
     })?;
@@ -71,8 +72,8 @@ pub(crate) fn restore(
     thread::scope(|scope| {
         let processors = thread::available_parallelism().map_or(1, |count| count.get());
         for _ in 1..processors.min(RESTORE_THREADS_MAX) {
-            // If a thread can't be started, or has no memory, the restore continues with fewer
-            // threads.
+            // If a thread can't be started, or can't allocate its buffers, the restore continues
+            // with fewer threads.
             let other =
                 || loader().into_iter().for_each(|loader| load_chunks(&restore, &job, loader));
             let _ = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, other);
@@ -80,8 +81,8 @@ pub(crate) fn restore(
         load_chunks(&restore, &job, first);
     });
     restore.into_inner().end().inspect_err(|_| {
-        // The device was empty before, so it is emptied; but if the job was abandoned, another job
-        // may already use the device.
+        // The device was empty before the restore, so it is emptied again. But if the job was
+        // abandoned, the device is not changed, because another job may already use it.
         if !job.is_given_up() {
             let _ = request::discard(table, 0, disksize);
         }
@@ -93,12 +94,12 @@ struct Restore<'r> {
     reader: SavedReader<'r>,
     damage: Damage,
     job: &'r Job<'r>,
-    /// True if there are no more chunks.
+    /// Whether all chunks have been read.
     is_at_end: bool,
     slots: u64,
-    /// The lost ranges in bytes, in any order.
+    /// The lost ranges of the device in bytes, in any order.
     lost: Vec<Range<u64>>,
-    /// The failure that comes first in the file, and its offset.
+    /// The failure with the lowest offset in the file, and this offset.
     failure: Option<(u64, Error)>,
 }
 
@@ -124,12 +125,14 @@ impl<'r> Restore<'r> {
         Restore { reader, damage, job, is_at_end: false, slots: 0, lost: Vec::new(), failure: None }
     }
 
-    /// Returns the next chunk, read into `bytes`.
+    /// Reads the next chunk into `bytes` and returns it, or returns `None` at the end or after a
+    /// failure.
     fn next<'b>(&mut self, bytes: &'b mut Vec<u8>) -> Option<Chunk<'b>> {
         if self.is_at_end || self.failure.is_some() {
             return None;
         }
-        // All chunks that other threads are loading precede this failure in the file.
+        // All chunks that other threads are still loading precede this failure in the file, so
+        // their failures have priority.
         self.read_next(bytes).map_err(|wrong| self.fail(u64::MAX, wrong)).ok().flatten()
     }
 
@@ -144,12 +147,12 @@ impl<'r> Restore<'r> {
         self.job.check_cancelled()?;
         let next = next?;
         self.is_at_end = next.is_none();
-        // If damage is refused, this range is known to be empty.
+        // If the file is rejected for any damage, this range is known to be empty.
         self.add_lost(reached..next.as_ref().map_or(slots, |chunk| chunk.slots.start));
         Ok(next)
     }
 
-    /// Records the result of a chunk.
+    /// Records the result of loading a chunk.
     fn note(&mut self, chunk: &Chunk<'_>, done: Result<u64, Error>) {
         match done {
             Ok(slots) => {
@@ -168,7 +171,7 @@ impl<'r> Restore<'r> {
     }
 
     fn add_lost(&mut self, slots: Range<u32>) {
-        // A hostile file may claim a lost range for every other slot.
+        // A hostile file may claim a lost range for every second slot.
         if self.lost.try_reserve(1).is_err() {
             let bytes = (self.lost.len() + 1) * size_of::<Range<u64>>();
             return self.fail(u64::MAX, Error::NoBuffer { bytes });

@@ -1,4 +1,4 @@
-//! Saves a device: writes its contents as a file of the format in [`format`].
+//! Saves a device: writes its contents to a file in the format of [`format`].
 
 use super::backed_reads::{BackingReader, BlockReads};
 use super::buffers::{ChunkBuffers, SpareBuffers};
@@ -22,14 +22,15 @@ use std::io::{self, Write};
 use std::path::Path;
 use zsmalloc::{Content, ORDER_MAX, Row};
 
-/// The permissions of a new file: only its owner may read the device's data.
+/// The permissions of a new file: only its owner may read and write the file.
 const PERMISSIONS: u32 = 0o600;
 
-/// The maximum number of bytes that a block and its slots add to a chunk.
+/// The maximum number of bytes that one block and its slots add to a chunk.
 const BLOCK_ROOM: usize = (2 * (SLOT_BYTES + RECORD_BYTES)) << ORDER_MAX;
 
-/// Saves to a file, which is renamed to `path` when it is complete and durable. `is_free` is called
-/// right before the rename; if it returns false, the save fails with EEXIST.
+/// Saves the device to a file, which is renamed to `path` when the file is complete and durable.
+/// Calls `is_free` immediately before the rename; if `is_free` returns false, the save fails with
+/// EEXIST.
 pub(crate) fn save_file(
     table: &Table,
     buffers: &SpareBuffers,
@@ -37,7 +38,7 @@ pub(crate) fn save_file(
     options: &SaveOptions,
     is_free: &dyn Fn() -> bool,
 ) -> Result<Saved, Error> {
-    // The job lasts until the file is in place, so that a later job finds the file there.
+    // The job lasts until after the rename, so that a later job finds the file at `path`.
     let job = begin(table)?;
     let failed = |error| failed(path, &error);
     let mut file = AtomicFile::new(path, PERMISSIONS).map_err(failed)?;
@@ -72,8 +73,8 @@ fn failed(path: &Path, error: &io::Error) -> Error {
     Error::path("save to", path, error)
 }
 
-/// Returns true if a block's object is valid and has all live members. An invalid one, damaged in
-/// memory, must not get into the file, because a restore would then refuse the whole file.
+/// Returns true if a block's object is valid and contains all live members. An object that was
+/// damaged in memory must not be written, because a restore would reject the whole file.
 fn holds_members(bytes: &[u8], flags: Flags, layout: Layout, live: Members) -> bool {
     let stored = BlockObject::new(bytes, flags, layout.slots());
     let members = stored.filter(|_| bytes.len() <= layout.block_bytes()).map(|of| of.members);
@@ -83,7 +84,7 @@ fn holds_members(bytes: &[u8], flags: Flags, layout: Layout, live: Members) -> b
 /// A save under way.
 struct Saver<'t> {
     table: &'t Table,
-    /// Buffers for a chunk that the device may keep for saves.
+    /// The buffers for a chunk that the device may keep for saves.
     buffers: &'t SpareBuffers,
     job: &'t Job<'t>,
     out: &'t mut dyn Write,
@@ -94,13 +95,13 @@ struct Saver<'t> {
     id: u64,
     saved: Saved,
     number: u32,
-    /// The first slot of the current chunk.
+    /// The first slot that the current chunk covers.
     first: u32,
     /// The encoded records of the current chunk.
     records: Vec<u8>,
-    /// Their objects, in the same order.
+    /// The objects of these records, in the same order.
     objects: Vec<u8>,
-    /// True if `records` and `objects` must be put back into `buffers`.
+    /// Whether `records` and `objects` must be put back into `buffers`.
     are_kept: bool,
 }
 
@@ -141,7 +142,7 @@ impl<'t> Saver<'t> {
         let (table, layout) = (self.table, self.table.layout);
         let mut blocks = blocks_from(table, 0).peekable();
         while let Some(block) = blocks.next() {
-            // Fetches the next block's object into the cache while this one is copied.
+            // The object of the next block is fetched into the cache while this block is copied.
             blocks.peek().inspect(|&&next| table.pool.prefetch(layout.first_entry(next)));
             self.add_block(block, &mut reads)?;
         }
@@ -163,7 +164,7 @@ impl<'t> Saver<'t> {
         self.out.write_all(bytes).map_err(|error| failed(self.path, &error))
     }
 
-    /// Writes the file's header, with the dictionaries.
+    /// Writes the header of the file, with the dictionaries.
     fn header(&mut self) -> Result<(), Error> {
         let table = self.table;
         let of = |algorithm: &Option<Algorithm>| {
@@ -190,8 +191,8 @@ impl<'t> Saver<'t> {
         self.write(&[0; ALIGN][..padding(bytes)])
     }
 
-    /// Adds a block and its slots to the current chunk, or to a new one if that is full. Restarts
-    /// the block after each object that was read from the store.
+    /// Adds a block and its slots to the current chunk, or to a new chunk if the current one is
+    /// full. Begins again with the block after each read of an object from the store.
     fn add_block(&mut self, block: u32, reads: &mut BlockReads) -> Result<(), Error> {
         let layout = self.table.layout;
         if self.records.len() + self.objects.len() + BLOCK_ROOM > CHUNK_MAX {
@@ -212,8 +213,8 @@ impl<'t> Saver<'t> {
         Ok(())
     }
 
-    /// Reads an object from the store. If that fails, and the options allow it, records the object
-    /// as unreadable.
+    /// Reads an object from the store. If the read fails, and the options allow that, records the
+    /// object as unreadable.
     fn read_object(&self, guard: PlaceGuard, reads: &mut BlockReads) -> Result<(), Error> {
         let slot = self.table.layout.slot_of(guard.entry);
         let (of, buffer) = ((guard.entry, guard.place), reads.spare_for(guard.place.len));
@@ -225,8 +226,8 @@ impl<'t> Saver<'t> {
         Ok(())
     }
 
-    /// Returns the content of an entry that the caller has locked. Returns `None` if the data can't
-    /// be read, and the save continues without them.
+    /// Returns the content of an entry that the caller has locked, or `None` if the data can't be
+    /// read and the save continues without them.
     fn resolve<'c>(
         &self,
         entry: u32,
@@ -242,8 +243,8 @@ impl<'t> Saver<'t> {
         }
     }
 
-    /// Adds a block and its slots. If it can't complete, returns the reason; some records may have
-    /// been added then.
+    /// Adds a block and its slots to the current chunk. If this is not possible, returns the
+    /// reason; some records may have been added before.
     fn add_block_once(&mut self, block: u32, reads: &BlockReads) -> Result<(), Blocked> {
         let (table, layout) = (self.table, self.table.layout);
         let first = layout.first_slot(block);
@@ -291,7 +292,7 @@ impl<'t> Saver<'t> {
         self.objects.extend_from_slice(object);
     }
 
-    /// Counts the records of the current chunk, and writes the chunk, which ends before slot `end`.
+    /// Counts the slots in the records of the current chunk, and writes the chunk up to slot `end`.
     fn finish_chunk(&mut self, end: u32) -> Result<(), Error> {
         self.job.report_progress(self.first.into())?;
         for record in self.records.as_chunks::<RECORD_BYTES>().0.iter().filter_map(Record::decode) {
@@ -303,7 +304,7 @@ impl<'t> Saver<'t> {
         self.write_chunk(end)
     }
 
-    /// Writes the current chunk, and begins the next one at slot `end`.
+    /// Writes the current chunk, which ends before slot `end`, and begins the next chunk there.
     fn write_chunk(&mut self, end: u32) -> Result<(), Error> {
         let bytes = self.records.len() + self.objects.len();
         let mut sum = crc32fast::Hasher::new();

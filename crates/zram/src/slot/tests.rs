@@ -8,8 +8,8 @@ fn rng(own: u64) -> Rng {
     Rng::with_seed(seed)
 }
 
-/// Patterns of every kind: those that fit a payload by their sign, those with two equal halves, and
-/// others.
+/// Returns patterns of every kind: those that fit in a payload after sign extension, those with two
+/// equal halves, and others.
 fn patterns(rng: &mut Rng) -> Vec<u64> {
     let named =
         [0, 1, u64::MAX, 0x4141_4141_4141_4141, 0xdead_beef_dead_beef, 0x1122_3344_5566_7788];
@@ -21,7 +21,7 @@ fn patterns(rng: &mut Rng) -> Vec<u64> {
     named.into_iter().chain(edges).chain(random.collect::<Vec<_>>()).collect()
 }
 
-/// Places with the limits of every field, and some values between them.
+/// Returns places with the extreme values of every field, and some values between them.
 fn places(rng: &mut Rng) -> Vec<BackingPlace> {
     let mut places = Vec::new();
     let last = (1 << GRAIN_BITS) - 1;
@@ -81,7 +81,7 @@ fn every_slot_comes_back_of_its_code_and_no_two_share_one() {
     }
 }
 
-/// Objects of every length, each with all combinations of flags.
+/// Objects of every length are decoded, each with all combinations of flags.
 #[test]
 fn every_object_is_one_slot() {
     let mut rng = rng(8);
@@ -125,8 +125,8 @@ fn flags_keep_each_other() {
     }
 }
 
-/// The encoding of payloads must not change: a child process reads its parent's, and may be a later
-/// version.
+/// The encoding of payloads must not change, because a child process reads the payloads of its
+/// parent, and may run a later version.
 #[test]
 fn payloads_mean_what_they_meant() {
     let place =

@@ -5,21 +5,22 @@
 //!   slots' entries | -      | -      | 7777... | - |   only same-filled slots have entries
 //!                  | -      | object | 7777... | hole |   then 1 was written, and 3 discarded
 //! ```
-//! A slot's entry encodes where its data are. An empty entry, or one that was never made, means:
-//! *as the block has it*. While a block has an object, all its slots with empty entries are in that
-//! object, and slots that hold nothing are holes. While it has none, slots with empty entries hold
-//! nothing (zr-B2).
+//! A slot's entry encodes where the slot's data are. An empty entry, or one that was never created,
+//! means: *see the block's entry*. While a block has an object, all its slots with empty entries
+//! are in that object, and slots without data are holes. While the block has no object, slots with
+//! empty entries have no data (zr-B2).
 //!
-//! A slot's entry becomes empty, or stops being empty, only with its block's entry locked
-//! exclusively; or with its own lock alone, if under that lock the block's entry was seen to be
-//! vacant (zr-B1). A thread that locks a block's entry to give it an object then locks the existing
-//! entries of its slots; so one of the two threads sees the other. The block's entry is locked
-//! before those of its slots, and a thread that holds a slot's lock does not wait for a block's
-//! (zr-B3). So if a reader has the block's entry pinned, the object has every slot with an empty
-//! entry. If the block's entry did not exist and could not be pinned, the reader calls
-//! [`is_unstored`] for empty entries, and begins again if the block was stored since.
+//! A thread may make a slot's entry empty or non-empty only while it has the block's entry locked
+//! exclusively. With only the slot's entry locked, it may do so if it then finds the block's entry
+//! vacant (zr-B1). A thread that locks a block's entry to store an object then locks the existing
+//! entries of the block's slots; so at least one of the two threads detects the other. A block's
+//! entry is locked before the entries of its slots, and a thread that has a slot's entry locked
+//! never waits for the entry of a block (zr-B3). So while a reader has the block's entry pinned,
+//! the object contains every slot with an empty entry. If the block's entry did not exist and could
+//! not be pinned, the reader calls [`is_unstored`] for empty entries, and begins again if the block
+//! was stored since.
 //!
-//! Slots that were overwritten or discarded stay in the object as dead members until the block is
+//! Slots that were overwritten or discarded remain in the object as dead members until the block is
 //! rewritten without them.
 
 use super::{Table, is_slot_empty};
@@ -32,22 +33,22 @@ use std::sync::atomic::{Ordering::SeqCst, fence};
 use zsmalloc::{Content, EntryWriteGuard, Old, Reservation};
 
 /// Returns the live members of a block that has an object. While the block's entry is pinned or
-/// locked, the result stays valid; else it may be outdated at once.
+/// locked, the result remains valid; otherwise, it may be outdated at once.
 pub(crate) fn live_members(table: &Table, block: u32) -> Members {
     let slots = (0..).zip(table.layout.slots_of(block));
     let live = slots.filter(|&(_, slot)| is_slot_empty(table, slot));
     live.fold(Members::default(), |live, (nth, _)| live.with(nth))
 }
 
-/// Returns true if a slot holds nothing. Its entry was found empty, and its block's entry could not
-/// be pinned. If the result is false, the block may have been stored since.
+/// Returns true if a slot holds no data. The caller found the slot's entry empty, and could not pin
+/// the block's entry. If the result is false, the block may have been stored since.
 pub(crate) fn is_unstored(table: &Table, slot: u32) -> bool {
     let (layout, versions) = (table.layout, &table.versions);
     let block = layout.block_of(slot);
     let version = versions.now(block);
-    // A thread that emptied the slot's entry for a block had created and locked the block's entry,
-    // then raised the version (zr-B4). If the version was read after that, the look finds the
-    // block's entry; else the versions differ.
+    // If a thread stored the block and so emptied the slot's entry, it had created and locked the
+    // block's entry before, and then raised the version (zr-B4). If the caller read the version
+    // after that, this look finds the block's entry; otherwise, the versions differ.
     let has_entry = table.pool.look_at(layout.block_entry(block), |_, _| ()).is_some();
     !has_entry && is_slot_empty(table, slot) && versions.now(block) == version
 }
@@ -70,9 +71,9 @@ pub(crate) fn lock_slots(
     block: u32,
     some: Members,
 ) -> impl Iterator<Item = (u32, EntryWriteGuard<'_>)> {
-    // The block's entry was locked before this fence. The locks below therefore wait for a thread
-    // that has a slot's entry locked and found the block's vacant; and a thread that locks a slot's
-    // entry later finds the block's locked (zr-B1).
+    // The block's entry was locked before this fence. Therefore, the locks below wait for any
+    // thread that has a slot's entry locked and found the block's entry vacant. A thread that locks
+    // a slot's entry later finds the block's entry locked (zr-B1).
     fence(SeqCst);
     let first = table.layout.first_slot(block);
     let slots = some.iter().map(move |nth| first + nth);
@@ -89,8 +90,8 @@ pub(crate) fn block_object<'o>(
     stored.map(Some).ok_or_else(|| table.damaged(block))
 }
 
-/// Returns a block's decompressed slots, and the packer to make a new object of them. The caller
-/// has the block's entry pinned or locked.
+/// Returns a block's decompressed slots, and the packer that compresses them into a new object. The
+/// caller has the block's entry pinned or locked.
 pub(crate) fn decoded<'b>(
     table: &Table,
     blocks: &'b mut BlockStream,
@@ -109,7 +110,7 @@ pub(crate) fn decoded<'b>(
 /// A change of a block whose entry is locked.
 pub(crate) struct BlockUpdate<'t, 'b, W> {
     pub(crate) block: (u32, EntryWriteGuard<'t>),
-    /// The entries of its slots to change, and their new payloads.
+    /// The entries of the block's slots to change, and their new payloads.
     pub(crate) slots: W,
     /// The new object with its flags; `None` removes the object.
     pub(crate) new: Option<(Reservation<'t>, &'b [u8], Flags)>,
@@ -140,7 +141,7 @@ impl<'t, W: IntoIterator<Item = (EntryWriteGuard<'t>, Payload)>> BlockUpdate<'t,
     }
 }
 
-/// Returns the contribution of an entry to the counters.
+/// Returns the contribution of an entry with this content to the counters.
 pub(crate) fn weight_of(table: &Table, item: Item, content: Content<&[u8]>) -> Weight {
     match item {
         Item::Slot(_) => Slot::of(content).kind().weight(),

@@ -9,8 +9,8 @@ use crate::slot::{self, BackingPlace, SlotKind};
 use crate::stats::MmStat;
 use zsmalloc::{Content, Old};
 
-/// Asserts that the counters equal the sums over the entries (I4), and that blocks' objects have
-/// their live members (zr-B2).
+/// Asserts that the counters equal the sums over the entries (I4), and that each block's object
+/// contains the block's live members (zr-B2).
 pub(crate) fn check_entries(table: &Table) {
     let layout = table.layout;
     if layout.has_blocks() && table.check_not_left_behind().is_err() {
@@ -44,8 +44,8 @@ pub(crate) fn check_entries(table: &Table) {
     table.store.iter().for_each(|store| store.check(&places));
 }
 
-/// Asserts that a block has a live member, and that its object, if it is in memory, has all live
-/// members.
+/// Asserts that a block has a live member and that the block's object, if it is in memory, contains
+/// all live members.
 fn check_block(table: &Table, block: u32, content: Content<&[u8]>) {
     let live = live_members(table, block);
     assert!(live != Members::default(), "block {block} has an object, but no slot");

@@ -1,6 +1,6 @@
-//! The entries of a device's slots and blocks, and the structures that work on them.
+//! The entries of a device's slots and blocks, and the structures that access these entries.
 //!
-//! Lock order: stream, slot (the pool's entry), then the pool's own.
+//! Lock order: a stream, a slot (an entry of the pool), then the pool's own locks.
 
 mod change;
 mod check;
@@ -35,7 +35,7 @@ use zsmalloc::{Columns, Content, EntryPool, EntryWriteGuard, Old, Reservation, R
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) pool: Arc<EntryPool>,
-    /// The columns beside each entry.
+    /// The columns of values beside the entries.
     pub(crate) columns: Columns,
     pub(crate) streams: Streams,
     pub(crate) counters: Counters,
@@ -43,14 +43,14 @@ pub(crate) struct Table {
     pub(crate) disksize: u64,
     pub(crate) layout: Layout,
     pub(crate) versions: BlockVersions,
-    /// A slot that compresses to this many bytes or more is stored raw.
+    /// The minimum compressed length, in bytes, from which on a slot is stored raw.
     pub(crate) huge_size: usize,
     pub(crate) algorithms: AlgorithmList,
     pub(crate) jobs: Jobs,
-    /// The backing store, if there is one, and the limit of write-back.
+    /// The backing store, if the device has one, and the limit of write-back.
     pub(crate) store: Option<Arc<Store>>,
     pub(crate) writeback: Arc<WritebackLimit>,
-    /// True if this is a child process, and the pool's pages stayed with the parent.
+    /// Whether this is a child process that did not inherit the pool's pages.
     pub(crate) is_left_behind: AtomicBool,
 }
 
@@ -58,11 +58,11 @@ pub(crate) struct Table {
 #[derive(Debug)]
 pub(crate) enum Blocked {
     Failed(Error),
-    /// A block that the request looked at was stored or freed since. The request continues where it
-    /// stopped.
+    /// A block that the request has read was stored or freed since. The request continues at the
+    /// position where it stopped.
     Changed,
-    /// The request needs an object in the backing store. It releases its locks and its stream,
-    /// because the read may take long, and continues with the object where it stopped.
+    /// The request needs an object in the backing store. Because the read may take long, the
+    /// request releases its locks and its stream, and then continues where it stopped.
     OnBacking(PlaceGuard),
 }
 
@@ -73,7 +73,7 @@ impl From<Error> for Blocked {
 }
 
 impl Table {
-    /// Checks that the device is usable, and that the range lies within it.
+    /// Checks that the pool's pages are in this process, and that the range lies within the device.
     pub(crate) fn check_range(&self, offset: u64, len: u64) -> Result<(), Error> {
         self.check_not_left_behind()?;
         let disksize = self.disksize;
@@ -92,8 +92,8 @@ impl Table {
         Error::OutOfMemory { slot: slot as u64, source, total_limit }
     }
 
-    /// Stores an object in an entry, in the room reserved for it, and its checksum (zr-X9). Returns
-    /// the previous content.
+    /// Stores an object in an entry, in the place that was reserved for it, and stores the object's
+    /// checksum (zr-X9). Returns the previous content.
     pub(crate) fn commit<'t>(
         &self,
         entry: EntryWriteGuard<'t>,
@@ -107,7 +107,7 @@ impl Table {
         entry.store_in(room, bytes, flags.bits())
     }
 
-    /// Checks the checksum of a locked entry's object.
+    /// Verifies the checksum of a locked entry's object.
     #[inline]
     pub(crate) fn verify(
         &self,
@@ -124,7 +124,7 @@ impl Table {
         Ok(())
     }
 
-    /// Frees the place in the backing store that an entry held before, if it held one.
+    /// Frees the place in the backing store that an entry referred to before, if any.
     #[inline]
     pub(crate) fn release_backing(&self, old: Old) {
         if let (Some(place), Some(store)) = (BackingPlace::of(old), &self.store) {
@@ -151,8 +151,8 @@ impl Table {
         Ok(guard)
     }
 
-    /// Stores slot `nth` in its entry, counts the change, and frees the previous content, which it
-    /// returns.
+    /// Stores slot `nth` in its entry, counts the change, and frees and returns the previous
+    /// content.
     pub(crate) fn store(
         &self,
         shard: &Shard,
@@ -172,9 +172,8 @@ impl Table {
         Ok(old)
     }
 
-    /// Returns the content of a locked entry, after a check of its checksum. If the object is in
-    /// the backing store, returns it from `read_back`, or the place to read it from as
-    /// `Blocked::OnBacking`.
+    /// Returns the content of a locked entry, after verifying its checksum. If the object is in the
+    /// backing store, returns it from `read_back`, or returns its place in `Blocked::OnBacking`.
     #[inline]
     pub(crate) fn resolve<'c>(
         &self,
@@ -216,7 +215,7 @@ impl Table {
         Error::Corrupt { slot: self.layout.first_slot(block).into(), source }
     }
 
-    /// Returns the error for a block's object that is invalid.
+    /// Returns the error for an invalid object of a block.
     pub(crate) fn damaged(&self, block: u32) -> Error {
         Error::Damaged { slot: self.layout.first_slot(block).into() }
     }
@@ -231,20 +230,20 @@ pub(crate) fn is_slot_empty(table: &Table, slot: u32) -> bool {
 }
 
 /// Returns true if a slot's block has an object, or another thread has the block's entry locked for
-/// a change. If the caller has the slot's entry locked, and this returns false, that holds until it
-/// unlocks the entry (zr-B1).
+/// a change. If the caller has the slot's entry locked, a result of false remains valid until the
+/// caller unlocks that entry (zr-B1).
 pub(crate) fn is_block_active(table: &Table, slot: u32) -> bool {
     let layout = table.layout;
     if !layout.has_blocks() {
         return false;
     }
-    // The slot's entry was locked before this fence: see `lock_slots`.
+    // The caller locked the slot's entry before this fence: see `lock_slots`.
     fence(SeqCst);
     !table.pool.is_vacant(layout.block_entry(layout.block_of(slot)))
 }
 
-/// Returns the seconds since boot, including time in suspend. The kernel's zram measures ages by
-/// the same clock.
+/// Returns the number of seconds since boot, including the time in suspend. The kernel's zram
+/// measures ages with the same clock.
 pub(crate) fn boot_seconds() -> u32 {
     clock_gettime(ClockId::Boottime).tv_sec as u32
 }

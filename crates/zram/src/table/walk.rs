@@ -1,4 +1,5 @@
-//! Walks the blocks that may hold data, in order, and finds where the data of their slots are.
+//! Iterates over the blocks that may hold data, in order, and determines where the data of their
+//! slots are.
 
 use super::change::is_unstored;
 use super::{Table, is_slot_empty};
@@ -6,14 +7,14 @@ use crate::hook::hook;
 use crate::slot;
 use zsmalloc::EntryReadGuard;
 
-/// An iterator over the blocks that may hold data; blocks that it skips held nothing when it passed
-/// them. On a device without blocks of several slots, a block is a slot.
+/// An iterator over the blocks that may hold data. Blocks that the iterator skips held no data when
+/// it passed them. On a device without blocks of several slots, a block is a slot.
 pub(crate) struct BlockWalk<'t> {
     table: &'t Table,
-    /// The first block that was not passed yet.
+    /// The first block that the iterator has not passed yet.
     from: u64,
     /// The next block with an entry of its own, and the next block with a slot that has an entry,
-    /// as found by the last search. Both may be outdated.
+    /// as the last searches found them. Both fields may be outdated.
     own: Option<u32>,
     of_slot: Option<u32>,
 }
@@ -39,9 +40,9 @@ impl BlockWalk<'_> {
     }
 
     /// Searches for the next block. During the search, slots may become a block, or a block may
-    /// become slots. Their data then move between the entries of blocks and those of slots, and a
-    /// search of one after the other may miss both. As in `is_unstored`, a change of the versions
-    /// reveals this, and then the very next block is returned.
+    /// become slots. Their data then move between the entry of the block and the entries of the
+    /// slots, and separate searches for each kind may miss both. As in `is_unstored`, a change of
+    /// the versions reveals this; then the immediately following block is returned.
     fn find(&mut self) -> Option<u32> {
         let (layout, versions) = (self.table.layout, &self.table.versions);
         let before = versions.sum();
@@ -77,23 +78,23 @@ impl Iterator for BlockWalk<'_> {
     }
 }
 
-/// Where the data of a slot are.
+/// The place where the data of a slot are.
 #[derive(Debug)]
 pub(crate) enum Origin<O, B> {
-    /// In the slot's own entry.
+    /// The data are in the slot's own entry.
     Own(O),
-    /// In its block's object.
+    /// The slot's data are in its block's object.
     Block(B),
     /// The slot has no data.
     Nothing,
-    /// Unknown: the block had no entry that could be pinned, and was stored since. The caller
-    /// begins again with the block.
+    /// The place is unknown, because the block had no entry that could be pinned, and was stored
+    /// since. The caller must begin again with the block.
     Changed,
 }
 
-/// Returns where the data of `slot` are, given the contents of its block's entry and its own entry,
-/// which are `None` if empty. `is_unpinned` is true if the block's entry did not exist when it was
-/// to be pinned.
+/// Returns where the data of `slot` are. The arguments are the contents of the block's entry and of
+/// the slot's own entry, `None` if empty. `is_unpinned` is true if the block's entry did not exist
+/// at the attempt to pin it.
 pub(crate) fn origin<O, B>(
     table: &Table,
     slot: u32,
@@ -109,14 +110,14 @@ pub(crate) fn origin<O, B>(
     }
 }
 
-/// Pins the entry of a slot, if it is not empty. Most slots of a block have empty entries, which
-/// are not pinned.
+/// Pins the entry of a slot, if the entry is not empty. Most slots of a block have empty entries,
+/// which are not pinned.
 pub(crate) fn own_entry(table: &Table, slot: u32) -> Option<EntryReadGuard<'_>> {
     let pin = (!is_slot_empty(table, slot)).then(|| table.pool.read(slot));
     pin.filter(|pin| !slot::is_empty(pin.content()))
 }
 
-/// Returns true if no entry holds anything.
+/// Returns true if all entries are empty.
 pub(crate) fn is_unused(table: &Table) -> bool {
     let (mut next, mut is_unused) = (Some(0), true);
     while let Some(from) = next.filter(|_| is_unused) {

@@ -18,7 +18,7 @@ use value::{Base, Value};
 /// An attribute of a device, like a file in the kernel's sysfs.
 #[derive(Clone, Copy, Debug)]
 pub struct Attribute {
-    /// The attribute's name; the kernel's name if the kernel has it.
+    /// The attribute's name: the same as in the kernel, if the kernel has the attribute.
     pub name: &'static str,
     /// A description of one line.
     pub summary: &'static str,
@@ -28,12 +28,12 @@ pub struct Attribute {
 type Show = fn(&Zram, &mut dyn Write) -> fmt::Result;
 type Store = fn(&Zram, Value<'_>) -> Result<(), Error>;
 
-/// How an attribute is read and written.
+/// The functions that read and write an attribute.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// A boolean setting.
+    /// A setting that is true or false.
     Flag(fn(&mut Config) -> &mut bool),
-    /// Another setting.
+    /// A setting of another type.
     Setting(Show, Store),
     /// An attribute that is only read.
     Stat(Show),
@@ -62,7 +62,8 @@ fn each(lines: impl IntoIterator<Item: Display>, out: &mut dyn Write) -> fmt::Re
     lines.into_iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// All attributes: the kernel's in the order of its documentation, then our own.
+/// All attributes: first the attributes of the kernel in the order of its documentation, then those
+/// that only this library has.
 #[rustfmt::skip]
 const ATTRIBUTES: &[Attribute] = &[
     row("disksize",
@@ -164,11 +165,11 @@ pub fn attributes() -> &'static [Attribute] {
     ATTRIBUTES
 }
 
-/// A text that may be long, whose allocation may fail without a panic.
+/// A text that may be long. If its allocation fails, an error results instead of a panic.
 #[derive(Default)]
 struct FallibleText {
     text: String,
-    /// The number of bytes that could not be allocated.
+    /// The size in bytes of the allocation that failed, or 0.
     refused: usize,
 }
 
@@ -189,7 +190,7 @@ fn by_name(name: &str) -> Result<&'static Attribute, Error> {
 }
 
 impl Zram {
-    /// Returns the text of an attribute: lines that end with a newline, as in the kernel.
+    /// Returns the text of the attribute `name`: lines that end with a newline, as in the kernel.
     ///
     /// # Errors
     /// [`Error::NoAttribute`], [`Error::Access`], [`Error::Uninitialised`]; [`Error::NoBuffer`].
@@ -201,7 +202,8 @@ impl Zram {
         }
     }
 
-    /// Writes the text of an attribute to `out` piece by piece, because `block_state` can be long.
+    /// Writes the text of the attribute `name` to `out` piece by piece, because the text of
+    /// `block_state` can be long.
     ///
     /// # Errors
     /// As [`show`](Self::show), and [`Error::Output`].
@@ -217,12 +219,12 @@ impl Zram {
         shown.map_err(|fmt::Error| Error::Output)
     }
 
-    /// Writes an attribute. One newline at the end of `text` is ignored, as are unknown keys in
-    /// words of the form `key=value`. The kernel does the same.
+    /// Writes `text` to the attribute `name`. As in the kernel, one newline at the end of `text` is
+    /// ignored, and so are unknown keys in words of the form `key=value`.
     ///
     /// # Errors
-    /// [`Error::NoAttribute`], [`Error::Access`]; else the error of the attribute, with the
-    /// kernel's errno, and nothing is changed.
+    /// [`Error::NoAttribute`], [`Error::Access`]; or another error, with the errno that the kernel
+    /// would return. After an error nothing is changed.
     pub fn store(&self, name: &str, text: &str) -> Result<(), Error> {
         let attribute = by_name(name)?;
         let name = attribute.name;

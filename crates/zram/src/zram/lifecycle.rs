@@ -1,11 +1,11 @@
-//! The lifecycle of a device, and its state after a fork.
+//! The lifecycle of a device, and the repair of this lifecycle in the child of a fork.
 
 use crate::{Config, Device};
 use page::fork::{AtFork, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-/// The lifecycle, whose lock is held during a fork.
+/// The lifecycle. The forking thread holds the lock of the lifecycle during a fork.
 #[derive(Debug, Default)]
 pub(super) struct ForkHook {
     pub(super) lifecycle: Mutex<Lifecycle>,
@@ -13,7 +13,7 @@ pub(super) struct ForkHook {
 
 #[derive(Debug, Default)]
 pub(super) struct Lifecycle {
-    /// The settings; those of the device, once it is made.
+    /// The current settings; after the device is created, the settings of the device.
     pub(super) settings: Config,
     pub(super) phase: Phase,
 }
@@ -22,7 +22,7 @@ pub(super) struct Lifecycle {
 pub(super) enum Phase {
     #[default]
     Nothing,
-    /// A thread is making the device.
+    /// A thread is creating the device.
     Making,
     Made(Arc<Instance>),
 }
@@ -47,7 +47,7 @@ impl AtFork for ForkHook {
         self.lifecycle.unlock_after_fork();
         let mut life = self.lifecycle.lock();
         if let Phase::Making = life.phase {
-            // The thread that was making the device does not exist in the child.
+            // The thread that was creating the device does not exist in the child.
             life.phase = Phase::Nothing;
         }
     }

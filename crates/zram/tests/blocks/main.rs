@@ -1,4 +1,4 @@
-//! Blocks of several slots: reads, writes and discards of parts of them.
+//! Tests blocks of several slots: reads, writes and discards of parts of blocks.
 #![allow(clippy::unwrap_used)]
 
 mod races;
@@ -28,7 +28,7 @@ fn noise(rng: &mut Rng, len: usize) -> Vec<u8> {
     (0..len).map(|_| rng.u8(..)).collect()
 }
 
-/// Returns bytes that compress to about a half, whatever the length is.
+/// Returns `len` bytes that compress to about half of `len`.
 fn half(rng: &mut Rng, len: usize) -> Vec<u8> {
     let mut bytes = noise(rng, len);
     bytes.chunks_mut(64).for_each(|chunk| chunk[32..].fill(7));
@@ -50,7 +50,7 @@ fn a_shadow_agrees_at_every_order() {
     .enumerate()
     {
         let block = SLOT_BYTES << order;
-        // The last block is a partial one.
+        // The last block has fewer slots than the others.
         let setup = Setup::new(12 * block + SLOT_BYTES);
         let setup = Setup { block, algorithm, geometry, is_compacted: true, ..setup };
         let steps = scaled(2_500, 50_000);
@@ -74,12 +74,12 @@ fn what_is_done_with_blocks_is_counted() {
     assert!(back == bytes);
     let stat = of_blocks(&device);
     assert_eq!((stat.block, stat.written, stat.read), (block as u64, 3, 3));
-    // Eight reads of one slot: the block is decompressed once, and these are not reads of a whole
-    // block.
+    // These are eight reads of parts of one slot. The block is decompressed once, and no read
+    // counts as a read of a whole block.
     (0..8).for_each(|nth| device.read(block as u64 + nth * 512, &mut back[..512]).unwrap());
     assert_eq!(of_blocks(&device).partial_reads, 8);
-    // An overwrite of the third slot of the first block: one dead member of four is not enough for
-    // a rewrite, two are.
+    // The third slot of the first block is overwritten. One dead member of four does not cause a
+    // rewrite; two dead members do.
     let at = |slot: usize| (block + slot * SLOT_BYTES) as u64;
     device.write(at(2), &bytes[..SLOT_BYTES]).unwrap();
     let stat = of_blocks(&device);
@@ -99,7 +99,7 @@ fn same_filled_slots_cost_nothing() {
     let mut bytes = half(&mut rng, 8 * SLOT_BYTES);
     one.write(0, &bytes).unwrap();
     one.discard(0, one.disksize()).unwrap();
-    // Eight slots of data, and eight same-filled ones.
+    // The block contains eight slots of data and eight same-filled slots.
     bytes.resize(block, 0x55);
     bytes[12 * SLOT_BYTES..].fill(0);
     one.write(0, &bytes).unwrap();
@@ -150,7 +150,7 @@ fn dead_slots_of_a_raw_block_are_huge_pages() {
     assert_eq!(counted(), (512, 512, 0));
 }
 
-/// At the limit, an overwrite of a slot rewrites its block in the block's own place.
+/// At the limit, an overwrite of a slot rewrites the block in the place of its old object.
 #[test]
 fn an_overwrite_that_needs_no_more_room_never_fails() {
     let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(4)));
@@ -195,14 +195,14 @@ fn marks_and_times_are_the_blocks() {
     let idle = || device.block_state().map(|state| state.is_idle).collect::<Vec<_>>();
     assert_eq!(idle(), [true; 8]);
     assert!(device.block_state().all(|state| state.accessed_seconds > Some(0)));
-    // A read of one slot counts as an access of the block; slot 1 is not in the block.
+    // A read of one slot counts as an access to its block; slot 1 is not in the block.
     device.read(2 * SLOT_BYTES as u64, &mut [0]).unwrap();
     assert_eq!(idle(), [false, true, false, false, true, true, true, true]);
     device.mark_idle_older(1 << 40).unwrap();
     assert_eq!(idle(), [false; 8]);
 }
 
-/// A rewrite of a block without its dead members is no access.
+/// A rewrite of a block without its dead members does not count as an access.
 #[test]
 fn blocks_that_are_stored_anew_stay_idle() {
     let (block, mut rng) = (16 * SLOT_BYTES, Rng::with_seed(seed(17)));
@@ -218,8 +218,8 @@ fn blocks_that_are_stored_anew_stay_idle() {
     assert_eq!(device.block_state().filter(|state| !state.is_idle).count(), 15);
 }
 
-/// A slot that is written into its block, because there is no room beside it, is as young as one
-/// that is written elsewhere.
+/// If memory for a separate slot is refused, the slot is written into its block. The access time is
+/// then the same as after a separate write.
 #[test]
 fn a_slot_that_is_written_into_its_block_is_young() {
     let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(16)));
@@ -240,7 +240,7 @@ fn a_slot_that_is_written_into_its_block_is_young() {
     device.check();
 }
 
-/// A chain that is possible for blocks of 4 KiB is not possible for larger blocks.
+/// A length of chains that is possible for blocks of 4 KiB is not possible for larger blocks.
 #[test]
 fn impossible_chains_are_refused() {
     let geometry = Geometry::Kernel(KernelGeometry { chain: 256, ..KernelGeometry::default() });
@@ -275,19 +275,20 @@ fn slots_in_blocks_cost_no_words() {
     }
     let of_blocks = overhead() - before;
     println!("{of_blocks} bytes beside the pool for {SLOTS} slots");
-    // This includes the maps and descriptors of the pool; entries of slots alone would take 8 bytes
-    // each.
+    // The number includes the maps and descriptors of the pool; entries of slots alone would take 8
+    // bytes for each slot.
     assert!(of_blocks < SLOTS as u64 * 4, "{of_blocks} bytes for {SLOTS} slots");
-    // A slot that is written alone needs an entry, which is made with the others of its leaf.
+    // A slot that is written alone needs an entry, which is created together with the other entries
+    // of its leaf.
     device.write(5 * SLOT_BYTES as u64, &noise(&mut rng, SLOT_BYTES)).unwrap();
     assert!(overhead() - before < of_blocks + 3 * page_size() as u64);
-    // To free a whole block needs no entries of slots.
+    // The discard of a whole block needs no entries of slots.
     device.discard(0, device.disksize()).unwrap();
     device.check();
     assert_eq!(device.mm_stat().orig_data_size, 0);
 }
 
-/// Slots change between their block and entries of their own in all possible ways.
+/// Slots move between their block and their own entries in all possible ways.
 #[test]
 fn holes_are_kept_as_long_as_the_block() {
     let block = 4 * SLOT_BYTES;
@@ -313,7 +314,8 @@ fn holes_are_kept_as_long_as_the_block() {
     held([true; 4]);
     device.discard(slot(1), SLOT_BYTES as u64).unwrap();
     held([true, false, true, true]);
-    // A slot with its own entry becomes a hole, too, because the block's data for it are old.
+    // A slot with its own entry also becomes a hole, because the data of this slot in the block are
+    // outdated.
     device.write(slot(2), &whole[2 * SLOT_BYTES..3 * SLOT_BYTES]).unwrap();
     held([true, false, true, true]);
     device.discard(slot(2), SLOT_BYTES as u64).unwrap();

@@ -1,4 +1,4 @@
-//! Concurrent writes, discards and reads of blocks.
+//! Tests concurrent writes, discards and reads of blocks.
 
 use super::{device, half, of_blocks};
 use fastrand::Rng;
@@ -9,8 +9,8 @@ use std::time::Instant;
 use testkit::{is_long, seed, seed_of};
 use zram::SLOT_BYTES;
 
-/// Returns the content of a slot: its number, its version, and bytes that follow from both. Half of
-/// the versions compress well.
+/// Returns the content of a slot: its number, its version, and bytes calculated from both. Every
+/// second version compresses well.
 fn stamped(slot: usize, version: u64) -> Vec<u8> {
     let mut rng = Rng::with_seed(seed_of((slot as u64) << 40 | version));
     let run = if version.is_multiple_of(2) { 400 } else { 20 };
@@ -22,8 +22,8 @@ fn stamped(slot: usize, version: u64) -> Vec<u8> {
     bytes
 }
 
-/// Concurrent writes of single slots and of whole blocks: no read finds a mixture of versions,
-/// another slot's data, or an older version than the slot had when the read began.
+/// Threads write single slots and whole blocks concurrently. No read returns a mixture of versions,
+/// data of another slot, or a version older than that of the slot when the read began.
 #[test]
 fn stress_conversions_under_eight_threads() {
     let seed = seed(20);
@@ -100,13 +100,13 @@ fn stress_conversions_under_eight_threads() {
     }
 }
 
-/// In each round, `count` threads call `act` at the same time, with the round and the number of the
-/// thread; then `settled` checks the result.
+/// In each round, `count` threads call `act` at the same time, with the number of the round and of
+/// the thread. Then `settled` checks the result.
 fn meet(rounds: usize, count: usize, act: impl Fn(usize, usize) + Sync, settled: impl Fn(usize)) {
     let (start, end) = (Barrier::new(count + 1), Barrier::new(count + 1));
     let failed = AtomicBool::new(false);
     let note = |work: &dyn Fn()| {
-        // A thread that fails still reaches the barriers, because the others wait there.
+        // A thread that fails still reaches the barriers, because the other threads wait there.
         failed.fetch_or(catch_unwind(AssertUnwindSafe(work)).is_err(), Relaxed);
     };
     std::thread::scope(|scope| {
@@ -139,8 +139,8 @@ fn rounds() -> usize {
     if is_long() { 20_000 } else { 600 }
 }
 
-/// Returns the offset of a round's block, far from those of other rounds, so that its entries do
-/// not exist yet.
+/// Returns the offset of the block of a round. Blocks of different rounds are far apart, so the
+/// entries of this block do not exist yet.
 fn place(round: usize) -> u64 {
     round as u64 * (16 << 20)
 }
@@ -179,8 +179,8 @@ fn stress_partial_writes_to_a_slot_of_a_block() {
     device.check();
 }
 
-/// A block is written during a discard of it and a write of its first slot: afterwards each slot
-/// has the data or zeros.
+/// Concurrently, a block is written, the block is discarded, and its first slot is written.
+/// Afterwards each slot contains the data or zeros.
 #[test]
 fn stress_a_block_is_written_and_discarded() {
     let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(9)));
@@ -200,7 +200,7 @@ fn stress_a_block_is_written_and_discarded() {
             for (found, whole) in found.chunks(SLOT_BYTES).zip(whole.chunks(SLOT_BYTES)) {
                 assert!(found == whole || found.iter().all(|&byte| byte == 0), "round {round}");
             }
-            // The check takes longer with each block, so it runs only while there are few.
+            // The check takes longer with each block, so it runs only while few blocks exist.
             if round < 200 {
                 device.check();
             }
@@ -222,7 +222,7 @@ fn stress_a_block_and_all_its_slots_are_written() {
         |round, thread| match thread {
             0 => device.write(place(round), &whole).unwrap(),
             _ => {
-                // Several writes, so that one probably meets the write of the block.
+                // Several writes are made, so that one probably coincides with that of the block.
                 let nth = (thread - 1) * SLOT_BYTES;
                 for _ in 0..5 {
                     device.write(place(round) + nth as u64, &whole[nth..][..SLOT_BYTES]).unwrap();
@@ -238,16 +238,16 @@ fn stress_a_block_and_all_its_slots_are_written() {
     );
 }
 
-/// One thread writes a block, while another writes or discards one of its slots, in whole or in
-/// part. The delay between the two varies, because the critical moments last only microseconds.
+/// One thread writes a block, while another writes or discards one of the block's slots, in whole
+/// or in part. The delay between both varies, because the critical moments last only microseconds.
 #[test]
 fn stress_a_slot_changes_amid_the_making_of_its_block() {
     // Each round checks the whole device, which takes longer with each block.
     let rounds = rounds().min(3000);
     let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(12)));
     let mut whole = half(&mut rng, block);
-    // The slot that is discarded is same-filled, so it has its own entry after the write of the
-    // block.
+    // The slot that will be discarded is same-filled, so it has its own entry after the write of
+    // the block.
     whole[2 * SLOT_BYTES..3 * SLOT_BYTES].fill(0x55);
     let slot = half(&mut rng, SLOT_BYTES);
     let device = device(block, 3 * place(rounds) as usize);
@@ -284,7 +284,7 @@ fn stress_a_slot_changes_amid_the_making_of_its_block() {
                         || (kind, nth) == (2, 2) && found.iter().all(|&byte| byte == 0);
                     assert!(found == of_block || is_slots, "round {round}, {kind}, slot {nth}");
                 }
-                // Removes the block after the check, so that the next checks are fast.
+                // The block is removed after the check, so that later checks are fast.
                 device.check();
                 device.discard(place(round, kind), block as u64).unwrap();
             },

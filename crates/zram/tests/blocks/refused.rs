@@ -1,4 +1,5 @@
-//! Requests on blocks when memory is refused: each slot then has its old data or its new data.
+//! Tests requests for blocks when memory is refused: each slot then contains its old data or its
+//! new data.
 
 use super::{config, half, noise};
 use fastrand::Rng;
@@ -38,7 +39,7 @@ fn every_refusal_loses_nothing() {
     }
 }
 
-/// A supply that grants every request until the flag is set, and then none.
+/// A supply that grants every request until the flag is set, and then refuses every request.
 #[derive(Debug, Default)]
 struct Spent(AtomicBool);
 
@@ -48,10 +49,10 @@ impl Supply for Spent {
     }
 }
 
-/// For each number from 0 to 99, calls `before` on a device with 4 slots a block, makes that number
-/// of entries elsewhere, refuses all further memory, and calls `act`. So each entry that `act`
-/// needs is the first that does not fit in some round. Calls `refused` with the device and each
-/// error of `act`; at least one must occur.
+/// For each number from 0 to 99, calls `before` on a device with 4 slots per block, creates this
+/// number of other entries, refuses all further memory, and calls `act`. So for each entry that
+/// `act` needs, there is a round in which this entry is the first that can't be created. Calls
+/// `refused` with the device and each error of `act`; at least one error must occur.
 fn at_the_last_word(
     before: impl Fn(&Device),
     act: impl Fn(&Device) -> Result<(), Error>,
@@ -67,7 +68,7 @@ fn at_the_last_word(
     assert!(refusals.into_inner() > 0);
 }
 
-/// Does the same, whatever the result of `act` is.
+/// Does the same as `at_the_last_word`, but `act` may succeed or fail.
 fn without_words(before: impl Fn(&Device), act: impl Fn(&Device)) {
     let block = 4 * SLOT_BYTES;
     for others in 0..100 {
@@ -77,7 +78,7 @@ fn without_words(before: impl Fn(&Device), act: impl Fn(&Device)) {
         let device = Device::new(config).unwrap();
         before(&device);
         for nth in 0..others {
-            // A same-filled slot, which needs only its entry.
+            // A same-filled slot needs only its entry.
             device.write((2 * block + nth * SLOT_BYTES) as u64, &[7; SLOT_BYTES]).unwrap();
         }
         spent.0.store(true, Relaxed);
@@ -92,7 +93,7 @@ fn slots_of(device: &Device, count: usize) -> Vec<Vec<u8>> {
     found.chunks(SLOT_BYTES).map(<[u8]>::to_vec).collect()
 }
 
-/// Slot 0 is in the block, and no entry can be made for it; slot 1 has an entry.
+/// Slot 0 is in the block, and its entry can't be created; slot 1 has an entry.
 #[test]
 fn a_discard_of_a_slot_in_its_block_needs_no_entry() {
     let whole = half(&mut Rng::with_seed(seed(13)), 4 * SLOT_BYTES);
@@ -114,7 +115,8 @@ fn a_discard_of_a_slot_in_its_block_needs_no_entry() {
     assert!(anew.into_inner() > 0, "there was an entry for each");
 }
 
-/// The block is rewritten with the new slot in its own place, which needs no entry (I6).
+/// The block is rewritten with the new slot in the place of its old object, which needs no entry
+/// (I6).
 #[test]
 fn an_overwrite_of_a_slot_in_its_block_needs_no_entry() {
     let (whole, anew) = (half(&mut Rng::with_seed(seed(15)), 4 * SLOT_BYTES), AtomicUsize::new(0));
@@ -137,8 +139,8 @@ fn an_overwrite_of_a_slot_in_its_block_needs_no_entry() {
     assert!(anew.into_inner() > 0, "there was an entry for each");
 }
 
-/// A block can't be written as one object, for lack of room or of an entry for its same-filled
-/// slot. Then exactly the slots before the one that the error names are written.
+/// If memory for the object or for the entry of a same-filled slot is refused, a block can't be
+/// written as one object. Then exactly the slots before the slot in the error are written.
 #[test]
 fn a_refused_write_of_a_block_names_the_first_slot_that_is_not_written() {
     let mut rng = Rng::with_seed(seed(14));
@@ -156,7 +158,7 @@ fn a_refused_write_of_a_block_names_the_first_slot_that_is_not_written() {
             new[2 * SLOT_BYTES..3 * SLOT_BYTES].fill(0x55);
             new
         };
-        // Each new object fits the place of the old one, so no room is needed.
+        // Each new object fits in the place of the old one, so no further memory is needed.
         let mut new = half(&mut rng, 4 * SLOT_BYTES);
         new.chunks_mut(64).for_each(|chunk| chunk[16..].fill(7));
         let new = patterned(new);
@@ -164,7 +166,7 @@ fn a_refused_write_of_a_block_names_the_first_slot_that_is_not_written() {
             assert_eq!(device.write(0, &new), Ok(()));
             assert!(slots_of(device, 4).concat() == new);
         });
-        // No new object fits the place of the old one.
+        // No new object fits in the place of the old one.
         let new = patterned(noise(&mut rng, 4 * SLOT_BYTES));
         at_the_last_word(
             before,

@@ -1,8 +1,7 @@
 //! Models of an entry: `RUSTFLAGS="--cfg loom" cargo test --release -p uzram-zsmalloc --lib loom`.
 //!
 //! # Safety
-//! Pointers come from loom's cells, and loom checks each access. The entries name such cells and
-//! are in no node.
+//! All pointers are to loom's cells, and loom checks each access. The entries are in no node.
 #![allow(unsafe_code)]
 
 use super::*;
@@ -20,7 +19,7 @@ fn guarded() -> Arc<Guarded> {
     Arc::new(Guarded { entry: Entry::new(Value::inline(1)), cell: UnsafeCell::new(1) })
 }
 
-/// Locks as the table of entries does, except that no entry is frozen here.
+/// Locks an entry as the table of entries does, but expects no frozen entry.
 fn lock_shared(entry: &Entry) -> Value {
     loop {
         match entry.try_lock_shared() {
@@ -41,14 +40,14 @@ fn write(guarded: &Guarded, payload: u64) {
     lock_exclusive(&guarded.entry);
     // loom reports an access that races with this one.
     guarded.cell.with_mut(|_| ());
-    // SAFETY: it was locked above.
+    // SAFETY: the entry was locked above.
     unsafe { guarded.entry.unlock_exclusive(Value::inline(payload)) };
 }
 
 fn read(guarded: &Guarded) -> u64 {
     let value = lock_shared(&guarded.entry);
     guarded.cell.with(|_| ());
-    // SAFETY: it was locked above.
+    // SAFETY: the entry was locked above.
     unsafe { guarded.entry.unlock_shared() };
     value.decode().unwrap_err()
 }
@@ -93,16 +92,16 @@ fn loom_readers_share_the_word() {
         let other = shared.clone();
         let reader = thread::spawn(move || read(&other));
         let inside = lock_shared(&shared.entry);
-        // The other reader enters and leaves while this one stays.
+        // The other reader enters and leaves while this reader holds its lock.
         assert_eq!(reader.join().unwrap(), 1);
-        // SAFETY: it was locked above.
+        // SAFETY: the entry was locked above.
         unsafe { shared.entry.unlock_shared() };
         assert_eq!(inside, lock_exclusive(&shared.entry));
     });
 }
 
-/// Two places of one object. A freed place is written to at once, as the next object there would
-/// be.
+/// Two places of one object. A freed place is overwritten immediately, as by the next object in
+/// that place.
 struct Moving {
     entry: Entry,
     places: [UnsafeCell<u64>; 2],
@@ -121,7 +120,7 @@ fn read_pinned(moving: &Moving) -> u64 {
     let at = lock_shared(&moving.entry).decode().unwrap().offset / GRAIN as u64;
     // SAFETY: the pointer comes from loom's cell, and loom checks the access.
     let value = moving.places[at as usize].with(|cell| unsafe { *cell });
-    // SAFETY: it was locked above.
+    // SAFETY: the entry was locked above.
     unsafe { moving.entry.unlock_shared() };
     value
 }
@@ -140,7 +139,7 @@ fn move_object(moving: &Moving) -> bool {
     // SAFETY: as above.
     moving.places[1].with_mut(|cell| unsafe { *cell = copy });
     let to = Location { offset: GRAIN as u64, ..from };
-    // SAFETY: the copy lies there, and no other entry names it.
+    // SAFETY: the copy is complete, and no other entry refers to it.
     let retargeted = unsafe { moving.entry.retarget(Value::object(from), Value::object(to)) };
     let freed = if retargeted { 0 } else { 1 };
     // SAFETY: as above.
@@ -180,10 +179,11 @@ fn loom_writer_against_move() {
         let other = shared.clone();
         let mover = thread::spawn(move || move_object(&other));
         let old = lock_exclusive(&shared.entry);
-        // SAFETY: it was locked above.
+        // SAFETY: the entry was locked above.
         unsafe { shared.entry.unlock_exclusive(Value::inline(5)) };
-        // The writer frees the place that the entry named last, wherever the mover put it. The
-        // class's lock, which a mover holds from its copy on, is not part of this model.
+        // The writer frees the place that the entry referred to last, even if the mover moved the
+        // object. The class's lock, which a mover holds from its copy on, is not part of this
+        // model.
         let moved = mover.join().unwrap();
         assert_eq!(old, if moved { place(1) } else { place(0) });
         assert_eq!(shared.entry.peek().decode(), Err(5));
@@ -204,7 +204,7 @@ fn read_and_unmark(moving: &Moving) -> u64 {
     if place.flags & IDLE != 0 {
         moving.entry.clear_flags(IDLE);
     }
-    // SAFETY: it was locked above.
+    // SAFETY: the entry was locked above.
     unsafe { moving.entry.unlock_shared() };
     value
 }
@@ -229,7 +229,7 @@ fn loom_two_readers_unmark_against_move() {
     });
 }
 
-/// The writer's flag stays, whatever readers clear of the flags before.
+/// The flag that the writer sets is kept, although readers clear earlier flags.
 #[test]
 fn loom_unmark_against_writer() {
     model(|| {
@@ -237,17 +237,17 @@ fn loom_unmark_against_writer() {
         let other = shared.clone();
         let reader = thread::spawn(move || read_and_unmark(&other));
         let old = lock_exclusive(&shared.entry).decode().unwrap();
-        // The reader has either left and cleared the flag, or finds the new one.
+        // The reader either cleared the old flag and left, or finds the new flag.
         let new = old.with_flags(0b1000);
-        // SAFETY: it was locked above.
+        // SAFETY: the entry was locked above.
         unsafe { shared.entry.unlock_exclusive(Value::object(new)) };
         assert_eq!(reader.join().unwrap(), 7);
         assert_eq!(shared.entry.peek().decode(), Ok(new));
     });
 }
 
-/// A flag that is set for the object's age is not left set after a read: either the reader clears
-/// the flag, or the marking thread sees that the entry was used.
+/// A flag that marks the object as old is not left set after a read: either the reader clears the
+/// flag, or the marking thread sees that the entry was used.
 #[test]
 fn loom_remark_against_reader() {
     model(|| {
@@ -260,7 +260,7 @@ fn loom_remark_against_reader() {
             if place.flags & IDLE != 0 {
                 reader.entry.clear_flags(IDLE);
             }
-            // SAFETY: it was locked above.
+            // SAFETY: the entry was locked above.
             unsafe { reader.entry.unlock_shared() };
         });
         let is_old = || used.load(Ordering::Relaxed) == 0;

@@ -1,4 +1,4 @@
-//! The value of an entry: an object's place, or a payload of the user.
+//! The value of an entry: an object's place, or a payload that the user chose.
 
 use crate::geometry::{GRAIN, OBJECT_MAX};
 
@@ -24,7 +24,7 @@ pub(crate) struct Location {
     pub(crate) offset: u64,
     /// The length of the object in bytes, 1 to 65536.
     pub(crate) len: usize,
-    /// Four bits of the user.
+    /// Four bits for the user.
     pub(crate) flags: u8,
 }
 
@@ -40,7 +40,7 @@ impl Value {
     /// Returns the value of an entry without an object.
     ///
     /// # Panics
-    /// If `payload` has more than 59 bits, because these would turn it into an object.
+    /// If `payload` has more than 59 bits, because the value would then represent an object.
     pub(crate) fn inline(payload: u64) -> Value {
         assert!(payload >> PAYLOAD_BITS == 0, "payload {payload:#x} has more than 59 bits");
         Value(payload << FLAGS_SHIFT)
@@ -56,7 +56,7 @@ impl Value {
         Value(OBJECT | offset | len | (place.flags as u64) << FLAGS_SHIFT)
     }
 
-    /// Returns the object that the entry names, or its payload as an error.
+    /// Returns the location of the entry's object, or the entry's payload as an error.
     #[inline]
     pub(crate) fn decode(self) -> Result<Location, u64> {
         if self.0 & OBJECT == 0 {

@@ -1,4 +1,5 @@
-//! Tests of handle slots: which are given out, their generations, and the memory of free ones.
+//! Tests of handle slots: the order in which they are allocated, their generations, and the memory
+//! of free slots.
 #![allow(clippy::unwrap_used, unsafe_code)]
 
 use super::*;
@@ -35,8 +36,8 @@ fn slots(first: u32) -> (Arc<Arena>, Slots) {
     (arena, Slots { table, handles: HandleSlots::new() })
 }
 
-/// Gives out a handle slot. Returns its number and generation. It names an object that is never
-/// read.
+/// Allocates a handle slot, whose entry refers to an object that is never read. Returns the slot's
+/// number and generation.
 fn give_out(slots: &Slots) -> (u32, u32) {
     let (index, entry) = slots.handles.claim(&slots.table).unwrap();
     let generation = entry.row().generation();
@@ -52,7 +53,7 @@ fn take_back(slots: &Slots, index: u32) {
     slots.handles.mark_free(&slots.table, index, generation);
 }
 
-/// Forgets recently freed slots, so that the next ones are looked for in leaves.
+/// Clears the lists of recently freed slots, so that the next slots are searched for in leaves.
 fn forget_recent(slots: &Slots) {
     slots.handles.shards.iter().for_each(|shard| shard.free.lock().count = 0);
 }
@@ -72,7 +73,7 @@ fn slots_are_given_out_from_the_lowest_leaf_with_room() {
     let (_arena, slots) = slots(1);
     let leaf = LEAF as u32;
     (0..4 * leaf).for_each(|nth| assert_eq!(give_out(&slots), (nth, 1)));
-    // The leaf has fewer free slots than a shard requires, until another is freed.
+    // The leaf has fewer free slots than a shard requires, until another slot is freed.
     (0..ROOM_MIN - 1).for_each(|nth| take_back(&slots, leaf + nth));
     forget_recent(&slots);
     assert_eq!(give_out(&slots), (4 * leaf, 1));
@@ -100,7 +101,7 @@ fn a_slot_that_went_comes_back_with_a_later_generation() {
     slots.check();
 }
 
-/// Gives out the free handle slot `index`.
+/// Allocates the free handle slot `index`.
 fn give_out_in_place(slots: &Slots, index: u32) -> u32 {
     let entry = slots.table.claim(index).unwrap().unwrap();
     slots.handles.mark_used(&slots.table, index);
@@ -108,7 +109,8 @@ fn give_out_in_place(slots: &Slots, index: u32) -> u32 {
     index
 }
 
-/// A slot that leaves the table raises the floor. That must not make a slot leave that should stay.
+/// A slot that is removed from the table raises the floor. Raising the floor must not remove a slot
+/// that should be kept.
 #[test]
 fn slots_that_go_leave_those_that_stay() {
     let (_arena, slots) = slots(1);
@@ -142,7 +144,8 @@ fn a_slot_that_is_used_up_is_not_given_out_again() {
     slots.check();
 }
 
-/// Slot 5 is used so often that it would age the others of its leaf.
+/// Slot 5 is used so often that its removal would raise the generations of the other slots in its
+/// leaf.
 #[test]
 fn a_much_used_slot_stays_and_the_others_go() {
     let (_arena, slots) = slots(1);
@@ -164,7 +167,8 @@ fn a_child_counts_anew_and_ends_generations() {
     let (_arena, slots) = slots(1);
     (0..LEAF as u32).for_each(|nth| assert_eq!(give_out(&slots).0, nth));
     take_back(&slots, 5);
-    // One thread was about to store; another had emptied an entry and not counted that yet.
+    // One thread was about to store an object; another thread had emptied an entry, but not yet
+    // counted its slot as free.
     std::mem::forget(slots.handles.claim(&slots.table).unwrap());
     unlock(slots.table.lock_existing(6, |_| true).unwrap(), 0);
     // SAFETY: no other thread uses the table.
@@ -182,7 +186,7 @@ fn free_slots_take_little() {
     (0..COUNT).for_each(|nth| assert_eq!(give_out(&slots).0, nth));
     let full = arena.bytes() - empty + slots.bytes();
     println!("full: {:.2} bytes each", full as f64 / COUNT as f64);
-    // Five slots fit into a cache line; the tails of slabs add to that.
+    // Five slots fit into a cache line; the limit also allows for the unused tails of slabs.
     assert!(full < COUNT as usize * 27 / 2, "{full} bytes");
     let mut rng = Rng::with_seed(seed(5));
     let live = (0..COUNT).filter(|_| rng.u32(..100) < 3).collect::<Vec<_>>();

@@ -1,5 +1,5 @@
-//! A job that one thread does at a time, such as the release of retained pages. A thread that finds
-//! it taken leaves the work to the other thread.
+//! A model of a job that one thread does at a time, such as the release of retained pages. A thread
+//! that finds the job taken leaves the work to the other thread.
 #![allow(clippy::unwrap_used)]
 
 use super::model_of;
@@ -13,7 +13,8 @@ struct Job {
     left: AtomicUsize,
 }
 
-/// Adds work and does it, as `clear_slot` and `purge_excess` do.
+/// Adds work, and does all work that is left unless the job is taken, as `clear_slot` and
+/// `purge_excess` do.
 fn add(job: &Job) {
     job.left.fetch_add(1, Relaxed);
     while job.left.load(Relaxed) > 0

@@ -1,22 +1,22 @@
-//! The state that a fork finds: it takes the classes' locks, and a child has the entries and bytes
-//! of that moment.
+//! The state that a fork copies: the fork takes the locks of the classes, and the child has the
+//! entries and bytes of that moment.
 #![allow(clippy::unwrap_used, unsafe_code)]
 
 use super::{Actor, Scene, bytes, model};
 use crate::fork::try_repair;
 
-/// Shorter than the object that it replaces.
+/// The length of the new object, which is shorter than the one that it replaces.
 const SHORT: usize = 3000;
 
-/// Asserts that an entry's length matches the bytes that it names, even if another thread has it
-/// locked.
+/// Asserts that the length in an entry matches the object's bytes, even if another thread has
+/// locked the entry.
 fn looks_as_a_child(scene: &Scene) {
     let inner = scene.core.inner();
     let held: Vec<_> = inner.classes.iter().map(|class| class.state.lock()).collect();
     let value = try_repair(inner).entries().peek(0, |entry, _| entry.peek());
     let place = value.unwrap().decode().unwrap();
-    // SAFETY: the entry names it, and a thread that writes it has the class locked, as this one has
-    // now.
+    // SAFETY: the entry refers to the object, and a thread must lock the object's class to write
+    // it. This thread holds that lock.
     let object = unsafe { inner.memory.read(place.offset, place.len) };
     let version = object[0];
     let len = if version == 7 { SHORT } else { 3072 };

@@ -1,5 +1,6 @@
-//! Flags of objects: cleared by readers, set on unlocked entries, and kept by threads that move the
-//! object or its entry. Also discard against read, where a flag could outlive its object.
+//! Models of objects' flags: readers clear them, marking threads set them on unlocked entries, and
+//! threads that move the object or its entry keep them. One model is about a discard during a read,
+//! where a flag could outlive its object.
 #![allow(clippy::unwrap_used)]
 
 use super::{Actor, Scene, model};
@@ -12,7 +13,7 @@ impl Scene {
         self.core.set_flags_if_unlocked(index, |_, flags, _| flags | IDLE)
     }
 
-    /// Reads the entry and clears its flag. Returns the object's first byte.
+    /// Reads the entry and clears the object's flag. Returns the object's first byte.
     fn read_and_unmark(&self, index: u32) -> u8 {
         let pin = self.core.read(index);
         let Content::Object { bytes, flags } = pin.content() else { return 0 };
@@ -71,7 +72,8 @@ fn loom_core_unmark_against_compaction() {
     });
 }
 
-/// A writer leaves no idle flag, and a reader of the old object clears none of the new one's flags.
+/// No idle flag is set after a write, and a reader of the old object clears no flag of the new
+/// object.
 #[test]
 fn loom_core_unmark_against_writers() {
     let reader: Actor = |scene| assert!(matches!(scene.read_and_unmark(0), 1 | 7 | 8));
@@ -86,7 +88,8 @@ fn loom_core_unmark_against_writers() {
     });
 }
 
-/// No thread has the entries locked, so all get the flag, wherever the objects are.
+/// No thread has locked the entries, so the flag of every object is set, even if compaction moves
+/// the objects.
 #[test]
 fn loom_core_mark_against_compaction() {
     let compact: Actor = |scene| {

@@ -1,16 +1,17 @@
-//! Objects that move to another class because theirs is closed, and headers of zspages that move.
+//! Models of objects that move to another class because their class is closed, and of headers of
+//! zspages that move.
 #![allow(clippy::unwrap_used)]
 
 use super::{Actor, SMALL, Scene, bytes, model, model_of_two, slow};
 
-/// Two small objects, few enough that compaction closes their class.
+/// Stores two small objects. Two objects are so few that compaction closes their class.
 fn small_class_to_close(scene: &Scene) {
     scene.store(0, SMALL + 1);
     scene.store(1, SMALL + 2);
 }
 
-/// Moves objects of a closed class to the other class, concurrently with `actor`. The other class
-/// has an object and so a zspage, or none.
+/// Moves objects of a closed class to the other class, concurrently with `actor`. In one run the
+/// other class has an object, and so a zspage; in the other run it has none.
 fn resettle(preemptions: usize, actor: Actor, after: Actor) {
     let both: Actor = |scene| {
         small_class_to_close(scene);
@@ -74,7 +75,7 @@ fn loom_core_resettle_against_store() {
     );
 }
 
-/// A third small object makes the class pay for its page again.
+/// With a third small object, keeping the class open is worthwhile again.
 #[test]
 fn loom_core_resettle_against_store_into_the_closed_class() {
     resettle(
@@ -87,7 +88,8 @@ fn loom_core_resettle_against_store_into_the_closed_class() {
     );
 }
 
-/// No page can be committed for moved objects, so objects that can't move stay.
+/// No page can be committed for moved objects, so objects that can't be moved remain in their
+/// class.
 #[test]
 fn loom_core_resettle_at_the_limit() {
     let before: Actor = |scene| {
@@ -104,8 +106,8 @@ fn loom_core_resettle_at_the_limit() {
     });
 }
 
-/// Destroys the first zspage, so that the other's header can move to the place of the first one's
-/// header.
+/// Destroys the first zspage, so that the second zspage's header can move to the place of the first
+/// zspage's header.
 fn lower_header_free(scene: &Scene) {
     scene.two_half_full();
     scene.free(0);

@@ -1,6 +1,6 @@
 //! Two entries: each thread locks one and then looks at the other, and at least one thread sees the
-//! other's lock. A device relies on this when it makes a block of slots: the writer of a slot looks
-//! at the block's entry, and the thread that makes the block locks the slot's.
+//! other's lock. A device relies on this when it combines slots to a block: the writer of a slot
+//! looks at the block's entry, and the thread that combines the slots locks the slot's entry.
 #![allow(clippy::unwrap_used)]
 
 use super::model_of;
@@ -13,7 +13,8 @@ const BLOCK: u32 = 1;
 
 struct Scene {
     core: EntryPool,
-    /// The number of threads that have taken the slot; it orders nothing.
+    /// The number of threads that use the slot. The counter has relaxed ordering, so it orders no
+    /// other accesses.
     inside: AtomicUsize,
 }
 
@@ -24,7 +25,7 @@ impl Scene {
         Scene { core, inside: AtomicUsize::new(0) }
     }
 
-    /// The action that only one of the two threads may do at a time.
+    /// Performs the action that only one of the two threads may perform at a time.
     fn alone(&self) {
         assert_eq!(self.inside.fetch_add(1, Relaxed), 0, "both have the slot");
         self.inside.fetch_sub(1, Relaxed);
@@ -49,14 +50,14 @@ fn write_slot(scene: &Scene) {
     lock_and_look(scene, SLOT, BLOCK);
 }
 
-/// Uses another stripe of counts than the other thread, because a shared counter would order the
-/// two.
+/// Uses another stripe of counts than the other thread, because accesses to a shared counter would
+/// order the two threads.
 fn look_at_slot(scene: &Scene) {
     set_thread_number(1);
     lock_and_look(scene, BLOCK, SLOT);
 }
 
-/// Uses another stripe, as `look_at_slot` does.
+/// Uses another stripe of counts, as `look_at_slot` does.
 fn lock_slot(scene: &Scene) {
     set_thread_number(1);
     let block = scene.core.lock(BLOCK).unwrap();

@@ -8,8 +8,8 @@ use page::fork::Step;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The pages of caches. An offset within the arena names an object in fewer bits than an address
-/// does.
+/// The pages of caches. An offset within the arena identifies an object with fewer bits than an
+/// address.
 #[derive(Debug)]
 pub struct Arena {
     pub(super) space: Space<Slab>,
@@ -17,16 +17,16 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Returns an arena without pages; they are committed for the first objects. Children have the
-    /// pages too, regardless of `config`, because objects are plain memory, and their users could
-    /// not be refused access in a child.
+    /// Returns an arena without pages; they are committed for the first objects. Children inherit
+    /// the pages, regardless of `config`, because objects are plain memory, to which the arena
+    /// can't refuse access in a child.
     pub fn new(config: page::Config) -> Result<Arc<Self>, Error> {
         let config = page::Config { by_address: true, in_children: true, ..config };
         Ok(Arc::new(Arena { space: Space::new(config)?, caches: AtomicU32::new(0) }))
     }
 
-    /// Returns a number that is unique among this arena's caches. It is the tag of the cache's
-    /// slabs.
+    /// Returns a number that is unique among this arena's caches. The number is the tag of the
+    /// cache's slabs.
     pub(crate) fn next_cache(&self) -> u32 {
         self.caches.fetch_add(1, Relaxed)
     }
@@ -36,7 +36,7 @@ impl Arena {
         self.space.budget().used() * page::page_size() + self.space.metadata_bytes()
     }
 
-    /// Returns the supply, which may refuse memory before the system does.
+    /// Returns the supply, which may refuse requests before they reach the system.
     pub fn supply(&self) -> Option<&dyn page::Supply> {
         self.space.supply()
     }
@@ -49,7 +49,7 @@ impl Arena {
     /// Returns the address of an offset that [`offset_of`](Self::offset_of) returned, or of any
     /// other offset in a live slab.
     pub fn try_address(&self, offset: u64) -> Option<NonNull<u8>> {
-        // If the slab is freed during the call, there may be no address any more.
+        // If the slab is freed during the call, the offset may have no address any more.
         self.space.find(offset).and_then(|_| self.space.try_address(offset))
     }
 
@@ -58,7 +58,7 @@ impl Arena {
         self.space.at_fork(step);
     }
 
-    /// Recounts the committed pages, in a child, before its caches are repaired.
+    /// In a child of fork, recounts the committed pages, before the caches are repaired.
     pub fn recount(&self) {
         self.space.recount(self.committed());
     }
@@ -67,7 +67,7 @@ impl Arena {
         self.space.live().map(|id| self.space.extent(id).data.committed().len() as usize).sum()
     }
 
-    /// Asserts that sections, extents and the page budget agree.
+    /// Asserts that sections, extents and the page budget are consistent.
     pub fn check(&self) {
         self.space.check();
         assert_eq!(self.committed(), self.space.budget().used(), "pages committed");

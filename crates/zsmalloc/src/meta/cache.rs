@@ -7,12 +7,12 @@
 //! ```
 //! Locks: `state` guards the order of the slabs and all their descriptors; the space's lock is
 //! taken under it. Pages are released without the lock. During the release the slab is busy, and no
-//! object is given out on its retained pages. A slab without objects and committed pages is
-//! destroyed under the lock.
+//! object is allocated on its retained pages. A slab without objects and committed pages is
+//! destroyed under the lock of `state`.
 //!
 //! # Safety
-//! - mt-S1: the pages of an object are committed before it is given out. Until it is freed they are
-//!   not retained, so they are not released.
+//! - mt-S1: the pages of an object are committed before it is allocated. Until the object is freed,
+//!   its pages are not retained, so they are not released.
 //! - mt-S2: two objects never overlap: object n covers bytes n * stride to (n + 1) * stride of its
 //!   slab.
 #![allow(unsafe_code)]
@@ -38,7 +38,7 @@ struct State {
     releasing: usize,
 }
 
-/// A cache of objects of one size and alignment. It gives out the lowest free address first.
+/// A cache of objects of one size and alignment. The lowest free address is allocated first.
 #[derive(Debug)]
 pub struct Cache {
     arena: Arc<Arena>,
@@ -70,15 +70,16 @@ impl Cache {
         self.state.lock().stat
     }
 
-    /// Allocates the free object at the lowest offset. If its pages are refused, allocates the
-    /// lowest one on committed pages. Its bytes are those it had when it was last freed, or zero.
+    /// Allocates the free object at the lowest offset. If no pages can be committed for it,
+    /// allocates the lowest free object on committed pages. The object's bytes are those at the
+    /// time of its last free, or zero.
     pub fn alloc(&self) -> Result<NonNull<u8>, Error> {
         let state = &mut *self.state.lock();
         let (id, index) = match self.lowest(state) {
             Some(place) => place,
             None => (self.create(state)?, 0),
         };
-        // SAFETY: here and below, slab and index were found just now, with the state locked.
+        // SAFETY: here and below, slab and index were just found while the state is locked.
         unsafe { self.alloc_at(state, id, index) }.or_else(|error| {
             self.destroy_if_unused(state, id);
             let (id, index) = self.lowest_committed(state).ok_or(error)?;
@@ -88,12 +89,12 @@ impl Cache {
     }
 
     /// Allocates the free object at the lowest offset, for an owner that can move `object` there.
-    /// Returns `None` unless that offset is lower and on committed pages. In a scattered cache
-    /// pages may be committed for it, because objects on pages far apart leave little or no room
-    /// beside them.
+    /// Returns `None` unless that offset is lower and on committed pages. In a scattered cache,
+    /// pages may be committed for the new object, because the committed pages of scattered objects
+    /// may have little room left.
     ///
-    /// If the owner does this for each object (copies it, redirects its pointers, frees the old
-    /// one), free objects remain only at the end, and their pages are released.
+    /// If the owner moves each object in this way (copies it, redirects the pointers, frees the old
+    /// object), free objects remain only at the end, and their pages are released.
     pub fn alloc_before(&self, object: NonNull<u8>) -> Option<NonNull<u8>> {
         let state = &mut *self.state.lock();
         let (old, old_index) = self.locate(object).ok()?;
@@ -101,7 +102,7 @@ impl Cache {
         if state.stat.is_scattered(&self.geometry)
             && let Some((id, index)) = self.lowest(state)
             && self.offset(id, index) < end
-            // SAFETY: it was found just now, with the state locked.
+            // SAFETY: the place was just found while the state is locked.
             && let Ok(lower) = unsafe { self.alloc_at(state, id, index) }
         {
             return Some(lower);
@@ -112,8 +113,7 @@ impl Cache {
         (self.offset(id, index) < end).then(alloc)?
     }
 
-    /// Returns whether moving objects is worthwhile: packed, they would need clearly fewer pages or
-    /// slabs.
+    /// Returns whether packed objects would need clearly fewer pages or slabs, so that moves pay.
     pub fn is_scattered(&self) -> bool {
         self.stat().is_scattered(&self.geometry)
     }
@@ -126,8 +126,8 @@ impl Cache {
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), Error> {
         let mut state = self.state.lock();
         let (id, index) = self.locate(object)?;
-        // SAFETY: `locate` found the slab to be this cache's, with the lock held. The caller
-        // guarantees that no thread uses the object again.
+        // SAFETY: `locate` found that the slab belongs to this cache, whose lock is held. The
+        // caller guarantees that no thread uses the object again.
         let emptied = unsafe { self.slab(id).data.clear_used(self.geometry.grid(), index) };
         let emptied = emptied.ok_or(Error::DoubleFree { address: object.addr().get() })?;
         state.stat.active_objects -= 1;
@@ -147,8 +147,8 @@ impl Cache {
         self.state.at_fork(step);
     }
 
-    /// Resets, in a child, the releases that lost threads had begun: the pages stay retained. They
-    /// still count as committed; see [`Arena::recount`].
+    /// In a child of fork, resets the releases that lost threads had begun: the pages stay
+    /// retained. These pages still count as committed; see [`Arena::recount`].
     ///
     /// # Safety
     /// The process is a child that lacks all other threads of its parent, so no thread releases
@@ -184,7 +184,7 @@ impl Cache {
         let offset = self.arena.offset_of(object).ok_or(foreign)?;
         let id = self.space().find(offset).ok_or(foreign)?;
         let slab = self.slab(id);
-        // `pages` is read first, because another cache's slab may be in the making.
+        // `pages` is read first, because another thread may be creating a slab of another cache.
         let is_ours = slab.pages() > 0 && slab.tag() == self.tag;
         let at = offset.checked_sub(slab.start()).ok_or(foreign)? as usize;
         let index = at / self.geometry.stride;
@@ -221,7 +221,8 @@ impl Cache {
         let (slab, grid) = (&self.slab(id).data, self.geometry.grid());
         let missing = slab.missing(grid, index);
         self.space().charge(missing)?;
-        // SAFETY: guaranteed by the caller; the pages were charged just now.
+        // SAFETY: the caller guarantees a free object and a locked state; the pages were just
+        // charged.
         state.stat.retained -= unsafe { slab.set_used(grid, index) } as usize;
         state.stat.active_objects += 1;
         state.stat.pages += missing as usize;
@@ -231,7 +232,7 @@ impl Cache {
 
     fn create(&self, state: &mut State) -> Result<ExtentId, Error> {
         let id = self.space().alloc(self.geometry.pages as u32, self.tag)?;
-        // SAFETY: it was made just now for this cache, whose state is locked.
+        // SAFETY: the slab was just created for this cache, whose state is locked.
         unsafe {
             self.slab(id).data.reset();
             state.tree.insert(self.space(), id);
@@ -242,14 +243,14 @@ impl Cache {
         Ok(id)
     }
 
-    /// Destroys a slab if only its address space is left.
+    /// Destroys a slab if it has neither objects nor committed pages.
     fn destroy_if_unused(&self, state: &mut State, id: ExtentId) {
         if self.slab(id).data.is_unused() {
             state.tree.remove(self.space(), id);
             state.lowest = state.lowest.filter(|&lowest| lowest != id);
             state.stat.slabs -= 1;
             state.stat.objects -= self.geometry.objects;
-            // SAFETY: no object lies there, and the cache no longer has the slab.
+            // SAFETY: no object lies in the slab, and it was removed from the cache's tree.
             unsafe { self.space().free(id) };
         }
     }
@@ -284,7 +285,7 @@ impl Cache {
         let excess = |state: &State| {
             (state.stat.retained - state.releasing).saturating_sub(most(&state.stat))
         };
-        // Any further excess belongs to slabs whose pages other threads are releasing.
+        // If no slab is found, other threads are already releasing the remaining excess.
         while excess(&state) > 0
             && let Some(id) = state.tree.last(self.space(), HAS_RETAINED)
         {
@@ -295,15 +296,15 @@ impl Cache {
             self.update_summary(&mut state, id);
             drop(state);
             let released = PageSet::from_low_bits(going.low_bits());
-            // SAFETY: no object lies on these pages, because they were retained, and none is given
-            // out on them until the release has ended. A slab with committed pages is not destroyed
-            // during the release.
+            // SAFETY: no object lies on these pages, because they were retained, and none is
+            // allocated on them until the release has ended. A slab with committed pages is not
+            // destroyed during the release.
             let released = unsafe { self.space().release(id, &released) };
             going.clear();
             released.runs().for_each(|run| _ = going.insert(run));
             state = self.state.lock();
             state.releasing -= count;
-            // SAFETY: the release was begun above, and the system has taken the pages.
+            // SAFETY: the release was begun above, and the pages in `going` were released.
             let went = unsafe { self.end_release(&mut state, id, &going) };
             total += went;
             if went == 0 {
@@ -313,12 +314,12 @@ impl Cache {
         total
     }
 
-    /// Ends the release of the pages `gone` of a slab. Returns their number.
+    /// Ends the release of the pages `gone` of a slab. Returns the number of these pages.
     ///
     /// # Safety
-    /// The caller began to release them, and the system has taken them back.
+    /// The caller began the release, and the pages in `gone` were released to the system.
     unsafe fn end_release(&self, state: &mut State, id: ExtentId, gone: &PageSet<1>) -> usize {
-        // SAFETY: guaranteed by the caller, which holds the lock of the state.
+        // SAFETY: the caller guarantees that it began the release, and holds the lock of the state.
         unsafe { self.slab(id).data.end_release(gone) };
         let went = gone.len() as usize;
         state.stat.pages -= went;
@@ -328,7 +329,7 @@ impl Cache {
         went
     }
 
-    /// Asserts the whole state: order, counts and descriptors of all slabs.
+    /// Asserts that the whole state is consistent: order, counts and descriptors of all slabs.
     pub fn check(&self) {
         let state = self.state.lock();
         state.tree.check(self.space());
@@ -384,7 +385,7 @@ mod tests {
         cache.check();
         assert_eq!(cache.stat().active_objects, 0);
         assert_eq!(cache.shrink(), 1);
-        // SAFETY: refused, because the slab was destroyed.
+        // SAFETY: the call is refused, because the slab was destroyed.
         assert_eq!(unsafe { cache.free(object) }, Err(Error::Foreign { address }));
     }
 
@@ -395,8 +396,8 @@ mod tests {
         let objects: Vec<_> = (0..5).map(|_| cache.alloc().unwrap()).collect();
         // SAFETY: no thread uses the objects freed here.
         objects[..2].iter().for_each(|&object| unsafe { cache.free(object).unwrap() });
-        // Acts as a thread that is then lost: it begins to release page 1, and ends before it has
-        // finished.
+        // Acts as a thread that is lost in the child: begins to release page 1, and does not
+        // finish.
         let mut state = cache.state.lock();
         let id = state.tree.last(cache.space(), HAS_RETAINED).unwrap();
         // SAFETY: the cache is locked.
@@ -406,7 +407,7 @@ mod tests {
         drop(state);
         assert_eq!(cache.alloc_before(objects[4]), None, "retained pages may be on their way");
         cache.check();
-        // SAFETY: the thread with the release under way is this one, and it does no more with it.
+        // SAFETY: this thread began the release, and does not continue it.
         unsafe { cache.repair() };
         assert_eq!((cache.stat().pages, cache.stat().retained), (5, 2));
         assert_eq!(cache.alloc(), Ok(objects[0]));

@@ -1,23 +1,23 @@
 //! Errors of caches and their objects.
 
-/// The reason why a cache could not be made, or an object could not be allocated or freed.
+/// The reason why a cache could not be created, or an object could not be allocated or freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Objects have at least one byte and fit in a slab.
+    /// The size of objects is 0, or an object does not fit in a slab.
     #[error("objects of {size} bytes can't be cached; 1 to {max} bytes are possible")]
     Size {
         /// The requested size in bytes.
         size: usize,
-        /// The largest possible size.
+        /// The maximum size in bytes.
         max: usize,
     },
-    /// Alignments are powers of two up to a page.
+    /// The alignment is not a power of two, or is above the page size.
     #[error("alignment {align} is no power of two, or above a page ({page} bytes)")]
     Align {
-        /// The requested alignment.
+        /// The requested alignment in bytes.
         align: usize,
-        /// The page size.
+        /// The page size in bytes.
         page: usize,
     },
     /// No pages are available for another slab.

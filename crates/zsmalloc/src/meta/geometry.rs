@@ -3,7 +3,7 @@
 use super::error::Error;
 use page::{SlotGrid, page_size};
 
-/// The maximum number of objects in a slab: the used bits of its descriptor.
+/// The maximum number of objects in a slab, because the slab's descriptor has one bit per object.
 pub(crate) const OBJECTS_MAX: usize = 512;
 /// The bytes of a slab's descriptor, including the extent's own fields.
 pub(crate) const DESCRIPTOR_BYTES: usize = 112;
@@ -22,7 +22,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Returns the shape with the smallest share per object of the descriptor and of unused bytes.
+    /// Returns the shape for which the descriptor and the unused bytes, divided by the number of
+    /// objects, are smallest.
     pub fn new(size: usize, align: usize) -> Result<Self, Error> {
         let page = page_size();
         if !align.is_power_of_two() || align > page {
@@ -38,7 +39,7 @@ impl Geometry {
             Geometry { stride, objects, pages: (objects * stride).div_ceil(page) }
         };
         let shapes = (1..=PAGES_MAX).map(shape).filter(|shape| shape.objects > 0);
-        // Shares are compared as fractions, without division.
+        // The costs per object are compared as fractions, without division.
         let cost = |shape: &Geometry| shape.waste() + DESCRIPTOR_BYTES;
         let least = shapes.min_by(|a, b| (cost(a) * b.objects).cmp(&(cost(b) * a.objects)));
         least.ok_or(Error::Size { size, max })

@@ -1,7 +1,7 @@
-//! Caches for an owner that moves objects and counts every byte. The lowest free object is given
-//! out first, and nothing is kept per thread.
+//! Caches for an owner that moves objects and counts every byte. The lowest free object is
+//! allocated first, and no objects are kept per thread.
 //!
-//! A slab's pages are committed when objects on them are given out. Pages without objects are
+//! A slab's pages are committed when objects on them are allocated. Pages without objects are
 //! released, except for a few that a cache retains.
 //!
 //! ```text

@@ -7,16 +7,16 @@
 //!   | 16  residency: committed, retained             |  two bits per page
 //!   | 32  used: 512 bits                             |  bit n: object n is in use
 //! ```
-//! While pages are being released, outside the lock, no object is given out on a retained page,
-//! because the page may be one of them.
+//! While a thread releases pages without the lock, no object is allocated on a retained page,
+//! because this may be one of the released pages.
 //!
 //! All fields change under the cache's lock only. They are atomic so that a stale reader of a
 //! descriptor reads old values without a data race.
 //!
 //! # Safety
-//! A descriptor begins as zeros; all its fields are atomic integers. It decides which objects are
-//! given out and which pages are released. So functions that change it are unsafe, and the caller
-//! must hold the lock of the slab's cache.
+//! A new descriptor consists of zeros; all its fields are atomic integers. The descriptor
+//! determines which objects are allocated and which pages are released. So functions that change it
+//! are unsafe, and the caller must hold the lock of the slab's cache.
 #![allow(unsafe_code)]
 
 use super::geometry::{DESCRIPTOR_BYTES, OBJECTS_MAX};
@@ -24,11 +24,11 @@ use super::sync::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Relaxed
 use page::{ExtentId, PageSet, Residency, SlotGrid, bits};
 use std::ops::Range;
 
-/// The slab has a free object.
+/// The flag of a slab that has a free object.
 pub(crate) const HAS_ROOM: u8 = 1;
-/// The slab has a free object on committed pages.
+/// The flag of a slab that has a free object on committed pages.
 pub(crate) const HAS_COMMITTED_ROOM: u8 = 2;
-/// The slab has retained pages and is not busy.
+/// The flag of a slab that has retained pages and is not busy.
 pub(crate) const HAS_RETAINED: u8 = 4;
 
 /// The descriptor of a slab.
@@ -37,7 +37,8 @@ pub(crate) struct Slab {
     left: AtomicU32,
     right: AtomicU32,
     active: AtomicU16,
-    /// The flags found at the last update. This and `summary_below` are only hints where to look.
+    /// The flags of this slab at the last update. This field and `summary_below` are only hints for
+    /// searches.
     pub(crate) summary: AtomicU8,
     /// The union of the summaries of this slab and of all slabs below it in the tree.
     pub(crate) summary_below: AtomicU8,
@@ -46,20 +47,20 @@ pub(crate) struct Slab {
     used: [AtomicU64; OBJECTS_MAX / 64],
 }
 
-// As in the drawing above.
+// The sizes are those of the drawing above.
 const _: () =
     assert!(size_of::<Slab>() == 96 && size_of::<page::Extent<Slab>>() == DESCRIPTOR_BYTES);
 
-// SAFETY: all its fields are atomic integers.
+// SAFETY: all fields of `Slab` are atomic integers.
 unsafe impl page::Zeroed for Slab {}
 
 impl Slab {
     /// Initializes the descriptor for a slab without objects or committed pages, outside any tree.
     ///
     /// # Safety
-    /// The slab is new and in no tree, and the caller's cache is locked.
+    /// The slab is new and in no tree, and the caller has locked its cache.
     pub(crate) unsafe fn reset(&self) {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller has locked the slab's cache; there are no children.
         unsafe { self.set_children(None, None) };
         self.summary.store(0, Relaxed);
         self.active.store(0, Relaxed);
@@ -79,7 +80,7 @@ impl Slab {
     /// Sets the children of the slab in the tree.
     ///
     /// # Safety
-    /// They belong to the same cache, which is locked.
+    /// The children belong to the cache of this slab, which is locked.
     pub(crate) unsafe fn set_children(&self, left: Option<ExtentId>, right: Option<ExtentId>) {
         self.left.store(left.map_or(0, ExtentId::to_raw), Relaxed);
         self.right.store(right.map_or(0, ExtentId::to_raw), Relaxed);
@@ -103,7 +104,7 @@ impl Slab {
         self.residency.retained()
     }
 
-    /// Returns true if nothing is left of the slab except its address space.
+    /// Returns true if the slab has neither objects nor committed pages.
     pub(crate) fn is_unused(&self) -> bool {
         self.active() == 0 && self.committed().is_empty()
     }
@@ -143,7 +144,7 @@ impl Slab {
         (&self.used[index as usize / 64], 1 << (index % 64))
     }
 
-    /// Returns whether an object in use lies on `pages`.
+    /// Returns whether an object in use overlaps `pages`.
     fn is_live(&self, grid: SlotGrid, pages: Range<u32>) -> bool {
         bits::any(&self.used, grid.slots_of(pages))
     }
@@ -153,8 +154,8 @@ impl Slab {
         self.residency.missing(grid.pages_of(index))
     }
 
-    /// Takes the free object `index` and commits its pages. Returns the number of them that were
-    /// retained.
+    /// Marks the free object `index` as used, and its pages as committed. Returns the number of
+    /// these pages that were retained.
     ///
     /// # Safety
     /// The slab belongs to the caller's cache, which is locked, and has the layout `grid`.
@@ -187,7 +188,8 @@ impl Slab {
     /// Begins to release the highest retained pages, at most `most`. Returns these pages.
     ///
     /// # Panics
-    /// If a release is already under way, because the first to end would also end the other.
+    /// If a release is already under way, because the release that ends first would also end the
+    /// other.
     ///
     /// # Safety
     /// The slab belongs to the caller's cache, which is locked.
@@ -197,7 +199,7 @@ impl Slab {
         self.residency.releasable(u32::try_from(most).unwrap_or(u32::MAX))
     }
 
-    /// Ends a release, of which the pages `gone` were released.
+    /// Ends a release in which the pages `gone` were released.
     ///
     /// # Safety
     /// `begin_release` returned these pages to the caller or to a lost thread, and the slab's cache
@@ -214,7 +216,7 @@ impl Slab {
             false => self.active() < grid.slots as usize,
             true => self.lowest_free(grid).is_some(),
         };
-        // Most slabs are full, and need no search.
+        // Most slabs are full, and then no search is needed.
         let has_committed = has_room && self.lowest_committed(grid).is_some();
         let has_retained = !is_busy && !self.retained().is_empty();
         flag(HAS_ROOM, has_room)

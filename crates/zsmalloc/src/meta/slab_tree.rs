@@ -1,4 +1,4 @@
-//! The slabs of a cache in the order of their offsets, so that the lowest with room is found
+//! The slabs of a cache in the order of their offsets, so that the lowest slab with room is found
 //! quickly.
 //!
 //! ```text
@@ -8,12 +8,12 @@
 //!                \                              the descriptors
 //!           [ slab at 3 ]
 //! ```
-//! Each slab has a summary of its own contents, and the union of the summaries of itself and all
-//! slabs below it. All of them change under the cache's lock.
+//! Each slab has a summary of its own contents, and the union of its summary and those of all slabs
+//! below it in the tree. All summaries change under the cache's lock.
 //!
 //! # Safety
-//! Objects are given out from the slabs in the tree. So each slab belongs to the cache that has the
-//! tree, and the tree lies in the state that the cache's lock guards.
+//! Objects are allocated from the slabs in the tree. So each slab in a tree must belong to the
+//! cache of that tree, and the tree is part of the state that the cache's lock guards.
 #![allow(unsafe_code)]
 
 use super::slab::Slab;
@@ -62,7 +62,7 @@ impl SlabTree {
     /// Inserts a slab whose descriptor was reset.
     ///
     /// # Safety
-    /// It belongs to the cache that has the tree, and is in no tree yet.
+    /// The slab belongs to the cache of this tree, and is in no tree yet.
     pub(crate) unsafe fn insert(&mut self, space: &Space<Slab>, id: ExtentId) {
         self.root = Some(Tree(space).insert(self.root, id));
     }
@@ -91,8 +91,8 @@ impl SlabTree {
         successors(above(None), move |&id| above(Some(Tree(space).offset(id))))
     }
 
-    /// Asserts the order of priorities and the union of the summaries below each slab. `slabs` does
-    /// not find slabs that are out of order.
+    /// Asserts that the order of priorities and the summaries below each slab are correct. (`slabs`
+    /// does not find slabs whose offsets are out of order.)
     pub(crate) fn check(&self, space: &Space<Slab>) {
         let tree = Tree(space);
         for id in self.slabs(space) {
@@ -111,7 +111,8 @@ fn priority(id: ExtentId) -> u32 {
     (mixed ^ mixed >> 15).wrapping_mul(0x85EB_CA6B)
 }
 
-/// The nodes of a tree. A function that changes a tree gets its root and returns the new root.
+/// The nodes of a tree. A function that changes a tree has the old root as a parameter, and returns
+/// the new root.
 #[derive(Clone, Copy)]
 struct Tree<'a>(&'a Space<Slab>);
 
@@ -136,8 +137,8 @@ impl<'a> Tree<'a> {
 
     /// Makes `left` and `right` the children of `top`. Returns `top`.
     fn join(self, left: Link, top: ExtentId, right: Link) -> ExtentId {
-        // SAFETY: all are slabs of one tree, or the one that `SlabTree::insert` inserts, of the
-        // same cache. The tree is borrowed mutably, in the state that the cache's lock guards.
+        // SAFETY: all are slabs in one tree, or the slab that `SlabTree::insert` inserts, of the
+        // same cache. The tree is borrowed mutably, and the cache's lock guards it.
         unsafe { self.slab(top).set_children(left, right) };
         self.refresh(top)
     }
@@ -196,7 +197,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Merges two trees; all slabs of the left one lie below all slabs of the right one.
+    /// Merges two trees; all offsets in the left tree are below all offsets in the right tree.
     fn merge(self, left: Link, right: Link) -> Link {
         let (Some(low), Some(high)) = (left, right) else { return left.or(right) };
         Some(if priority(low) > priority(high) {

@@ -1,15 +1,15 @@
-//! The counts of a cache, and conclusions from them.
+//! The counts of a cache, and decisions that depend on them.
 
 use super::Geometry;
 use page::page_size;
 
-/// The number of pages that any cache may retain, and the share of the committed pages that may be
-/// retained if that is more: 1/64.
+/// A cache may retain at least `RETAINED_MIN` pages, or the number of committed pages divided by
+/// `RETAINED_SHARE` if that is more.
 const RETAINED_MIN: usize = 2;
 const RETAINED_SHARE: usize = 64;
 
-/// A cache is scattered if it has more than this share, 1/64, above the pages or slabs that its
-/// objects need.
+/// A cache is scattered if it has more pages or slabs than its objects need, by more than one in
+/// this number.
 const SCATTERED_SHARE: usize = 64;
 
 /// Counts of a cache.
@@ -17,7 +17,7 @@ const SCATTERED_SHARE: usize = 64;
 pub struct CacheStat {
     /// The number of objects in use.
     pub active_objects: usize,
-    /// The number of objects for which the present slabs have room.
+    /// The number of objects, free or in use, in the present slabs.
     pub objects: usize,
     /// The number of slabs.
     pub slabs: usize,

@@ -1,5 +1,5 @@
-//! The locks and atomics of the caches. Models use the system's too, because no thread is scheduled
-//! by loom while one of these locks is held.
+//! The locks and atomics of the caches. Models use the real locks and atomics too, because loom
+//! schedules no other thread while one of these locks is held.
 
 pub(super) use page::fork::Mutex;
 pub(super) use rustix_futex_sync::MutexGuard;

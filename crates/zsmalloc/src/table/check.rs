@@ -1,4 +1,4 @@
-//! Assertions about a table's whole state.
+//! Assertions that check a table's whole state.
 
 use super::Table;
 use super::layout::{ALIGN, LEAVES, Level, NodeKind};
@@ -14,7 +14,8 @@ pub(super) fn node_counts(table: &Table) -> [usize; ALIGN] {
     counts
 }
 
-/// Asserts the state of all nodes. No other thread may use the table during the check.
+/// Asserts that the state of all nodes is consistent. No other thread may use the table during the
+/// check.
 pub(super) fn check(table: &Table) {
     let counts = node_counts(table);
     table.nodes.check(&counts);

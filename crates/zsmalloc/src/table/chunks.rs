@@ -1,9 +1,9 @@
-//! Tables that grow by chunks. A chunk is made on first use and never freed.
+//! Tables that grow by chunks. A chunk is allocated on first use and never freed.
 //!
 //! ```text
 //!   chunk 0: entries 0 to 15   chunk 1: 16 to 31   chunk 2: 32 to 63   chunk 3: 64 to 127 ...
 //! ```
-//! If the number of entries is a power of two, at least 16, all their chunks are full.
+//! If the number of entries is a power of two and at least 16, all chunks are full.
 
 use crate::Error;
 use page::Supply;
@@ -11,7 +11,7 @@ use page::heap::boxed;
 use std::sync::OnceLock;
 
 const FIRST: u64 = if cfg!(loom) { 2 } else { 16 };
-/// Enough for 2^23 entries, the maximum number of leaves.
+/// The number of chunks: enough for 2^23 entries, the maximum number of leaves.
 const CHUNKS: usize = 20;
 
 #[derive(Debug)]
@@ -24,11 +24,11 @@ impl<T> Chunks<T> {
         Chunks { chunks: [const { OnceLock::new() }; CHUNKS] }
     }
 
-    /// Returns the chunk of an entry and the entry's place in it.
+    /// Returns the chunk of an entry and the entry's index in that chunk.
     #[inline]
     fn locate(nth: u64) -> (usize, usize) {
         let order = (nth | (FIRST - 1)).ilog2();
-        // Nothing overflows: `order` is at least that of FIRST - 1, and `nth` begins with that bit.
+        // The subtraction does not overflow, because `order` is at least that of FIRST - 1.
         (order.wrapping_sub(FIRST.ilog2() - 1) as usize, (nth ^ Self::start(order)) as usize)
     }
 
@@ -44,7 +44,8 @@ impl<T> Chunks<T> {
         self.chunks.get(chunk)?.get().map(|chunk| &chunk[at])
     }
 
-    /// Returns an entry, and makes its chunk if necessary. Called by one thread at a time.
+    /// Returns an entry, and allocates its chunk if necessary. One thread at a time may call this
+    /// function.
     pub(super) fn get_or_make(
         &self,
         nth: u64,

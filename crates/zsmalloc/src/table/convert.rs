@@ -1,23 +1,25 @@
-//! Conversion: leaves and regions get the nodes that suit their entries. Everything except the wait
-//! for readers is done under the table's lock, so no entry is made at the same time.
+//! Conversion: the nodes of a leaf or region are replaced by nodes of the kind that suits its
+//! entries. All steps except the wait for readers are done under the table's lock, so no entry is
+//! created during a conversion.
 //!
-//! A conversion is all or nothing, and a thread that needs one of its entries gives it up:
+//! A conversion has an effect only as a whole, and a thread that needs one of the frozen entries
+//! makes the conversion fail (gives it up):
 //!
 //! ```text
 //!   link: node --begin--> node + converting --all entries frozen and copied--commit--> new node
 //!           ^------- given up: an entry is locked, or wanted ------|            (no way back)
 //! ```
-//! Between begin and commit every entry of the old nodes is frozen by compare-and-swap from its
-//! unlocked state. A thread that finds a frozen entry looks at the links that lead to it. If one is
-//! converting, the thread gives the conversion up, by a compare-and-swap on the word that would
-//! otherwise have committed it. Then the thread looks the entry up again, and thaws it if it is
-//! still frozen. After a commit it finds another entry, which is not frozen. So no thread waits for
-//! a conversion (I3), and a conversion waits for no thread: nodes with a locked entry stay as they
-//! are until a later pass.
+//! Between begin and commit, the converting thread freezes every entry of the old nodes by
+//! compare-and-swap, if the entry is unlocked. A thread that finds a frozen entry looks at the
+//! links that lead to it. If a link is converting, the thread gives the conversion up, by a
+//! compare-and-swap on the word that a commit would change. Then the thread looks the entry up
+//! again, and thaws the entry if it is still frozen. After a commit the look-up returns the entry
+//! in the new node, which is not frozen. So no thread waits for a conversion (I3), and a conversion
+//! waits for no thread: nodes with a locked entry are not converted before a later pass.
 //!
 //! The entries of packed nodes before an inner node move behind it in the same way (`absorb`).
-//! Their places in the inner node's leaves are hidden until the link names the inner node, and are
-//! filled before that. Other entries of the inner node stay in use during the move.
+//! Their places in the inner node's leaves are filled first, and stay hidden until the link refers
+//! to the inner node. Other entries of the inner node stay in use during the move.
 //!
 //! The safety rules are those of [`node`](super::node) and of [`Table`].
 #![allow(unsafe_code)]
@@ -36,9 +38,9 @@ use crate::entry::Value;
 pub(super) enum Outcome {
     /// The chain needs no conversion.
     Left,
-    /// A conversion would be worthwhile, but an entry is locked or there is no memory.
+    /// A conversion would be worthwhile, but an entry is locked or no memory is available.
     Busy,
-    /// A conversion was begun and given up.
+    /// A conversion was begun, but given up because another thread used an entry.
     GivenUp,
     /// The chain was converted, which freed this number of bytes of nodes.
     Converted(usize),
@@ -56,8 +58,8 @@ struct Subject<'s> {
     inside: &'s Inside<'s>,
 }
 
-/// Gives a leaf or a region the node that suits its entries and `more` others, or no node if all
-/// its entries are empty.
+/// Replaces the nodes of a leaf or region by the node that suits its entries and `more` others, or
+/// by no node if all its entries are empty.
 pub(super) fn convert(locked: &mut Locked<'_>, region: u64, level: Level, more: usize) -> Outcome {
     let table = locked.table;
     let inside = &table.enter();
@@ -85,8 +87,8 @@ pub(super) fn convert(locked: &mut Locked<'_>, region: u64, level: Level, more: 
     replace_chain(locked, &subject, (kept > 0).then_some(kind), is_locked)
 }
 
-/// Counts the entries of a chain that must stay, until there are more than `most`. Also returns
-/// whether one of them is locked.
+/// Counts the entries of a chain that must be kept in the table, and stops once the count exceeds
+/// `most`. Also returns whether one of these entries is locked.
 fn count(table: &Table, subject: &Subject<'_>, most: usize) -> (usize, bool) {
     let (mut kept, mut is_locked) = (0, false);
     subject.first.all_entries(subject.level, |key, entry_ref| {
@@ -97,7 +99,7 @@ fn count(table: &Table, subject: &Subject<'_>, most: usize) -> (usize, bool) {
     (kept, is_locked)
 }
 
-/// Returns whether an entry must stay in the table.
+/// Returns whether an entry must be kept in the table.
 fn is_kept(table: &Table, region: u64, key: u16, entry_ref: &EntryRef<'_>) -> bool {
     let stays = |floors: &Floors| floors.stays(index_of(region, key), entry_ref.row.generation());
     entry_ref.entry.peek() != Value::EMPTY || table.floors.as_ref().is_some_and(stays)
@@ -118,8 +120,8 @@ fn replace_chain(
     if is_locked {
         return if is_worth_it { Outcome::Busy } else { Outcome::Left };
     }
-    // The key selects the row for fresh entries of a dense node. Other nodes need none, so any key
-    // of theirs will do.
+    // The key selects the row of fresh entries in a dense node. Other nodes have no fresh entries,
+    // so any of their keys can be used.
     let key = match level {
         Level::Leaf(leaf) => leaf * LEAF,
         Level::Region => first.first_made(0).unwrap_or(0),
@@ -147,13 +149,13 @@ fn replace_chain(
     }
 }
 
-/// Replaces the nodes of a chain by `to`, or only its packed nodes if the wide node behind them
-/// stays. First freezes all their entries and calls `copy`. Calls `undo` for the key of each entry
-/// and returns false if another thread uses an entry before the end.
+/// Replaces the nodes of a chain by `to`, or only its packed nodes if the wide node behind them is
+/// kept. First freezes all entries of these nodes and calls `copy`. If another thread uses an entry
+/// before the end, calls `undo` for the key of each entry and returns false.
 ///
 /// # Safety
-/// `copy` puts all entries that must stay into `to`. `to` is whole (zs-W1), and its maker gives up
-/// its ownership if it is installed; or `to` is the wide node that stays.
+/// `copy` copies all entries that must be kept into `to`. Either `to` is complete (zs-W1) and the
+/// caller gives up its ownership if it is installed, or `to` is the wide node that is kept.
 unsafe fn swap_nodes<'s>(
     locked: &mut Locked<'_>,
     subject: &Subject<'s>,
@@ -171,7 +173,8 @@ unsafe fn swap_nodes<'s>(
     // SAFETY: `convert` found the first node under this lock of its table (zs-W4).
     unsafe { chain.link().begin(retired, first.node_ref()) };
     let is_copied = all(&mut |_, entry_ref| entry_ref.entry.freeze()) && copy();
-    // SAFETY: the conversion was begun and all entries are frozen; the caller guarantees the rest.
+    // SAFETY: the conversion was begun and all entries are frozen; the caller guarantees that `to`
+    // is complete and that `copy` filled it.
     let mut install = || unsafe { chain.link().install(retired, first.node_ref(), to, behind) };
     if is_copied && install() {
         return true;
@@ -179,22 +182,22 @@ unsafe fn swap_nodes<'s>(
     chain.link().give_up();
     all(&mut |key, entry_ref| {
         undo(key);
-        // SAFETY: the conversion was given up.
+        // SAFETY: the conversion that froze the entry was given up.
         unsafe { entry_ref.entry.thaw() };
         true
     });
     false
 }
 
-/// Gives up conversions that may have frozen entry `index`, which a reader found frozen. If the
-/// conversion was committed, the entry is found elsewhere.
+/// Gives up conversions that may have frozen entry `index`, which a reader found frozen. After a
+/// commit, look-ups find the entry in another node.
 pub(super) fn give_up(inside: &Inside<'_>, index: u32) {
     let (region, key) = split(index);
     let Some(chain) = inside.chain(region) else { return };
     chain.link().give_up();
     let inner = chain.first().and_then(Node::inner);
     inner.into_iter().for_each(|inner| inner.leaf(key as usize / LEAF).link().give_up());
-    // SAFETY: it is the current entry, and any conversion that froze it was given up (zs-T3).
+    // SAFETY: this is the current entry, and any conversion that froze it was given up (zs-T3).
     inside.find(index).into_iter().for_each(|entry_ref| unsafe { entry_ref.entry.thaw() });
 }
 
@@ -208,8 +211,8 @@ fn try_replace(
     let (_, before) = footprint(table, subject.first);
     let to = fresh.as_ref().map(Fresh::node_ref);
     let copy = || copy(table, subject, &mut fresh);
-    // SAFETY: a fresh node is whole, all entries that must stay are copied, and this function gives
-    // up the ownership of the node.
+    // SAFETY: a fresh node is complete, `copy` copies all entries that must be kept, and this
+    // function gives up the ownership of the node.
     if unsafe { swap_nodes(locked, subject, (to, Behind::Goes), copy, |_| ()) } {
         let after = to.map_or(0, |to| to.kind.capacity());
         locked.making.room = locked.making.room - before + after;
@@ -218,8 +221,8 @@ fn try_replace(
     Err(fresh)
 }
 
-/// Copies the entries that must stay. Returns false if there are more than were counted. An entry
-/// may be thawed and changed during the copy, but then the conversion is not committed.
+/// Copies the entries that must be kept. Returns false if there are more entries than were counted.
+/// Another thread may thaw and change an entry during the copy, but this prevents the commit.
 fn copy(table: &Table, subject: &Subject<'_>, fresh: &mut Option<Fresh>) -> bool {
     let Subject { region, level, first, .. } = *subject;
     // A dense node has all entries in any case.
@@ -231,7 +234,7 @@ fn copy(table: &Table, subject: &Subject<'_>, fresh: &mut Option<Fresh>) -> bool
         !stays || fresh.as_mut().is_some_and(put)
     });
     if let Some(floors) = table.floors.as_ref().filter(|_| copied && !all) {
-        // After all were copied, because raising the floors may change which entries must stay.
+        // The floors are raised last, because this may change which entries must be kept.
         let fresh = fresh.as_ref().map(Fresh::node);
         first.all_entries(level, |key, entry_ref| {
             if fresh.is_none_or(|fresh| fresh.find(key).is_none()) {
@@ -255,7 +258,7 @@ fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
     let has_place = first.all_packed_entries(|key, entry_ref| {
         let leaf = key as usize / LEAF;
         let index = index_of(region, key);
-        // SAFETY: it is the chain of that leaf of the region, in the table that `convert` locked.
+        // SAFETY: this is the chain of that leaf of the region, in the table that `convert` locked.
         let mut make =
             || unsafe { make_in(locked, inside, inner.leaf(leaf), Level::Leaf(leaf), index) };
         !is_kept(table, region, key, &entry_ref) || inner.find(key).is_some() || make().is_ok()
@@ -266,12 +269,12 @@ fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
     let hide = |key: u16| {
         if let Some(hidden) = inner.find(key) {
             hidden.row.set_values(table.fresh_row(index_of(region, key)));
-            // SAFETY: no look-up finds it, and the entry that hides it names the same object.
+            // SAFETY: no look-up finds the hidden entry, and the packed entry has the same object.
             unsafe { hidden.entry.retarget(hidden.entry.peek(), Value::EMPTY) };
         }
     };
     let (to, reveal) = (Some(inner.node_ref()), || reveal(table, subject, inner));
-    // SAFETY: it is the wide node that stays, and it has all entries that must stay.
+    // SAFETY: `to` is the wide node that is kept, and `reveal` fills all entries that must be kept.
     if !unsafe { swap_nodes(locked, subject, (to, Behind::Stays), reveal, hide) } {
         return Outcome::GivenUp;
     }
@@ -280,14 +283,14 @@ fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
     Outcome::Absorbed(packed().map(|kind| table.nodes.bytes(kind)).sum())
 }
 
-/// Copies entries to the hidden places that they hide. Returns false if an entry that must stay has
-/// no place.
+/// Copies the entries of packed nodes to the places behind them. Returns false if an entry that
+/// must be kept has no such place.
 fn reveal(table: &Table, subject: &Subject<'_>, inner: Node<'_>) -> bool {
     let Subject { region, first, .. } = *subject;
     let moved = first.all_packed_entries(|key, entry_ref| match inner.find(key) {
         Some(hidden) => {
             hidden.row.set_values(entry_ref.row.values());
-            // SAFETY: the entry that hides it is frozen, and is no longer found when this one is.
+            // SAFETY: the packed entry is frozen, and a look-up finds only one of the two.
             unsafe { hidden.entry.retarget(Value::EMPTY, entry_ref.entry.peek()) }
         }
         None => !is_kept(table, region, key, &entry_ref),
@@ -303,8 +306,7 @@ fn reveal(table: &Table, subject: &Subject<'_>, inner: Node<'_>) -> bool {
     moved
 }
 
-/// Returns the bytes of all nodes from `node` on, and the number of entries for which they have
-/// room.
+/// Returns the total bytes of all nodes from `node` on, and the number of entries that fit in them.
 fn footprint(table: &Table, node: Node<'_>) -> (usize, usize) {
     let (mut bytes, mut room) = (0, 0);
     node.each(|kind| {

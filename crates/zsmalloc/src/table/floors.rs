@@ -1,9 +1,9 @@
 //! Floors: the data kept for each leaf of handle slots, even after its slots were removed from the
 //! table.
 //!
-//! A free handle slot may be removed from the table. The floor of its leaf is the generation with
-//! which such slots begin when they are made again. It is above all generations given out before,
-//! so a stale handle is never taken for a live one.
+//! A free handle slot may be removed from the table. The floor of the slot's leaf is the generation
+//! with which such slots begin when they are created again. The floor is above all generations of
+//! their earlier handles, so a stale handle never matches a live object.
 
 use super::chunks::Chunks;
 use super::layout::LEAF;
@@ -11,18 +11,18 @@ use crate::Error;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use page::Supply;
 
-/// The largest generation; the smallest is 1. A handle has 20 bits for it.
+/// The maximum generation; the minimum is 1. A handle has 20 bits for the generation.
 pub(crate) const GENERATION_MAX: u32 = (1 << 20) - 1;
-/// The maximum by which a removed handle slot may raise its leaf's floor, because a slot that is
-/// used much would age the others.
+/// The maximum by which a removed handle slot may raise its leaf's floor. The limit exists because
+/// a slot that is reused often would raise the generations of the other slots.
 pub(crate) const LIFT: u32 = 256;
 
 /// The data kept for a leaf.
 #[derive(Debug)]
 pub(crate) struct HandleLeaf {
-    /// The generation of slots that are made again.
+    /// The initial generation of slots that are created again.
     floor: AtomicU32,
-    /// The number of handle slots that are given out or worn out.
+    /// The number of handle slots that are in use or worn out.
     pub(crate) used: AtomicU32,
 }
 
@@ -35,7 +35,8 @@ impl HandleLeaf {
 /// The floors of a table of handle slots.
 #[derive(Debug)]
 pub(super) struct Floors {
-    /// The data of each leaf; it exists once an entry of the leaf or of one nearby was made.
+    /// The data of each leaf. The data exist after an entry was created in the leaf or in another
+    /// leaf of the same chunk.
     pub(super) leaves: Chunks<HandleLeaf>,
     /// The generation with which all slots begin.
     first: u32,
@@ -46,13 +47,13 @@ impl Floors {
         Floors { leaves: Chunks::new(), first }
     }
 
-    /// Makes the data of a leaf before one of its entries is made.
+    /// Allocates the data of a leaf before an entry of the leaf is created.
     pub(super) fn make(&self, leaf: u64, supply: Option<&dyn Supply>) -> Result<(), Error> {
         let made = || HandleLeaf { floor: AtomicU32::new(self.first), used: AtomicU32::new(0) };
         self.leaves.get_or_make(leaf, supply, made).map(|_| ())
     }
 
-    /// Returns the data of the leaf of an entry that exists or is about to be made.
+    /// Returns the data of the leaf of an entry that exists or is about to be created.
     fn of(&self, index: u32) -> &HandleLeaf {
         match self.leaves.get(index as u64 / LEAF as u64) {
             Some(leaf) => leaf,
@@ -60,12 +61,12 @@ impl Floors {
         }
     }
 
-    /// Returns the generation of a slot that is made (again).
+    /// Returns the initial generation of a slot that is created, for the first time or again.
     pub(super) fn fresh(&self, index: u32) -> u32 {
         self.of(index).floor()
     }
 
-    /// Returns whether a slot stays in the table when it is free.
+    /// Returns whether a free slot must be kept in the table.
     pub(super) fn stays(&self, index: u32, generation: u32) -> bool {
         is_worn_out(generation) || generation > self.of(index).floor() + LIFT
     }
@@ -76,7 +77,7 @@ impl Floors {
     }
 }
 
-/// Returns whether a slot with this generation is never given out again.
+/// Returns whether a slot with this generation is never used again.
 pub(crate) fn is_worn_out(generation: u32) -> bool {
     generation > GENERATION_MAX
 }

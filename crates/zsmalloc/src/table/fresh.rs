@@ -1,4 +1,4 @@
-//! Nodes that are being made, before a link names them.
+//! Nodes that are being created, before a link refers to them.
 //!
 //! The safety rules are those of [`node`](super::node).
 #![allow(unsafe_code)]
@@ -9,7 +9,7 @@ use super::node::{Node, header, write};
 use super::row::{RowKind, RowValues};
 use crate::entry::Value;
 
-/// A node that no link names yet.
+/// A node to which no link refers yet.
 #[derive(Debug)]
 pub(super) struct Fresh {
     node: NodeRef,
@@ -19,14 +19,15 @@ pub(super) struct Fresh {
 }
 
 impl Fresh {
-    /// Initializes a node in memory. Packed nodes have no entries, inner nodes no nodes, and dense
-    /// nodes all entries. These are empty and have the row `values`.
+    /// Initializes a node in memory. A packed node initially has no entries, and an inner node no
+    /// nodes. A dense node has all entries, which are empty and have the row `values`.
     ///
     /// # Safety
-    /// The memory comes from a cache for nodes of that kind and such rows. Only the caller has it.
+    /// The memory is from a cache for nodes of this kind with such rows. No other thread uses the
+    /// memory.
     pub(super) unsafe fn new(node: NodeRef, row: RowKind, values: RowValues) -> Self {
         let mut fresh = Fresh { node, row, count: 0 };
-        // SAFETY: the memory has this kind's size and alignment, and no other thread has it.
+        // SAFETY: the memory has this kind's size and alignment, and no other thread uses it.
         unsafe {
             if node.kind.is_inner() {
                 let chains = node.address.cast::<NodeLink>();
@@ -52,12 +53,12 @@ impl Fresh {
         if nth >= self.node.kind.capacity() {
             return false;
         }
-        // SAFETY: there is room, and only this caller has the node.
+        // SAFETY: the node has room, and no other thread uses the node.
         unsafe { write(self.node, nth, key, value, (self.row, values)) }
         if packed {
             self.count += 1;
-            // SAFETY: `new` wrote the head, and `write` this number of entries; no other thread has
-            // the node.
+            // SAFETY: `new` wrote the head, and `write` wrote this number of entries; no other
+            // thread uses the node.
             unsafe { header(self.node).as_ref().store(self.count, None) };
         }
         true
@@ -65,7 +66,7 @@ impl Fresh {
 
     /// Returns the node as other threads will see it.
     pub(super) fn node(&self) -> Node<'_> {
-        // SAFETY: `new` wrote the node, and it is not freed while this is borrowed.
+        // SAFETY: `new` wrote the node, which is not freed while this value is borrowed.
         unsafe { Node::new(self.node, self.row) }
     }
 }

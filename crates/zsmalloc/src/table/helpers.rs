@@ -1,4 +1,4 @@
-//! Helpers of tests and models of the table.
+//! Functions for tests and models of the table.
 #![allow(clippy::unwrap_used, unsafe_code)]
 
 use super::{Table, WriteLock};
@@ -6,13 +6,13 @@ use crate::entry::{Location, Value};
 
 /// Unlocks an entry with the payload `payload`.
 pub(crate) fn unlock(entry: WriteLock<'_>, payload: u64) {
-    // SAFETY: it then names no object.
+    // SAFETY: the new value refers to no object.
     unsafe { entry.unlock(Value::inline(payload)) }
 }
 
-/// Unlocks an entry so that it names an object, which is never read.
+/// Unlocks an entry with a value that refers to an object, which is never read.
 pub(crate) fn unlock_object(entry: WriteLock<'_>, offset: u64, len: usize) {
-    // SAFETY: the table belongs to no pool, so nothing is read or freed there.
+    // SAFETY: the table belongs to no pool, so no thread reads or frees the object.
     unsafe { entry.unlock(Value::object(Location { offset, len, flags: 0 })) }
 }
 

@@ -1,4 +1,5 @@
-//! The kinds of nodes, the number of entries for which they have room, and the layout of these.
+//! The kinds of nodes, the number of entries for which they have room, and the layout of entries
+//! and rows.
 
 use super::row::RowKind;
 use crate::entry::Entry;
@@ -12,24 +13,24 @@ pub(super) const LEAVES: usize = if cfg!(loom) { 2 } else { 128 };
 /// The number of entries in a region, which is the number of different keys.
 pub(super) const REGION: usize = LEAF * LEAVES;
 const _: () = assert!(REGION <= 1 << 16);
-/// The numbers of entries for which packed nodes have room. Those of small nodes fill a multiple of
-/// 16 bytes.
+/// The numbers of entries for which packed nodes have room. Small nodes with these capacities fill
+/// a multiple of 16 bytes.
 #[cfg(not(loom))]
 const CAPACITIES: [usize; 11] = [2, 4, 5, 7, 12, 16, 24, 32, 48, 64, 96];
 #[cfg(loom)]
 const CAPACITIES: [usize; 1] = [2];
 /// The number of entries for which the largest packed node has room.
 pub(super) const PACKED_MAX: usize = CAPACITIES[CAPACITIES.len() - 1];
-/// The maximum number of entries for which a packed node replaces a wide one. It is below the
-/// capacity, so that a few more entries do not undo that at once.
+/// The maximum number of entries for which a packed node replaces a wide one. The maximum is below
+/// `PACKED_MAX`, so that a few more entries do not require a wide node again.
 pub(super) const FEW: usize = if cfg!(loom) { 2 } else { 80 };
-/// This number of a leaf's entries in its region's packed nodes shows that the leaf is being
-/// filled.
+/// The minimum number of a leaf's entries in the packed nodes of its region for which the leaf
+/// counts as being filled.
 pub(super) const CROWD: usize = if cfg!(loom) { 2 } else { 8 };
-/// The bytes of a link, or of the head of a packed node.
+/// The size in bytes of a link, or of the head of a packed node.
 pub(super) const LINK_BYTES: usize = size_of::<AtomicLink>();
 const LINE: usize = 64;
-/// The alignment of nodes. It leaves bits of their addresses for a kind.
+/// The alignment of nodes in bytes. The low bits of an aligned address are free to encode the kind.
 pub(super) const ALIGN: usize = 16;
 const _: () = assert!(CAPACITIES.len() + 2 <= ALIGN);
 
@@ -43,7 +44,7 @@ pub(super) struct NodeRef {
     pub(super) kind: NodeKind,
 }
 
-/// The level of a chain of nodes: a region, or this leaf of one.
+/// The level of a chain of nodes: a region, or a leaf, by its number in the region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     Region,
@@ -51,7 +52,7 @@ pub(super) enum Level {
 }
 
 impl Level {
-    /// Returns the kind of node that has a place for each entry.
+    /// Returns the kind of node that has a place for each entry of this level.
     pub(super) fn wide(self) -> NodeKind {
         match self {
             Level::Region => NodeKind::INNER,
@@ -59,16 +60,16 @@ impl Level {
         }
     }
 
-    /// Returns the kind of node to append to full packed nodes with room for `room` entries.
+    /// Returns the kind of node to append to full packed nodes, which have `room` entries together.
     pub(super) fn behind(self, room: usize) -> NodeKind {
         if room < FEW { NodeKind::packed(room / 2) } else { self.wide() }
     }
 }
 
 impl NodeKind {
-    /// A node with all entries of a leaf.
+    /// The kind of a node with all entries of a leaf.
     pub(super) const DENSE: NodeKind = NodeKind(CAPACITIES.len() as u8);
-    /// A node with a link per leaf of a region.
+    /// The kind of a node with a link for each leaf of a region.
     pub(super) const INNER: NodeKind = NodeKind(CAPACITIES.len() as u8 + 1);
 
     /// Returns the kind of a chain's first node, if few entries are expected.
@@ -76,8 +77,8 @@ impl NodeKind {
         NodeKind::packed(4.min(PACKED_MAX))
     }
 
-    /// Returns the smallest packed node for `count` entries, or the largest one if none has that
-    /// room.
+    /// Returns the kind of the smallest packed node for `count` entries, or of the largest packed
+    /// node if `count` is larger.
     pub(super) fn packed(count: usize) -> Self {
         NodeKind(CAPACITIES.partition_point(|&capacity| capacity < count.min(PACKED_MAX)) as u8)
     }
@@ -91,7 +92,8 @@ impl NodeKind {
         (0..=NodeKind::INNER.0).map(NodeKind)
     }
 
-    /// Returns the number of entries for which a node has room, without those of other nodes.
+    /// Returns the number of entries for which a node itself has room, not counting the nodes to
+    /// which it links.
     #[inline]
     pub(super) fn capacity(self) -> usize {
         let wide = if self.is_dense() { LEAF } else { 0 };
@@ -113,11 +115,11 @@ impl NodeKind {
         self.0 < NodeKind::DENSE.0
     }
 
-    /// Returns the offsets of entry `nth` and of its row in a node.
+    /// Returns the offsets in bytes of entry `nth` and of its row in a node.
     #[inline]
     pub(super) fn places(self, row: RowKind, nth: usize) -> (usize, usize) {
         if self.is_dense() {
-            // An arm for each number, so that the divisions are by constants.
+            // Each number of columns has its own arm, so that the divisions are by constants.
             match row.columns() {
                 0 => in_line(0, nth),
                 1 => in_line(1, nth),
@@ -129,7 +131,7 @@ impl NodeKind {
         }
     }
 
-    /// Returns the offset of the keys in a packed node.
+    /// Returns the offset in bytes of the keys in a packed node.
     pub(super) fn keys_at(self, row: RowKind) -> usize {
         LINK_BYTES + self.capacity() * (size_of::<Entry>() + row.bytes())
     }
@@ -145,13 +147,13 @@ impl NodeKind {
     }
 }
 
-/// Returns the number of entries in a cache line of a dense node, which has the rows of its
-/// entries.
+/// Returns the number of entries in a cache line of a dense node. The line also contains the rows
+/// of these entries.
 const fn per_line(columns: usize) -> usize {
     LINE / (size_of::<Entry>() + columns * size_of::<AtomicU32>())
 }
 
-/// Returns the offsets of entry `nth` and of its row in a dense node.
+/// Returns the offsets in bytes of entry `nth` and of its row in a dense node.
 #[inline(always)]
 fn in_line(columns: usize, nth: usize) -> (usize, usize) {
     let (line, nth) = (nth / per_line(columns), nth % per_line(columns));

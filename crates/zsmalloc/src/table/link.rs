@@ -1,4 +1,4 @@
-//! Links: the names of nodes in the directory, in inner nodes and behind packed nodes.
+//! Links: references to nodes, in the directory, in inner nodes and in the heads of packed nodes.
 //!
 //! ```text
 //!   link     | converting | 0 ...     | address of the node, a multiple of 16 | kind |     0: none
@@ -8,8 +8,8 @@
 //! One load of a head returns the number of keys and the node behind them at that moment.
 //!
 //! # Safety
-//! A reader follows links and heads, by the rules of [`node`](super::node). So functions that
-//! change them are unsafe. The argument `alone` is that of the table (zs-W4).
+//! Readers follow links and heads, by the rules of [`node`](super::node). So functions that change
+//! a link or head are unsafe. The argument `alone` must belong to the same table (zs-W4).
 #![allow(unsafe_code)]
 
 use super::layout::{ALIGN, LINK_BYTES, NodeKind, NodeRef};
@@ -19,8 +19,8 @@ use std::ptr::{NonNull, null_mut};
 
 const CONVERTING: usize = 1 << 63;
 const COUNT_SHIFT: u32 = 48;
-/// The bits of a node's address. The system returns no higher addresses unless a program requests
-/// them.
+/// The mask of the bits of a node's address. The system returns no higher addresses unless a
+/// program requests them.
 pub(super) const ADDRESS: usize = (1 << COUNT_SHIFT) - ALIGN;
 
 #[inline]
@@ -37,7 +37,7 @@ fn converting(node: NodeRef) -> *mut u8 {
     to_raw(node).map_addr(|address| address | CONVERTING)
 }
 
-/// The beginning of a packed node.
+/// The head of a packed node.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct PackedHeader(AtomicLink);
@@ -47,16 +47,16 @@ impl PackedHeader {
         PackedHeader(AtomicLink::new(null_mut()))
     }
 
-    /// Returns the number of keys, and the node behind.
+    /// Returns the number of keys, and the node behind this node.
     pub(super) fn load(&self) -> (usize, Option<NodeRef>) {
         let raw = self.0.load(Ordering::Acquire);
         (raw.addr() >> COUNT_SHIFT, from_raw(raw))
     }
 
-    /// Publishes the number of keys and the node behind.
+    /// Publishes the number of keys and the node behind this node.
     ///
     /// # Safety
-    /// `count` keys and entries were written, and the node `behind` is whole (zs-W1). No other
+    /// `count` keys and entries were written, and the node `behind` is complete (zs-W1). No other
     /// thread changes the head, and a node that could be found through the head before can still be
     /// found.
     pub(super) unsafe fn store(&self, count: usize, behind: Option<NodeRef>) {
@@ -65,7 +65,7 @@ impl PackedHeader {
     }
 }
 
-/// A link that names the first node of a region or a leaf.
+/// A link to the first node of a region or a leaf.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(super) struct NodeLink(AtomicLink);
@@ -87,10 +87,10 @@ impl NodeLink {
         from_raw(self.0.load(Ordering::Acquire))
     }
 
-    /// Names the first node of a chain without nodes.
+    /// Sets the link, which leads to no node yet, to the first node of its chain.
     ///
     /// # Safety
-    /// The node is whole (zs-W1), belongs to this table, and its maker gives up its ownership.
+    /// The node is complete (zs-W1), belongs to this table, and the caller gives up its ownership.
     pub(super) unsafe fn publish(&self, _alone: &mut Retired, node: NodeRef) {
         self.0.store(to_raw(node), Ordering::Release);
     }
@@ -103,24 +103,25 @@ impl NodeLink {
         self.0.store(converting(node), Ordering::Release);
     }
 
-    /// Gives up the conversion, if one is under way: the nodes stay.
+    /// Gives up the conversion, if one is under way, so that the nodes are not replaced.
     pub(super) fn give_up(&self) {
         let raw = self.0.load(Ordering::Acquire);
         if raw.addr() & CONVERTING != 0 {
             let to = raw.map_addr(|address| address & !CONVERTING);
-            // Fails if the conversion has ended since.
+            // Fails if the conversion has ended since the load.
             let _ = self.0.compare_exchange(raw, to, Ordering::AcqRel, Ordering::Acquire);
         }
     }
 
-    /// Commits a conversion whose entries are all frozen: the link names `to`. Returns false if a
-    /// reader gave the conversion up. `behind` is whether a wide node behind the converted ones is
-    /// retired too.
+    /// Commits a conversion whose entries are all frozen: sets the link to `to`. Returns false if a
+    /// reader gave the conversion up. `behind` determines whether a wide node behind the converted
+    /// nodes is retired too.
     ///
     /// # Safety
     /// `begin` was called with `node`. Since then the caller froze all entries that can be found
-    /// from there on, up to a wide node that stays (zs-W3). `to` is whole (zs-W1), holds their
-    /// values, and its maker gives up its ownership; or it is that wide node.
+    /// from `node` on, up to a wide node that is kept (zs-W3). Either `to` is complete (zs-W1),
+    /// contains the values of these entries, and the caller gives up its ownership, or `to` is that
+    /// wide node.
     pub(super) unsafe fn install(
         &self,
         retired: &mut Retired,
@@ -132,7 +133,8 @@ impl NodeLink {
         let swapped =
             self.0.compare_exchange(converting(node), to, Ordering::AcqRel, Ordering::Relaxed);
         if swapped.is_ok() {
-            // SAFETY: only the link named it, and its entries are frozen, as the caller guarantees.
+            // SAFETY: only this link referred to the node, and its entries are frozen, as the
+            // caller guarantees.
             unsafe { retired.add(node, behind) };
         }
         swapped.is_ok()

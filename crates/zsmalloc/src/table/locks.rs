@@ -1,4 +1,4 @@
-//! Entries in place, and locked entries, which stay in place until they are unlocked.
+//! Entries in their nodes, and locked entries, which are not moved until they are unlocked.
 #![allow(unsafe_code)]
 
 use super::row::Row;
@@ -7,9 +7,9 @@ use crate::epoch::Epoch;
 use page::fork::generation;
 use std::mem::ManuallyDrop;
 
-/// Identifies the process that locked or staged something. A guard that the child of a fork
-/// inherits holds nothing there: the child repairs all entries as if none were locked, and the
-/// pages may belong to the parent.
+/// Identifies the process that locked an entry or staged an object. A guard that the child of a
+/// fork inherits locks nothing in the child: the child repairs all entries as if none were locked,
+/// and the pages may belong to the parent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ForkStamp(u32);
 
@@ -19,7 +19,7 @@ impl ForkStamp {
         ForkStamp(generation())
     }
 
-    /// Returns true if this process is a child of the one that made the stamp.
+    /// Returns true if this process is a child of the process that created the stamp.
     #[inline]
     pub(crate) fn is_stale(self) -> bool {
         self.0 != generation()
@@ -47,14 +47,14 @@ pub(super) struct EntryRef<'s> {
 }
 
 impl EntryRef<'_> {
-    /// Extends the references' lifetime to that of the lock.
+    /// Extends the lifetime of the references to that of the table.
     ///
     /// # Safety
-    /// The entry belongs to the table of `_readers` and is locked by the caller. The caller uses
-    /// neither reference after unlocking it.
+    /// The entry belongs to the table of `_readers`, and the caller has locked it. The caller uses
+    /// neither reference after unlocking the entry.
     unsafe fn locked<'t>(self, _readers: &'t Epoch) -> EntryRef<'t> {
         // SAFETY: the node is not freed while its entry is locked (zs-W3 of `node`), and its memory
-        // lives as long as the table.
+        // is mapped as long as the table exists.
         unsafe { std::mem::transmute::<EntryRef<'_>, EntryRef<'t>>(self) }
     }
 
@@ -64,13 +64,13 @@ impl EntryRef<'_> {
     /// The entry belongs to the table of `readers`.
     pub(super) unsafe fn try_lock_shared(self, readers: &Epoch) -> Result<ReadLock<'_>, Busy> {
         let value = self.entry.try_lock_shared()?;
-        // SAFETY: the caller guarantees that it belongs to that table, and it was locked just now.
-        // `ReadLock` lends the references only with itself, and unlocks when dropped.
+        // SAFETY: the caller guarantees that the entry belongs to that table, and it was just
+        // locked. `ReadLock` lends the references only while it exists, and unlocks when dropped.
         let EntryRef { entry, row } = unsafe { self.locked(readers) };
         Ok(ReadLock { entry, row, value, stamp: ForkStamp::now() })
     }
 
-    /// Locks the entry exclusively. The caller must still wait for its readers.
+    /// Locks the entry exclusively. The caller must then wait until the entry's readers have left.
     ///
     /// # Safety
     /// The entry belongs to the table of `readers`.
@@ -79,8 +79,8 @@ impl EntryRef<'_> {
         readers: &Epoch,
     ) -> Result<PendingLock<'_>, Busy> {
         self.entry.try_lock_exclusive()?;
-        // SAFETY: the caller guarantees that it belongs to that table, and it was locked just now.
-        // `WriteLock` lends the references only with itself, and unlocks when dropped.
+        // SAFETY: the caller guarantees that the entry belongs to that table, and it was just
+        // locked. `WriteLock` lends the references only while it exists, and unlocks when dropped.
         let lock = WriteLock::new(readers, unsafe { self.locked(readers) });
         Ok(PendingLock(ManuallyDrop::new(lock)))
     }
@@ -105,7 +105,7 @@ pub(crate) struct ReadLock<'t> {
 
 impl ReadLock<'_> {
     /// # Panics
-    /// In a child of the process that locked it.
+    /// In a child of the process that locked the entry.
     #[inline]
     pub(crate) fn assert_same_process(&self) {
         self.stamp.assert_same_process();
@@ -133,18 +133,19 @@ impl Drop for ReadLock<'_> {
     #[inline]
     fn drop(&mut self) {
         if !self.stamp.is_stale() {
-            // SAFETY: `EntryRef::try_lock_shared` locked it in this process, and it is used no
-            // more.
+            // SAFETY: `EntryRef::try_lock_shared` locked the entry in this process, and this lock
+            // no longer uses it.
             unsafe { self.entry.unlock_shared() };
         }
     }
 }
 
-/// An exclusively locked entry that may still have readers. It stays locked if this is dropped.
+/// An exclusively locked entry that may still have readers. The entry stays locked if this value is
+/// dropped.
 pub(super) struct PendingLock<'t>(ManuallyDrop<WriteLock<'t>>);
 
 impl<'t> PendingLock<'t> {
-    /// Waits for the readers that entered before the lock.
+    /// Waits until the readers that locked the entry earlier have left.
     pub(super) fn wait_for_readers(self) -> WriteLock<'t> {
         self.0.entry.wait_for_readers();
         ManuallyDrop::into_inner(self.0)
@@ -186,19 +187,21 @@ impl<'t> WriteLock<'t> {
     /// Changes the entry's value to `value` and unlocks the entry.
     ///
     /// # Safety
-    /// An object that `value` names lies whole in the pool of this table, and no other entry names
-    /// it. The place of an object that the entry no longer names belongs to the caller.
+    /// If `value` refers to an object, the object is complete, in the pool of this table, and no
+    /// other entry refers to it. If the entry no longer refers to its previous object, that
+    /// object's place belongs to the caller.
     pub(crate) unsafe fn unlock(self, value: Value) {
         self.assert_same_process();
-        // `ManuallyDrop` instead of `forget` at the end: once unlocked, the entry may be freed.
+        // `ManuallyDrop` is used instead of `forget` at the end, because an unlocked entry may be
+        // freed.
         let held = ManuallyDrop::new(self);
         if value == Value::EMPTY && held.value() != value {
-            // SAFETY: this is the entry's exclusive lock, and its readers were waited for.
+            // SAFETY: this thread holds the entry's exclusive lock, and all readers have left.
             unsafe { held.entry.empty() };
             held.row.emptied();
             held.readers.count_emptied();
         }
-        // SAFETY: as above; the caller guarantees the rest.
+        // SAFETY: as above; the caller guarantees that an object of `value` is complete.
         unsafe { held.entry.unlock_exclusive(value) };
     }
 }
@@ -206,7 +209,8 @@ impl<'t> WriteLock<'t> {
 impl Drop for WriteLock<'_> {
     fn drop(&mut self) {
         if !self.stamp.is_stale() {
-            // SAFETY: as in `unlock`; the value is unchanged.
+            // SAFETY: this thread holds the entry's exclusive lock, and all readers have left; the
+            // value is unchanged.
             unsafe { self.entry.unlock_exclusive(self.entry.peek()) };
         }
     }

@@ -1,4 +1,4 @@
-//! Models of the table: regions of 2 leaves of 8 entries, packed nodes of 2 entries.
+//! Models of the table. A region has 2 leaves of 8 entries, and a packed node has 2 entries.
 #![allow(clippy::unwrap_used)]
 
 use super::helpers::{clear, get, set, unlock, unlock_object};
@@ -30,17 +30,17 @@ fn tidy(table: &Table) {
     table.rebalance(&mut || true);
 }
 
-/// Makes an inner node with a dense node in which two entries are not empty: entries 0 and 1 hold 1
-/// and 2. A pass converts the leaf, and then the region.
+/// Creates an inner node with a dense node, in which only entries 0 and 1 are not empty: they hold
+/// 1 and 2. A pass converts the leaf, and then the region.
 fn sparse(table: &Table) {
     (0..3).for_each(|index| set(table, index, index as u64 + 1));
     tidy(table);
     clear(table, 2);
 }
 
-/// Makes a packed node with entries 0 and 9, which hold 1 and 2, and an inner node behind it, in
+/// Creates a packed node with entries 0 and 9, which hold 1 and 2, and an inner node behind it, in
 /// which entry 2 holds 3. Three entries are too many for a packed node, so a pass moves the first
-/// two behind the inner node. They have no place there yet.
+/// two behind the inner node, which has no place for them yet.
 fn hiding(table: &Table) {
     set(table, 0, 1);
     let pin = table.lock_shared(0, |_| true).unwrap();
@@ -48,15 +48,15 @@ fn hiding(table: &Table) {
     drop(pin);
 }
 
-/// As `hiding`, with entries 0 and 1, which hold 1 and 2. The dense node behind the inner node has
-/// hidden places for them.
+/// As `hiding`, but with entries 0 and 1, which hold 1 and 2. The dense node behind the inner node
+/// has hidden places for them.
 fn hiding_dense(table: &Table) {
     set(table, 0, 1);
     let _pin = table.lock_shared(0, |_| true).unwrap();
     (1..3).for_each(|index| set(table, index, index as u64 + 1));
 }
 
-/// Makes an inner node with a dense node in which all entries are empty.
+/// Creates an inner node with a dense node in which all entries are empty.
 fn empty(table: &Table) {
     (0..3).for_each(|index| set(table, index, 1));
     (0..3).for_each(|index| clear(table, index));
@@ -66,7 +66,7 @@ fn model<const N: usize>(preemptions: usize, before: Actor, actors: [Actor; N], 
     model_of(preemptions, table, before, actors, |_| (), after);
 }
 
-/// Asserts that the table holds these entries at the end, and no others.
+/// Asserts that the table finally holds the entries in `expected`, and no others.
 fn ends(table: &Table, expected: &[(u32, u64)]) {
     table.check();
     tidy(table);
@@ -114,7 +114,7 @@ fn loom_table_made_against_conversion() {
     );
 }
 
-/// The thread with the pin makes another entry beside the pinned one, which stays in place.
+/// The thread with the pin creates another entry in the node of the pinned one, which is not moved.
 #[test]
 fn loom_table_conversion_against_pin() {
     model(
@@ -130,7 +130,7 @@ fn loom_table_conversion_against_pin() {
     );
 }
 
-/// Both find entries frozen, and give the conversion up or continue.
+/// Both threads may find frozen entries, and then give the conversion up.
 #[test]
 fn loom_table_two_against_conversion() {
     model(
@@ -141,7 +141,8 @@ fn loom_table_two_against_conversion() {
     );
 }
 
-/// The thread that gives up the first conversion is delayed before the thaw, and meets the second.
+/// The thread that gives up the first conversion is delayed before the thaw, during which the
+/// second conversion begins.
 #[test]
 fn loom_table_two_conversions_in_turn() {
     let twice: Actor = |table| {
@@ -151,7 +152,7 @@ fn loom_table_two_conversions_in_turn() {
     model(slow(4), sparse, [twice, |table| add(table, 1)], |table| ends(table, &[(0, 1), (1, 3)]));
 }
 
-/// A leaf is removed while an entry of it is looked up, and made.
+/// A leaf is removed while another thread looks up an entry of it, and creates the entry.
 #[test]
 fn loom_table_removal_against_making() {
     model(
@@ -165,8 +166,8 @@ fn loom_table_removal_against_making() {
     );
 }
 
-/// One thread fills the packed node and appends an inner node, while the other looks for the last
-/// entry.
+/// One thread fills the packed node and appends an inner node, while the other thread looks for the
+/// last entry.
 #[test]
 fn loom_table_two_makers() {
     model(
@@ -183,7 +184,8 @@ fn loom_table_two_makers() {
     );
 }
 
-/// Entries move behind the inner node while they are read, and so is one that was there before.
+/// Entries move behind the inner node while a thread reads them, and reads an entry that was
+/// already in the inner node.
 #[test]
 fn loom_table_reader_against_absorption() {
     let read: Actor = |table| assert_eq!((get(table, 9), get(table, 2)), (2, 3));
@@ -205,7 +207,7 @@ fn loom_table_writer_against_absorption() {
     );
 }
 
-/// The inner node is in use and gets new entries while others move there.
+/// Another thread creates entries in the inner node while entries of the packed node move there.
 #[test]
 fn loom_table_made_against_absorption() {
     model(
@@ -220,8 +222,8 @@ fn loom_table_made_against_absorption() {
     );
 }
 
-/// A pin of a packed entry keeps it in place while its thread makes another entry; then the entry
-/// is changed.
+/// A pinned entry of a packed node is not moved while the pinning thread creates another entry;
+/// then the pinned entry is changed.
 #[test]
 fn loom_table_absorption_against_pin() {
     model(
@@ -239,7 +241,7 @@ fn loom_table_absorption_against_pin() {
     );
 }
 
-/// Both find entries frozen, and give the move up or continue.
+/// Both threads may find frozen entries, and then give the move up.
 #[test]
 fn loom_table_two_against_absorption() {
     model(
@@ -264,7 +266,7 @@ fn loom_table_region_in_turn() {
     });
 }
 
-/// Two passes at once: one of them does nothing.
+/// If two passes run concurrently, one of them does nothing.
 #[test]
 fn loom_table_two_passes() {
     model(2, sparse, [tidy, tidy], |table| ends(table, &[(0, 1), (1, 2)]));
@@ -289,7 +291,7 @@ fn loom_table_two_claims_against_removal() {
     });
 }
 
-/// No thread has the entries locked, so their flags are set, whichever node they are in.
+/// No thread has locked the entries, so the flags are set, regardless of the entries' nodes.
 #[test]
 fn loom_table_remark_against_conversion() {
     const OBJECT: Location = Location { offset: 8, len: 100, flags: 0 };

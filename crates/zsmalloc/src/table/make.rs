@@ -1,6 +1,6 @@
-//! Making entries: an entry is put into a chain's last node, or into a new node behind it. This
-//! needs no conversion. But once the chain has a wide node, the packed nodes before it only slow
-//! look-ups down, so they are removed if that is possible at once.
+//! Creating entries: an entry is added to a chain's last node, or to a new node behind it. An
+//! addition needs no conversion. But once the chain has a wide node, the packed nodes before it
+//! only slow look-ups down, so they are removed if no entry in them is locked.
 #![allow(unsafe_code)]
 
 use super::fresh::Fresh;
@@ -11,8 +11,8 @@ use super::{Inside, Locked, Table, split};
 use crate::Error;
 use crate::entry::Value;
 
-/// Makes entry `index`, if it does not exist. Returns the level of the chain on the way to it that
-/// now has packed nodes before a wide one, if there is one.
+/// Creates entry `index`, if it does not exist. If a chain on the path to the entry now has packed
+/// nodes before a wide node, returns the level of that chain.
 pub(super) fn make(table: &Table, index: u32) -> Result<Option<Level>, Error> {
     let mut locked = table.lock_making();
     let (region, key) = split(index);
@@ -26,13 +26,13 @@ pub(super) fn make(table: &Table, index: u32) -> Result<Option<Level>, Error> {
         return Ok(None);
     };
     let room = locked.making.room;
-    // SAFETY: it is the chain of the entry's region, in the table that is locked.
+    // SAFETY: `chain` is the chain of the entry's region, in the table that is locked.
     unsafe { make_in(&mut locked, &inside, chain, Level::Region, index)? };
     let has_grown = locked.making.room > room;
     Ok(has_grown.then(|| chain_to_absorb(chain, key)).flatten())
 }
 
-/// Returns the level at which packed nodes precede a wide one, on the way to an entry.
+/// Returns the level at which packed nodes precede a wide node, on the path to an entry.
 fn chain_to_absorb(chain: Chain<'_>, key: u16) -> Option<Level> {
     let region = chain.first()?;
     let inner = region.inner()?;
@@ -44,12 +44,12 @@ fn chain_to_absorb(chain: Chain<'_>, key: u16) -> Option<Level> {
     (leaf.is_chain() && leaf.wide().is_some()).then_some(Level::Leaf(nth))
 }
 
-/// Makes entry `index`, which does not exist in that chain. The first node is packed, unless
-/// entries are made in order. The nodes behind it are packed until there are many entries.
+/// Creates entry `index`, which does not exist in `chain`. The first node is packed, unless entries
+/// are created in order. Further nodes are packed until the chain has many entries.
 ///
 /// # Safety
-/// The chain is that of the entry's region or leaf at this level. It belongs to the table that is
-/// locked, or to a node that was made for it.
+/// `chain` is the chain of the entry's region or leaf at this level. The chain belongs to the table
+/// that is locked, or to a node that was created for this table.
 pub(super) unsafe fn make_in(
     locked: &mut Locked<'_>,
     inside: &Inside<'_>,
@@ -62,24 +62,24 @@ pub(super) unsafe fn make_in(
         let wide = is_filled(inside, index);
         let kind = if wide { level.wide() } else { NodeKind::first() };
         let node = make_node(locked, inside, kind, index)?;
-        // SAFETY: it was made just now for the table that is locked (zs-W4), as the chain was, and
-        // this function gives up its ownership.
+        // SAFETY: the node was just created for the locked table (zs-W4), to which the chain
+        // belongs, and this function gives up its ownership.
         unsafe { chain.link().publish(&mut locked.making.retired, node.node_ref()) };
         return Ok(());
     };
     if let Some(inner) = first.inner() {
         let nth = key as usize / LEAF;
-        // SAFETY: it is the chain of that leaf of the region.
+        // SAFETY: `inner.leaf(nth)` is the chain of that leaf of the region.
         return unsafe { make_in(locked, inside, inner.leaf(nth), Level::Leaf(nth), index) };
     }
     let Some(last) = first.nodes().last() else { return Ok(()) };
-    // SAFETY: the node belongs to the table that is locked (zs-W4), as its chain does.
+    // SAFETY: the node belongs to the chain, and so to the table that is locked (zs-W4).
     if unsafe { last.push(&mut locked.making.retired, key, locked.table.fresh_row(index)) } {
         return Ok(());
     }
     let kind = level.behind(first.nodes().map(|part| part.kind().capacity()).sum());
     let node = make_node(locked, inside, kind, index)?;
-    // SAFETY: as above; the node was made just now, and this function gives up its ownership.
+    // SAFETY: as above; the new node was just created, and this function gives up its ownership.
     unsafe { last.append(&mut locked.making.retired, node.node_ref()) };
     locked.making.pass.made_behind(kind);
     Ok(())
@@ -98,7 +98,7 @@ fn make_node(
     if kind.is_inner() {
         let nth = key as usize / LEAF;
         let chain = fresh.node().leaf(nth);
-        // SAFETY: the node, which has no entries yet, was made just now for the entry's region.
+        // SAFETY: the node, which has no entries yet, was just created for the entry's region.
         let made = unsafe { make_in(locked, inside, chain, Level::Leaf(nth), index) };
         if let Err(error) = made {
             table.nodes.discard(fresh);
@@ -112,9 +112,9 @@ fn make_node(
     Ok(fresh)
 }
 
-/// Returns whether the leaf of entry `index` is being filled. This is so if the leaf below has a
-/// dense node, as in a table that is filled in order, or if some of its entries are in packed nodes
-/// of the region.
+/// Returns whether the leaf of entry `index` is being filled. A leaf is being filled if the leaf
+/// below has a dense node, as in a table that is filled in order, or if some of its entries are in
+/// packed nodes of the region.
 fn is_filled(inside: &Inside<'_>, index: u32) -> bool {
     let first =
         |leaf: u64| Some((inside.first(leaf / LEAVES as u64)?, (leaf % LEAVES as u64) as usize));

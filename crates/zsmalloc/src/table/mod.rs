@@ -1,4 +1,4 @@
-//! The table of entries. Its memory follows its contents.
+//! The table of entries. The memory that the table uses depends on its contents.
 //!
 //! ```text
 //!   directory: | link | link | link | ...          a link per region of 65,536 entries
@@ -8,26 +8,26 @@
 //! ```
 //! A packed node has 2 to 96 entries, and a look-up searches its keys. A region with few entries
 //! has them in one packed node; a region with more has an inner node. A leaf likewise has a packed
-//! node or a dense one. If a node is full, another is appended, each half as large as those before
-//! it together, and after some of them an inner or a dense node. The entries before that node move
-//! into it, unless one is locked. `rebalance` converts regions and leaves that have changed: it
-//! joins nodes, packs them, or removes them.
+//! node or a dense one. If a node is full, another one is appended, with half as many entries as
+//! all nodes before it together; after several packed nodes, the appended node is an inner or dense
+//! one. The entries before such a node move into it, unless one of them is locked. `rebalance`
+//! converts regions and leaves that have changed: it joins, packs or removes nodes.
 //!
 //! [`convert`] describes conversions, and how other threads proceed during one.
 //!
-//! Invariants, beside those of [`node`] and [`epoch`](crate::epoch):
-//! - zs-T1: every entry that is not empty is in its region's nodes once, and can be found, except
-//!   for the copies that are made during a conversion.
+//! Invariants, in addition to those of [`node`] and [`epoch`](crate::epoch):
+//! - zs-T1: every entry that is not empty is in its region's nodes once, apart from copies during a
+//!   conversion, and a look-up finds it.
 //! - zs-T2: the entry that a look-up finds is the current one unless it is frozen, because a path
 //!   to an entry is removed only while the entry is frozen.
-//! - zs-T3: after a conversion was begun, no other that could freeze the same entries begins before
-//!   all readers that were inside have left. So a thread that thaws an entry thaws it for the
-//!   conversion that it saw given up.
-//! - zs-T4: one thread at a time converts, until it has waited for the readers.
+//! - zs-T3: after a conversion was begun, no other conversion of the same entries begins before all
+//!   present readers have left. So a thread that thaws an entry undoes only the conversion that it
+//!   saw given up.
+//! - zs-T4: one thread at a time converts chains, until it has waited for the readers.
 //!
-//! Locks: `making`, under which entries are made and chains converted; under it, those of the slab
-//! caches and of the space. Looking up and locking an entry takes no lock, and no thread waits
-//! while it is inside as a reader (zs-R3).
+//! Locks: `making`, under which entries are created and chains converted; under `making`, the locks
+//! of the slab caches and of the space. Looking up and locking an entry takes no lock, and no
+//! thread waits while it is counted as a reader (zs-R3).
 
 mod check;
 mod chunks;
@@ -87,7 +87,7 @@ pub(crate) struct Table {
     read_waits: AtomicU64,
 }
 
-/// The state that the table's lock guards, beside links and counts of keys.
+/// The state that the table's lock guards, in addition to links and counts of keys.
 #[derive(Debug, Default)]
 struct Making {
     retired: Retired,
@@ -102,19 +102,19 @@ struct Locked<'t> {
     making: MutexGuard<'t, Making>,
 }
 
-/// Returns the region of an entry, and its key there.
+/// Returns the region of an entry, and the entry's key in that region.
 #[inline]
 fn split(index: u32) -> (u64, u16) {
     (index as u64 / REGION as u64, (index as u64 % REGION as u64) as u16)
 }
 
-/// Returns the entry with key `key` in a region.
+/// Returns the number of the entry with key `key` in a region.
 fn index_of(region: u64, key: u16) -> u32 {
     (region * REGION as u64) as u32 + key as u32
 }
 
 impl Table {
-    /// Returns a table without entries, which will lie in `arena`.
+    /// Returns a table without entries. The table's nodes will be allocated in `arena`.
     pub(crate) fn new(arena: &Arc<Arena>, columns: Columns) -> Result<Self, Error> {
         Self::with_rows(arena, columns.into(), None)
     }
@@ -136,15 +136,15 @@ impl Table {
         })
     }
 
-    /// Counts the caller in as a reader.
+    /// Counts the caller as a reader.
     #[inline(always)]
     fn enter(&self) -> Inside<'_> {
         Inside { table: self, _reader: self.epoch.enter() }
     }
 
     /// Locks entry `index` for reading. Returns `None` if it does not exist or `admits` returns
-    /// false for its row. `admits` is called before the entry is waited for, and again with the
-    /// entry locked.
+    /// false for its row. `admits` is called before the call waits for the entry, and again while
+    /// the entry is locked.
     #[allow(unsafe_code)]
     #[inline]
     pub(crate) fn lock_shared(
@@ -152,7 +152,7 @@ impl Table {
         index: u32,
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Option<ReadLock<'_>> {
-        // SAFETY: `try_lock` found the entry in the table of these readers, and is inside.
+        // SAFETY: `try_lock` found the entry in the table of these readers, and counts as a reader.
         let lock = |entry: EntryRef<'_>, epoch| unsafe { entry.try_lock_shared(epoch) };
         let attempt = || self.try_lock(index, &admits, lock);
         let entry = attempt().unwrap_or_else(|busy| {
@@ -166,8 +166,9 @@ impl Table {
         entry.filter(|entry| admits(entry.row()))
     }
 
-    /// Looks entry `index` up and calls `lock` with it and the readers of this table, to try to
-    /// lock it. Returns `None` if it does not exist or `admits` returns false for its row.
+    /// Looks entry `index` up and calls `lock`, which tries to lock it, with the entry and the
+    /// readers of this table. Returns `None` if the entry does not exist or `admits` returns false
+    /// for its row.
     #[inline(always)]
     fn try_lock<'t, L>(
         &'t self,
@@ -199,7 +200,7 @@ impl Table {
         entry.map(PendingLock::wait_for_readers).filter(|entry| admits(entry.row()))
     }
 
-    /// Locks entry `index` exclusively, and makes it if it does not exist.
+    /// Locks entry `index` exclusively, and creates the entry if it does not exist.
     pub(crate) fn lock(&self, index: u32) -> Result<WriteLock<'_>, Error> {
         loop {
             match self.lock_existing(index, |_| true) {
@@ -209,13 +210,15 @@ impl Table {
         }
     }
 
-    /// Locks entry `index` exclusively if it is empty and unlocked. Makes it if it does not exist.
+    /// Locks entry `index` exclusively if it is empty and unlocked. Creates the entry if it does
+    /// not exist.
     #[allow(unsafe_code)]
     pub(crate) fn claim(&self, index: u32) -> Result<Option<WriteLock<'_>>, Error> {
         loop {
             let inside = self.enter();
             if let Some(entry_ref) = inside.find(index) {
-                // SAFETY: it was found in the table of these readers, and is used while inside.
+                // SAFETY: the entry was found in the table of these readers, and is used while this
+                // thread counts as a reader.
                 return Ok(unsafe { entry_ref.try_claim(&self.epoch) });
             }
             drop(inside);
@@ -223,8 +226,8 @@ impl Table {
         }
     }
 
-    /// Sets the flags of the object of entry `index` to the result of `choose`, which gets the
-    /// object's length and flags and the entry's row, as [`Entry::set_flags_if_unlocked`] does.
+    /// Sets the flags of the object of entry `index` to the result of `choose`, whose arguments are
+    /// the object's length, its flags and the entry's row: see [`Entry::set_flags_if_unlocked`].
     /// Returns false if the entry is locked or has no object. Never waits.
     pub(crate) fn set_flags_if_unlocked(
         &self,
@@ -242,7 +245,7 @@ impl Table {
         }
     }
 
-    /// Calls `look` with entry `index`, if it exists, locked or not.
+    /// Calls `look` with entry `index`, locked or not, if the entry exists.
     pub(crate) fn peek<R>(&self, index: u32, look: impl FnOnce(&Entry, Row<'_>) -> R) -> Option<R> {
         let inside = self.enter();
         inside.find(index).map(|entry_ref| look(entry_ref.entry, entry_ref.row))
@@ -269,8 +272,8 @@ impl Table {
         }
     }
 
-    /// Returns the first entry from `index` on that exists. Those before it were never made, or
-    /// were removed.
+    /// Returns the first entry from `index` on that exists. Entries between `index` and the result
+    /// were never created, or were removed.
     pub(crate) fn first_made(&self, index: u64) -> Option<u64> {
         let first = index / REGION as u64;
         let mut made = self.regions.from(first).filter(|(_, link)| link.is_made());
@@ -286,8 +289,8 @@ impl Table {
         Locked { table: self, making: self.making.lock() }
     }
 
-    /// Makes entry `index`, if it does not exist. Packed nodes that then precede a wide one are
-    /// removed, if that is possible at once.
+    /// Creates entry `index`, if it does not exist. Packed nodes that then precede a wide node are
+    /// removed, if no entry in them is locked.
     #[cold]
     fn make(&self, index: u32) -> Result<(), Error> {
         let chain = make::make(self, index)?;
@@ -295,15 +298,14 @@ impl Table {
         Ok(())
     }
 
-    /// Converts leaves and regions for which it is worthwhile, if enough has changed since the last
-    /// time. Returns the number of bytes freed. Calls `go_on` before each, and stops if it returns
-    /// false. Does nothing while another thread is in this function.
+    /// If enough entries have changed since the last pass, converts leaves and regions for which
+    /// this is worthwhile. Returns the number of bytes freed. Calls `go_on` before each conversion,
+    /// and stops if `go_on` returns false. Does nothing while another thread is in this function.
     pub(crate) fn rebalance(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
         pass::rebalance(self, go_on)
     }
 
-    /// Returns the data of a leaf of handle slots, which exists once an entry of it or of one
-    /// nearby was made.
+    /// Returns the data of a leaf of handle slots, if they exist: see [`Floors`].
     pub(crate) fn handle_leaf(&self, leaf: u64) -> Option<&HandleLeaf> {
         self.floors.as_ref()?.leaves.get(leaf)
     }
@@ -313,7 +315,7 @@ impl Table {
         self.floors.iter().flat_map(|floors| floors.leaves.from(0))
     }
 
-    /// Returns the initial row of an entry that is made.
+    /// Returns the row of a new entry.
     fn fresh_row(&self, index: u32) -> RowValues {
         self.floors.as_ref().map_or([0; 2], |floors| [floors.fresh(index), 0])
     }
@@ -324,58 +326,61 @@ impl Table {
         self.read_waits.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of bytes of the arena that nodes occupy.
+    /// Returns the total size of the nodes in bytes.
     #[cfg(all(test, not(loom)))]
     fn node_bytes(&self) -> usize {
         let of_kind = |(kind, count): (layout::NodeKind, usize)| self.nodes.bytes(kind) * count;
         layout::NodeKind::all().zip(check::node_counts(self)).map(of_kind).sum()
     }
 
-    /// Returns the number of bytes of the pages on which nodes lie.
+    /// Returns the number of bytes of the pages that contain nodes.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn page_bytes(&self) -> usize {
         self.nodes.page_bytes()
     }
 
-    /// Returns the number of bytes outside the arena.
+    /// Returns the size in bytes of the table's memory outside the arena.
     pub(crate) fn bytes(&self) -> usize {
         let floors = self.floors.as_ref().map_or(0, |floors| floors.leaves.bytes());
         size_of::<Epoch>() + self.regions.bytes() + floors
     }
 
-    /// Locks or unlocks the table for a fork, so that no entry is being made and no chain
-    /// converted.
+    /// Locks or unlocks the table for a fork, so that no thread is creating an entry or converting
+    /// a chain.
     pub(crate) fn at_fork(&self, step: Step) {
         self.making.at_fork(step);
         self.nodes.at_fork(step);
     }
 
-    /// Repairs locked entries, readers inside and retired nodes that lost threads left in a child.
+    /// In a child of fork, repairs the locked entries, the counts of readers and the retired nodes
+    /// that lost threads left.
     ///
     /// # Safety
-    /// The process is a child without the other threads of its parent. The locks of this thread
-    /// hold nothing there.
+    /// The process is a child without the other threads of its parent. The process does not rely on
+    /// locks that this thread took before the fork.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn repair(&self) {
         let mut making = self.making.lock();
         making.pass.forget_lost();
-        // SAFETY: guaranteed by the caller; both belong to this table.
+        // SAFETY: the caller guarantees that the lost threads do not exist; `epoch` and `retired`
+        // belong to this table.
         unsafe {
             self.epoch.forget_lost();
             self.nodes.repair(&mut making.retired);
         }
         drop(making);
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees that the threads that locked entries do not exist.
         self.for_each(|_, entry, _| unsafe { entry.unlock_lost() });
     }
 
-    /// Asserts the state of all nodes. No other thread may use the table during the check.
+    /// Asserts that the state of all nodes is consistent. No other thread may use the table during
+    /// the check.
     pub(crate) fn check(&self) {
         check::check(self);
     }
 }
 
-/// A reader of a table, which can read its nodes until this is dropped.
+/// A reader of a table. The nodes that the reader finds are not freed until this value is dropped.
 #[derive(Debug)]
 struct Inside<'t> {
     table: &'t Table,
@@ -387,7 +392,7 @@ impl Inside<'_> {
     #[inline(always)]
     fn chain(&self, region: u64) -> Option<Chain<'_>> {
         let link = self.table.regions.get(region)?;
-        // SAFETY: it is a link of this table, and the borrower of this is among its readers.
+        // SAFETY: `link` belongs to this table, and the borrower of this value counts as a reader.
         Some(unsafe { Chain::new(link, self.table.nodes.row) })
     }
 
@@ -403,7 +408,7 @@ impl Inside<'_> {
     }
 }
 
-/// Thaws an entry that a reader found frozen, and ends that reader.
+/// If `busy` is `Frozen`, thaws the entry. Ends the reader.
 #[cold]
 fn unless_frozen(inside: Inside<'_>, index: u32, busy: Busy) {
     if busy == Busy::Frozen {
@@ -411,14 +416,14 @@ fn unless_frozen(inside: Inside<'_>, index: u32, busy: Busy) {
     }
 }
 
-/// Waits and tries again as long as the entry is busy. Calls `count` with the reason for the first
-/// wait.
+/// Calls `attempt` again after a wait as long as the entry is busy. Calls `count` with the reason
+/// for the first wait.
 #[cold]
 fn persist<T>(mut busy: Busy, count: impl Fn(Busy), attempt: impl Fn() -> Result<T, Busy>) -> T {
     let mut backoff = Backoff::default();
     let mut waited = false;
     loop {
-        // An entry that was frozen has been thawed or moved, so there is nothing to wait for.
+        // An entry that was frozen has been thawed or moved, so no wait is necessary.
         if busy != Busy::Frozen {
             if !waited {
                 count(busy);

@@ -5,24 +5,24 @@
 //!   dense   | entries: 8 each | rows | entries: ...      all 512 of a leaf, in order, line by line
 //!   inner   | link | link | ...                              128 leaves of a region
 //! ```
-//! A chain is the list of nodes to which a link leads. It has packed nodes, all full except the
-//! last, and at the end perhaps a wide node: a dense one for a leaf, an inner node for a region. A
-//! key is an entry's position in its region. An entry behind nodes that have its key is *hidden*:
-//! it is empty, and no look-up finds it.
+//! A chain is the list of nodes to which a link leads. A chain consists of packed nodes, all full
+//! except the last, and possibly a wide node at the end: a dense node for a leaf, an inner node for
+//! a region. A key is an entry's position in its region. If a node before an entry has an entry
+//! with the same key, the later entry is *hidden*: it is empty, and no look-up finds it.
 //!
 //! # Safety
-//! - zs-W1: a link names a node of its table that was whole before the link was stored: it has all
-//!   entries and their rows, up to the count. Keys below the count never change.
+//! - zs-W1: a link refers to a node of its table that was complete before the link was stored: all
+//!   entries up to the count, and their rows, were written. Keys below the count never change.
 //! - zs-W2: a node is freed only when no link leads to it any more. Either no link ever did
-//!   (`discard`), or all readers that were inside when the last link was removed have left
-//!   (`free_retired`). Later readers find no path to it. In a child no reader is inside
+//!   (`discard`), or all readers that were counted when the last link was removed have left
+//!   (`free_retired`). Later readers find no path to the node. A child has no reader
 //!   (`Nodes::repair`).
 //! - zs-W3: the last path to a node is removed only when all of its entries that can be found are
-//!   frozen. A locked entry is not frozen, and a frozen one is not locked before its chain was
-//!   given up, which keeps the link (zs-T3 of [`super`] excludes a thaw that comes too late). So a
-//!   node stays while an entry of it is locked.
+//!   frozen. A locked entry is not frozen, and a frozen entry can be locked only after the
+//!   conversion was given up, which keeps the link (zs-T3 of [`super`] excludes a thaw after that).
+//!   So a node is not freed while one of its entries is locked.
 //! - zs-W4: links and heads of published nodes are changed only by the holder of the table's lock,
-//!   except by a reader's `give_up`. A caller that has the table's `&mut Retired` holds that lock.
+//!   or by `give_up` of a reader. A caller with the table's `&mut Retired` holds that lock.
 #![allow(unsafe_code)]
 
 use super::layout::{LEAF, LEAVES, NodeKind, NodeRef, position};
@@ -35,7 +35,7 @@ use crate::sync::AtomicU32;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-// SAFETY: a link is a number; the node behind it is shared by the rules zs-W1 to zs-W4.
+// SAFETY: a NodeRef is only an address; threads share the node by the rules zs-W1 to zs-W4.
 unsafe impl Send for NodeRef {}
 
 pub(super) fn header(node: NodeRef) -> NonNull<PackedHeader> {
@@ -46,7 +46,7 @@ pub(super) fn header(node: NodeRef) -> NonNull<PackedHeader> {
 /// Writes entry `nth` of a node, its row and its key.
 ///
 /// # Safety
-/// The node has room for it and such rows, and no other thread reads or writes that place.
+/// The node has room for the entry and rows of this kind, and no other thread uses that place.
 pub(super) unsafe fn write(
     node: NodeRef,
     nth: usize,
@@ -57,7 +57,7 @@ pub(super) unsafe fn write(
     let (kind, values) = rows;
     assert!(nth < node.kind.capacity());
     // SAFETY: `bytes` of the kind cover all parts of this place, with their alignment. The caller
-    // guarantees that no other thread uses it.
+    // guarantees that no other thread uses the place.
     unsafe {
         let start = node.address;
         let (entry_at, row_at) = node.kind.places(kind, nth);
@@ -72,7 +72,7 @@ pub(super) unsafe fn write(
     }
 }
 
-/// A link of a table, for a reader inside.
+/// A link of a table, borrowed from a counted reader.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chain<'s> {
     link: &'s NodeLink,
@@ -81,27 +81,27 @@ pub(super) struct Chain<'s> {
 
 impl<'s> Chain<'s> {
     /// # Safety
-    /// The link belongs to a table with such rows, among whose readers the caller is for `'s`, or
-    /// to a node that no other thread has.
+    /// The link belongs to a table with such rows, of which the caller is a reader during `'s`, or
+    /// to a node that no other thread uses.
     #[inline(always)]
     pub(super) unsafe fn new(link: &'s NodeLink, row: RowKind) -> Self {
         Chain { link, row }
     }
 
-    /// Returns the link, for a change.
+    /// Returns the link, so that it can be changed.
     pub(super) fn link(self) -> &'s NodeLink {
         self.link
     }
 
     #[inline(always)]
     pub(super) fn first(self) -> Option<Node<'s>> {
-        // SAFETY: a link names a whole node of its table (zs-W1), which is not freed while readers
-        // are inside (zs-W2), as the caller of `new` is.
+        // SAFETY: a link refers to a complete node of its table (zs-W1), which is not freed (zs-W2)
+        // as long as the caller of `new` counts as a reader.
         self.link.node_ref().map(|node| unsafe { Node::new(node, self.row) })
     }
 }
 
-/// A node to which links lead, for a reader inside.
+/// A node to which links lead, borrowed from a counted reader.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node<'s> {
     address: NonNull<u8>,
@@ -112,7 +112,7 @@ pub(super) struct Node<'s> {
 
 impl<'s> Node<'s> {
     /// # Safety
-    /// The node is whole, has such rows, and is not freed while it is used.
+    /// The node is complete, has such rows, and is not freed during `'s`.
     #[inline]
     pub(super) unsafe fn new(node: NodeRef, row: RowKind) -> Self {
         let NodeRef { address, kind } = node;
@@ -129,28 +129,27 @@ impl<'s> Node<'s> {
     }
 
     fn header(self) -> Option<&'s PackedHeader> {
-        // SAFETY: a packed node begins with its head (zs-W1), and is not freed while its user is
-        // inside (zs-W2).
+        // SAFETY: a packed node begins with its head (zs-W1), and is not freed under a reader
+        // (zs-W2).
         self.kind.is_packed().then(|| unsafe { header(self.node_ref()).as_ref() })
     }
 
-    /// Returns the keys of a packed node and the node behind, as of one moment.
+    /// Returns the keys of a packed node and the node behind it, both read at one moment.
     pub(super) fn packed(self) -> (&'s [u16], Option<Self>) {
         let Some(head) = self.header() else { return (&[], None) };
         let (count, behind) = head.load();
-        // SAFETY: keys below the count were written before it was, and do not change (zs-W1).
+        // SAFETY: keys below the count were written before the count, and do not change (zs-W1).
         let keys = unsafe {
             let keys = self.address.add(self.kind.keys_at(self.row));
             std::slice::from_raw_parts(keys.cast().as_ptr(), count)
         };
-        // SAFETY: a head names a whole node (zs-W1) of its table, which lives as long as this one
-        // (zs-W2).
+        // SAFETY: a head leads to a complete node (zs-W1), not freed before this one (zs-W2).
         (keys, behind.map(|node| unsafe { Node::new(node, self.row) }))
     }
 
     pub(super) fn packed_entries(self) -> impl Iterator<Item = (u16, EntryRef<'s>)> {
         let keys = self.packed().0.iter().enumerate();
-        // SAFETY: an entry that has a key is below the count.
+        // SAFETY: the entry has a key, so `nth` is below the count.
         keys.map(move |(nth, &key)| (key, unsafe { self.entry_at(nth) }))
     }
 
@@ -170,8 +169,7 @@ impl<'s> Node<'s> {
         assert!(nth < self.kind.capacity());
         let (entry_at, row_at) = self.kind.places(self.row, nth);
         // SAFETY: entry and row were written before they could be found (zs-W1), because the caller
-        // found `nth` below a count. A row has a word for each column of the table. They are not
-        // freed (zs-W2).
+        // found `nth` below a count. A row has a word per column. Neither is freed (zs-W2).
         unsafe {
             let row = self.address.add(row_at).cast::<AtomicU32>();
             let cells = match self.row {
@@ -188,11 +186,11 @@ impl<'s> Node<'s> {
     #[inline]
     pub(super) fn leaf(self, leaf: usize) -> Chain<'s> {
         assert!(self.kind.is_inner() && leaf < LEAVES);
-        // SAFETY: an inner node has `LEAVES` links (zs-W1), of its table, and is not freed (zs-W2).
+        // SAFETY: an inner node has `LEAVES` links (zs-W1) in its table, and is not freed (zs-W2).
         unsafe { Chain::new(self.address.cast::<NodeLink>().add(leaf).as_ref(), self.row) }
     }
 
-    /// Returns the entry of `key`, in this node or one behind.
+    /// Returns the entry of `key`, in this node or a node behind it.
     #[inline(always)]
     pub(super) fn find(self, key: u16) -> Option<EntryRef<'s>> {
         let node = if self.kind.is_inner() { self.below(key as usize / LEAF)? } else { self };
@@ -207,14 +205,14 @@ impl<'s> Node<'s> {
     fn find_packed(self, key: u16) -> Option<EntryRef<'s>> {
         let (keys, behind) = self.packed();
         match position(keys, key) {
-            // SAFETY: an entry that has a key is below the count.
+            // SAFETY: the entry has a key, so `nth` is below the count.
             Some(nth) => Some(unsafe { self.entry_at(nth) }),
             None => behind?.find(key),
         }
     }
 
-    /// Adds an empty entry to the last node of a chain that does not have this key. Returns false
-    /// if the node has no room.
+    /// Adds an empty entry to the last node of a chain. No packed node of the chain has the key
+    /// `key`. Returns false if the node has no room.
     ///
     /// # Safety
     /// `_alone` belongs to the table (zs-W4).
@@ -224,8 +222,8 @@ impl<'s> Node<'s> {
         if count == self.kind.capacity() {
             return false;
         }
-        // SAFETY: there is room, no thread reads beyond the count, and no other adds to it (zs-W4).
-        // It is the last node, because only full nodes have others behind them.
+        // SAFETY: the node has room, no thread reads beyond the count, and no other thread changes
+        // the count (zs-W4). It is the last node, because the others are full.
         unsafe {
             write(self.node_ref(), count, key, Value::EMPTY, (self.row, values));
             head.store(count + 1, None);
@@ -233,14 +231,15 @@ impl<'s> Node<'s> {
         true
     }
 
-    /// Appends a node to a full packed one, which is the last of its chain.
+    /// Appends a node to this full packed node, which is the last of its chain.
     ///
     /// # Safety
-    /// `_alone` belongs to the table (zs-W4). The other node belongs to the table too, is whole
-    /// (zs-W1), and its maker gives up its ownership.
+    /// `_alone` belongs to the table (zs-W4). The node `behind` belongs to the table too, is
+    /// complete (zs-W1), and the caller gives up its ownership.
     pub(super) unsafe fn append(self, _alone: &mut Retired, behind: NodeRef) {
         if let Some(head) = self.header() {
-            // SAFETY: the number of keys is unchanged; the caller guarantees the rest.
+            // SAFETY: the number of keys is unchanged; the caller guarantees that `behind` is
+            // complete and that it holds the table's lock.
             unsafe { head.store(head.load().0, Some(behind)) };
         }
     }

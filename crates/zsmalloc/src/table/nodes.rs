@@ -1,4 +1,4 @@
-//! The memory of a table's nodes: how they are allocated and freed.
+//! The memory of a table's nodes: their allocation and release.
 //!
 //! The safety rules are those of [`node`](super::node).
 #![allow(unsafe_code)]
@@ -41,14 +41,14 @@ impl Nodes {
         self.cache(kind).geometry().stride
     }
 
-    /// Returns a new node. The entries of a dense one are empty, with the row `values`.
+    /// Returns a new node. The entries of a dense node are empty, with the row `values`.
     pub(super) fn make(&self, kind: NodeKind, values: RowValues) -> Result<Fresh, Error> {
         let address = self.cache(kind).alloc()?;
         Ok(self.fresh(NodeRef { address, kind }, values))
     }
 
-    /// Returns a new node of the kind of `node` at a lower place. If nodes move down, pages above
-    /// them become empty.
+    /// Returns a new node of the kind of `node` at a lower address, because pages at higher
+    /// addresses become empty if nodes move down.
     pub(super) fn make_below(&self, node: Node<'_>, values: RowValues) -> Option<Fresh> {
         let NodeRef { address, kind } = node.node_ref();
         let address = self.cache(kind).alloc_before(address)?;
@@ -58,24 +58,25 @@ impl Nodes {
     fn fresh(&self, node: NodeRef, values: RowValues) -> Fresh {
         let address = node.address.addr().get();
         assert!(address & !ADDRESS == 0, "a node at {address:#x} has no link");
-        // SAFETY: the cache for this kind and such rows gave this memory to this thread alone.
+        // SAFETY: this thread has just allocated the memory from the cache for this kind and such
+        // rows.
         unsafe { Fresh::new(node, self.row, values) }
     }
 
     /// Frees a node.
     ///
     /// # Safety
-    /// It belongs to this table, and no thread uses it again (zs-W2).
+    /// The node belongs to this table, and no thread uses it again (zs-W2).
     unsafe fn free(&self, node: NodeRef) {
         // SAFETY: guaranteed by the caller.
         let freed = unsafe { self.cache(node.kind).free(node.address) };
         debug_assert_eq!(freed, Ok(()), "a node is freed once, to its own cache");
     }
 
-    /// Frees a node that was not used after all, and names no others.
+    /// Frees a node that was not used and has no links to others.
     pub(super) fn discard(&self, fresh: Fresh) {
-        // SAFETY: no link has named it (zs-W2); otherwise its maker would have given up its
-        // ownership.
+        // SAFETY: no link has referred to the node (zs-W2), because the owner of `fresh` has not
+        // given up its ownership.
         unsafe { self.free(fresh.node_ref()) };
     }
 
@@ -83,13 +84,14 @@ impl Nodes {
     /// whether it did.
     ///
     /// # Safety
-    /// All readers that could know the chain have left. `retired` belongs to this table (zs-W2).
+    /// All readers that could have found the chain have left. `retired` belongs to this table
+    /// (zs-W2).
     pub(super) unsafe fn free_first(&self, retired: &mut Retired, until: u64) -> bool {
         let Some((first, behind)) = retired.take(until) else { return false };
-        // SAFETY: it is freed only below, after the nodes that it names were read.
+        // SAFETY: the node is freed only below, after its links to other nodes were read.
         let node = unsafe { Node::new(first, self.row) };
         let goes = |node: &Node<'_>| behind == Behind::Goes || node.kind().is_packed();
-        // SAFETY: no link names the chain, and the caller guarantees that readers that found it
+        // SAFETY: no link leads to the chain, and the caller guarantees that readers that found it
         // have left.
         let free = |node: Node<'_>| unsafe { self.free(node.node_ref()) };
         for part in node.nodes().filter(goes) {
@@ -99,7 +101,7 @@ impl Nodes {
         true
     }
 
-    /// Releases the memory that is retained for the next nodes.
+    /// Releases the pages that are retained for the next nodes.
     pub(super) fn shrink(&self) {
         self.caches.iter().for_each(|cache| {
             cache.shrink();
@@ -129,7 +131,7 @@ impl Nodes {
         }
     }
 
-    /// Asserts the state of the caches, and that they hold `counts` nodes of each kind.
+    /// Asserts that the caches are consistent, and that they contain `counts` nodes of each kind.
     pub(super) fn check(&self, counts: &[usize; ALIGN]) {
         for (cache, &count) in self.caches.iter().zip(counts) {
             cache.check();

@@ -1,16 +1,16 @@
-//! Passes: each looks at all leaves and regions in turn, if enough has changed.
+//! Passes over all leaves and regions. A pass is made if enough entries have changed.
 #![allow(unsafe_code)]
 
 use super::Table;
 use super::convert::{Outcome, convert};
 use super::layout::{LEAF, LEAVES, Level, NodeKind};
 
-/// A pass is due if this share of the table's room has become empty since the last one.
+/// A pass is due if one of this number of the table's entries has become empty since the last pass.
 const CHANGED_SHARE: u64 = 16;
-/// The share of a new node's entries that counts as changed. So filling a table makes a pass due
-/// when the table has doubled.
+/// The number of entries of a new node for each entry that is counted as changed. With this number,
+/// a pass is due when a table that is being filled has doubled.
 const MADE_SHARE: usize = 8;
-/// The steps of a region: one for each leaf, then one for the region as a whole.
+/// The number of steps per region: one for each leaf, then one for the region as a whole.
 const STEPS: u64 = LEAVES as u64 + 1;
 
 /// The state of the last pass.
@@ -22,7 +22,7 @@ pub(super) struct Last {
     next: u64,
     /// The number of entries that had become empty when the last complete pass began.
     emptied: u64,
-    /// Other changes that may need a pass, in entries.
+    /// The number of other changed entries that may require a pass.
     owed: u64,
 }
 
@@ -31,7 +31,7 @@ impl Last {
         self.owed += if kind.is_dense() { (LEAF / MADE_SHARE) as u64 } else { 0 };
     }
 
-    /// Records that a node was appended to others, with which it should be joined.
+    /// Records that a node was appended after other nodes and should be merged with them.
     pub(super) fn made_behind(&mut self, kind: NodeKind) {
         self.owed += (kind.capacity() / MADE_SHARE).max(1) as u64;
     }
@@ -41,7 +41,7 @@ impl Last {
         self.owed += entries as u64 + 1;
     }
 
-    /// Ends the pass of a thread that the child lacks.
+    /// Ends the pass of a lost thread, in a child of fork.
     pub(super) fn forget_lost(&mut self) {
         self.rebalancing = false;
     }
@@ -52,20 +52,20 @@ struct Pass {
     next: u64,
     emptied: u64,
     owed: u64,
-    /// The number of chains left alone because one of their entries was locked.
+    /// The number of chains that were not converted because one of their entries was locked.
     busy: u64,
     freed: usize,
     state: State,
 }
 
-/// Marks this thread as the one that rebalances. If it panics in code of the caller, the drop ends
-/// that. Dropped with no lock held.
+/// Marks this thread as the one that rebalances. If the caller's code panics, the drop clears the
+/// mark. The guard must be dropped with no lock held.
 struct Rebalancing<'w>(&'w Table);
 
 impl Drop for Rebalancing<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // As before any other conversion (zs-T3).
+            // Readers must leave before any other conversion begins (zs-T3).
             free_retired(self.0);
             self.0.making.lock().pass.rebalancing = false;
         }
@@ -85,8 +85,7 @@ pub(super) fn rebalance(table: &Table, go_on: &mut dyn FnMut() -> bool) -> usize
     let _rebalancing = Rebalancing(table);
     while pass.state == State::Going {
         if convert_some(table, &mut pass, go_on) {
-            // All readers that were inside must leave before entries are frozen, or memory is
-            // reused.
+            // All present readers must leave before other entries are frozen or memory is reused.
             free_retired(table);
         }
     }
@@ -98,16 +97,17 @@ pub(super) fn rebalance(table: &Table, go_on: &mut dyn FnMut() -> bool) -> usize
 }
 
 /// Converts one chain, if no other thread rebalances and no entry of the chain is locked. Otherwise
-/// a pass does it later.
+/// a later pass converts the chain.
 pub(super) fn absorb_now(table: &Table, region: u64, level: Level) {
-    // Declared first, so that it is dropped after the lock.
+    // The guard is declared first, so that it is dropped after the lock.
     let _rebalancing;
     let mut locked = table.lock_making();
     if std::mem::replace(&mut locked.making.pass.rebalancing, true) {
         return;
     }
     _rebalancing = Rebalancing(table);
-    // The entry just made is empty, so the conversion may remove it. Then it must find room again.
+    // The entry just created is empty, so the conversion may remove it. The new node must have room
+    // to create it again.
     convert(&mut locked, region, level, 1);
     drop(locked);
     free_retired(table);
@@ -116,7 +116,7 @@ pub(super) fn absorb_now(table: &Table, region: u64, level: Level) {
 
 fn begin_pass(table: &Table) -> Option<Pass> {
     let mut making = table.making.lock();
-    // Read under the lock, so it is at least the count that any earlier pass has read.
+    // The count is read under the lock, so it is at least the count that any earlier pass has read.
     let tallied = table.epoch.emptied();
     let room = making.room as u64;
     let last = &mut making.pass;
@@ -141,7 +141,7 @@ fn end_pass(table: &Table, pass: &Pass) {
     }
 }
 
-/// Converts chains until the pass is over or readers must be waited for. Returns whether any
+/// Converts chains until the pass is over or the thread must wait for readers. Returns whether any
 /// conversion was begun.
 fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool) -> bool {
     let (mut begun, mut leaves_begun) = (false, false);
@@ -151,7 +151,7 @@ fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool)
             return begun;
         };
         if level == Level::Region && leaves_begun {
-            // Its leaves may have been converted just now (zs-T3).
+            // The region's leaves may have just been converted (zs-T3).
             return begun;
         }
         if !go_on() {
@@ -197,11 +197,12 @@ fn next_step(table: &Table, next: u64) -> Option<(u64, u64, Level)> {
     Some((region * STEPS + nth as u64, region, level))
 }
 
-/// Waits for the readers inside, and frees the nodes that were retired before.
+/// Waits until all present readers have left. Frees the nodes that were retired before the wait.
 fn free_retired(table: &Table) {
     let until = table.making.lock().retired.retired_count();
     table.epoch.wait();
-    // One at a time, because other threads wait to make entries.
-    // SAFETY: all readers that could know these have left (zs-W2), and they belong to this table.
+    // The lock is dropped after each chain, because other threads wait to create entries.
+    // SAFETY: all readers that could have found these chains have left (zs-W2), and `retired`
+    // belongs to this table.
     while unsafe { table.nodes.free_first(&mut table.making.lock().retired, until) } {}
 }

@@ -1,11 +1,11 @@
-//! Replaced nodes, until their readers have left.
+//! Replaced nodes, which are kept until their readers have left.
 //!
 //! The safety rules are those of [`node`](super::node).
 #![allow(unsafe_code)]
 
 use super::layout::NodeRef;
 
-/// The maximum number of chains that are retired before readers are waited for.
+/// The maximum number of chains that are retired before the thread waits for readers.
 pub(super) const BATCH: usize = if cfg!(loom) { 2 } else { 64 };
 
 /// Whether a wide node behind retired packed nodes is retired with them.
@@ -15,8 +15,8 @@ pub(super) enum Behind {
     Stays,
 }
 
-/// Nodes that no link names any more, though readers may still use them: the first node of each
-/// chain, in the order of retirement.
+/// Nodes to which no link leads any more, although readers may still use them: the first node of
+/// each chain, in the order of retirement.
 #[derive(Debug)]
 pub(super) struct Retired {
     chains: [Option<(NodeRef, Behind)>; BATCH],
@@ -36,10 +36,11 @@ impl Retired {
         self.len < BATCH
     }
 
-    /// Adds a chain, to be freed when all readers that are inside now have left.
+    /// Adds a chain, to be freed when all present readers have left.
     ///
     /// # Safety
-    /// No link names it any more, or will (zs-W2, zs-W3). It belongs to the table of this list.
+    /// No link leads to the chain now or later (zs-W2, zs-W3). The chain belongs to the table of
+    /// this list.
     pub(super) unsafe fn add(&mut self, first: NodeRef, behind: Behind) {
         self.chains[self.len] = Some((first, behind));
         self.len += 1;
@@ -49,7 +50,8 @@ impl Retired {
         self.freed + self.len as u64
     }
 
-    /// Takes out the first chain, if it is among the first `until` that were retired.
+    /// Removes the first chain, if it is among the first `until` that were retired. Returns the
+    /// chain.
     pub(super) fn take(&mut self, until: u64) -> Option<(NodeRef, Behind)> {
         if self.len == 0 || self.freed >= until {
             return None;

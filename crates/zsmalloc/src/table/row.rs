@@ -2,7 +2,7 @@
 
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 
-/// The columns that a pool keeps beside each of its entries, 4 bytes each. They move with the
+/// The columns that a pool stores beside each of its entries, 4 bytes each. A row moves with its
 /// entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Columns {
@@ -103,8 +103,8 @@ impl<'t> Row<'t> {
         }
     }
 
-    /// Returns the access time set last, in seconds; 0 if none was set since the entry was made or
-    /// emptied. Returns `None` if the table has no such column.
+    /// Returns the access time set last, in seconds; 0 if none was set since the entry was created
+    /// or emptied. Returns `None` if the table has no such column.
     pub fn access_time(self) -> Option<u32> {
         Some(self.access_column()?.load(Relaxed))
     }
@@ -123,8 +123,8 @@ impl<'t> Row<'t> {
         Some(self.checksum_column()?.load(Relaxed))
     }
 
-    /// Sets the checksum of the content that the entry, which is locked exclusively, is about to
-    /// get, if the table has that column.
+    /// Sets the checksum, if the table has that column. The entry is locked exclusively, and the
+    /// checksum is that of the content about to be stored.
     #[inline]
     pub fn set_checksum(self, checksum: u32) {
         if let Some(column) = self.checksum_column() {
@@ -142,7 +142,7 @@ impl<'t> Row<'t> {
     pub(crate) fn emptied(self) {
         self.set_access_time(0);
         if let Some(column) = self.generation_column() {
-            // Only the holder of the entry's lock changes it.
+            // Only the holder of the entry's lock changes the generation.
             column.store(column.load(Relaxed) + 1, Relaxed);
         }
     }

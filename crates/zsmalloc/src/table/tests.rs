@@ -1,4 +1,4 @@
-//! Tests of the table: against a model, with threads, and of its memory.
+//! Tests of the table: comparisons with a model, concurrent threads, and memory use.
 #![allow(clippy::unwrap_used)]
 
 use super::helpers::{clear, get, set, unlock};
@@ -21,7 +21,7 @@ fn tidy(table: &Table) -> usize {
     table.rebalance(&mut || true)
 }
 
-/// Makes a pass even if little has changed.
+/// Makes a pass even if few entries have changed.
 fn tidy_all(table: &Table) -> usize {
     {
         let mut making = table.making.lock();
@@ -37,7 +37,7 @@ fn words_are_as_in_the_model() {
     let (_arena, table) = table();
     let mut model: HashMap<u32, u64> = HashMap::new();
     for round in 0..60 {
-        // Few leaves or many, filled in order, here and there or in clusters, and emptied in part.
+        // A few or many leaves are filled in order, at random or in clusters, and partly emptied.
         let span = LEAF as u32 * [1, 3, 40][round % 3];
         let count = rng.u32(0..[span, 200][round / 3 % 2]).min(span);
         let mut cluster = 0;
@@ -108,7 +108,8 @@ fn a_stem_has_the_nodes_that_suit_it() {
     assert_eq!(region_kinds(&table, 0), [packed(90)]);
     (90..96).for_each(|entry| set(&table, entry * ODD % 65_536, 1));
     assert_eq!(region_kinds(&table, 0), [packed(96)]);
-    // Its entries move behind the inner node, but not while one is locked. Later they move back.
+    // The entries of the packed nodes move behind the inner node, but not while one of them is
+    // locked. Later they move back.
     let pin = table.lock_shared(5 * ODD, |_| true).unwrap();
     set(&table, 96 * ODD % 65_536, 1);
     assert_eq!(region_kinds(&table, 0), [packed(96), NodeKind::INNER]);
@@ -132,7 +133,7 @@ fn a_stem_has_the_nodes_that_suit_it() {
 fn a_leaf_has_the_nodes_that_suit_it() {
     let (_arena, table) = table();
     let (dense, packed) = (NodeKind::DENSE, NodeKind::packed);
-    // A region with an inner node that has entries in all leaves except the first.
+    // The region gets an inner node, with entries in all leaves except the first.
     (0..127).for_each(|leaf| set(&table, (leaf + 1) * 512, 1));
     tidy_all(&table);
     assert_eq!(region_kinds(&table, 0), [NodeKind::INNER]);
@@ -157,8 +158,8 @@ fn a_leaf_has_the_nodes_that_suit_it() {
     table.check();
 }
 
-/// A table that was filled in order is dense: the nodes made before the order was recognized are no
-/// longer used.
+/// A table that was filled in order is dense: the nodes created before the order was recognized are
+/// no longer used.
 #[test]
 fn a_table_filled_in_order_is_dense() {
     let (_arena, table) = table();
@@ -180,7 +181,7 @@ fn a_pin_keeps_its_chain_and_nothing_else() {
     (0..LEAF as u32 * 4).filter(|&index| index != pinned).for_each(|index| clear(&table, index));
     assert_eq!(tidy_all(&table), 3 * table.nodes.bytes(NodeKind::DENSE));
     table.check();
-    // The thread that has the pin makes entries beside the pinned one.
+    // The thread that holds the pin creates entries near the pinned one.
     set(&table, pinned + 1, 9);
     set(&table, 3, 9);
     assert_eq!(pin.value().decode(), Err(LEAF as u64 + 4));
@@ -190,7 +191,7 @@ fn a_pin_keeps_its_chain_and_nothing_else() {
     assert_eq!((get(&table, 3), get(&table, pinned)), (9, LEAF as u64 + 4));
     assert_eq!(get(&table, pinned + 1), 9);
     table.check();
-    // A pinned entry in a packed node keeps that node: no entry behind it moves.
+    // A packed node with a pinned entry is not removed, and no entry of the packed nodes moves.
     let pin = table.lock_shared(3, |_| true).unwrap();
     (0..LEAF as u32 * 4).for_each(|index| set(&table, index * 20, 1));
     let before = region_kinds(&table, 0);
@@ -253,7 +254,7 @@ fn the_first_word_made_is_found() {
     assert_eq!(table.first_made(70_000 + 199 * 300 + 512), Some(far as u64));
 }
 
-/// Without enough changes a pass does nothing, and does not even call `go_on`.
+/// If few entries have changed, a pass does nothing, and does not even call `go_on`.
 #[test]
 fn little_change_is_left_for_later() {
     let (_arena, table) = table();
@@ -265,9 +266,9 @@ fn little_change_is_left_for_later() {
     assert_eq!(tidy(&table), 2 * table.nodes.bytes(NodeKind::DENSE));
 }
 
-/// Returns the bytes of a table of 373,000 entries and of its nodes' pages after all entries except
-/// those that `stay` were emptied, and the number of the latter. The arena's metadata of released
-/// pages do not count as the table's.
+/// Empties all of 373,000 entries except those for which `stay` returns true. Returns the bytes of
+/// the table and of its nodes' pages, and the number of entries kept. The arena's metadata of
+/// released pages are not included.
 fn bytes_after(stay: impl Fn(u32) -> bool) -> (usize, usize) {
     const COUNT: u32 = 373_000;
     let (arena, table) = table();
@@ -306,7 +307,7 @@ fn a_contiguous_removal_leaves_nothing() {
     );
 }
 
-/// A row moves with its entry. It costs 4 bytes a column and the unused rest of cache lines.
+/// A row moves with its entry. A row costs 4 bytes per column and the unused rest of cache lines.
 #[test]
 fn rows_go_with_their_entries() {
     for (access_time, checksum, lines) in
@@ -333,7 +334,8 @@ fn rows_go_with_their_entries() {
             entry.row().set_checksum(sum(index));
             unlock(entry, 1);
         };
-        // Packed nodes, and entries that move behind an inner node; a dense leaf; packed again.
+        // The entries are in packed nodes, then move behind an inner node; a leaf becomes dense;
+        // then the entries are packed again.
         (0..101).map(|nth| nth * 977 % 65_536).for_each(store);
         (0..101).map(|nth| nth * 977 % 65_536).for_each(is_right);
         (70_000..71_000).for_each(store);
@@ -347,7 +349,7 @@ fn rows_go_with_their_entries() {
     }
 }
 
-/// Grants `most` requests, which the test increments after each refusal.
+/// A supply that grants `most` requests. The test increments `most` after each refusal.
 #[derive(Debug, Default)]
 struct Scarce {
     granted: AtomicU64,
@@ -360,7 +362,7 @@ impl page::Supply for Scarce {
     }
 }
 
-/// Whichever allocation is refused, nothing changes, and the entry is made once there is memory.
+/// If an allocation is refused, nothing changes, and the entry is created once memory is available.
 #[test]
 fn a_refusal_changes_nothing() {
     let scarce = Arc::new(Scarce::default());
@@ -412,8 +414,8 @@ fn reads_that_wait_for_a_writer_are_counted() {
     assert_eq!(table.read_waits(), 1);
 }
 
-/// Writers that each own some entries and know their contents, a reader of all entries, and a
-/// thread that tidies.
+/// The threads are writers, each of which owns some entries and records their contents, a reader of
+/// all entries, and a thread that tidies.
 #[test]
 fn threads_find_their_words_while_leaves_are_converted() {
     const WRITERS: u32 = 3;
@@ -459,8 +461,8 @@ fn threads_find_their_words_while_leaves_are_converted() {
         let mut rng = seeds.fork();
         scope.spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                // Two pins at once. The second must be another entry, because a writer may already
-                // wait for the first pin.
+                // The thread holds two pins at a time. The second pin must be of another entry,
+                // because a writer may already wait for the first pin.
                 let first = rng.u32(..COUNT);
                 let pins = [first, (first + 1 + rng.u32(..COUNT - 1)) % COUNT]
                     .map(|index| (index, table.lock_shared(index, |_| true)));
@@ -472,7 +474,7 @@ fn threads_find_their_words_while_leaves_are_converted() {
         });
         let (begun, mut freed) = (Instant::now(), 0);
         let is_over = |secs| begun.elapsed() > Duration::from_secs(secs);
-        // On a busy machine, until the writers have run.
+        // On a busy machine, the loop continues until the writers have run.
         while !is_over(2) || (freed == 0 && !is_over(120)) {
             freed += tidy_all(table);
         }

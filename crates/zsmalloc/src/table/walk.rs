@@ -16,17 +16,17 @@ impl<'s> Node<'s> {
         self.leaf(leaf).first()
     }
 
-    /// Returns this node and those behind it.
+    /// Returns this node and the nodes behind it.
     pub(super) fn nodes(self) -> impl Iterator<Item = Self> {
         std::iter::successors(Some(self), |part| part.packed().1)
     }
 
-    /// Returns the wide node at the end.
+    /// Returns the wide node at the end of the chain, if it has one.
     pub(super) fn wide(self) -> Option<Self> {
         self.nodes().find(|part| !part.kind().is_packed())
     }
 
-    /// Returns the wide node at the end if it is an inner node.
+    /// Returns the wide node at the end of the chain if it is an inner node.
     pub(super) fn inner(self) -> Option<Self> {
         self.wide().filter(|wide| wide.kind().is_inner())
     }
@@ -36,7 +36,8 @@ impl<'s> Node<'s> {
         self.packed().1.is_some()
     }
 
-    /// Calls `look` with the kinds of all nodes from here on, including those below an inner node.
+    /// Calls `look` with the kinds of all nodes from this node on, including the nodes below an
+    /// inner node.
     pub(super) fn each(self, mut look: impl FnMut(NodeKind)) {
         for part in self.nodes() {
             look(part.kind());
@@ -44,7 +45,7 @@ impl<'s> Node<'s> {
         }
     }
 
-    /// Returns whether `look` returns true for each entry in the packed nodes from here on.
+    /// Returns whether `look` returns true for each entry in the packed nodes from this node on.
     pub(super) fn all_packed_entries(
         self,
         mut look: impl FnMut(u16, EntryRef<'s>) -> bool,
@@ -52,8 +53,8 @@ impl<'s> Node<'s> {
         self.nodes().all(|part| part.packed_entries().all(|(key, entry)| look(key, entry)))
     }
 
-    /// Returns whether `look` returns true for each entry that can be found from here on, in a
-    /// chain of that level.
+    /// Returns whether `look` returns true for each entry that a look-up from this node on can
+    /// find, in a chain of level `level`.
     pub(super) fn all_entries(
         self,
         level: Level,
@@ -85,7 +86,7 @@ impl<'s> Node<'s> {
         }) && node.is_none_or(|node| node.all_of_leaf(leaf, self.shadowed(leaf), &mut look))
     }
 
-    /// Returns the first key at or after `from` of which a region's chain may have an entry. If a
+    /// Returns the first key at or after `from` for which a region's chain may have an entry. If a
     /// leaf below an inner node exists, this is the leaf's first key, or `from` within the leaf.
     pub(super) fn first_made(self, from: usize) -> Option<usize> {
         let keys = self.nodes().flat_map(|part| part.packed().0).map(|&key| key as usize);
@@ -116,7 +117,7 @@ impl<'s> Node<'s> {
         })
     }
 
-    /// Returns the entries of a leaf that are in packed nodes of its region's chain.
+    /// Returns the keys of a leaf's entries that are in packed nodes of the region's chain.
     pub(super) fn shadowed(self, leaf: usize) -> Shadowed {
         let mut hidden = Shadowed::default();
         for part in self.nodes() {

@@ -12,8 +12,8 @@ impl FixedHeader {
     /// Marks the zspage as busy: the calling thread releases or prefaults pages.
     ///
     /// # Panics
-    /// If another thread does so already. The first of the two to end would also end the other's
-    /// work.
+    /// If another thread has already marked the zspage as busy, because the thread that finishes
+    /// first would clear the mark of both.
     fn begin_busy(&self) {
         assert!(!self.is_busy(), "two threads give pages of a zspage back, or prefault some");
         self.busy.store(1, Relaxed);
@@ -22,7 +22,7 @@ impl FixedHeader {
     /// Marks the zspage as no longer busy.
     ///
     /// # Safety
-    /// The caller made the zspage busy, and has finished.
+    /// The caller marked the zspage as busy, and has finished its work on the pages.
     pub(crate) unsafe fn end_busy(&self) {
         self.busy.store(0, Relaxed);
     }
@@ -30,7 +30,7 @@ impl FixedHeader {
     /// Begins to prefault pages, which are retained from now on. Returns their number.
     ///
     /// # Panics
-    /// If one of them is committed, or the zspage is busy.
+    /// If one of the pages is committed, or the zspage is busy.
     ///
     /// # Safety
     /// The class is locked, and the pages belong to the zspage.
@@ -61,7 +61,7 @@ impl Header<'_> {
         going
     }
 
-    /// Ends a release, of which the pages `gone` were released, and frees the withheld slots.
+    /// Ends a release in which the pages `gone` were released, and frees the withheld slots.
     ///
     /// # Safety
     /// `begin_release` withheld the slots, and their pages are no longer being released.
@@ -76,13 +76,13 @@ impl Header<'_> {
         residency.released(gone);
     }
 
-    /// Frees, in a child, slots that are withheld or for which `named`, called with slot and entry
-    /// number, returns false. Resets the links and counts of the zspage, except for its committed
-    /// pages.
+    /// In a child of fork, frees slots that are withheld or for which `named`, called with the slot
+    /// and its entry number, returns false. Resets the links and counts of the zspage, except for
+    /// its committed pages.
     ///
     /// # Safety
-    /// The process is a child without the other threads of its parent. No entry names a slot for
-    /// which `named` returns false.
+    /// The process is a child without the other threads of its parent. No entry refers to a slot
+    /// for which `named` returns false.
     pub(crate) unsafe fn repair(&self, mut named: impl FnMut(u32, u32) -> bool) {
         let FixedHeader { by_fullness, offering, inuse, busy, residency } = self.fixed;
         [by_fullness, offering].into_iter().for_each(Links::clear);
@@ -98,7 +98,7 @@ impl Header<'_> {
         }
     }
 
-    /// Asserts the state of slots and pages.
+    /// Asserts that the state of slots and pages is consistent.
     pub(crate) fn check(&self) {
         let slots = self.entries.len() as u32;
         let beyond = (slots..self.taken.len() as u32 * 64).find(|&slot| self.is_taken(slot));

@@ -1,4 +1,4 @@
-//! The programs, and the files that their lines of bash name as `$here/NAME`.
+//! The programs, and the files to which their lines of bash refer as `$here/NAME`.
 
 use super::Program;
 
@@ -29,7 +29,7 @@ pub(super) fn programs() -> impl Iterator<Item = Program> {
     TABLE.split("\n#= ").skip(1).map(program)
 }
 
-/// Returns the program of a part of the table.
+/// Returns the program that a part of the table describes.
 fn program(part: &'static str) -> Program {
     let (head, lines) = part.split_once('\n').unwrap_or((part, ""));
     let mut words = head.split(' ');

@@ -5,8 +5,8 @@ use crate::run::figures::{Figures, Line, number, text as word};
 use crate::run::live::Program;
 use prometheus::Opts;
 
-/// The memory of a process: the name of a metric, its help text, and the name of the figure that it
-/// reports.
+/// The metrics of a process's memory: the name of a metric, its help text, and the name of the
+/// figure that the metric reports.
 const SIZES: [[&str; 3]; 7] = [
     ["held_bytes", "Anonymous memory of the process, which the limit counts.", "tree_held"],
     ["resident_bytes", "Memory of the program that is resident.", "resident"],
@@ -17,8 +17,8 @@ const SIZES: [[&str; 3]; 7] = [
     ["block_size_bytes", "What is stored and comes back as one.", "block"],
 ];
 
-/// The activity of a process: the same columns, then the number of units of the figure in one unit
-/// of the metric.
+/// The metrics of a process's activity: the same columns as `SIZES`, then the factor between the
+/// units: one unit of the metric is this number of units of the figure.
 const COUNTS: [(&str, &str, &str, f64); 9] = [
     ("evicted_blocks", "Blocks that were stored.", "evicted", 1.0),
     ("filled_blocks", "Blocks that came back.", "filled", 1.0),

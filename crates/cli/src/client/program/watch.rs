@@ -1,4 +1,4 @@
-//! `uzram stat PID --watch`: the lines about a running program.
+//! `uzram stat PID --watch`: one line per second about a running program.
 
 use crate::admin::watch::{Style, Watched, bar, bar_column};
 use crate::error::Error;

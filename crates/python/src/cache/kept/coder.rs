@@ -1,4 +1,4 @@
-//! Compression of values in pieces, with a few streams that threads share.
+//! Compression of values in pieces, by a few codec streams, which threads share.
 
 use super::refusal::Refusal;
 use std::sync::Arc;
@@ -6,12 +6,13 @@ use uzram::page::fork::{Mutex, Step};
 use uzram::zcomp::{Prepared, Stream};
 use uzram::{Codec, Dictionary, Error, Params};
 
-/// The space beyond a piece that a codec gets, because zstd needs a few bytes more than it writes.
+/// The number of bytes by which a codec's output buffer exceeds a piece, because zstd needs a few
+/// bytes more than it writes.
 const SLACK: usize = 64;
 
-/// The maximum number of threads that compress or decompress at once with one coder.
+/// The maximum number of threads that compress or decompress at the same time with one coder.
 const LANES_MAX: usize = 4;
-/// The share of the limit, as a divisor, that a coder's streams beyond the first may use.
+/// The streams of a coder beyond the first one may use at most 1/LANES_SHARE of the limit.
 const LANES_SHARE: usize = 128;
 
 /// The parameters of compression.
@@ -19,7 +20,7 @@ const LANES_SHARE: usize = 128;
 pub struct Method {
     /// The algorithm.
     pub codec: &'static dyn Codec,
-    /// Its level; `None` selects its default.
+    /// The level of the algorithm; `None` selects the default level.
     pub level: Option<i32>,
     /// The maximum length of a piece in bytes.
     pub block: usize,
@@ -31,11 +32,11 @@ pub struct Method {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Form {
-    /// None: compression would not make it smaller.
+    /// No coder: the piece is stored uncompressed, because compression would not make it smaller.
     Raw = 0,
-    /// The coder that the cache began with.
+    /// The first coder of the cache.
     First = 1,
-    /// The coder whose dictionary was trained.
+    /// The coder with the trained dictionary.
     Trained = 2,
 }
 
@@ -50,29 +51,29 @@ impl Form {
     }
 }
 
-/// A piece of a packed value: its form, and its end among the bytes.
+/// A piece of a packed value: its form, and its end in [`Packed::bytes`].
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {
-    /// The coder that compressed it.
+    /// The coder that compressed the piece.
     pub form: Form,
-    /// The end of its bytes.
+    /// The offset of the end of the piece's bytes.
     pub end: usize,
 }
 
-/// A value in its stored form: each block of it compressed, or unchanged.
+/// A value in its stored form: each block of the value is compressed or unchanged.
 #[derive(Debug)]
 pub struct Packed {
     /// The length of the value in bytes.
     pub len: usize,
-    /// The pieces; none for an empty value.
+    /// The pieces of the value; an empty value has no pieces.
     pub pieces: Vec<Piece>,
-    /// The bytes of the pieces, one after the other.
+    /// The bytes of the pieces, one after another.
     pub bytes: Vec<u8>,
-    /// The coders that decompress them, by form.
+    /// The coders that decompress the pieces, by form.
     pub coders: Coders,
 }
 
-/// The coders of forms `First` and `Trained`, if they are needed.
+/// The coders of forms `First` and `Trained`, if pieces need them.
 pub type Coders = [Option<Arc<Coder>>; 2];
 
 /// A stream, created at its first use.
@@ -80,7 +81,7 @@ type Lane = Mutex<Option<Box<dyn Stream>>>;
 
 /// A codec with or without a dictionary, and its streams.
 pub struct Coder {
-    /// The form of the pieces that it compresses.
+    /// The form of the pieces that this coder compresses.
     form: Form,
     block: usize,
     prepared: Box<dyn Prepared>,
@@ -98,7 +99,7 @@ impl Coder {
     /// Returns a coder, whose streams are created as they are needed.
     ///
     /// # Errors
-    /// If the algorithm does not accept the level or the dictionary, or there is no memory.
+    /// If the algorithm does not accept the level or the dictionary, or memory can't be allocated.
     pub fn new(method: &Method, dictionary: Option<Dictionary>, form: Form) -> Result<Self, Error> {
         let dictionary_bytes = dictionary.as_ref().map_or(0, |content| content.bytes().len());
         let params = Params { level: method.level, dictionary };
@@ -108,13 +109,13 @@ impl Coder {
         Ok(Coder { form, block: method.block, prepared, lanes, dictionary_bytes })
     }
 
-    /// Returns the maximum bytes of memory that it uses: its streams, the dictionary and its
-    /// digest.
+    /// Returns the maximum number of bytes of memory that the coder uses: its streams, the
+    /// dictionary, and the digest of the dictionary.
     pub fn bytes(&self) -> usize {
         self.prepared.bytes() + self.lanes.len() * self.prepared.stream_bytes()
     }
 
-    /// Returns the bytes of its dictionary, or 0 without one.
+    /// Returns the number of bytes of the coder's dictionary, or 0 if the coder has no dictionary.
     pub fn dictionary_bytes(&self) -> usize {
         self.dictionary_bytes
     }
@@ -122,7 +123,7 @@ impl Coder {
     /// Packs `value` into at most `most` bytes.
     ///
     /// # Errors
-    /// If the result is longer, or there is no memory.
+    /// If the result is longer, or memory can't be allocated.
     pub fn pack(self: &Arc<Self>, value: &[u8], most: usize) -> Result<Packed, Refusal> {
         let mut packed = Packed {
             len: value.len(),
@@ -144,10 +145,11 @@ impl Coder {
         Ok(packed)
     }
 
-    /// Appends `block`, compressed if that makes it smaller. Returns the form.
+    /// Appends `block` to `to`, compressed if compression makes the block smaller. Returns the
+    /// form.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// If memory can't be allocated.
     pub fn pack_block(&self, block: &[u8], to: &mut Vec<u8>) -> Result<Form, Refusal> {
         let start = to.len();
         to.try_reserve(block.len() + SLACK)?;
@@ -167,7 +169,7 @@ impl Coder {
     /// Decompresses `bytes` into `block`.
     ///
     /// # Errors
-    /// If there is no memory for a stream, or the bytes are damaged.
+    /// If memory for a stream can't be allocated, or the bytes are damaged.
     pub fn unpack_block(&self, bytes: &[u8], block: &mut [u8]) -> Result<(), Error> {
         self.with_stream(|stream| stream.decompress(bytes, block))
     }
@@ -177,7 +179,7 @@ impl Coder {
         self.block
     }
 
-    /// Calls `work` with a stream, after waiting for one if necessary.
+    /// Calls `work` with a stream. Waits until a stream is free, if necessary.
     fn with_stream<T>(
         &self,
         work: impl FnOnce(&mut dyn Stream) -> Result<T, uzram::zcomp::Error>,
@@ -191,17 +193,17 @@ impl Coder {
         Ok(work(&mut **stream)?)
     }
 
-    /// Locks or unlocks all streams.
+    /// Locks or unlocks all streams at a fork.
     pub fn at_fork(&self, step: Step) {
         self.lanes.iter().for_each(|lane| lane.at_fork(step));
     }
 }
 
 impl Packed {
-    /// Writes the value to `out`, whose length is that of the value.
+    /// Unpacks the value into `out`, which must have the length of the value.
     ///
     /// # Errors
-    /// If there is no memory for a stream, or the value is damaged.
+    /// If memory for a stream can't be allocated, or the value is damaged.
     pub fn unpack(&self, out: &mut [u8]) -> Result<(), Error> {
         let (mut start, mut rest) = (0, out);
         for piece in &self.pieces {
@@ -219,7 +221,7 @@ impl Packed {
         Ok(())
     }
 
-    /// Returns the value.
+    /// Returns the unpacked value.
     ///
     /// # Errors
     /// As for [`unpack`](Self::unpack).

@@ -1,8 +1,8 @@
 //! The data behind the cache's lock: the table of keys, the slots, the pool, and the memory that
-//! each uses.
+//! each of these uses.
 //!
-//! No code here runs code of keys: they are compared by the caller's [`Probe`], and returned in
-//! [`Departed`], to be dropped after the lock is released.
+//! No code here calls methods of keys: keys are compared by the caller's [`Probe`], and returned in
+//! [`Departed`], so that they are dropped after the lock is released.
 
 mod check;
 mod evict;
@@ -22,7 +22,7 @@ use std::collections::TryReserveError;
 use std::sync::{Arc, Weak};
 use uzram::zsmalloc::{Content, EntryPool};
 
-/// Memory kept free of the pool for structures that grow in one call: divisor of the limit, bounds.
+/// The memory kept free for growing structures: 1/MARGIN_SHARE of the limit, bounded in bytes.
 const MARGIN_SHARE: usize = 256;
 const MARGIN: (usize, usize) = (16 << 10, 128 << 10);
 /// All data behind the lock.
@@ -33,20 +33,20 @@ pub struct Core<K> {
     /// The first slots of the values, by the hashes of their keys.
     table: HashTable<u32>,
     limit: usize,
-    /// The order of the pool's objects; bytes of memory of a new pool, and of one with an object.
+    /// The order of the pool's objects; the bytes of a new pool, and of a pool with one object.
     order: u32,
     new_pool_bytes: usize,
     begun_bytes: usize,
     /// The maximum length of a piece in bytes.
     block: usize,
     coders: Coders,
-    /// All coders so far: a value packed with one may be unpacked after it was replaced.
+    /// All coders so far: a value may be unpacked after the coder that packed it was replaced.
     all_coders: Vec<Weak<Coder>>,
     /// The number of pieces that each coder has compressed.
     pieces_of: [u64; 2],
     /// The next step towards a trained dictionary, taken when there are enough values.
     pub due: Option<Due>,
-    /// The bytes of the values that have only one piece.
+    /// The sum of the lengths in bytes of the values that have only one piece.
     small_stored: usize,
     key_bytes: usize,
     figures: Figures,
@@ -57,13 +57,13 @@ pub struct Core<K> {
     refusals: u32,
 }
 
-/// Spreads a hash of 32 bits: the table uses the lowest bits and the highest seven.
+/// Spreads a hash of 32 bits: the table uses the lowest bits and the seven highest ones.
 fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
 impl<K> Core<K> {
-    /// Returns an empty core, which may use `limit` bytes of memory.
+    /// Returns an empty core, which may use at most `limit` bytes of memory.
     pub fn new(
         (pool, order): (Arc<EntryPool>, u32),
         coder: Arc<Coder>,
@@ -91,7 +91,7 @@ impl<K> Core<K> {
         })
     }
 
-    /// Returns the coder that new values are packed with.
+    /// Returns the coder that packs new values.
     pub fn coder(&self) -> Option<Arc<Coder>> {
         self.coders[1].as_ref().or(self.coders[0].as_ref()).cloned()
     }
@@ -114,7 +114,7 @@ impl<K> Core<K> {
             || trained.as_ref().is_some_and(|coder| !is_ours(coder))
     }
 
-    /// Returns the pool, which another one may replace after the lock is released.
+    /// Returns the pool, which may be replaced by another pool after the lock is released.
     pub fn pool(&self) -> &Arc<EntryPool> {
         &self.pool
     }
@@ -124,14 +124,14 @@ impl<K> Core<K> {
         self.table.len()
     }
 
-    /// Returns the bytes of memory used, without the pool's pages.
+    /// Returns the number of bytes of memory used, without the pool's pages.
     fn beside_pages(&self) -> usize {
         let pages = self.pool.pages().used() * uzram::page_size();
-        // A page may have been given back in between.
+        // Pages may have been freed between the two calls.
         self.held().saturating_sub(pages)
     }
 
-    /// Returns the total bytes of memory used.
+    /// Returns the total number of bytes of memory used.
     pub fn held(&self) -> usize {
         self.fixed_bytes()
             + self.pool.bytes()
@@ -140,7 +140,7 @@ impl<K> Core<K> {
             + self.key_bytes
     }
 
-    /// Returns the bytes of memory used that do not belong to values.
+    /// Returns the number of bytes of memory used that do not belong to values.
     fn fixed_bytes(&self) -> usize {
         size_of::<Self>()
             + self.coders().map(|coder| coder.bytes()).sum::<usize>()
@@ -217,7 +217,7 @@ impl<K> Core<K> {
         self.slots.by_id(id)
     }
 
-    /// Returns a copy of a value, with its id.
+    /// Returns a copy of a value, with the id of the value.
     pub fn copied(&self, first: u32) -> Copied {
         (self.slots.id(first), self.packed(first))
     }
@@ -225,7 +225,7 @@ impl<K> Core<K> {
     /// Returns a copy of a value, packed.
     ///
     /// # Errors
-    /// If there is no memory for it.
+    /// If memory for the copy can't be allocated.
     pub fn packed(&self, first: u32) -> Result<Packed, TryReserveError> {
         let len = self.slots.get(first).len as usize;
         let mut packed =

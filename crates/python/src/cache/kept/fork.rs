@@ -1,12 +1,12 @@
-//! Fork: the lock, the streams and the pool are locked during it, so that a child has a consistent
-//! copy.
+//! Fork: the core, the streams and the pool are locked during a fork, so that the child has a
+//! consistent copy.
 
 use super::{Held, Kept};
 use uzram::page::fork::{AtFork, Step};
 use uzram::zsmalloc::EntryPool;
 
 impl<K: Send + 'static> Kept<K> {
-    /// Releases all inner locks, and then the core's lock.
+    /// Releases all inner locks, and then the lock of the core.
     fn after_fork(&self, of_pool: impl FnOnce(&EntryPool)) {
         let held = std::mem::take(&mut *self.held_for_fork.lock());
         if let Some(pool) = &held.pool {

@@ -1,4 +1,5 @@
-//! Trains a dictionary, and packs the stored values again with it, a few at a time.
+//! Trains a dictionary, and packs the stored values again with this dictionary, a few values at a
+//! time.
 
 use super::coder::{Coder, Form};
 use super::samples::{Due, Samples};
@@ -6,7 +7,7 @@ use super::{Departed, Kept};
 use std::sync::Arc;
 use uzram::Dictionary;
 
-/// The bytes that are packed again before the lock is released.
+/// The number of bytes that are packed again before the lock is released.
 const AT_ONCE: usize = 16 << 10;
 
 impl<K: Send + 'static> Kept<K> {
@@ -36,7 +37,8 @@ impl<K: Send + 'static> Kept<K> {
         if !self.core.lock().adopt(Arc::new(coder), out) {
             return;
         }
-        // A piece that has no room may have it in a second pass, after others became smaller.
+        // A piece that does not fit in the first pass may fit in the second one, after other pieces
+        // became smaller.
         for _ in 0..2 {
             let mut next = Some(0);
             while let Some(from) = next {

@@ -1,10 +1,10 @@
 //! Compressed values by key, within a limit of memory: the cache without Python.
 //!
-//! A thread holds the lock only for work that runs no code of keys and waits for no other thread.
-//! Keys are compared without the lock, and values and keys that left the cache are dropped without
-//! it. The caller that compares keys passes the results in [`Verdicts`], and calls again.
+//! A thread holds the lock only for work that calls no methods of keys and waits for no other
+//! thread. Keys are compared, and removed keys and values dropped, without the lock. After
+//! comparing keys, the caller calls again and passes the results in [`Verdicts`].
 //!
-//! Lock order: the core, the streams, the locks of the pool. A fork takes them in this order.
+//! Lock order: the core, the streams, the locks of the pool. A fork takes the locks in this order.
 
 mod coder;
 mod core;
@@ -31,10 +31,10 @@ use std::sync::{Arc, Weak};
 use uzram::page::fork::{Mutex, Turn};
 use uzram::zsmalloc::EntryPool;
 
-/// The bytes that an empty cache must have left for values.
+/// The minimum number of bytes within its limit that an empty cache must leave for values.
 const ROOM_MIN: usize = 64 << 10;
-/// The limits from which on values have longer blocks, and the order of the pool's objects for
-/// each.
+/// The minimum limits in bytes for longer blocks, and the order of the pool's objects for each
+/// limit.
 const BLOCKS: [(usize, u32); 3] = [(8 << 20, 4), (2 << 20, 2), (0, 0)];
 
 /// The result of an offer.
@@ -47,7 +47,7 @@ pub enum Put<K> {
     There,
     /// The value was packed with a coder that has been replaced, and must be packed again.
     Stale,
-    /// The key must be compared with these.
+    /// The caller must compare the key with these keys.
     Ask(Vec<(Id, K)>),
 }
 
@@ -58,7 +58,7 @@ struct Held {
     pool: Option<Arc<EntryPool>>,
 }
 
-/// A cache: thread-safe, and consistent in children of fork.
+/// A cache, which is thread-safe, and consistent in a child of fork.
 #[derive(Debug)]
 pub struct Kept<K: Send + 'static> {
     core: Mutex<Core<K>>,
@@ -98,10 +98,10 @@ impl<K: Send + 'static> Kept<K> {
         Ok(kept)
     }
 
-    /// Returns a value packed as new values are stored at the moment.
+    /// Packs a value with the current coder.
     ///
     /// # Errors
-    /// If it would exceed the limit, or there is no memory.
+    /// If the value would exceed the limit, or memory can't be allocated.
     pub fn pack(&self, value: &[u8]) -> Result<Packed, Refusal> {
         let core = self.core.lock();
         let (coder, limit) = (core.coder(), core.figures().limit);
@@ -115,7 +115,7 @@ impl<K: Send + 'static> Kept<K> {
     /// Stores a value as the most recently used.
     ///
     /// # Errors
-    /// If it is not stored; the old value of the key stays.
+    /// If the value is not stored; the old value of the key then stays.
     pub fn put(
         &self,
         hash: u32,
@@ -140,8 +140,8 @@ impl<K: Send + 'static> Kept<K> {
         put.map(|()| Put::Done(due))
     }
 
-    /// Returns a copy of a value, if there is memory for it. If `touches` is set, makes the value
-    /// the most recently used and counts the look-up.
+    /// Returns a copy of a value, if memory for the copy can be allocated. If `touches` is set,
+    /// makes the value the most recently used and counts the look-up.
     pub fn get(
         &self,
         hash: u32,
@@ -195,7 +195,7 @@ impl<K: Send + 'static> Kept<K> {
         }
     }
 
-    /// Removes a value, if it still exists. Returns true if it did.
+    /// Removes the value `id`, if it still exists. Returns true if the value was removed.
     pub fn remove_same(&self, id: Id, out: &mut Departed<K>) -> bool {
         let mut core = self.core.lock();
         let first = core.by_id(id);
@@ -216,7 +216,7 @@ impl<K: Send + 'static> Kept<K> {
         self.core.lock().len()
     }
 
-    /// Calls `look` with each key, the least recently used first, under the lock.
+    /// Calls `look` with each key, the least recently used first, while it holds the lock.
     pub fn for_each_key(&self, look: impl FnMut(&K)) {
         self.core.lock().keys().for_each(look);
     }
@@ -231,7 +231,8 @@ impl<K: Send + 'static> Kept<K> {
         self.core.lock().figures()
     }
 
-    /// Asserts that all parts agree. No other thread may pack or unpack a value at the same time.
+    /// Asserts that all parts are consistent. No other thread may pack or unpack a value during
+    /// this call.
     pub fn check(&self) {
         self.core.lock().check();
     }

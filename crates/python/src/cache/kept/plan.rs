@@ -5,13 +5,13 @@ use uzram::{Codec, Dictionary, Error};
 /// The parameters of a new cache.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The maximum bytes of memory that it may use.
+    /// The maximum number of bytes of memory that the cache may use.
     pub limit: usize,
     /// The algorithm.
     pub codec: &'static dyn Codec,
-    /// Its level; `None` selects its default.
+    /// The level of the algorithm; `None` selects the default level.
     pub level: Option<i32>,
-    /// The dictionary.
+    /// The source of the dictionary, if any.
     pub dictionary: Training,
     /// Whether evicted values are returned to the caller.
     pub wants_evicted: bool,
@@ -20,20 +20,20 @@ pub struct Plan {
 /// The source of the dictionary.
 #[derive(Clone, Debug)]
 pub enum Training {
-    /// Trained from the first values, if it saves memory.
+    /// The cache trains a dictionary from its first values, and uses it if it saves memory.
     Itself,
-    /// Given by the caller.
+    /// The caller provides the dictionary.
     Given(Dictionary),
     /// No dictionary.
     Without,
 }
 
-/// Why a cache could not be created.
+/// The reason why a cache could not be created.
 #[derive(Debug)]
 pub enum NoCache {
     /// The limit is too small; contains the minimum in bytes.
     Limit(usize),
-    /// The codec or the system refused.
+    /// The codec failed, or the system refused memory.
     Failed(Error),
 }
 

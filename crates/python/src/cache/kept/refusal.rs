@@ -1,14 +1,14 @@
-//! Why a value is not stored.
+//! The reason why a value is not stored.
 
 use std::collections::TryReserveError;
 use uzram::Error;
 
-/// Why a value is not stored.
+/// The reason why a value is not stored.
 #[derive(Debug)]
 pub enum Refusal {
-    /// There is no room, even without all other values.
+    /// The value does not fit within the limit, even without all other values.
     NoRoom,
-    /// The system has no memory for a copy of the value.
+    /// The system refused memory for a copy of the value.
     NoMemory,
     /// The pool, or a codec, failed.
     Failed(Error),

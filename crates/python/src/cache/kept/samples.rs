@@ -1,37 +1,40 @@
-//! Small values as samples to train a dictionary with, and the amount of data from which on the
-//! dictionary saves memory.
+//! Small values as samples for the training of a dictionary, and the minimum amount of data with
+//! which the dictionary saves memory.
 
 use super::coder::{Coder, Form, Method, Packed};
 use super::refusal::Refusal;
 use uzram::Dictionary;
 
-/// The maximum length of a sample: dictionaries are for small values.
+/// The maximum length of a sample in bytes, because dictionaries are for small values.
 const SAMPLE_BYTES_MAX: usize = 8 << 10;
-/// The bytes of samples per byte of the dictionary: fewer make it worse, more hardly improve it.
+/// The number of bytes of samples per byte of the dictionary. Fewer bytes make the dictionary
+/// worse; more hardly improve it.
 const BYTES_OF_SAMPLES: usize = 100;
-/// A dictionary uses at most this share of the limit, as a divisor, ...
+/// A dictionary uses at most 1/DICTIONARY_SHARE of the limit, ...
 const DICTIONARY_SHARE: usize = 1024;
-/// ... and the samples this one.
+/// ... and the samples use at most 1/SAMPLES_SHARE of the limit.
 const SAMPLES_SHARE: usize = 8;
-/// One of this number of values is used to test the dictionary, and not for the training.
+/// One of TRIED_OF values is used to test the dictionary, not to train it.
 const TRIED_OF: usize = 8;
-/// A dictionary that saves at most this percentage of the test values' bytes is dropped.
+/// The percentage of the test values' bytes that a dictionary must save; a dictionary that saves no
+/// more than this is dropped.
 const SAVED_LEAST: usize = 5;
-/// A dictionary is used when it saves this percentage of the memory that it needs.
+/// A dictionary is used when its expected saving is at least this percentage of the memory that it
+/// needs.
 const SAVES_PERCENT: usize = 150;
 
-/// Returns the bytes of a dictionary in a cache with this limit.
+/// Returns the size in bytes of a dictionary for a cache with this limit.
 fn dictionary_bytes(limit: usize) -> usize {
     (limit / DICTIONARY_SHARE).clamp(1 << 10, 128 << 10)
 }
 
-/// Returns the length of a value if it has only one piece, of at most `block` bytes, and 0
-/// otherwise.
+/// Returns `len` if a value of `len` bytes has only one piece, of at most `block` bytes; otherwise
+/// returns 0.
 pub fn small_len(len: usize, block: usize) -> usize {
     if len <= block { len } else { 0 }
 }
 
-/// Copies of values.
+/// Copies of small values, which are used for the training.
 #[derive(Debug, Default)]
 pub struct Samples {
     bytes: Vec<u8>,
@@ -44,7 +47,7 @@ pub struct Samples {
 pub struct Due {
     /// The number of bytes of small values at which the step is taken.
     pub from: usize,
-    /// The dictionary to use; `None` if one must be trained first.
+    /// The dictionary to use; `None` if a dictionary must be trained first.
     pub dictionary: Option<Dictionary>,
 }
 
@@ -55,14 +58,14 @@ impl Due {
         Due { from, dictionary: None }
     }
 
-    /// Returns the bytes of memory that are used until the step is taken.
+    /// Returns the number of bytes of memory that are used until the step is taken.
     pub fn memory(&self) -> usize {
         self.dictionary.as_ref().map_or(0, |dictionary| dictionary.bytes().len())
     }
 }
 
 impl Samples {
-    /// Adds a value.
+    /// Adds a value to the samples.
     ///
     /// # Errors
     /// If the value is damaged.
@@ -78,11 +81,11 @@ impl Samples {
         Ok(())
     }
 
-    /// Trains a dictionary with the samples. Returns the step that uses it, or `None` if it saves
-    /// almost nothing.
+    /// Trains a dictionary with the samples. Returns the step that uses it, or `None` if the
+    /// dictionary saves almost nothing.
     ///
     /// # Errors
-    /// If nothing could be learned from the samples, or there is no memory.
+    /// If no dictionary could be trained from the samples, or memory can't be allocated.
     pub fn learn(&self, method: &Method, first: &Coder) -> Result<Option<Due>, Refusal> {
         let size = dictionary_bytes(method.limit);
         let dictionary = uzram::zcomp::train_lengths(&self.bytes, &self.lengths, size)
@@ -94,7 +97,7 @@ impl Samples {
             coder.pack_block(&packed.value()?, &mut after)?;
         }
         let saved = before.saturating_sub(after.len());
-        // After all values are packed with the new coder, the first one is dropped.
+        // After all values are packed with the new coder, the first coder is dropped.
         let taken = coder.bytes().saturating_sub(first.bytes()) * SAVES_PERCENT / 100;
         let due = Due { from: taken * stored / saved.max(1), dictionary: Some(dictionary) };
         Ok((saved * 100 > before * SAVED_LEAST).then_some(due))

@@ -1,23 +1,23 @@
-//! Slots: one for each piece of each value, by number, and the order in which values were used.
+//! Numbered slots, one for each piece of each value, and the order in which values were used.
 //!
 //! ```text
 //!   value of three pieces:  | First, key, len | -> | More | -> | More |      slots: `next`
 //!   by age:     oldest <--- | First | ---> | First | ---> youngest           `older`, `younger`
 //! ```
-//! A slot has the number of the pool's entry that holds its piece.
+//! The number of a slot is also the number of the pool's entry that holds the slot's piece.
 
 mod check;
 mod order;
 mod shrink;
 
-/// No slot.
+/// The number that means that no slot exists.
 pub const NONE: u32 = u32::MAX;
 
-/// The number of slots that are allocated at once: few enough for a small cache. A large cache does
-/// not copy its slots as it grows.
+/// The number of slots that are allocated at a time: small enough for a small cache. A large cache
+/// does not copy its slots when their number grows.
 const CHUNK: usize = 64;
 
-/// The id of a value as long as it exists: numbers of slots are reused, ids are not.
+/// The unique id of a value: numbers of slots are reused, but ids are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Id {
     index: u32,
@@ -27,7 +27,7 @@ pub struct Id {
 /// The use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Unused; `next` is the free slot after it.
+    /// Unused; `next` is the next free slot.
     Free,
     /// The first piece of a value.
     First,
@@ -44,15 +44,16 @@ pub struct Slot<K> {
     pub hash: u32,
     /// The bytes of memory that the key uses.
     pub key_bytes: u32,
-    /// The bytes before compression: of the whole value in its first slot, of the piece in others.
+    /// The length in bytes before compression: in the first slot, of the whole value; in other
+    /// slots, of the piece.
     pub len: u32,
     /// The slot of the next piece.
     pub next: u32,
     /// The use of the slot.
     pub used_as: Use,
     generation: u32,
-    /// In the first slot of a value, the value used before it; in a later slot, the piece before
-    /// it; in a free slot, the free slot before it.
+    /// In the first slot of a value, the value used before it; in a later slot, the previous piece;
+    /// in a free slot, the previous free slot.
     older: u32,
     younger: u32,
 }
@@ -82,7 +83,7 @@ pub struct Slots<K> {
     youngest: u32,
     /// The number of slots in use.
     used: usize,
-    /// The number of slots taken so far.
+    /// The number of slots taken so far, from which ids are derived.
     taken: u32,
 }
 
@@ -92,19 +93,19 @@ impl<K> Slots<K> {
         Slots { chunks: Vec::new(), free: NONE, oldest: NONE, youngest: NONE, used: 0, taken: 0 }
     }
 
-    /// Returns the bytes of memory of all slots.
+    /// Returns the number of bytes of memory that all slots use.
     pub fn bytes(&self) -> usize {
         self.chunks.capacity() * size_of::<Box<[Slot<K>]>>()
             + self.chunks.len() * CHUNK * size_of::<Slot<K>>()
     }
 
-    /// Returns the bytes of memory of `count` slots, if there are no others.
+    /// Returns the number of bytes of memory that a set of `count` slots uses.
     pub fn bytes_of(count: usize) -> usize {
         let chunks = count.div_ceil(CHUNK);
         chunks * CHUNK * size_of::<Slot<K>>() + (4 + 2 * chunks) * size_of::<Box<[Slot<K>]>>()
     }
 
-    /// Returns the bytes that [`take`](Self::take) would allocate for `count` slots.
+    /// Returns the number of bytes that [`take`](Self::take) would allocate for `count` slots.
     pub fn bytes_to_take(&self, count: usize) -> usize {
         let missing = (self.used + count).saturating_sub(self.chunks.len() * CHUNK);
         let chunks = missing.div_ceil(CHUNK);
@@ -116,22 +117,22 @@ impl<K> Slots<K> {
     /// Returns a slot.
     ///
     /// # Panics
-    /// If there is no slot with this number.
+    /// If no slot has this number.
     #[inline]
     pub fn get(&self, index: u32) -> &Slot<K> {
         &self.chunks[index as usize / CHUNK][index as usize % CHUNK]
     }
 
-    /// Returns a slot for changes.
+    /// Returns a mutable reference to a slot.
     ///
     /// # Panics
-    /// If there is no slot with this number.
+    /// If no slot has this number.
     #[inline]
     pub fn get_mut(&mut self, index: u32) -> &mut Slot<K> {
         &mut self.chunks[index as usize / CHUNK][index as usize % CHUNK]
     }
 
-    /// Returns the id of the value with this first slot.
+    /// Returns the id of the value whose first slot is `index`.
     pub fn id(&self, index: u32) -> Id {
         Id { index, generation: self.get(index).generation }
     }
@@ -166,7 +167,7 @@ impl<K> Slots<K> {
 
     fn grow(&mut self) -> Option<()> {
         let first = self.count();
-        // One number belongs to no slot.
+        // The number NONE belongs to no slot.
         let last = first.checked_add(CHUNK as u32).filter(|&last| last < NONE)?;
         let free = |index| {
             let before = if index > first { index - 1 } else { NONE };
@@ -177,13 +178,14 @@ impl<K> Slots<K> {
         Some(())
     }
 
-    /// Makes the piece in `slot` follow the one in `before`.
+    /// Makes the piece in `slot` the successor of the piece in `before`.
     pub fn chain(&mut self, before: u32, slot: u32) {
         self.get_mut(before).next = slot;
         self.get_mut(slot).older = before;
     }
 
-    /// Frees a slot that is in no order. Returns its key and the slot of the next piece.
+    /// Frees a slot that is in no order. Returns the key of the slot and the slot of the next
+    /// piece.
     pub fn give_back(&mut self, index: u32) -> (Option<K>, u32) {
         let free = self.free;
         let slot = self.get_mut(index);
@@ -199,7 +201,7 @@ impl<K> Slots<K> {
         (key, next)
     }
 
-    /// Gives back the memory of all slots, none of which may be in use.
+    /// Releases the memory of all slots, none of which may be in use.
     pub fn renew(&mut self) {
         debug_assert_eq!(self.used, 0);
         *self = Slots { taken: self.taken, ..Slots::new() };

@@ -4,23 +4,24 @@ use super::coder::Packed;
 use super::slots::Id;
 use std::collections::TryReserveError;
 
-/// The comparison of a key that is looked up with stored keys, under the lock.
+/// Compares the key that is looked up with stored keys, while the lock is held.
 pub trait Probe<K> {
-    /// Returns whether the keys are equal, or `None` if that can't be determined under the lock.
+    /// Returns whether the keys are equal, or `None` if that can't be determined while the lock is
+    /// held.
     fn is_same(&self, kept: &K) -> Option<bool>;
 
-    /// Returns another reference to the key.
+    /// Returns another reference to the stored key.
     fn copy(&self, kept: &K) -> K;
 }
 
-/// The kind of look-up, and the results of comparisons without the lock.
+/// The kind of look-up, and the results of comparisons that were made without the lock.
 #[derive(Debug)]
 pub struct Verdicts {
     /// Whether a value may replace another one.
     pub replaces: bool,
-    /// The value whose key is equal.
+    /// The value whose key equals the key that is looked up, if found.
     pub same: Option<Id>,
-    /// The values whose keys differ.
+    /// The values whose keys differ from the key that is looked up.
     pub others: Vec<Id>,
 }
 
@@ -30,7 +31,8 @@ impl Default for Verdicts {
     }
 }
 
-/// A copy of a value, if there is memory for one, and the id of the value.
+/// The id of a value, and a copy of the value, or an error if memory for the copy can't be
+/// allocated.
 pub type Copied = (Id, Result<Packed, TryReserveError>);
 
 /// The result of a call that looks up a key.
@@ -40,14 +42,14 @@ pub enum Found<T, K> {
     Yes(T),
     /// The key does not exist.
     No,
-    /// The lock was released, so that the key can be compared with these.
+    /// The lock was released; the caller must compare the key with these keys.
     Ask(Vec<(Id, K)>),
 }
 
 /// A value to be stored.
 #[derive(Debug)]
 pub struct Offer<K> {
-    /// Its key.
+    /// The key of the value.
     pub key: K,
     /// The bytes of memory that the key uses.
     pub key_bytes: u32,
@@ -55,12 +57,12 @@ pub struct Offer<K> {
     pub packed: Packed,
 }
 
-/// Keys and values that left the cache, to be dropped without the lock.
+/// Keys and values that left the cache, which must be dropped without the lock.
 #[derive(Debug)]
 pub struct Departed<K> {
-    /// Keys whose values are not reported.
+    /// The keys whose values are not reported.
     pub keys: Vec<K>,
-    /// The evicted keys and values, if the caller wants them.
+    /// The evicted keys and values, if the caller requested them.
     pub evicted: Vec<(K, Packed)>,
 }
 
@@ -75,19 +77,19 @@ impl<K> Default for Departed<K> {
 pub struct Figures {
     /// The number of values.
     pub entries: usize,
-    /// The maximum bytes of memory.
+    /// The maximum number of bytes of memory that the cache may use.
     pub limit: usize,
-    /// The total bytes of memory used.
+    /// The total number of bytes of memory used.
     pub held: usize,
-    /// The bytes of the values before compression.
+    /// The number of bytes of the values before compression.
     pub stored: u64,
-    /// The bytes of the values after compression.
+    /// The number of bytes of the values after compression.
     pub compressed: u64,
-    /// The bytes of the dictionary.
+    /// The size of the dictionary in bytes.
     pub dictionary: usize,
     /// The number of look-ups that found a value.
     pub hits: u64,
-    /// The number of look-ups that found none.
+    /// The number of look-ups that found no value.
     pub misses: u64,
     /// The number of evicted values.
     pub evictions: u64,

@@ -1,4 +1,4 @@
-//! Replies to a client that is refused, and to one whose disk fails.
+//! Tests the replies to a client that is refused, and to a client of a disk that fails.
 
 use super::*;
 use crate::disk::{Disk, Extent};
@@ -12,7 +12,8 @@ use std::sync::atomic::Ordering::SeqCst;
 /// The time that a failing read takes, and the time that hanging up takes.
 const WHILE: Duration = Duration::from_millis(300);
 
-/// The bytes of the server's greeting, and of its reply to the choice of an export.
+/// The lengths in bytes of the server's greeting, and of the server's reply to the choice of an
+/// export.
 const GREETING: usize = 18;
 const EXPORT_REPLY: usize = 10;
 
@@ -120,7 +121,7 @@ fn service() -> Service {
     }
 }
 
-/// If the reply were sent first, the client could still be evicted for a later one.
+/// If the reply were sent first, the client could still be evicted in favor of a later client.
 #[test]
 fn a_client_is_admitted_before_its_reply() {
     let client = client(choice());
@@ -132,7 +133,7 @@ fn a_client_is_admitted_before_its_reply() {
     assert_eq!(client.got.lock().len(), GREETING, "a refused client has a reply");
 }
 
-/// A client that waits for the rest of a reply would take the next reply for it.
+/// A client that waits for the rest of a reply would interpret the next reply as that rest.
 #[test]
 fn nothing_follows_a_reply_that_was_broken_off() {
     let read = |offset: u64, len: usize| {

@@ -1,10 +1,10 @@
-//! The server's numbers are those of the protocol's document.
+//! Tests that the server's numbers are the numbers in the protocol's document.
 
 use super::super::request::Kind;
 use super::*;
 use testkit::nbd::numbers as document;
 
-/// Compares the server's constants with those of the tests' client, pair by pair.
+/// Compares each of the server's constants with the constant in the tests' client.
 macro_rules! expect_same {
     ($($own:ident $documents:ident,)*) => {
         $(assert_eq!($own, document::$documents, stringify!($own));)*

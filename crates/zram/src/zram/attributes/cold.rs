@@ -1,4 +1,4 @@
-//! Writes of the attributes of cold data, saved files and jobs.
+//! Functions that execute writes to the attributes for cold data, saved files and jobs.
 
 use super::keywords::SWITCH;
 use super::settings::{instance, set};
@@ -13,7 +13,7 @@ use crate::{
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The conditions of a selection, in the kernel's words.
+/// The words that select the items of a job, as in the kernel.
 const WHICH: [(&str, Which); 4] = [
     ("idle", Which::Idle),
     ("huge", Which::Huge),
@@ -21,7 +21,7 @@ const WHICH: [(&str, Which); 4] = [
     ("incompressible", Which::Incompressible),
 ];
 
-/// Returns the priority of an algorithm for recompression.
+/// Returns the priority of an algorithm for recompression that `digits` denotes.
 fn priority(value: Value<'_>, digits: &str) -> Result<usize, Error> {
     let priority = unsigned(digits, Base::Ten).ok();
     priority
@@ -47,18 +47,18 @@ pub(super) fn recomp_algorithm(zram: &Zram, value: Value<'_>) -> Result<(), Erro
 }
 
 impl Zram {
-    /// Writes the attribute `recompress`, and returns the result of the job.
+    /// Writes `words` to the attribute `recompress`, and returns the result of the job.
     ///
     /// # Errors
-    /// As [`Device::recompress`](crate::Device::recompress), and those of the attribute.
+    /// As [`Device::recompress`](crate::Device::recompress), and errors of invalid words.
     pub fn recompress(&self, words: &str) -> Result<Recompressed, Error> {
         recompress(self, Value { name: "recompress", text: words })
     }
 
-    /// Writes the attribute `writeback`, and returns the result of the job.
+    /// Writes `words` to the attribute `writeback`, and returns the result of the job.
     ///
     /// # Errors
-    /// As [`Device::write_back`](crate::Device::write_back), and those of the attribute.
+    /// As [`Device::write_back`](crate::Device::write_back), and errors of invalid words.
     pub fn write_back(&self, words: &str) -> Result<WrittenBack, Error> {
         write_back(self, Value { name: "writeback", text: words })
     }
@@ -149,7 +149,7 @@ pub(super) fn write_back(zram: &Zram, value: Value<'_>) -> Result<WrittenBack, E
 }
 
 pub(super) fn backing_dev(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
-    // Checks that the setting can be changed before the file is opened.
+    // The check that the setting can be changed precedes the opening of the file.
     set(zram, value.name, |_| {})?;
     if value.text.is_empty() {
         return Err(value.invalid("expected the path of a file or block device"));
@@ -168,7 +168,7 @@ pub(super) fn writeback_batch_size(zram: &Zram, value: Value<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Accepts only 1: objects are always written back compressed.
+/// Accepts only 1, because objects are always written back compressed.
 pub(super) fn compressed_writeback(_zram: &Zram, value: Value<'_>) -> Result<(), Error> {
     match value.keyword(&SWITCH) {
         Ok(true) => Ok(()),

@@ -24,7 +24,7 @@ pub(super) fn show_keyword<T: PartialEq>(
     writeln!(out, "{}", bracketed(words.iter().map(|(word, _)| *word), set))
 }
 
-/// Sets a field of the settings to the meaning of a word.
+/// Sets a field of the settings to the value that a word denotes.
 pub(super) fn store_keyword<T: Copy>(
     zram: &Zram,
     value: Value<'_>,
@@ -38,7 +38,7 @@ pub(super) fn store_keyword<T: Copy>(
     })
 }
 
-/// Returns all of `names`, each followed by a space, with the current one in brackets.
+/// Returns all of `names`, each followed by a space, with the current name in brackets.
 pub(super) fn bracketed<'n>(names: impl Iterator<Item = &'n str>, current: &str) -> String {
     names.fold(String::new(), |mut line, name| {
         let _ = if name == current { write!(line, "[{name}] ") } else { write!(line, "{name} ") };
@@ -56,8 +56,8 @@ pub(super) fn geometry_line(geometry: Geometry) -> String {
     }
 }
 
-/// Returns the geometry that `line` describes, with the kernel's defaults for options that it
-/// omits.
+/// Returns the geometry that `line` describes. If an option is omitted, it has the default of the
+/// kernel's geometry.
 pub(super) fn geometry(line: &str) -> Result<Geometry, String> {
     let mut words = line.split_whitespace();
     let geometry = match words.next() {

@@ -1,4 +1,4 @@
-//! `algorithm_params`: words of the form `key=value`.
+//! The attribute `algorithm_params`, a line of words of the form `key=value`.
 
 use super::value::{Value, signed};
 use crate::algorithms::SECONDARY_MAX;
@@ -17,8 +17,8 @@ pub(super) struct AlgorithmLine<'t> {
 }
 
 impl<'t> AlgorithmLine<'t> {
-    /// Parses a line, and reads the dictionary that it names. Unknown keys are ignored, as in the
-    /// kernel.
+    /// Parses a line, and reads the dictionary file that the line specifies. Unknown keys are
+    /// ignored, as in the kernel.
     pub(super) fn parse(value: Value<'t>) -> Result<Self, Error> {
         let mut line = AlgorithmLine::default();
         let mut dictionary = None;
@@ -40,8 +40,8 @@ impl<'t> AlgorithmLine<'t> {
                 }
                 "level" => line.params.level = Some(number()?),
                 "dict" => dictionary = Some(word),
-                // A parameter of deflate, which is not supported. It is only checked to be a
-                // number.
+                // A parameter of deflate, which this library does not support. The value is only
+                // checked to be a number.
                 "deflate.winbits" => drop(number()?),
                 _ => {}
             }
@@ -50,8 +50,8 @@ impl<'t> AlgorithmLine<'t> {
         Ok(line)
     }
 
-    /// Returns the priority of the algorithm that the parameters are for: the given one, that of
-    /// the named algorithm, or 0.
+    /// Returns the priority of the algorithm to which the parameters apply: the priority in the
+    /// line, the priority of the algorithm in the line, or 0.
     pub(super) fn target(&self, settings: &Config, value: Value<'_>) -> Result<usize, Error> {
         let name_of = |nth: usize| settings.algorithm_of(nth).map(|of| of.codec.name());
         let named = |nth: &usize| name_of(*nth) == self.algorithm;
@@ -74,7 +74,7 @@ impl<'t> AlgorithmLine<'t> {
 
 fn read_dictionary(path: &str) -> Result<Dictionary, Error> {
     let mut bytes = Vec::new();
-    // Reads at most one byte more than is allowed, because some files have no end.
+    // The file is read up to one byte more than is allowed, because some files have no end.
     let most = Dictionary::BYTES_MAX as u64 + 1;
     let read = open_file::to_read(Path::new(path))
         .and_then(|file| file.take(most).read_to_end(&mut bytes));

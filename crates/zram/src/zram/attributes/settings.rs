@@ -1,4 +1,4 @@
-//! Writes of the attributes that are settings or commands.
+//! Functions that execute writes to the attributes that are settings or commands.
 
 use super::keywords;
 use super::params::AlgorithmLine;
@@ -10,15 +10,15 @@ use crate::{BadValue, Config, Error, Zram};
 use std::sync::Arc;
 use zcomp::Params;
 
-/// The length of an algorithm's name from which on the kernel returns E2BIG.
+/// The minimum length of an algorithm's name, in bytes, for which the kernel returns E2BIG.
 const NAME_BYTES: usize = 128;
 
-/// Returns the device, or the error of the attribute `name` if it is not made.
+/// Returns the device, or the error of the attribute `name` if no device exists.
 pub(super) fn instance(zram: &Zram, name: &'static str) -> Result<Arc<Instance>, Error> {
     zram.instance().ok_or(Error::Uninitialised { name })
 }
 
-/// Changes settings by a function that can't fail.
+/// Changes settings with a function that can't fail.
 pub(super) fn set(
     zram: &Zram,
     name: &'static str,
@@ -85,7 +85,8 @@ pub(super) fn geometry(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
 
 pub(super) fn mem_used_max(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
     let reason = "expected 0, which resets the peak";
-    // Any other number is invalid, even one that does not fit, so the error is always EINVAL.
+    // Any other number is invalid, even if it does not fit in 64 bits, so the error is always
+    // EINVAL.
     let Ok(0) = value.number::<u64>(Base::Ten, reason) else { return Err(value.invalid(reason)) };
     zram.instance().inspect(|instance| instance.device.reset_mem_used_max());
     Ok(())

@@ -1,4 +1,4 @@
-//! The text of attributes that have more than one value.
+//! The texts of attributes that consist of more than one value.
 
 use super::keywords::bracketed;
 use crate::algorithms::Algorithm;
@@ -6,7 +6,7 @@ use crate::{CompactionStat, Device, MmStat, Zram};
 use page::page_size;
 use std::fmt::{self, Write};
 
-/// Returns a statistic of the device, or the default if it is not made.
+/// Returns a statistic of the device, or the default value if no device exists.
 pub(super) fn of_device<T: Default>(zram: &Zram, stat: impl FnOnce(&Device) -> T) -> T {
     zram.instance().map_or_else(T::default, |instance| stat(&instance.device))
 }
@@ -40,8 +40,8 @@ pub(super) fn mm_stat(zram: &Zram, out: &mut dyn Write) -> fmt::Result {
 
 pub(super) fn total_limit(zram: &Zram, out: &mut dyn Write) -> fmt::Result {
     let asked = zram.settings().total_limit;
-    // If tables are limited together with the pool's pages, the device derives its limit from
-    // theirs.
+    // If tables are limited together with the pool's pages, the device derives its limit from the
+    // limit of these pages.
     let limit = zram.instance().map_or(asked, |instance| instance.device.total_limit());
     writeln!(out, "{}", limit.unwrap_or(0))
 }

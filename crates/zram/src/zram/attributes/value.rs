@@ -26,17 +26,17 @@ impl<'t> Value<'t> {
         memparse::parse(self.text).map_err(|reason| self.invalid(&reason))
     }
 
-    /// Parses a limit; 0 is no limit.
+    /// Parses a limit. The number 0 means no limit, for which the result is `None`.
     pub(super) fn limit(self) -> Result<Option<u64>, Error> {
         Ok(Some(self.size()?).filter(|&bytes| bytes > 0))
     }
 
-    /// Parses the whole text as a number.
+    /// Parses the whole text as a number. `expected` describes valid values for an error.
     pub(super) fn number<N: TryFrom<u64>>(self, base: Base, expected: &str) -> Result<N, Error> {
         unsigned(self.text, base).map_err(|why| self.bad(why, expected))
     }
 
-    /// Parses the whole text as one of `words`.
+    /// Parses the whole text as one of `words`, and returns the value of that word.
     pub(super) fn keyword<T: Copy>(self, words: &[(&str, T)]) -> Result<T, Error> {
         parse_keyword(words, self.text).map_err(|reason| self.invalid(&reason))
     }
@@ -47,7 +47,8 @@ impl<'t> Value<'t> {
         words.map(|word| word.split_once('=').filter(|(_, value)| !value.is_empty()))
     }
 
-    /// Returns the keys and values, or an error if a word has another form.
+    /// Returns the keys and values of all words, or an error if a word is not of the form
+    /// `key=value`.
     pub(super) fn key_values(
         self,
         expected: &str,
@@ -59,7 +60,7 @@ impl<'t> Value<'t> {
     }
 }
 
-/// Returns the meaning of `word`, or a list of the valid words as the error.
+/// Returns the value of `word`, or an error that lists the valid words.
 pub(super) fn parse_keyword<T: Copy>(words: &[(&str, T)], word: &str) -> Result<T, String> {
     let found = words.iter().find(|(other, _)| *other == word);
     found.map(|(_, value)| *value).ok_or_else(|| {
@@ -68,7 +69,7 @@ pub(super) fn parse_keyword<T: Copy>(words: &[(&str, T)], word: &str) -> Result<
     })
 }
 
-/// The bases in which a number may be written.
+/// The numeric bases that a text may use.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Base {
     Ten,

@@ -1,11 +1,11 @@
-//! Checks that the parts agree.
+//! Checks that the parts of the core are consistent with each other.
 
 use super::super::coder::Form;
 use super::super::samples::small_len;
 use super::{Core, spread};
 
 impl<K> Core<K> {
-    /// Asserts that all parts agree.
+    /// Asserts that all parts of the core are consistent with each other.
     pub fn check(&self) {
         self.slots.check();
         self.pool.check();

@@ -1,4 +1,4 @@
-//! Removal of values, on request or to make room.
+//! Removal of values, on request or to free memory for others.
 
 use super::super::coder::Form;
 use super::super::samples::small_len;
@@ -34,7 +34,7 @@ impl<K> Core<K> {
         key
     }
 
-    /// Frees the object of a piece, and removes it from the counts.
+    /// Frees the object of a piece, and subtracts the piece from the counts.
     fn free_piece(&mut self, piece: u32) {
         let Some(entry) = self.pool.lock_existing(piece) else { return };
         let old = match entry.content() {
@@ -56,7 +56,7 @@ impl<K> Core<K> {
         }
     }
 
-    /// Evicts the least recently used value except `spared`. Returns false if there was none.
+    /// Evicts the least recently used value except `spared`. Returns false if no such value exists.
     pub(super) fn evict(&mut self, spared: Option<u32>, out: &mut Departed<K>) -> bool {
         let oldest = self.slots.oldest();
         let first = match oldest {
@@ -64,7 +64,7 @@ impl<K> Core<K> {
             first => first,
         };
         let Some(first) = first else { return false };
-        // If there is no memory for a copy, the value is evicted without being reported.
+        // If memory for a copy can't be allocated, the value is evicted without a report.
         let packed = self.wants_evicted.then(|| self.packed(first).ok()).flatten();
         if let Some(key) = self.remove(first) {
             match packed {
@@ -76,8 +76,8 @@ impl<K> Core<K> {
         true
     }
 
-    /// Evicts values until `bytes` more bytes are within the limit, or only `spared` is left, whose
-    /// slot may get another number. Returns true if the bytes are within the limit.
+    /// Evicts values until `bytes` more bytes fit within the limit, or only `spared` is left.
+    /// Returns true if the bytes fit. The slot of `spared` may get another number.
     pub fn make_room(
         &mut self,
         bytes: usize,

@@ -1,22 +1,23 @@
-//! Assigns keys to stored values, and lets them replace other values.
+//! Assigns keys to stored values, and replaces old values of these keys.
 
 use super::super::coder::{Form, Packed, Piece};
 use super::super::slots::{NONE, Slots};
 use super::{Core, Departed, Offer, Refusal, spread};
 
-/// The memory of the pool beyond the bytes of a value: this share, as a divisor, of the compressed
-/// bytes, which have arbitrary lengths, ...
+/// The estimated memory that the pool needs for a value beyond the value's bytes: 1/WASTE_SHARE of
+/// the compressed bytes, because pieces have arbitrary lengths, ...
 const WASTE_SHARE: usize = 8;
-/// ... this many bytes for each piece, and `POOL_GROWTH` in total.
+/// ... plus PIECE_BYTES bytes for each piece, plus `POOL_GROWTH` bytes in total.
 const PIECE_BYTES: usize = 160;
 const POOL_GROWTH: usize = 16 << 10;
 
 impl<K> Core<K> {
-    /// Stores a value as the most recently used, in place of the one in slot `old` if there is one.
+    /// Stores a value as the most recently used, in place of the value in slot `old`, if `old` is
+    /// given.
     ///
     /// # Errors
-    /// If it is not stored; `old` stays, as the most recently used. Other values are lost only if
-    /// the pool needed more memory than was estimated.
+    /// If the value is not stored. The value in `old` then stays, as the most recently used. Other
+    /// values are lost only if the pool needed more memory than was estimated.
     pub fn put(
         &mut self,
         hash: u32,
@@ -32,7 +33,7 @@ impl<K> Core<K> {
         }
         self.expect_room(packed, key_bytes as usize)?;
         if old.is_some() && self.held() + packed.bytes.len() > self.limit {
-            // If the old value is removed first, others may stay.
+            // If the old value is removed first, fewer other values need to be evicted.
             return self.put_instead(hash, old, offer, out);
         }
         let mut old = old;
@@ -53,19 +54,19 @@ impl<K> Core<K> {
         self.settle(first, out)
     }
 
-    /// Makes room for the memory that a stored value uses.
+    /// Evicts other values until the memory that a stored value uses is within the limit.
     fn settle(&mut self, first: u32, out: &mut Departed<K>) -> Result<(), Refusal> {
         let mut first = Some(first);
         if self.make_room(0, &mut first, out) {
             return Ok(());
         }
-        // It is the only value, and still too large.
+        // The value is the only one, and is still too large.
         out.keys.extend(first.and_then(|first| self.remove(first)));
         self.renew();
         Err(Refusal::NoRoom)
     }
 
-    /// Fails if an empty cache would have no room for a value.
+    /// Returns an error if a value would not fit even in an empty cache.
     fn expect_room(&self, packed: &Packed, key_bytes: usize) -> Result<(), Refusal> {
         let count = packed.pieces.len().max(1);
         let of_raw = |(piece, start): (&Piece, usize)| match piece.form {
@@ -83,7 +84,7 @@ impl<K> Core<K> {
         Ok(())
     }
 
-    /// Stores a value if there is no room for it beside the one that it replaces.
+    /// Stores a value that does not fit beside the value that it replaces.
     fn put_instead(
         &mut self,
         hash: u32,
@@ -111,7 +112,7 @@ impl<K> Core<K> {
                 self.enter(first, hash, key, key_bytes);
                 result.and(self.settle(first, out))
             }
-            // The old value had room before, so the system refused the memory.
+            // The old value fitted before, so the system must have refused memory.
             Err(_) => {
                 out.keys.push(key);
                 result
@@ -119,8 +120,8 @@ impl<K> Core<K> {
         }
     }
 
-    /// Stores the pieces of a value. To make room, gives back the memory that evicted values left.
-    /// The value has no key yet.
+    /// Stores the pieces of a value, which has no key yet. If they do not fit, releases the memory
+    /// that evicted values left behind, and tries again.
     fn store_or_shrink(
         &mut self,
         packed: &Packed,
@@ -131,7 +132,8 @@ impl<K> Core<K> {
         let mut before = usize::MAX;
         loop {
             match self.store(packed, key_bytes, *old, out) {
-                // Each attempt has fewer values than the one before.
+                // The loop ends, because each attempt begins with fewer values than the previous
+                // one.
                 Err(Refusal::NoRoom) if self.len() < before => before = self.len(),
                 stored => return stored,
             }
@@ -142,7 +144,7 @@ impl<K> Core<K> {
         }
     }
 
-    /// Gives a stored value its key, and its places in the table and the order.
+    /// Records the key of a stored value, and adds the value to the table and the order.
     fn enter(&mut self, first: u32, hash: u32, key: K, key_bytes: u32) {
         let slot = self.slots.get_mut(first);
         (slot.key, slot.hash, slot.key_bytes) = (Some(key), hash, key_bytes);
@@ -152,7 +154,8 @@ impl<K> Core<K> {
         self.slots.push_youngest(first);
     }
 
-    /// Gives a stored value the key and the places of another one, which is freed.
+    /// Moves the key, and the places in the table and the order, of the value `old` to a stored
+    /// value, and frees `old`.
     fn take_place(&mut self, first: u32, old: u32) {
         let slot = self.slots.get_mut(old);
         let (key, hash, key_bytes) = (slot.key.take(), slot.hash, slot.key_bytes);

@@ -1,4 +1,4 @@
-//! Collects samples, and packs values again with the dictionary trained from them.
+//! Collects samples, and packs values again with the dictionary that was trained from the samples.
 
 use super::super::coder::{Coder, Form, Packed};
 use super::super::refusal::Refusal;
@@ -18,8 +18,9 @@ impl<K> Core<K> {
         self.due.take_if(|due| small >= due.from)
     }
 
-    /// Returns copies of the values of one piece, from slot `from` on, and the slot to continue
-    /// with, if there are more. A value is left out if there is no memory for its copy.
+    /// Returns copies of the values that have one piece, from slot `from` on, and the slot at which
+    /// to continue, if more slots remain. A value is left out if memory for its copy can't be
+    /// allocated.
     pub fn small_values(&self, from: u32) -> (Vec<Packed>, Option<u32>) {
         let to = from.saturating_add(COPIED_AT_ONCE).min(self.slots.count());
         let is_small = |&index: &u32| {
@@ -30,7 +31,8 @@ impl<K> Core<K> {
         (values, (to < self.slots.count()).then_some(to))
     }
 
-    /// Adopts a trained coder for all values from now on, if there is room for it.
+    /// Uses a trained coder for all values from now on, if the coder fits within the limit. Returns
+    /// whether it does.
     pub fn adopt(&mut self, coder: Arc<Coder>, out: &mut Departed<K>) -> bool {
         let mut youngest = self.slots.youngest();
         let adopts = self.coders[1].is_none() && self.make_room(coder.bytes(), &mut youngest, out);
@@ -50,11 +52,11 @@ impl<K> Core<K> {
         }
     }
 
-    /// Packs pieces again with the trained coder, from slot `from` on, until that was done for
-    /// `most` bytes. Returns the slot to continue with, if there are more.
+    /// Packs pieces again with the trained coder, from slot `from` on, until `most` bytes were
+    /// packed. Returns the slot at which to continue, if more slots remain.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// If memory can't be allocated.
     pub fn repack(&mut self, from: u32, most: usize) -> Result<Option<u32>, Refusal> {
         let [Some(first), Some(trained)] = self.coders.clone() else { return Ok(None) };
         self.limit_pages(0);
@@ -90,7 +92,7 @@ impl<K> Core<K> {
         }
         let mut bytes = Vec::new();
         let new = trained.pack_block(&block, &mut bytes)?;
-        // A piece without room stays unchanged, and keeps the first coder in use.
+        // A piece that does not fit stays unchanged, so the first coder is still needed.
         if new == form || entry.store(&bytes, new as u8).is_err() {
             return Ok(());
         }

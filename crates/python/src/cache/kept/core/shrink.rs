@@ -1,5 +1,5 @@
-//! Gives back the memory that removed values leave behind: slots, places in the table, entries of
-//! the pool. It counts towards the limit, so other values would lack it.
+//! Releases the memory that removed values leave behind: slots, places in the table, entries of the
+//! pool. This memory counts towards the limit, so it would not be available to other values.
 
 use super::super::new_pool::new_pool;
 use super::super::slots::{NONE, Use};
@@ -7,15 +7,15 @@ use super::{Core, Departed, spread};
 use hashbrown::HashTable;
 use uzram::zsmalloc::Content;
 
-/// An empty cache is reset if the memory left behind exceeds this share of its limit, as a divisor.
+/// An empty cache is reset if the memory left behind exceeds 1/LEFT_SHARE of the limit.
 const LEFT_SHARE: usize = 64;
-/// The table shrinks if its capacity exceeds this multiple of its values, ...
+/// The table shrinks if its capacity exceeds TABLE_ROOM times the number of its values, ...
 const TABLE_ROOM: usize = 4;
-/// ... and this number.
+/// ... and exceeds TABLE_LEAST.
 const TABLE_LEAST: usize = 256;
 
 impl<K> Core<K> {
-    /// Gives back some of the memory left behind. Slots may get other numbers.
+    /// Releases some of the memory left behind. Slots may get other numbers.
     pub fn tend(&mut self, out: &mut Departed<K>) {
         self.drop_unused();
         if self.table.is_empty() {
@@ -29,7 +29,7 @@ impl<K> Core<K> {
         }
     }
 
-    /// Gives back the memory left behind, until a sufficient share of the slots is in use.
+    /// Releases the memory left behind, until a sufficient share of the slots is in use.
     pub(super) fn shrink(&mut self, watched: &mut Option<u32>, out: &mut Departed<K>) {
         while self.slots.is_sparse() {
             self.vacate_last(watched, out);
@@ -50,8 +50,8 @@ impl<K> Core<K> {
         }
     }
 
-    /// Returns the bytes of memory that a cache uses for everything except its values, including
-    /// the first use of the pool.
+    /// Returns the number of bytes of memory that the cache uses for everything except its values,
+    /// including the memory that the pool allocates at its first use.
     pub fn empty_bytes(&self) -> usize {
         self.fixed_bytes() + self.begun_bytes
     }
@@ -62,14 +62,14 @@ impl<K> Core<K> {
             let hash = |&index: &u32| spread(slots.get(index).hash);
             self.table.shrink_to(2 * self.table.len(), hash);
         }
-        // The pool does so if it is worthwhile.
+        // The pool releases entries if that is worthwhile.
         self.pool.tidy(&mut || true);
     }
 
-    /// Moves the contents of the last slots, and gives these back. `watched` is a slot that may be
-    /// moved.
+    /// Moves the contents of the last slots to free slots, and releases the last slots. If the slot
+    /// `watched` is moved, updates its number.
     fn vacate_last(&mut self, watched: &mut Option<u32>, out: &mut Departed<K>) {
-        // Objects are freed before they are stored again.
+        // No limit is needed, because objects are freed before they are stored again.
         self.pool.pages().set_limit(None);
         let mut lost = Vec::new();
         for (from, to) in self.slots.vacate_last() {
@@ -94,7 +94,7 @@ impl<K> Core<K> {
         }
     }
 
-    /// Moves an object to another entry. Returns false if the system had no memory for that.
+    /// Moves an object to another entry. Returns false if the system refused memory.
     fn move_object(&self, from: u32, to: u32) -> bool {
         let Some(entry) = self.pool.lock_existing(from) else { return true };
         let Content::Object { bytes, flags } = entry.content() else { return true };

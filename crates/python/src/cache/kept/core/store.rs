@@ -1,19 +1,19 @@
-//! Stores the pieces of a value, and evicts others to make room for them.
+//! Stores the pieces of a value, and evicts other values if the pieces do not fit.
 
 use super::super::coder::{Form, Packed};
 use super::super::samples::small_len;
 use super::super::slots::{NONE, Use};
 use super::{Core, Departed, Refusal, spread};
 
-/// The number of refusals after which the pool is asked to compact.
+/// The number of refused stores after which the pool may be compacted.
 const REFUSALS: u32 = 32;
-/// The pool compacts if that frees this share of its memory, as a divisor, ...
+/// The pool is compacted if that frees at least 1/FREEABLE_SHARE of its memory, ...
 const FREEABLE_SHARE: usize = 32;
-/// ... and frees at most this many bytes at once, because other threads wait.
+/// ... and frees at most SHRINK_BYTES bytes at a time, because other threads wait for the lock.
 const SHRINK_BYTES: usize = 1 << 20;
 
 impl<K> Core<K> {
-    /// Stores the pieces of a value. Returns its first slot, which has no key yet.
+    /// Stores the pieces of a value. Returns the first slot of the value, which has no key yet.
     pub(super) fn store(
         &mut self,
         packed: &Packed,
@@ -66,7 +66,7 @@ impl<K> Core<K> {
         }
     }
 
-    /// Stores bytes for a slot, and evicts values while there is no room.
+    /// Stores bytes for a slot, and evicts values until the bytes fit.
     fn store_piece(
         &mut self,
         slot: u32,
@@ -84,7 +84,7 @@ impl<K> Core<K> {
                 Err(error) if error.is_limit() => {
                     self.refusals = self.refusals.wrapping_add(1);
                     if self.slots.is_sparse() {
-                        // The slots of removed values must be given back first.
+                        // The slots of removed values must be released first.
                         return Err(Refusal::NoRoom);
                     }
                     let compacts = self.refusals.is_multiple_of(REFUSALS) && self.compact();
@@ -104,23 +104,24 @@ impl<K> Core<K> {
         self.pool.pages().set_limit(Some(pages));
     }
 
-    /// Compacts the pool if that frees much memory. Returns true if it has.
+    /// Compacts the pool if that frees much memory. Returns true if the pool was compacted.
     fn compact(&self) -> bool {
         let bytes = self.pool.pages().used() * uzram::page_size();
         self.pool.freeable() > bytes / FREEABLE_SHARE && self.pool.shrink(SHRINK_BYTES) > 0
     }
 
-    /// Gives back some of the memory of objects that were stored again elsewhere. Returns true if
-    /// there was any.
+    /// Releases some of the memory of objects that were moved to other entries. Returns true if any
+    /// memory was released.
     pub fn shrink_pool(&self) -> bool {
         self.pool.shrink(SHRINK_BYTES) > 0
     }
 
-    /// Makes room for slots, and for a new entry in the table or its growth.
+    /// Evicts values until `count` slots, and a new entry in the table or the growth of the table,
+    /// fit within the limit.
     fn make_room_for_slots(&mut self, count: usize, spared: Option<u32>, out: &mut Departed<K>) {
         loop {
             let grows = spared.is_none() && self.table.len() == self.table.capacity();
-            // The table doubles while the old one still exists.
+            // The table is copied to one of twice its size while the old table still exists.
             let of_table = if grows { 2 * self.table.allocation_size() + 1024 } else { 0 };
             let needed = of_table + self.slots.bytes_to_take(count);
             if self.held() + needed <= self.limit || needed == 0 || !self.evict(spared, out) {

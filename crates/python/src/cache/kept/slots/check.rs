@@ -1,14 +1,15 @@
-//! Checks that the slots and the order agree.
+//! Checks that the slots and the order are consistent.
 
 use super::{NONE, Slots, Use};
 
 impl<K> Slots<K> {
-    /// Returns the slot of the piece after this one.
+    /// Returns the slot of the piece that follows the piece in slot `index`.
     pub fn next_of(&self, index: u32) -> Option<u32> {
         Some(self.get(index).next).filter(|&next| next != NONE)
     }
 
-    /// Asserts that each slot is exactly once in the order, a piece, or free.
+    /// Asserts that each slot is exactly one of these: a member of the order, a later piece of one
+    /// value, or free.
     pub fn check(&self) {
         let mut uses = vec![Use::Free; self.count() as usize];
         let mut mark = |index: u32, used_as: Use| {

@@ -13,7 +13,7 @@ impl<K> Slots<K> {
         Some(self.youngest).filter(|&index| index != NONE)
     }
 
-    /// Returns the value that was used next after this one.
+    /// Returns the value that was used next after the value in slot `index`.
     pub fn younger(&self, index: u32) -> Option<u32> {
         Some(self.get(index).younger).filter(|&index| index != NONE)
     }

@@ -1,18 +1,18 @@
-//! Gives back the last slots, after their contents are moved to free ones.
+//! Releases the last slots after their contents were moved to free slots.
 
 use super::{CHUNK, NONE, Slot, Slots, Use};
 
-/// Slots are sparse if their number exceeds this multiple of those in use.
+/// A set of slots is sparse if their number exceeds SPARSE times the number of slots in use.
 const SPARSE: usize = 4;
 
 impl<K> Slots<K> {
-    /// Returns true if there are many more slots than are in use.
+    /// Returns true if the number of slots is much larger than the number in use.
     pub fn is_sparse(&self) -> bool {
         self.chunks.len() > 1 && self.used * SPARSE < self.chunks.len() * CHUNK
     }
 
-    /// Gives back the last slots of a sparse set. Returns the old and the new numbers of those in
-    /// use.
+    /// Releases the last slots of a sparse set. Returns the old and the new numbers of the slots
+    /// whose contents were moved.
     pub fn vacate_last(&mut self) -> Vec<(u32, u32)> {
         debug_assert!(self.is_sparse());
         let end = self.count();
@@ -24,7 +24,7 @@ impl<K> Slots<K> {
             }
         }
         for from in last {
-            // Most of the lower slots are free.
+            // A free lower slot exists, because most of the lower slots are free.
             let to = self.free;
             if self.get(from).used_as != Use::Free && to != NONE {
                 self.take_from_free(to);
@@ -39,7 +39,8 @@ impl<K> Slots<K> {
         moved
     }
 
-    /// Returns the first slot of the value that this slot belongs to, or `NONE` if it is free.
+    /// Returns the first slot of the value to which the slot `index` belongs, or `NONE` if the slot
+    /// is free.
     pub fn first_of(&self, mut index: u32) -> u32 {
         loop {
             match self.get(index).used_as {
@@ -64,7 +65,7 @@ impl<K> Slots<K> {
         }
     }
 
-    /// Moves the contents of a slot to another one, which is in no list.
+    /// Moves the contents of a slot to another slot, which is in no list.
     fn relocate(&mut self, from: u32, to: u32) {
         let slot = std::mem::replace(self.get_mut(from), Slot::free(NONE, NONE));
         match (slot.used_as, slot.older) {

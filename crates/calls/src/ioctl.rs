@@ -6,9 +6,9 @@ use crate::row::Access::{self, Both, Read, Write};
 use crate::row::Argument::{self, Form, Plain, Unknown};
 use crate::row::Form::Words;
 
-/// Consecutive requests whose numbers contain no direction: the first and the last one, the
-/// kernel's access to the memory, and its size. The size is 0 if the argument is a number or
-/// unused.
+/// Consecutive requests whose numbers contain no direction: the first and the last request, the
+/// kernel's access to the memory of the argument, and the size of that memory. The size is 0 if the
+/// argument is a number or unused.
 type Run = (u32, u32, Access, usize);
 
 const OLD: &[Run] = &[

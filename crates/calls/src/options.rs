@@ -128,7 +128,7 @@ pub(crate) const FSCONFIG_VALUE: Argument =
 pub(crate) const LANDLOCK_RULE: Argument =
     of(&by_int(1, &[(1, input(12)), (2, input(16))], Unknown));
 
-/// The last argument of `reboot`, which is a string for one command.
+/// The last argument of `reboot`, which is a string if the command is LINUX_REBOOT_CMD_RESTART2.
 pub(crate) const REBOOT: Argument = of(&by_int(2, &[(0xa1b2_c3d4, Text)], Plain));
 
 /// The last argument of `quotactl`, which depends on the command. The command's low byte is the

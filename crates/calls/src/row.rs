@@ -121,7 +121,7 @@ pub enum Special {
     /// The call installs a filter of system calls, which may refuse system calls of the pager.
     Filter,
     /// The call disables a facility that a pager needs, or makes the kernel touch memory to which
-    /// no call refers. It must not be issued.
+    /// no call refers. A pager must not issue such a call.
     Withheld,
     /// The effect depends on the argument, an `int`.
     By {

@@ -72,7 +72,7 @@ fn untagged(address: usize) -> usize {
 }
 
 impl Walk<'_> {
-    /// Reports a range, cut to valid addresses. Returns whether all of it was reported.
+    /// Reports a range, cut to valid addresses. Returns whether the whole range was reported.
     fn tell(&mut self, address: usize, bytes: usize, access: Access) -> bool {
         let start = untagged(address);
         let end = start.saturating_add(bytes).min(ADDRESS_END);

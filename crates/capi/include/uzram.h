@@ -2,8 +2,8 @@
  * libuzram: compressed memory for programs, in C99 and C++.
  *
  *   uzram_device   a disk whose bytes lie compressed in memory; any offset, any length
- *   uzram_pool     objects of all sizes behind handles, packed densely (not compressed)
- *   uzram_cache    many objects of one size, as memory; as fast as malloc, and denser
+ *   uzram_pool     objects of all sizes, packed densely (not compressed), with handles
+ *   uzram_cache    memory for many objects of one size; as fast as malloc, and denser
  *   uzram_region   memory that compresses its cold parts, and decompresses them at a touch
  *
  * Results. A function that returns int returns 0 or a negative errno. After a failure,
@@ -12,21 +12,21 @@
  *   -EINVAL   a pointer that must not be NULL is NULL, or a length or a value is impossible
  *   -ENOSPC   a limit that was set is reached; no stored data are lost
  *   -ENOMEM   the system has no more memory
- *   -ENODEV   this process is a child, and the data stayed with its parent
- *   -E2BIG    a struct has a field set that this version of the library does not know
+ *   -ENODEV   this process is a child of fork, and the data stayed with its parent
+ *   -E2BIG    a struct sets a field that this version of the library does not support
  *   -ENOTRECOVERABLE   a bug in the library
  * Unless a function states otherwise, a call that fails leaves its output arguments unchanged.
  *
  * Structs begin with their size, so that they can grow. Set `size` to the struct's sizeof, and all
  * fields that you don't need to 0, which selects the default of every option. (UZRAM_INIT does
  * both.) In a struct that a function fills in, set `size`; fields that this version of the library
- * does not know are set to 0.
+ * does not support are set to 0.
  *
  * Sizes, offsets and limits are in bytes; a limit of 0 means no limit.
  *
  * Threads. Any function may be called from any thread at any time, except *_destroy, which must
  * follow all other calls for the object. Memory passed to a call must not change during the call;
- * it may be a region's. A thread that is cancelled (pthread_cancel) exits after its call, not
+ * it may lie in a region. A thread that is cancelled (pthread_cancel) exits after its call, not
  * during the call or a touch of a region.
  *
  * Fork. Parent and child each have a copy of every object, whenever the fork happens, unless an
@@ -47,7 +47,7 @@
 extern "C" {
 #endif
 
-/* The version of this header. Before 1.0, each minor version has an interface of its own. */
+/* The version of this header. Before 1.0, each minor version may change the interface. */
 #define UZRAM_VERSION_MAJOR 0
 #define UZRAM_VERSION_MINOR 1
 #define UZRAM_VERSION_PATCH 0

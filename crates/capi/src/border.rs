@@ -116,7 +116,8 @@ unsafe fn size_of_given<T: Sized64>(start: *const T) -> Result<usize, Failure> {
 }
 
 /// Returns the options that the C caller passes. Fields that the caller's struct lacks become zero.
-/// Fields that only the caller's struct has must be zero, because the library would ignore them.
+/// The caller's struct may contain more fields; these must be zero, because the library would
+/// ignore them.
 ///
 /// # Safety
 /// The conditions at the head of this file.

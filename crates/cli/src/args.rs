@@ -24,11 +24,11 @@ use std::process::ExitCode;
 
 /// Compressed memory in user space: zram and zsmalloc without the kernel.
 ///
-/// Keeps pages compressed and densely packed in memory. `uzram fill` measures the saving on your
-/// own data; `uzram analyze` forecasts it for each setting. `uzram serve` serves compressed memory
-/// as a disk; `uzram stat`, `attr` and `save` control it. `uzram run` starts a program whose memory
-/// is compressed. `uzram classes` shows how objects of each size are packed; `uzram
-/// train-dictionary` shows whether a dictionary helps.
+/// Keeps pages compressed and densely packed in memory. `uzram fill` measures the memory saved for
+/// your own data; `uzram analyze` forecasts the savings of each setting. `uzram serve` serves
+/// compressed memory as a disk; `uzram stat`, `attr` and `save` control it. `uzram run` starts a
+/// program whose memory is compressed. `uzram classes` shows how objects of each size are packed;
+/// `uzram train-dictionary` trains a dictionary and shows whether it helps.
 #[derive(Debug, Parser)]
 #[command(name = "uzram", version, arg_required_else_help = true)]
 struct Cli {
@@ -52,9 +52,10 @@ pub(crate) enum Command {
     Client(ClientCommand),
 }
 
-/// Print the attributes of a device that 'uzram fill' and 'uzram attr' take
+/// Print the attributes of a device that 'uzram fill' and 'uzram attr' accept
 ///
-/// Names, values and errors are those of the kernel's zram where it has them.
+/// If the kernel's zram has the same attribute, its name, values and errors are the same as in the
+/// kernel.
 #[derive(Debug, Args)]
 pub(crate) struct AttributesArgs {
     /// Print a JSON array instead of a table

@@ -173,7 +173,7 @@ fn parsed(stat: &str) -> Result<Stat, Error> {
         .map_err(|error| failed(serve::control::AskError::Broken(error.into())))
 }
 
-/// Returns a table like that of `zramctl`: a line of headings, and one line of values.
+/// Returns a table like the table of `zramctl`: a line of headings, and one line of values.
 fn table(stat: Stat) -> String {
     let name = if stat.name.is_empty() { "-".into() } else { stat.name.escape_debug().to_string() };
     let cells = [

@@ -31,7 +31,7 @@ const NOT_KEYS: [&str; 3] = ["config", "section", "help"];
 
 /// Returns the command line of `uzram serve` with the options of its configuration file inserted
 /// before the options that the user gave. `cli` is changed so that later options override earlier
-/// ones. Returns `None` if there is no configuration file.
+/// ones. Returns `None` if the user specified no configuration file.
 ///
 /// # Errors
 /// Fails as [`options`] does.

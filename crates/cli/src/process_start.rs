@@ -80,7 +80,7 @@ fn set_faults(faults: Faults) {
     }
 }
 
-/// Restores the actions of signals for the programs that this one starts. `main` calls this
+/// Restores the actions of signals for the programs that this process starts. `main` calls this
 /// function first.
 pub(crate) fn prepare() {
     set_faults(Faults::Default);

@@ -39,7 +39,7 @@ fn descriptors_for_control_and_saves_are_kept() {
     let (code, said) = (refused.ended().0, refused.said());
     assert!(code == Some(1) && said.contains("ulimit -Hn"), "{code:?}: {said}");
     // The server starts with the number of connections that the message states, but not with one
-    // more.
+    // connection more.
     let most = said.rsplit("--connections ").next().unwrap().split(' ').next().unwrap();
     let one_more = (most.parse::<u32>().unwrap() + 1).to_string();
     assert_eq!(begun("ulimit -n 512", &["--connections", &one_more]).ended().0, Some(1));

@@ -77,7 +77,7 @@ impl Disk {
         if is_write { range.copy_from_slice(data) } else { range.fill(0) }
     }
 
-    /// Reads a range and a page on each side of it by each front end, and compares.
+    /// Reads a range and the pages beside the range by each front end, and compares the data.
     fn compare(&mut self, at: usize, len: usize, why: &str) {
         let (start, end) = (at.saturating_sub(4096), (at + len + 4096).min(BYTES));
         let expected = &self.bytes[start..end];

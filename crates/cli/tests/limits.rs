@@ -113,7 +113,8 @@ fn it_works_in_little_address_space() {
     assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
 }
 
-/// Sparse files make the input very large, so that memory for its statistics is lacking.
+/// Sparse files make the input very large, so that memory for the statistics of all its pages is
+/// lacking.
 #[test]
 fn more_input_than_memory_has_figures_for_is_refused() {
     let dir = tempfile::tempdir().unwrap();

@@ -373,7 +373,7 @@ fn a_disk_is_not_saved_to_itself() {
     ended(server);
 }
 
-/// The server of the existing mount is stopped, so requests to it never return.
+/// The server of the existing mount is stopped, so requests to this mount never return.
 #[test]
 fn a_stuck_mount_there_holds_nothing_up() {
     let Some((dir, mount, _unmounted)) = directory() else { return };

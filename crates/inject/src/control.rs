@@ -89,8 +89,8 @@ impl Control {
         let _woken = system(libc::SYS_futex, args);
     }
 
-    /// Traces the thread until it has executed the program, and makes it enter the host. Returns
-    /// whether the helper must unmap the room itself.
+    /// Traces the thread until it has executed the program, and makes the thread enter the host.
+    /// Returns whether the helper must unmap the room itself.
     fn attend(&self) -> bool {
         // SAFETY: the plan exists until the helper has ended; see "Safety" at the top of this file.
         let plan = unsafe { &*self.plan };
@@ -199,7 +199,8 @@ pub(crate) unsafe extern "C" fn run(control: *mut c_void) -> ! {
     // thread ends.
     let on_end = libc::SIGKILL as usize;
     let _set = system(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as usize, on_end, 0, 0, 0, 0]);
-    // In a group of its own, the helper is not stopped by signals to the group of the process.
+    // In a separate process group, the helper is not stopped by signals to the group of the
+    // process.
     let _own_group = system(libc::SYS_setpgid, [0; 6]);
     if control.attend() {
         // Without this call, the kernel would clear a word in the room at the helper's end, after

@@ -42,8 +42,8 @@ struct Mapped<'a> {
     base: usize,
 }
 
-/// Maps a host into a process that has executed a program, and makes the process enter it. After an
-/// error, the process enters the program instead.
+/// Maps a host into a process that has executed a program, and makes the process enter the host.
+/// After an error, the process enters the program instead.
 pub(crate) fn bring_in(
     tracee: &mut Tracee,
     files: &HostFiles,

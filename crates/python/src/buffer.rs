@@ -84,7 +84,7 @@ pub(crate) fn with_bytes_mut<T>(
 ///
 /// # Safety
 /// `view` is the argument that Python passes to `__getbuffer__` of `object`, which keeps the memory
-/// as long as views of it exist.
+/// as long as views of the memory exist.
 pub(crate) unsafe fn describe(
     object: &Bound<'_, PyAny>,
     view: *mut ffi::Py_buffer,

@@ -37,30 +37,31 @@ type Key = Py<PyAny>;
 /// memory.
 ///
 /// `limit` is the maximum number of bytes of memory that the cache uses in total: compressed
-/// values, keys, tables, the dictionary, and the buffers for compression. To make room, the cache
-/// evicts the least recently used values. It then calls `on_evict(key, value)`; an exception from
-/// that call, even `KeyboardInterrupt`, is reported as unraisable. It does not call `on_evict`
-/// for a value that can no longer be unpickled, or if memory for the value is lacking.
+/// values, keys, tables, the dictionary, and the buffers for compression. To stay within the limit,
+/// the cache evicts the least recently used values. It then calls `on_evict(key, value)`; an
+/// exception from that call, even `KeyboardInterrupt`, is reported as unraisable. It does not call
+/// `on_evict` for a value that can no longer be unpickled, or if memory for the value can't be
+/// allocated.
 ///
-/// If there is no room for a value at all, storing it fails with ENOSPC; the old value of its key,
-/// if any, stays and becomes the most recently used. A key counts with the size that
+/// If a value does not fit even in an empty cache, storing it fails with ENOSPC; the old value of
+/// the key, if any, stays and becomes the most recently used. The size of a key is the size that
 /// `sys.getsizeof` returns, so the elements of a tuple do not count. While a value is being stored,
-/// its compressed form, and a copy of it if it is not `bytes`, are allocated in addition to the
+/// its compressed form, and a copy of the value if it is not `bytes`, use memory in addition to the
 /// limit.
 ///
-/// Values are bytes-like objects, and are returned as `bytes`. With `pickle` they are any objects,
-/// which are pickled. `algorithm` is one of `algorithms()`, with its `level` (None selects its
-/// default).
+/// Values are bytes-like objects, and are returned as `bytes`. With `pickle`, values are any
+/// objects that can be pickled. `algorithm` is one of `algorithms()`, with its `level` (None
+/// selects its default).
 ///
-/// `dictionary` is used to compress small values. True trains a dictionary from the values when
-/// there are enough of them, and uses it if it saves more memory than it needs. Bytes are a
-/// dictionary that `train_dictionary` has returned. False means no dictionary. The training takes
-/// up to 40 MB for a moment, within the limit if that is 64 MiB or more.
+/// `dictionary` is used to compress small values. True: when the cache holds enough values, it
+/// trains a dictionary from them, and uses the dictionary if that saves more memory than it needs.
+/// Bytes: a dictionary that `train_dictionary` has returned. False: no dictionary. The training
+/// uses up to 40 MB for a moment, within the limit if the limit is 64 MiB or more.
 ///
 /// `cache[key]` and `get` make a value the most recently used; `peek`, `in` and the views do not.
-/// An iteration visits the keys that exist when it begins, the least recently used first, and holds
-/// a list of them until it ends. Any thread may make any call. After a fork, parent and child each
-/// have a copy. Many keys with the same hash make a cache slower than a dict.
+/// An iteration visits the keys that exist when it begins, the least recently used first, and keeps
+/// a list of these keys until it ends. Any thread may call any method. After a fork, parent and
+/// child each have a copy. Many keys with the same hash make a cache slower than a dict.
 #[pyclass(frozen, weakref, mapping, module = "uzram")]
 pub(crate) struct Cache {
     kept: Arc<Kept<Key>>,

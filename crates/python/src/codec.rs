@@ -33,8 +33,8 @@ pub(crate) fn algorithms() -> Vec<&'static str> {
 /// Returns a dictionary of at most `size` bytes, for the `dictionary` argument of a `Device`.
 ///
 /// `samples` are bytes-like objects, each similar to the data that will be compressed as one unit.
-/// There must be at least eight of them, with `size` bytes in total; a hundred times as many bytes
-/// are better. The same samples always give the same dictionary.
+/// At least eight samples are required, with at least `size` bytes in total; a hundred times as
+/// many bytes are better. The same samples always result in the same dictionary.
 #[pyfunction]
 pub(crate) fn train_dictionary<'py>(
     py: Python<'py>,

@@ -16,16 +16,16 @@ use uzram::{Config, Damage, by_name};
 /// A device of `size` bytes that compresses the data written to it, in memory.
 ///
 /// Any thread may read and write any range; bytes that were never written read as zeros. `size` is
-/// rounded up to whole slots of 4096 bytes, and uses no memory by itself.
+/// rounded up to whole slots of 4096 bytes, and the size itself uses no memory.
 ///
 /// `algorithm` is one of `algorithms()`, with its `level` (None selects its default). `block_size`
 /// is the number of bytes that are compressed as one unit: 4096, 8192, 16384, 32768 or 65536.
 /// `mem_limit` is the maximum number of bytes of pages for compressed data (None or 0: no limit); a
 /// write that would exceed it fails with ENOSPC, and stored data are kept. `dictionary` contains
-/// bytes that blocks may refer to, see `train_dictionary`.
+/// bytes that improve the compression of similar blocks, see `train_dictionary`.
 ///
 /// After a fork, parent and child each have a copy. Use the device as a context manager, or close
-/// it, to give its memory back at once.
+/// it, to free its memory at once.
 #[pyclass(frozen, weakref, module = "uzram")]
 pub(crate) struct Device(Shared<uzram::Device>);
 
@@ -124,7 +124,7 @@ impl Device {
     /// `data` is any object with C-contiguous memory (bytes, memoryview, array, numpy). Other
     /// threads must not change it during the call, as with `os.write`.
     ///
-    /// A write that fails has written the slots of 4096 bytes before the one that its error names.
+    /// If a write fails, the slots of 4096 bytes before the slot in the error message were written.
     fn write(&self, py: Python<'_>, offset: u64, data: &Bound<'_, PyAny>) -> Answer<usize> {
         let device = self.get()?;
         with_bytes(data, |bytes| {
@@ -140,16 +140,16 @@ impl Device {
         Ok(py.detach(|| device.discard(offset, length))?)
     }
 
-    /// Moves compressed data together. Returns the number of bytes of pages that this freed.
+    /// Moves compressed data together, to free pages. Returns the number of bytes freed.
     fn compact(&self, py: Python<'_>) -> Answer<usize> {
         let device = self.get()?;
         Ok(py.detach(|| device.compact()) * uzram::page_size())
     }
 
     /// Saves all data to the file `path`, in compressed form. Returns the size of the file in
-    /// bytes. An existing file stays until the new one is durable.
+    /// bytes. An existing file is replaced when the new one is durable.
     ///
-    /// If a slot can't be read, the call fails and the existing file stays.
+    /// If a slot can't be read, the call fails and an existing file does not change.
     fn save(&self, py: Python<'_>, path: PathBuf) -> Answer<u64> {
         let device = self.get()?;
         let options = SaveOptions { unreadable: Unreadable::Refuse, ..SaveOptions::default() };
@@ -177,8 +177,8 @@ impl Device {
         Ok(stats::make(py, "DeviceStats", &fields, &[("mem_limit", limit)])?)
     }
 
-    /// Closes the device and gives its memory back, after the calls of other threads have ended.
-    /// All data are then lost. Closing it again has no effect.
+    /// Closes the device and frees its memory, after the calls of other threads have ended. All
+    /// data are then lost. Closing a closed device has no effect.
     fn close(&self, py: Python<'_>) {
         self.0.close(py);
     }

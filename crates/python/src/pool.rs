@@ -9,11 +9,12 @@ use pyo3::types::PyBytes;
 use std::sync::Arc;
 use uzram::{Handle, PageConfig, PoolConfig, page_size};
 
-/// A pool of byte strings of any length, each identified by a number, its handle. It packs them
-/// densely, and does not compress them.
+/// A pool of byte strings of any length, each identified by a number, its handle. The pool packs
+/// the byte strings densely, and does not compress them.
 ///
 /// `limit` is the maximum number of bytes of pages, rounded up to whole pages (None: no limit; 0:
-/// no pages at all). If it is reached, `store` fails with ENOSPC, and stored objects are kept.
+/// no pages at all). If the limit is reached, `store` fails with ENOSPC, and stored objects are
+/// kept.
 ///
 /// After a fork, parent and child each have a copy. Calls with a handle that was freed, or that
 /// belongs to another pool, fail with ESTALE.
@@ -86,12 +87,12 @@ impl Pool {
         Ok(pool.read(&handle)?.len())
     }
 
-    /// Frees an object. Calls with its handle fail from then on.
+    /// Frees an object. Later calls with the handle of the object fail.
     fn free(&self, handle: u64) -> Answer<()> {
         Ok(self.get()?.free(Handle::from_raw(handle)?)?)
     }
 
-    /// Moves objects together. Returns the number of bytes of pages that this freed.
+    /// Moves objects together, to free pages. Returns the number of bytes freed.
     fn compact(&self, py: Python<'_>) -> Answer<usize> {
         let pool = self.get()?;
         Ok(py.detach(|| pool.compact()) * page_size())
@@ -112,8 +113,8 @@ impl Pool {
         Ok(stats::make(py, "PoolStats", &fields, &[("limit", limit)])?)
     }
 
-    /// Closes the pool and gives its memory back, after the calls of other threads have ended. All
-    /// objects are then lost. Closing it again has no effect.
+    /// Closes the pool and frees its memory, after the calls of other threads have ended. All
+    /// objects are then lost. Closing a closed pool has no effect.
     fn close(&self, py: Python<'_>) {
         self.0.close(py);
     }

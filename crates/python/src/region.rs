@@ -23,7 +23,7 @@ use uzram::{Advice, RegionOptions, SLOT_BYTES, by_name};
 
 /// `size` bytes of memory, initially zero, whose cold parts are compressed.
 ///
-/// The object lends its memory through the buffer protocol, writable: `memoryview(region)`,
+/// The object provides its memory through the buffer protocol, writable: `memoryview(region)`,
 /// `numpy.frombuffer(region)`. A touch of a compressed part decompresses it. The memory stays until
 /// its last view is released, even if the object is deleted before.
 ///
@@ -34,7 +34,7 @@ use uzram::{Advice, RegionOptions, SLOT_BYTES, by_name};
 ///
 /// Memory that can't be evicted may exceed the limit: data that do not shrink, compressed data that
 /// do not fit, and locked memory. A lowered limit, and an unlock, take effect within about half a
-/// second; for data that become compressible only later, it takes some seconds.
+/// second; for data that become compressible only later, this takes some seconds.
 ///
 /// System calls on compressed parts fail with EFAULT: `lock` the memory that you pass to
 /// `file.readinto`, `socket.send` and similar functions. A touch of a compressed part raises
@@ -113,7 +113,7 @@ impl Region {
     }
 
     /// Compresses the coldest `size` bytes, rounded up to whole blocks. Returns the number of bytes
-    /// that were compressed, which is smaller if no more can be.
+    /// that were compressed, which is smaller than `size` if no more can be compressed.
     fn reclaim(&self, py: Python<'_>, size: usize) -> Answer<usize> {
         let region = self.get()?;
         Ok(py.detach(|| region.reclaim(size)))
@@ -148,7 +148,7 @@ impl Region {
     }
 
     /// Sets `length` bytes, starting at byte `offset`, to zero. Whole blocks then use no memory. If
-    /// one of those is locked, nothing is changed, and OSError (EBUSY) is raised.
+    /// one of these blocks is locked, nothing is changed, and OSError (EBUSY) is raised.
     fn discard(&self, py: Python<'_>, offset: usize, length: usize) -> Answer<()> {
         let (region, range) = (self.get()?, range(offset, length)?);
         // SAFETY: no reference to the region's bytes exists; see the head of this file.
@@ -178,7 +178,7 @@ impl Region {
         Ok(stats::make(py, "RegionStats", &fields, &[("limit", stats.limit)])?)
     }
 
-    /// Closes the region and gives its memory back. Closing it again has no effect.
+    /// Closes the region and frees its memory. Closing a closed region has no effect.
     ///
     /// While views or locks of the region exist, `BufferError` is raised.
     fn close(&self, py: Python<'_>) -> Answer<()> {

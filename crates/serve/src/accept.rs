@@ -37,7 +37,7 @@ pub(crate) struct Acceptor {
     file: Option<SocketFile>,
 }
 
-/// A listening socket, owned by the thread that accepts from it.
+/// A listening socket, owned by the thread that accepts its connections.
 pub(crate) struct Door {
     socket: OwnedFd,
     stop: Arc<AtomicBool>,

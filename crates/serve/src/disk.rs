@@ -1,4 +1,4 @@
-//! The disk that is served: an array of bytes, such as that of a compressed device.
+//! The disk that is served: an array of bytes, such as a compressed device.
 
 use rustix::io::Errno;
 use std::ops::{Deref, Range};
@@ -27,7 +27,7 @@ pub trait Disk: Send + Sync {
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Errno>;
     /// Stores `bytes` at `offset`. After an error, each block holds either its old or its new data.
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Errno>;
-    /// Makes the range read as zeros, and frees the blocks that lie wholly in it.
+    /// Makes the range read as zeros, and frees the blocks that lie completely in the range.
     fn discard(&self, offset: u64, len: u64) -> Result<(), Errno>;
     /// Makes all earlier writes durable.
     fn flush(&self) -> Result<(), Errno>;
@@ -101,7 +101,7 @@ impl<'e> ExtentMap<'e> {
         ExtentMap { range, each, last: first..first, is_stored: false }
     }
 
-    /// Adds the slots up to `end`, and returns whether the caller wants more.
+    /// Adds the slots up to `end`, and returns whether the caller needs more extents.
     fn add(&mut self, end: u64, is_stored: bool) -> bool {
         if end == self.last.end {
             return true;
@@ -113,8 +113,8 @@ impl<'e> ExtentMap<'e> {
         true
     }
 
-    /// Reports the last extent in bytes, cut to the range, and returns whether the caller wants
-    /// more.
+    /// Reports the last extent in bytes, cut to the range, and returns whether the caller needs
+    /// more extents.
     fn report(&mut self) -> bool {
         let block = SLOT_BYTES as u64;
         let start = (self.last.start * block).max(self.range.start);

@@ -203,7 +203,7 @@ impl Shadow {
         assert!(from <= at + len);
     }
 
-    /// Returns the number of requests, and the number of long ones.
+    /// Returns the number of requests, and the number of long requests.
     fn run(mut self, until: Instant) -> [u64; 2] {
         while Instant::now() < until {
             let mut burst = Vec::new();

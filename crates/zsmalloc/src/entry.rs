@@ -10,16 +10,16 @@
 //! Lock rules:
 //! 1. A reader holds off writers, but not other readers (up to 6 share the entry).
 //! 2. A writer first sets `exclusive`, which holds off new readers, then waits until the present
-//! readers have left.
+//!    readers have left.
 //! 3. Only the holder of `exclusive` changes the other bits, after all readers have left.
 //! 4. A mover retargets the offset by compare-and-swap from the unlocked entry, so it waits for no
-//! thread, and no thread waits for it.
+//!    thread, and no thread waits for it.
 //! 5. An entry is frozen only when it is unlocked. A thread that finds a frozen entry does not
-//! wait: it thaws the entry, or finds the entry's copy in another node (see [`crate::table`]).
+//!    wait: it thaws the entry, or finds the entry's copy in another node (see [`crate::table`]).
 //! 6. Only flags may change without the exclusive lock. A reader clears flags in one atomic step
-//! while it holds its lock. A thread that sets flags of an unlocked entry retargets the entry as a
-//! mover does. So a writer sees the final flags after the readers have left, and the
-//! compare-and-swap of a mover that copied during such a change fails.
+//!    while it holds its lock. A thread that sets flags of an unlocked entry retargets the entry as
+//!    a mover does. So a writer sees the final flags after the readers have left, and the
+//!    compare-and-swap of a mover that copied during such a change fails.
 //!
 //! Only [`Entry::wait_for_readers`] waits. A lock function that fails without waiting returns the
 //! reason.

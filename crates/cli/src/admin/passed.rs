@@ -24,9 +24,9 @@ pub(crate) struct Sockets {
 }
 
 impl Passed {
-    /// Takes the sockets that were passed. A socket named nbd, control or metrics is used for the
-    /// purpose that its name states. Sockets with other names are used, in this order, for the
-    /// remaining purposes.
+    /// Takes the sockets that the service manager passed. A socket named nbd, control or metrics is
+    /// used for the purpose that its name states. Sockets with other names are used, in this order,
+    /// for the remaining purposes.
     ///
     /// # Errors
     /// Fails if a socket is unsuitable, if too many sockets were passed, or if an option names
@@ -75,8 +75,8 @@ impl Passed {
         Ok(passed)
     }
 
-    /// Returns all sockets that a server needs: those that were passed, and new ones for the
-    /// others.
+    /// Returns all sockets that a server needs: the sockets that were passed, and new sockets for
+    /// the remaining purposes.
     ///
     /// # Errors
     /// Fails if a socket can't be made.
@@ -99,7 +99,7 @@ impl Passed {
         }
     }
 
-    /// Checks that no option names another socket for a purpose for which one was passed.
+    /// Checks that no option names another socket for a purpose for which a socket was passed.
     fn check(&self, args: &ServeArgs) -> Result<(), Error> {
         for (option, is_given, passed) in [
             ("--nbd", args.nbd.is_some(), &self.nbd),

@@ -29,8 +29,8 @@ pub(crate) enum ClientCommand {
     /// Read and write attributes of a device that is served
     ///
     /// Without a name, prints every attribute that can be read, except lists of all slots or
-    /// classes; with a name, prints that one; with a value, sets it. 'uzram attributes' describes
-    /// them.
+    /// classes. With a name, prints that attribute; with a value, sets it. 'uzram attributes'
+    /// describes the attributes.
     #[command(after_help = EXIT_CODES)]
     Attr {
         #[command(flatten)]
@@ -38,7 +38,7 @@ pub(crate) enum ClientCommand {
         /// Name of the attribute
         #[arg(value_parser = attribute)]
         name: Option<String>,
-        /// Its new value
+        /// New value of the attribute
         #[arg(allow_hyphen_values = true)]
         value: Option<String>,
         /// Print one JSON object instead of text
@@ -49,48 +49,50 @@ pub(crate) enum ClientCommand {
     ///
     /// Without PID, shows the size and memory of the device, as zramctl does.
     ///
-    /// With PID, shows the memory and the activity of each process of such a program. The processes
-    /// publish these figures a few milliseconds late; reading them costs the processes nothing.
+    /// With PID, shows the memory and the activity of each process of a program that 'uzram run'
+    /// has started. The processes publish these figures a few milliseconds late; reading the
+    /// figures does not slow the processes down.
     ///
     /// With --watch, prints a line every second until Ctrl-C, or until the server or the program
-    /// ends. On a terminal, bars show how full the disk and its memory are, or the program's share
-    /// of stored memory and of its limit.
+    /// ends. On a terminal, bars show how full the disk and its memory are, or which share of the
+    /// program's memory is stored compressed, and which share of its limit is used.
     #[command(after_help = EXIT_CODES)]
     Stat {
         #[command(flatten)]
         server: ControlArgs,
-        /// Process of a program that 'uzram run' has started, or that command itself; all processes
-        /// that share its limit are shown
+        /// ID of a process of a program that 'uzram run' has started, or of the command itself; all
+        /// processes that share its limit are shown
         #[arg(value_name = "PID", value_parser = process, conflicts_with = "control")]
         process: Option<Pid>,
         /// Print a line every second
         #[arg(long, conflicts_with = "prometheus")]
         watch: bool,
-        /// Print metrics in the text format of Prometheus, those of a disk as 'uzram serve
-        /// --metrics' serves them
+        /// Print metrics in the text format of Prometheus; for a disk, the same metrics that 'uzram
+        /// serve --metrics' serves
         #[arg(long, conflicts_with = "json")]
         prometheus: bool,
         /// Print one JSON object instead of a table, with --watch one per line; all sizes are bytes
         #[arg(long)]
         json: bool,
     },
-    /// Move objects of the device together, so that pages become free
+    /// Compact the memory of the device: move objects together, so that pages become free
     #[command(after_help = EXIT_CODES)]
     Compact(ControlArgs),
-    /// Mark slots of the device idle: all, or those not accessed for long
+    /// Mark slots of the device as idle: all slots, or slots that were not accessed for some time
     #[command(after_help = EXIT_CODES)]
     Idle {
         #[command(flatten)]
         server: ControlArgs,
-        /// Only slots not accessed for more than SECONDS; needs 'uzram serve --set track_access=1'
+        /// Mark only slots that were not accessed for more than SECONDS; needs 'uzram serve --set
+        /// track_access=1'
         #[arg(long, value_name = "SECONDS", value_parser = super::seconds)]
         older: Option<u64>,
     },
-    /// Compress data of the device again, with an algorithm that makes them smaller
+    /// Compress data of the device again, with an algorithm that makes the data smaller
     ///
     /// Needs 'uzram serve --set recomp_algorithm=algo=NAME'. Clients are served during the job;
-    /// data that they change are left as they are. The job continues if this command is ended;
-    /// 'uzram cancel' ends it.
+    /// data that clients change during the job are not recompressed. The job continues if this
+    /// command is ended; 'uzram cancel' ends the job.
     #[command(after_help = EXIT_CODES)]
     Recompress {
         #[command(flatten)]
@@ -103,10 +105,11 @@ pub(crate) enum ClientCommand {
         #[arg(value_name = "WORD")]
         words: Vec<String>,
     },
-    /// Write data of the device back to its backing store, so that they leave memory
+    /// Write data of the device back to its backing store, and free the memory of these data
     ///
-    /// Needs 'uzram serve --backing FILE'. Clients are served during the job; data that they access
-    /// stay in memory. The job continues if this command is ended; 'uzram cancel' ends it.
+    /// Needs 'uzram serve --backing FILE'. Clients are served during the job; data that clients
+    /// access during the job stay in memory. The job continues if this command is ended; 'uzram
+    /// cancel' ends the job.
     #[command(after_help = EXIT_CODES)]
     Writeback {
         #[command(flatten)]
@@ -121,10 +124,10 @@ pub(crate) enum ClientCommand {
     },
     /// Save the device that is served to a file
     ///
-    /// Each page is saved as it is at some moment during the save; pages that no client writes
-    /// during it are saved exactly. An existing file is replaced when the new one is complete. The
-    /// server writes the file, as its own user and on its own machine. The save continues if this
-    /// command is ended; 'uzram cancel' ends it.
+    /// Each page is saved with its contents at some moment during the save; pages that no client
+    /// writes during the save are saved exactly. An existing file is replaced when the new one is
+    /// complete. The server writes the file, as the server's user and on the server's machine. The
+    /// save continues if this command is ended; 'uzram cancel' ends the save.
     #[command(after_help = EXIT_CODES)]
     Save {
         #[command(flatten)]
@@ -137,8 +140,8 @@ pub(crate) enum ClientCommand {
     },
     /// End the running job: a save, restore, recompress or writeback
     ///
-    /// Data that the job has already recompressed or written back stay so. A cancelled save leaves
-    /// no file, a cancelled restore leaves an empty disk.
+    /// Data that the job has already recompressed or written back do not change. A cancelled save
+    /// leaves no file, a cancelled restore leaves an empty disk.
     #[command(after_help = EXIT_CODES)]
     Cancel(ControlArgs),
 }

@@ -6,14 +6,14 @@ use measure::memory::MemLimit;
 use std::path::PathBuf;
 use zram::Damage;
 
-/// Restore a device that was saved, and report what it holds
+/// Restore a saved device, and report its contents
 ///
-/// Reads a file that 'uzram fill --save', 'uzram save' or the attribute 'save' wrote. Checks all of
-/// it, and builds the device in memory for as long as this command runs. A truncated or damaged
+/// Reads a file that 'uzram fill --save', 'uzram save' or the attribute 'save' wrote. Checks the
+/// whole file, and restores the device in memory until this command ends. A truncated or damaged
 /// file is refused, with the offset and the reason.
 ///
 /// With --served, restores the device of a running server, which must be empty and have no client
-/// connected. The server reads the file, as its own user and on its own machine.
+/// connected. The server reads the file, as the server's user and on the server's machine.
 #[derive(Debug, Args)]
 #[command(mut_arg("control", |arg| arg.requires("served")), group = ArgGroup::new("here").args(["salvage", "output", "mem_limit"]).multiple(true), after_help = "\
 Exit codes:
@@ -27,7 +27,7 @@ Examples:
   uzram restore --salvage --output lib.img lib.uzram
   uzram restore --served lib.uzram")]
 pub(crate) struct RestoreArgs {
-    /// Keep the intact parts of a damaged file, and list the lost ones
+    /// Keep the intact parts of a damaged file, and list the lost parts
     #[arg(long)]
     salvage: bool,
     /// Write the contents of the device to FILE as an image, with holes for zeros. An existing file
@@ -36,11 +36,11 @@ pub(crate) struct RestoreArgs {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Limit of compressed pages in bytes: all pages that hold compressed data, including the free
-    /// space in them. Tables may take a quarter as much in addition. 0 is no limit; the least limit
-    /// is 64K [default: 85% of the machine's memory, or of the memory cgroup's limit]
+    /// space in them. In addition, tables may use a quarter of the limit. 0 means no limit; the
+    /// minimum is 64K [default: 85% of the machine's memory, or of the memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
     mem_limit: Option<u64>,
-    /// Restore to the device that is served, which must be empty
+    /// Restore to the device that a running server serves, which must be empty
     #[arg(long, conflicts_with = "here")]
     pub(crate) served: bool,
     #[command(flatten)]

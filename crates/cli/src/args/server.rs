@@ -19,19 +19,21 @@ const CONNECTIONS_MAX: u16 = 1024;
 
 /// Serve a compressed device as a disk over NBD
 ///
-/// The disk is kept compressed in memory. It is lost when the server ends, unless --save-on-exit or
-/// 'uzram save' saves it. The server needs neither root nor another program. Clients connect over a
-/// Unix socket that only this user may use, or over TCP. NBD has no authentication: anyone who can
-/// reach a TCP port can read and write the disk, and every user of this machine can reach loopback.
+/// The disk is kept compressed in memory. Its contents are lost when the server ends, unless
+/// --save-on-exit or 'uzram save' saves the disk. The server needs neither root nor another
+/// program. Clients connect over a Unix socket that only this user may use, or over TCP. NBD has no
+/// authentication: anyone who can reach a TCP port can read and write the disk, and every user of
+/// this machine can reach loopback.
 ///
 /// If the disk is used as swap, or mounted for writing, on the machine that serves it, the kernel
-/// may wait for this process to store what it wants to free. The server reserves its buffers at the
-/// start and, as root, asks the kernel not to wait for its own disk (PR_SET_IO_FLUSHER); leave it
-/// memory all the same, with --mem-limit.
+/// may have to wait for this process to store pages before it can free them. The server reserves
+/// its buffers at the start and, as root, asks the kernel not to wait for its own disk
+/// (PR_SET_IO_FLUSHER). Nevertheless, set --mem-limit so that enough memory is left for the server.
 ///
 /// If a service manager passes sockets (LISTEN_FDS, as systemd's socket units do), the server uses
-/// them and makes none in their place. Sockets named nbd, control and metrics are used for that
-/// purpose, and others in this order.
+/// these sockets instead of creating its own. A socket named nbd, control or metrics is used for
+/// the purpose that its name states; sockets with other names are used for the remaining purposes,
+/// in this order.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("disk").args(["size", "restore"]).required(true).multiple(true))]
 #[command(after_help = "\
@@ -54,39 +56,40 @@ Examples:
   uzram serve --size 4G --metrics 9190
   uzram serve --config /etc/uzram.conf --section scratch")]
 pub(crate) struct ServeArgs {
-    /// Read options from FILE, which has a section for each disk. Keys are these options without
-    /// --, and zram-generator's zram-size, compression-algorithm, zram-resident-limit and
-    /// writeback-device, in its format. Options on the command line override the file
+    /// Read options from FILE, which has a section for each disk. The keys of the file are these
+    /// options without --, and zram-generator's zram-size, compression-algorithm,
+    /// zram-resident-limit and writeback-device, in its format. Options on the command line
+    /// override options in the file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Section of the file [default: the only one]
+    /// Section of the file [default: the only section]
     #[arg(long, value_name = "NAME", requires = "config")]
     section: Option<String>,
-    /// Size of the disk in bytes, rounded up to whole slots of 4 KiB [default: that of the restored
-    /// disk]
+    /// Size of the disk in bytes, rounded up to whole slots of 4 KiB [default: the size of the
+    /// restored disk]
     #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
     pub(crate) size: Option<u64>,
     /// Start with the contents of a saved file; a damaged file is refused, and nothing is served.
-    /// If the file is that of --save-on-exit and does not exist yet, the disk starts empty
+    /// If FILE is also the file of --save-on-exit and does not exist yet, the disk starts empty
     #[arg(long, value_name = "FILE")]
     restore: Option<PathBuf>,
     /// Start with the intact parts of a saved file that is damaged or incomplete, and list the lost
-    /// ones
+    /// parts
     #[arg(long, requires = "restore")]
     salvage: bool,
     /// Save the disk to FILE on SIGTERM, SIGINT, SIGQUIT or SIGHUP, after all clients are
-    /// disconnected; an existing file is replaced when the new one is complete. The save takes as
-    /// long as it takes to write the file; a second SIGTERM, SIGINT or SIGQUIT ends it, and the
+    /// disconnected; an existing file is replaced when the new one is complete. The save ends when
+    /// the file is written completely; a second SIGTERM, SIGINT or SIGQUIT ends the save, and the
     /// disk is lost. If FILE can't be written, or was created or changed since the start, the disk
     /// is saved to FILE.1, or else in $XDG_STATE_HOME/uzram (or ~/.local/state/uzram). If that
-    /// fails too, the server keeps running, tries again, and ends once 'uzram save' has saved the
-    /// disk elsewhere. The exit code is 1 if the disk is not in FILE. Only one server may use FILE:
-    /// its lock, .FILE.save-on-exit, lies beside it
+    /// fails too, the server keeps running and tries again; it ends after a save succeeds, or after
+    /// 'uzram save' has saved the disk elsewhere. The exit code is 1 if the disk is not in FILE.
+    /// Only one server may use FILE: the server's lock file, .FILE.save-on-exit, lies beside FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) save_on_exit: Option<PathBuf>,
-    /// Store that 'uzram writeback' moves data to: a block device, whose contents are lost, or a
-    /// FILE that does not exist yet. The server creates FILE and removes its name at once, so 'ls'
-    /// does not show it. FILE takes disk space until the server ends
+    /// Backing store to which 'uzram writeback' moves data: a block device, whose contents are
+    /// lost, or a FILE that does not exist yet. The server creates FILE and removes its name at
+    /// once, so 'ls' does not show it. FILE takes disk space until the server ends
     #[arg(long, value_name = "FILE")]
     pub(crate) backing: Option<PathBuf>,
     #[arg(long, value_name = "NAME", value_parser = zcomp::by_name)]
@@ -95,58 +98,59 @@ pub(crate) struct ServeArgs {
         one_of(zcomp::names())
     ))]
     pub(crate) algorithm: Option<&'static dyn Codec>,
-    /// Level of the algorithm [default: the algorithm's own]
+    /// Level of the algorithm [default: the algorithm's default level]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = level)]
     pub(crate) level: Option<i32>,
-    /// Bytes compressed as one block when clients write whole blocks: 4K, 8K, 16K, 32K or 64K
-    /// [default: 4K, or that of the restored disk]
+    /// Number of bytes that are compressed as one block when clients write whole blocks: 4K, 8K,
+    /// 16K, 32K or 64K [default: 4K, or the block size of the restored disk]
     #[arg(long, value_name = "SIZE", value_parser = block)]
     pub(crate) block: Option<usize>,
     /// Limit of compressed pages in bytes: all pages that hold compressed data, including the free
-    /// space in them. Data written back and same-filled slots take none. At the limit writes fail
-    /// with 'no space left'. They also fail if tables take more than a quarter of the limit; --set
-    /// total_limit=SIZE limits pages, tables and codecs' buffers together instead. The memory of
-    /// connections is not counted. 0 is no limit; the least limit is 64K. The default leaves room
-    /// for tables (22 bytes for each 4 KiB of --size) and connections [default: 85% of the
-    /// machine's memory or of the memory cgroup's limit, or less]
+    /// space in them. Data that were written back and same-filled slots use no pages. At the limit,
+    /// writes fail with 'no space left'. Writes also fail if tables use more memory than a quarter
+    /// of the limit; --set total_limit=SIZE limits pages, tables and codecs' buffers together
+    /// instead. The memory of connections is not counted. 0 means no limit; the minimum is 64K. The
+    /// default leaves memory for tables (22 bytes for each 4 KiB of --size) and connections
+    /// [default: 85% of the machine's memory or of the memory cgroup's limit, or less]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
     mem_limit: Option<u64>,
-    /// Set an attribute of the device before it is made ('uzram attributes' lists them); overrides
-    /// other options; can be repeated
+    /// Set an attribute of the device before the device is created ('uzram attributes' lists the
+    /// attributes); overrides other options; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub(crate) set: Vec<AttributeSetting>,
     /// Address at which clients connect: unix:PATH, tcp:HOST:PORT, tcp:PORT or tcp. The last two
-    /// are on loopback, which every user of this machine can reach [default: nbd.sock in
+    /// listen on loopback, which every user of this machine can reach [default: nbd.sock in
     /// $XDG_RUNTIME_DIR/uzram, or else /run/uzram or /tmp/uzram-UID]
     #[arg(long, value_name = "ADDRESS", value_parser = Address::parse)]
     pub(crate) nbd: Option<Address>,
-    /// Export name of the disk; clients that request the empty name get it too
+    /// Export name of the disk; clients that request the empty name also get this disk
     #[arg(long, value_name = "NAME", default_value = "", value_parser = export_name)]
     pub(crate) export: String,
     /// Refuse writes by NBD clients and through the mount
     #[arg(long)]
     read_only: bool,
-    /// Most connections at a time; further ones are refused
+    /// Maximum number of connections at a time; further connections are refused
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=i64::from(CONNECTIONS_MAX)))]
     connections: u16,
-    /// Most threads of a connection; all connections share 128 threads besides the first one of
-    /// each [default: one per processor, at most 4]
+    /// Maximum number of threads of a connection; all connections share 128 threads in addition to
+    /// the first thread of each connection [default: one per processor, at most 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
     /// Mount the device at DIR as well: the disk as the file disk, its attributes in attr, and
-    /// classes. Needs root or fusermount3. A dead mount that a killed server left there is
-    /// unmounted first
+    /// classes. Needs root or fusermount3. If a killed server left a dead mount at DIR, that mount
+    /// is unmounted first
     #[arg(long, value_name = "DIR")]
     pub(crate) mount: Option<PathBuf>,
     /// Let programs map the file disk of the mount with MAP_SHARED, as databases do. NBD clients
-    /// can then only read; they see writes to a mapping after msync. Needs Linux 6.6 or newer
+    /// can then only read; they see data written to a mapping after msync. Needs Linux 6.6 or newer
     #[arg(long, requires = "mount")]
     mmap: bool,
-    /// Serve metrics for Prometheus over HTTP at /metrics: PORT, on loopback, or HOST:PORT;
-    /// everyone who can reach the port can read them
+    /// Serve metrics for Prometheus over HTTP at /metrics: PORT (on loopback) or HOST:PORT;
+    /// everyone who can reach the port can read the metrics
     #[arg(long, value_name = "ADDRESS", value_parser = metrics_address)]
     pub(crate) metrics: Option<Address>,
-    /// Control socket, which 'uzram attr' and others use [default: control.sock beside nbd.sock]
+    /// Control socket, which 'uzram attr' and other commands use [default: control.sock beside
+    /// nbd.sock]
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
 }

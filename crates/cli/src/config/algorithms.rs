@@ -10,8 +10,8 @@ pub(super) struct Given {
     pub(super) level: Option<i32>,
 }
 
-/// Returns the options for a list of algorithms: the first is the disk's, and the others are those
-/// of recompression with priorities from 1.
+/// Returns the options for a list of algorithms: the first is the disk's algorithm, and the others
+/// are algorithms of recompression with priorities from 1.
 pub(super) fn algorithms(value: &str, given: &Given) -> Result<Vec<String>, String> {
     let mut options = Vec::new();
     for (priority, word) in words(value)?.into_iter().enumerate() {

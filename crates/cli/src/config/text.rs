@@ -19,7 +19,8 @@ const WITHIN: Duration = Duration::from_secs(10);
 /// Reads the file at `path`.
 ///
 /// # Errors
-/// Fails if the file is neither a file nor a pipe, can't be read, is too long, or is not text.
+/// Fails if `path` is neither a regular file nor a pipe, or if the file can't be read, is too long,
+/// or is not text.
 pub(super) fn read(path: &Path) -> Result<String, Error> {
     let bytes = bytes(path).map_err(|why| {
         let remedy = "give --config a file that this user can read";

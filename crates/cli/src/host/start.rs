@@ -23,7 +23,8 @@ use std::path::{Path, PathBuf};
 #[unsafe(link_section = ".uzram_host")]
 static MARK: [u8; 1] = [1];
 
-/// The exit codes of a shell for a program that can't be executed, and for one that does not exist.
+/// The exit codes of a shell for a program that can't be executed, and for a program that does not
+/// exist.
 const NOT_EXECUTABLE: c_int = 126;
 const NOT_FOUND: c_int = 127;
 const WRONG_USE: c_int = 2;

@@ -179,9 +179,9 @@ fn units_for(bytes: usize) -> usize {
 }
 
 // SAFETY: each function returns memory of the inner allocator for the same layout, or units of the
-// reserve. Units are aligned and long enough, and `take` returns each to one caller at a time. The
-// address of freed memory shows which of the two it came from. Nothing here unwinds except an
-// assertion in debug builds, which fails only after an error of the caller.
+// reserve. Units are aligned and long enough, and `take` returns each unit to one caller at a time.
+// The address of freed memory shows whether the memory came from the reserve. Nothing here unwinds
+// except an assertion in debug builds, which fails only after an error of the caller.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises about `layout` are those that the inner allocator requires.

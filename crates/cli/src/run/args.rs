@@ -17,26 +17,27 @@ const DEFAULT_PERCENT: u8 = 85;
 ///
 /// When the program reaches its limit, the memory that has not been used for the longest time is
 /// compressed. It is decompressed when the program touches it. The program must be for x86-64, and
-/// needs no change. A host, uzram-host, is mapped into its process; it works with programs in any
-/// language, linked to glibc, to musl or statically. The environment does not change. Reads, writes
-/// and system calls that only query something take about as long as without uzram; every other
-/// system call takes some microseconds more. Each program that it executes gets a host too, and all
-/// of these processes share the limit.
+/// runs unmodified. A host, uzram-host, is mapped into the program's process; it works with
+/// programs in any language, linked to glibc, to musl or statically. The environment of the program
+/// does not change. Reads, writes and system calls that only query something take about as long as
+/// without uzram; every other system call takes some microseconds more. A host is also mapped into
+/// each program that the program executes, and all of these processes share the limit.
 ///
-/// Compressed data count towards the limit and can't be evicted. If they take the whole limit, the
-/// program continues above it. One line on standard error then reports how much memory of all
-/// processes can't be evicted. A process with the same standard error as this command writes the
-/// line, at its end at the latest. Many processes can exceed the limit too: each keeps at least a
-/// 64th of it resident (1 to 16 MiB, but at most an eighth of the limit). If compressed data take
-/// too much, the large processes together keep up to a quarter of the limit resident. A process
-/// evicts memory when it makes a system call, or when it touches memory that is new, compressed, or
-/// shared with a parent or child. A process that sleeps or only computes keeps its memory.
+/// Compressed data count towards the limit and can't be evicted. If compressed data use the whole
+/// limit, the program continues above the limit. One line on standard error then reports how much
+/// memory of all processes can't be evicted. A process with the same standard error as this command
+/// writes the line, at the latest when the process ends. Many processes can also exceed the limit,
+/// because each keeps at least 1/64 of the limit resident (1 to 16 MiB, but at most 1/8 of the
+/// limit). If compressed data use most of the limit, the large processes together keep up to 1/4 of
+/// the limit resident. A process evicts memory when it makes a system call, or when it touches
+/// memory that is new, compressed, or shared with a parent or child. A process that sleeps or only
+/// computes does not evict memory.
 ///
 /// Each process is charged for its own memory. Compressed data that a parent and its children still
-/// share count once, and so does other memory if a second copy of it would take much of the limit.
-/// The least limit is about 2 MiB with blocks of 4 KiB and lz4, and 10 MiB with blocks of 64 KiB
-/// and zstd (14 and 20 MiB with signal-mappings and signal-remap). If --limit is less, the program
-/// is not run, and the message names the least limit.
+/// share count once. Other shared memory also counts once, if counting it twice would use a large
+/// part of the limit. The minimum limit is about 2 MiB with blocks of 4 KiB and lz4, and 10 MiB
+/// with blocks of 64 KiB and zstd (14 and 20 MiB with signal-mappings and signal-remap). If --limit
+/// is lower, the program is not run, and the message states the minimum.
 ///
 /// 'uzram stat PID' shows the memory and the activity of the processes while they run. Without
 /// --stats the program replaces this command. With --stats, SIGTERM, SIGINT, SIGHUP, SIGQUIT,
@@ -60,51 +61,53 @@ Examples:
   uzram run --limit 2G --algorithm zstd --block 16K -- python3 job.py
   uzram run --limit 50% --stats -- make -j4")]
 pub(crate) struct RunArgs {
-    /// Most anonymous memory that all processes of the program may take together, including
-    /// compressed data: bytes, or a percentage of the limit of the memory cgroup [default: 85%;
-    /// required if the cgroup has no limit]
+    /// Maximum anonymous memory that all processes of the program may use together, including
+    /// compressed data: bytes, or a percentage of the memory cgroup's limit [default: 85%; required
+    /// if the cgroup has no limit]
     #[arg(long, value_name = "SIZE|PERCENT%", value_parser = Limit::parse)]
     pub(crate) limit: Option<Limit>,
-    /// Bytes compressed as one block: 4K, 8K, 16K, 32K or 64K; 16K takes less time and memory if
-    /// neighbouring data are used together, such as an interpreter's objects
+    /// Number of bytes that are compressed as one block: 4K, 8K, 16K, 32K or 64K; 16K needs less
+    /// time and memory if neighbouring data are used together, such as the objects of an
+    /// interpreter
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
     pub(crate) block: usize,
     #[arg(long, value_name = "NAME", default_value = "lz4", value_parser = zcomp::by_name)]
     #[arg(help = format!("Algorithm: {}", one_of(zcomp::names())))]
     pub(crate) algorithm: &'static dyn Codec,
-    /// Level of the algorithm [default: the algorithm's own]
+    /// Level of the algorithm [default: the algorithm's default level]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = level)]
     pub(crate) level: Option<i32>,
     /// How touches of compressed memory are detected: signal (marks in page tables, from Linux
-    /// 6.13), signal-mappings (protected mappings), signal-remap (the same, without use of
-    /// /proc/self/mem), or best. Best is the first of these that the system has and permits. The
-    /// system limits the number of mappings (vm.max_map_count), so signal-mappings and signal-remap
-    /// evict several blocks together: 32 KiB at a limit of 64 MiB, 512 KiB at 1 GiB
+    /// 6.13), signal-mappings (protected mappings), signal-remap (the same, but without
+    /// /proc/self/mem), or best. Best selects the first of these that the system supports and
+    /// permits. The system limits the number of mappings (vm.max_map_count), so signal-mappings and
+    /// signal-remap evict several blocks together: 32 KiB at a limit of 64 MiB, 512 KiB at 1 GiB
     #[arg(long, value_name = "NAME", default_value = "best")]
     #[arg(value_parser = ["best", "signal", "signal-mappings", "signal-remap"])]
     #[arg(hide_possible_values = true)]
     pub(crate) backend: String,
-    /// Leave programs that PROGRAM executes as they are: their memory is neither compressed nor
-    /// counted. If PROGRAM is a script that 'env' starts, 'env' is the first program
+    /// Do not compress or count the memory of programs that PROGRAM executes. If PROGRAM is a
+    /// script that 'env' starts, 'env' is the first program
     #[arg(long)]
     pub(crate) first_only: bool,
-    /// Let the host map each program into its own process, as it does if the system refuses ptrace;
-    /// /proc/PID/exe and debuggers then show the host
+    /// Do not inject the host; instead, the host maps each program into the host's process, as it
+    /// also does if the system refuses ptrace; /proc/PID/exe and debuggers then show the host
     #[arg(long)]
     pub(crate) no_inject: bool,
     /// When the program has ended, print a table of its ended processes and of their sum to
-    /// standard error: the most memory, evictions, page faults, dispatched system calls, and the
-    /// time for both. Figures of a process that a signal killed are some milliseconds older than
+    /// standard error: the maximum memory, evictions, page faults, dispatched system calls, and the
+    /// time for both. If a signal killed a process, its figures are from some milliseconds before
     /// its end
     #[arg(long)]
     pub(crate) stats: bool,
-    /// Make each process append a line of JSON with its figures to FILE when it ends
+    /// Make each process append a line of JSON with its figures to FILE when the process ends
     #[arg(long, value_name = "FILE")]
     pub(crate) stats_file: Option<PathBuf>,
     /// Print one JSON object instead of the table of --stats
     #[arg(long, requires = "stats")]
     pub(crate) json: bool,
-    /// The program, which is searched for in PATH if its name has no slash, and its arguments
+    /// The program and its arguments; if the program's name contains no slash, it is searched for
+    /// in PATH
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     pub(crate) command: Vec<OsString>,
 }

@@ -85,7 +85,7 @@ impl Figures {
         &self.processes
     }
 
-    /// Returns one figure of the sum, or 0 if it does not exist.
+    /// Returns one figure of the sum, or 0 if the figure does not exist.
     pub(crate) fn sum(&self, name: &str) -> u64 {
         number(&self.sum, name)
     }

@@ -37,7 +37,8 @@ pub(super) struct Launch {
 }
 
 impl Launch {
-    /// Executes the program in place of this one. Returns the error of the system if that fails.
+    /// Executes the program in place of this command. Returns the error of the system if that
+    /// fails.
     pub(super) fn exec(mut self) -> io::Error {
         let refused = self.injected.as_mut().map(Command::exec);
         dismiss_helper();

@@ -39,7 +39,7 @@ impl Program {
     }
 
     /// Returns the current figures, and whether the processes are in the same PID namespace as this
-    /// one.
+    /// process.
     fn now(&self) -> (Figures, bool) {
         let Some(seen) = self.file.seen() else { return (Figures::default(), true) };
         let is_ours = metadata("/proc/self/ns/pid").is_ok_and(|space| space.ino() == seen.space);
@@ -116,10 +116,10 @@ fn is_gone(process: u64) -> bool {
     has_none(&process) && !has_none(&"self")
 }
 
-/// Finds a program by the file that `process` shares with other processes. If there are several
-/// files, because one program was started within another, the innermost file in which the process
-/// has a slot is used. (A command that became a program has a slot in both.) For a process without
-/// a slot, such as the command itself, the innermost file is used.
+/// Finds a program by the file that `process` shares with other processes. If the processes share
+/// several files, because one program was started within another, the innermost file in which the
+/// process has a slot is used. (A command that became a program has a slot in both.) For a process
+/// without a slot, such as the command itself, the innermost file is used.
 pub(crate) fn find(process: Pid) -> Result<Program, Error> {
     let number = process.as_raw_nonzero().get();
     let shown = |why: &dyn std::fmt::Display, remedy: &str| {

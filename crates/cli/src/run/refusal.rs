@@ -43,7 +43,7 @@ impl Refusal {
     }
 
     /// Returns the refusal of a script whose interpreter does not exist or can't be executed. The
-    /// exit code is that of `env` for the script itself.
+    /// exit code is the one that `env` would return for the script itself.
     pub(super) fn of_interpreter(script: &Path, interpreter: &Path, error: &io::Error) -> Self {
         let (refusal, remedy): (fn(String) -> Self, _) = match error.kind() {
             ErrorKind::NotFound => (Refusal::NotFound, "install it"),

@@ -28,7 +28,7 @@ pub(super) struct StatsFile {
 }
 
 impl StatsFile {
-    /// Returns the requested file, which exists and can be written, or a temporary one. Returns
+    /// Returns the requested file, which exists and can be written, or a temporary file. Returns
     /// `None` if no statistics are requested.
     pub(super) fn of(args: &RunArgs) -> Result<Option<Self>, Error> {
         match &args.stats_file {

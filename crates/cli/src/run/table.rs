@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::cmp::max;
 use std::collections::BTreeSet;
 
-/// The processes for which a column is shown: running ones, ended ones, or both.
+/// The processes for which a column is shown: running processes, ended processes, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     Live,
@@ -47,8 +47,8 @@ const COLUMNS: [Column; 20] = [
     ("backend", When::Live, |line| text(line, "backend")),
 ];
 
-/// Ended processes that held less than 1/SHARE of the memory of the largest process are combined in
-/// one line.
+/// Ended processes that held less than 1/SHARE of the maximum memory of all processes together are
+/// combined in one line.
 const SHARE: u64 = 100;
 
 /// Returns the lines of the table: the processes with the most memory first, ended processes with

@@ -13,7 +13,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The largest number that is appended to a name to find a new one.
+/// The largest number that is appended to a name to find a new name.
 const NAMES: u32 = 99;
 
 /// A location to which a disk can be saved.

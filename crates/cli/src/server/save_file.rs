@@ -21,7 +21,7 @@ pub(super) struct SaveFile {
     path: PathBuf,
     /// The stamp that the file had at the start, or after the last save by this process.
     found: Mutex<Option<FileStamp>>,
-    /// Whether the file must not be replaced, whatever its stamp.
+    /// Whether the file must not be replaced, regardless of its stamp.
     is_protected: AtomicBool,
     /// The lock on the file, or `None` if no lock could be created.
     _lock: Option<Lock>,
@@ -81,8 +81,8 @@ impl SaveFile {
         &self.path
     }
 
-    /// Logs a warning if the file exists and the disk does not start with it, because the file will
-    /// be replaced.
+    /// Logs a warning if the file exists and the disk does not start with the file's contents,
+    /// because the file will be replaced.
     pub(super) fn warn_unless(&self, restored: Option<&Path>) {
         let place = |path: &Path| fs::canonicalize(path).ok();
         if there(&self.path).is_some() && restored.and_then(place) != place(&self.path) {

@@ -21,12 +21,12 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Signals that end the server. A second one of these ends it at once.
+/// Signals that end the server. A second signal of these ends the server at once.
 const EXPLICIT: [c_int; 3] = [SIGTERM, SIGINT, SIGQUIT];
 
-/// Other signals that end the server. A second one has no effect, because some arrive repeatedly:
-/// the processes of a session get SIGHUP from its shell, from the terminal, and from systemd after
-/// SIGTERM; SIGXCPU arrives every second.
+/// Other signals that end the server. A second signal of these has no effect, because some of them
+/// arrive repeatedly. The processes of a session get SIGHUP from its shell, from the terminal, and
+/// from systemd after SIGTERM. SIGXCPU arrives every second.
 const IMPLICIT: [c_int; 3] = [SIGHUP, SIGXCPU, Signal::POWER.as_raw()];
 
 /// Signals that would end a process by default, and that the server ignores, as it does all
@@ -35,11 +35,12 @@ const IGNORED: [c_int; 8] =
     [SIGXFSZ, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, Signal::STKFLT.as_raw()];
 
 /// All signals within this many checks after the first one belong to the same request to end, which
-/// often arrives as several signals. A terminal and a program that forwards its signals both send
-/// it. `timeout` sends it to the process and to its group. A program that the terminal's SIGINT
-/// interrupts sends SIGTERM to its children. If SIGTERM and SIGHUP are sent at once, the system
-/// delivers SIGHUP first. The limit is a number of checks, not a time, because the first check
-/// after the process was stopped finds the signals that arrived in between.
+/// often arrives as several signals. For example, a terminal and a program that forwards its
+/// signals both send the signal. `timeout` sends the signal to the process and to its group. A
+/// program that the terminal's SIGINT interrupts sends SIGTERM to its children. If SIGTERM and
+/// SIGHUP are sent at once, the system delivers SIGHUP first. The limit is a number of checks, not
+/// a time, because the first check after the process was stopped finds the signals that arrived in
+/// between.
 const LOOKS: u32 = 15;
 /// The time between two of these checks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

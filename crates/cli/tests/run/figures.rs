@@ -75,8 +75,8 @@ for _ in range(1000):
     }
 }
 
-/// If each evicted block may be a mapping of its own, their number stays within the system's
-/// maximum. Small pieces of memory are evicted nevertheless.
+/// Even if each evicted block may be a separate mapping, the number of mappings stays within the
+/// system's maximum. Small pieces of memory are evicted nevertheless.
 #[test]
 fn small_pieces_go_with_each_backend() {
     const PIECES: &str = "

@@ -298,8 +298,8 @@ fn shared_memory_counts_once() {
     assert!((40 * MIB..60 * MIB).contains(&held_max), "{held_max}");
 }
 
-/// A reader of a program's redirected output finds no line of the runtime there. A shell with the
-/// command's standard error writes the line at its end.
+/// A reader of a program's redirected output finds no line of the runtime in that output. A shell
+/// with the command's standard error writes the line at its end.
 #[test]
 fn that_it_can_not_be_kept_is_told_where_the_command_says_what_it_says() {
     let tree = Tree::new();

@@ -38,9 +38,9 @@ __all__ = [
 ]
 __version__: str
 
-# Objects that lend C-contiguous memory: bytes, bytearray, memoryview, array, numpy.
+# Objects that provide C-contiguous memory: bytes, bytearray, memoryview, array, numpy.
 _Data = Buffer
-# Objects that lend such memory for writing.
+# Objects that provide such memory for writing.
 _Room = Buffer
 _Path = Union[str, PathLike[str]]
 

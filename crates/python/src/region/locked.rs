@@ -50,7 +50,7 @@ impl RegionLock {
 
 #[pymethods]
 impl RegionLock {
-    /// Unlocks the range. Unlocking it again has no effect.
+    /// Unlocks the range. Unlocking an unlocked range has no effect.
     fn unlock(&self) {
         let held = lock(&self.0).take();
         drop(held);

@@ -113,7 +113,7 @@ impl Control {
         let acceptor = Acceptor::start(listening, WITHIN, log.clone(), move |socket| {
             let socket = Arc::new(socket);
             match set.enter_or_evict(&socket, |_| true) {
-                // Each client finds a free thread, because there are as many threads as clients.
+                // Each client finds a free thread, because each client has a thread.
                 Some((permit, _)) => drop(sender.send((socket, permit))),
                 None => log.line("control: refused a client: too many requests are being answered"),
             }

@@ -40,7 +40,7 @@ impl Filesystem for Files {
         Ok(())
     }
 
-    // The files are those of the device: no file can be created, removed or renamed.
+    // The set of files is fixed: no file can be created, removed or renamed.
     fn mknod(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
         reply.error(Errno::EPERM);
     }

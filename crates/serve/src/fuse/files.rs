@@ -109,7 +109,8 @@ impl Files {
         self.steered.zram().show(name).map(Arc::new).map_err(|error| Errno::from_i32(error.errno()))
     }
 
-    /// Returns the bytes at `offset`: fewer than `size`, or none, if the disk ends there.
+    /// Returns the bytes at `offset`: fewer than `size` bytes, or none, if the disk ends before
+    /// `offset + size`.
     pub(super) fn read_disk(&self, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
         let len = u64::from(size).min(self.disk.size().saturating_sub(offset));
         if len == 0 {

@@ -20,8 +20,8 @@ pub(crate) struct WorkerBuffer {
     buffer: Buffer,
 }
 
-/// The requests that a worker took and has to answer: short ones, or a single long one. Because
-/// these are different variants, a batch never contains both a long request and short ones.
+/// The requests that a worker took and has to answer: short requests, or a single long request.
+/// Because these are different variants, a batch never contains both a long request and short ones.
 pub(crate) enum Batch<'r, 'l> {
     Short(Short<'r>),
     LongRead {

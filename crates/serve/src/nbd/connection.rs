@@ -167,8 +167,8 @@ impl<S: Stream> Connection<'_, S> {
         let serve_all = |mut room| self.serve_all(scope, &mut room, extra.as_ref());
         if let Err(end) = room.map_err(End::from).and_then(serve_all) {
             let has_left = matches!(end, End::Left);
-            // The reason is recorded before the socket is shut down, which makes the other workers
-            // fail for another reason.
+            // The reason is recorded before the socket is shut down, because the shutdown makes the
+            // other workers fail for another reason.
             self.end.lock().get_or_insert(end);
             self.receiving.end();
             if !has_left {

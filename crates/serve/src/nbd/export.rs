@@ -63,7 +63,7 @@ pub struct Exports {
 }
 
 impl Exports {
-    /// Makes a list of exports. A server without exports refuses every client.
+    /// Creates a list of exports. A server without exports refuses every client.
     pub fn new(exports: impl Into<Arc<[Export]>>) -> Self {
         Exports { all: exports.into(), write_max: PAYLOAD_MAX }
     }

@@ -42,7 +42,7 @@ struct State {
     used: usize,
     spares: Vec<Buffer>,
     /// The number of the next ticket to be issued, and of the next ticket to be served. Writes get
-    /// memory in the order of their tickets, so a long write does not starve while shorter ones
+    /// memory in the order of their tickets, so a long write does not starve while shorter writes
     /// fit.
     next: u64,
     served: u64,

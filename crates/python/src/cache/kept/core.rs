@@ -44,7 +44,7 @@ pub struct Core<K> {
     all_coders: Vec<Weak<Coder>>,
     /// The number of pieces that each coder has compressed.
     pieces_of: [u64; 2],
-    /// The next step towards a trained dictionary, taken when there are enough values.
+    /// The next step towards a trained dictionary, taken when enough values are stored.
     pub due: Option<Due>,
     /// The sum of the lengths in bytes of the values that have only one piece.
     small_stored: usize,

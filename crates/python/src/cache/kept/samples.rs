@@ -42,7 +42,7 @@ pub struct Samples {
     tried: Vec<Packed>,
 }
 
-/// The next step towards a dictionary, taken when there are enough small values.
+/// The next step towards a dictionary, taken when enough small values are stored.
 #[derive(Debug)]
 pub struct Due {
     /// The number of bytes of small values at which the step is taken.

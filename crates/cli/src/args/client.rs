@@ -75,10 +75,10 @@ pub(crate) enum ClientCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Compact the memory of the device: move objects together, so that pages become free
+    /// Move objects of the device together, and free pages
     #[command(after_help = EXIT_CODES)]
     Compact(ControlArgs),
-    /// Mark slots of the device as idle: all slots, or slots that were not accessed for some time
+    /// Mark all slots, or slots that were not accessed for some time, as idle
     #[command(after_help = EXIT_CODES)]
     Idle {
         #[command(flatten)]
@@ -88,7 +88,7 @@ pub(crate) enum ClientCommand {
         #[arg(long, value_name = "SECONDS", value_parser = super::seconds)]
         older: Option<u64>,
     },
-    /// Compress data of the device again, with an algorithm that makes the data smaller
+    /// Compress data again, with an algorithm that makes them smaller
     ///
     /// Needs 'uzram serve --set recomp_algorithm=algo=NAME'. Clients are served during the job;
     /// data that clients change during the job are not recompressed. The job continues if this
@@ -105,7 +105,7 @@ pub(crate) enum ClientCommand {
         #[arg(value_name = "WORD")]
         words: Vec<String>,
     },
-    /// Write data of the device back to its backing store, and free the memory of these data
+    /// Write data to the backing store, and free their memory
     ///
     /// Needs 'uzram serve --backing FILE'. Clients are served during the job; data that clients
     /// access during the job stay in memory. The job continues if this command is ended; 'uzram

@@ -151,7 +151,7 @@ fn help_and_version_read_well() {
             &["classes", "--help"],
             &[
                 "Usage: uzram classes",
-                "table of today's kernel by default",
+                "the table is that of the current kernel",
                 "--geometry <KIND>",
                 "[default: kernel]",
                 "--chain <N>",

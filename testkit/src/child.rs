@@ -54,9 +54,16 @@ impl Child {
     /// Waits for the child to exit, and returns its status in the format of `waitpid`.
     pub fn status(self) -> i32 {
         let mut status = 0;
-        // SAFETY: the call writes only to `status`, a local variable.
-        assert_eq!(unsafe { libc::waitpid(self.0, &mut status, 0) }, self.0);
-        status
+        loop {
+            // SAFETY: the call writes only to `status`, a local variable.
+            let ended = unsafe { libc::waitpid(self.0, &mut status, 0) };
+            let error = std::io::Error::last_os_error();
+            // The timer of a fuzzer interrupts the call.
+            if ended >= 0 || error.kind() != std::io::ErrorKind::Interrupted {
+                assert_eq!(ended, self.0, "{error}");
+                return status;
+            }
+        }
     }
 
     /// Waits for the child to exit.
@@ -77,9 +84,12 @@ fn write_error(text: &str) {
 /// Reports where a child is that takes too long, and ends it. A second signal ends it if this
 /// function blocks on the same lock as the child.
 extern "C" fn tell_where(_: libc::c_int) {
-    // SAFETY: the default action ends the child.
+    // SAFETY: the default action ends the child. This handler would block the second signal.
     unsafe {
         libc::signal(libc::SIGALRM, libc::SIG_DFL);
+        let mut second: libc::sigset_t = std::mem::zeroed();
+        libc::sigaddset(&mut second, libc::SIGALRM);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &second, std::ptr::null_mut());
         libc::alarm(10);
     }
     write_error("a child takes too long; its threads, and where it is:\n");

@@ -42,6 +42,9 @@ pub mod idle;
 pub mod load;
 mod model;
 pub mod nbd;
+// A model of loom has no regions.
+#[cfg(all(feature = "zmem", not(loom)))]
+pub mod pager;
 #[cfg(feature = "zsmalloc")]
 pub mod pool;
 #[cfg(feature = "tempfile")]

@@ -1,0 +1,143 @@
+//! The events of a model, and simpler ones.
+
+use super::*;
+use crate::contents::{lower, shorter};
+
+/// A limit, relative to the lowest possible one.
+#[derive(Clone, Copy, Debug)]
+pub enum Limit {
+    Off,
+    Above(u64),
+    /// Refused.
+    TooLow(u64),
+}
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    Write {
+        at: usize,
+        len: usize,
+        data: Data,
+    },
+    /// Pages with contents of different kinds.
+    Mixed {
+        at: usize,
+        len: usize,
+        stamp: u64,
+    },
+    Read {
+        at: usize,
+        len: usize,
+    },
+    /// Reads, or writes, single bytes at this distance from each other.
+    Touch {
+        at: usize,
+        step: isize,
+        count: usize,
+        is_write: bool,
+    },
+    Reclaim {
+        bytes: usize,
+    },
+    Advise {
+        at: usize,
+        len: usize,
+        advice: Advice,
+    },
+    Prefetch {
+        at: usize,
+        len: usize,
+    },
+    DontNeed {
+        at: usize,
+        len: usize,
+    },
+    Lock {
+        at: usize,
+        len: usize,
+    },
+    Unlock {
+        nth: usize,
+    },
+    /// Locks a block until that is refused.
+    LockOften {
+        at: usize,
+    },
+    SetLimit(Limit),
+    /// Passes a range to write(2).
+    Save {
+        at: usize,
+        len: usize,
+        is_locked: bool,
+    },
+    /// Passes a range to read(2).
+    Load {
+        at: usize,
+        len: usize,
+        data: Data,
+        is_locked: bool,
+    },
+    /// A handler touches a byte.
+    Interrupt {
+        at: usize,
+    },
+    /// A child, and one of its own, write to their copies.
+    InChild {
+        at: usize,
+        len: usize,
+        data: Data,
+    },
+    /// The same in a child that no fork handler noticed.
+    Unnoticed {
+        at: usize,
+        len: usize,
+        data: Data,
+    },
+    Start {
+        work: Work,
+        seed: u64,
+    },
+    Stop,
+    /// Ranges that are not within the region.
+    PastTheEnd {
+        start: usize,
+        end: usize,
+    },
+}
+
+impl Event {
+    /// Returns simpler events.
+    pub(super) fn simpler(&self) -> Vec<Event> {
+        let one = |of: &dyn Fn(usize, usize) -> Event, at, len| {
+            let shorter = shorter(len).map(|len| of(at, len));
+            shorter.chain(lower(at, PAGE).map(|at| of(at, len))).collect()
+        };
+        match *self {
+            Event::Write { at, len, data } => {
+                let of = |at, len| Event::Write { at, len, data };
+                let simpler = data.simpler().into_iter();
+                let simpler = simpler.map(|data| Event::Write { at, len, data });
+                simpler.chain(one(&of, at, len)).collect::<Vec<_>>()
+            }
+            Event::Mixed { at, len, stamp } => {
+                vec![Event::Write { at, len, data: Runs(stamp, 64) }]
+            }
+            Event::Read { at, len } => one(&|at, len| Event::Read { at, len }, at, len),
+            Event::DontNeed { at, len } => one(&|at, len| Event::DontNeed { at, len }, at, len),
+            Event::Lock { at, len } => one(&|at, len| Event::Lock { at, len }, at, len),
+            Event::Prefetch { at, len } => vec![Event::Read { at, len }],
+            Event::Advise { at, len, advice } => {
+                one(&|at, len| Event::Advise { at, len, advice }, at, len)
+            }
+            Event::Touch { at, step, count, is_write } => {
+                let of = |count| Event::Touch { at, step, count, is_write };
+                shorter(count).map(of).collect()
+            }
+            Event::Start { work, seed } if work != Parked => {
+                vec![Event::Start { work: Parked, seed }]
+            }
+            Event::Unnoticed { at, len, data } => vec![Event::InChild { at, len, data }],
+            _ => vec![],
+        }
+    }
+}

@@ -1,5 +1,5 @@
-//! The contents that stores are filled with: numbered byte strings, either whole pages or pages as
-//! the codec compressed them.
+//! The contents that stores are filled with: numbered byte strings, either whole pages or pages
+//! that the codec compressed.
 
 use measure::census::{Census, Kind};
 use measure::codec::RawCodec;
@@ -60,7 +60,7 @@ impl Blobs {
         Ok(blobs)
     }
 
-    /// Returns the blobs that lie one after the other in `bytes` and have the lengths `lens`.
+    /// Returns the blobs with the lengths `lens`, which lie one after the other in `bytes`.
     pub fn from_parts(bytes: Vec<u8>, lens: impl Iterator<Item = u32>) -> Blobs {
         let ends = lens.scan(0, |end, len| {
             *end += u64::from(len);
@@ -94,7 +94,7 @@ impl Blobs {
         &self.bytes
     }
 
-    /// Returns the kind of the page from which [`of_pages`](Self::of_pages) made blob `nth`.
+    /// Returns the kind of the page that [`of_pages`](Self::of_pages) compressed to blob `nth`.
     pub fn kind(&self, nth: u32) -> Kind {
         match self.get(nth).len() {
             0 => Kind::SameFilled,
@@ -103,7 +103,7 @@ impl Blobs {
         }
     }
 
-    /// Returns the census of the pages whose blobs have these numbers.
+    /// Returns the census of the pages whose blobs have the numbers `numbers`.
     pub fn census(&self, numbers: impl Iterator<Item = u32>) -> Census {
         let mut census = Census::default();
         numbers.for_each(|nth| census.add(self.kind(nth)));

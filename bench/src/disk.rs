@@ -17,13 +17,13 @@ const LOSETUP: Tool = Tool { name: "losetup", package: "mount", remedy: RIGHTS }
 const FSTRIM: Tool = Tool { name: "fstrim", package: "util-linux", remedy: RIGHTS };
 
 const REMOVE_TRIES: usize = 100;
-/// The maximum number of waits, of 10 ms each, until a loop device is detached.
+/// The maximum number of waits for a loop device to be detached. Each wait lasts 10 ms.
 const GONE_TRIES: usize = 1000;
 
 /// Creates an ext4 file system on a device.
 pub(crate) fn make_ext4(device: &Path) -> Result<(), Error> {
-    // Initializes the file system at once, so that the kernel writes nothing in the background
-    // later.
+    // Initializes the file system at once, so that the kernel does not write in the background
+    // during a measurement.
     let options = ["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
     MKFS.run(MKFS.command().args(options).arg(device)).map(drop)
 }
@@ -48,7 +48,8 @@ impl Mounted {
                     let done = whole(apart("umount").args(how).arg(dir.path()));
                     done.is_ok_and(|done| done.status.success())
                 };
-                // The kernel completes a lazy unmount when the last file is closed.
+                // The kernel completes a lazy unmount when the last open file below the mount point
+                // is closed.
                 let is_unmounted = unmount(&[]) || unmount(&["-l"]);
                 // A running thread may still write below the mount point.
                 if is_unmounted {

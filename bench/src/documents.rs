@@ -55,7 +55,7 @@ pub enum Name {
     Pieces,
     /// Compute the tables of size classes for chains of 4 to 16 pages
     Classes,
-    /// Store the object files of a compilation with chains of 4 and of 8 pages
+    /// Store the object files of a compilation with page chains of 4 and 8 pages
     Artifacts,
     /// Compute the tables of size classes for chains of 4 to 16 pages
     Swap,
@@ -63,7 +63,7 @@ pub enum Name {
     Build,
     /// Count the objects of a slab before and after its management data moved out of it
     Slabinfo,
-    /// Exchange messages from object caches in groups: cache misses and time
+    /// Exchange messages between groups of threads: cache misses and time
     Messaging,
 }
 

@@ -40,10 +40,10 @@ pub enum Experiment {
     Fill,
     /// The kernel's geometry in uzram's allocator, compared with the kernel's own allocator
     Parity,
-    /// A source tree after most of it was discarded: overhead, compared with the kernel's
+    /// A source tree after most of it was discarded: overhead, compared with the kernel's zram
     Removal,
-    /// The whole source tree on a uzram device: overhead, compared with the kernel's, and the
-    /// memory of the machine
+    /// The whole source tree on a uzram device: overhead, compared with the kernel's zram, and the
+    /// memory that the machine loses
     Density,
     /// Random overwrites of a full device and a full pool: memory, bytes moved and throughput,
     /// compared with allocators

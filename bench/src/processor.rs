@@ -10,7 +10,7 @@ pub fn name() -> String {
     described(&text).unwrap_or_else(|| format!("unknown, {}", std::env::consts::ARCH))
 }
 
-/// Parses the format of x86, or that of ARM, which contains numbers instead of a name.
+/// Parses the format of x86 or the format of ARM, which contains numbers instead of a name.
 fn described(cpuinfo: &str) -> Option<String> {
     let field = |name: &str| {
         let named = |line: &str| {

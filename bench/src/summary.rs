@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-/// The summary of a series of measurements. It has no mean, which a single disturbed run would
-/// distort.
+/// The summary of a series of measurements. It contains no mean, because a single disturbed run
+/// would distort it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Summary {
     /// The median. For an even number of values, the mean of the middle two.

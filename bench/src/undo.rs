@@ -1,9 +1,9 @@
 //! Devices, mounts and other objects that a run has created on this machine and must not leave
 //! behind. They are undone by their owners or by a signal that ends the run, in reverse order.
 //!
-//! Lock order: the list, then a device's file. The list is locked while something is created, so
-//! that the list misses nothing. A signal locks the list and never unlocks it, so that nothing is
-//! created afterwards.
+//! Lock order: the list, then a device's file. The list is locked while an object is created, so
+//! that every created object is in the list. A signal locks the list and never unlocks it, so that
+//! nothing is created afterwards.
 
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};

@@ -56,7 +56,7 @@ fn what_is_interrupted_leaves_nothing() {
     let text = out.join("inputs/linux-source-6.1/mm/zsmalloc.c");
     fs::create_dir_all(text.parent().unwrap()).unwrap();
     fs::write(&text, "int objects, pages;\n".repeat(4000)).unwrap();
-    // The first interruption is in the middle of the run, the second at once.
+    // The first round interrupts the command after a pause, the second without one.
     for pause in [300, 0] {
         let mut command = command(&["pieces"], &out);
         command.env("TMPDIR", &temporary).stderr(Stdio::piped()).process_group(0);

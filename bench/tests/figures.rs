@@ -54,12 +54,11 @@ fn documents_show_the_committed_results() {
 #[test]
 fn results_that_change_are_noticed_in_all_that_shows_them() {
     let dir = copied();
-    let result = dir.path().join("bench/results/removal.jsonl");
-    replaced(
-        &result,
-        r#""-tools/overhead over C","value":"#,
-        r#""-tools/overhead over C","value":1"#,
-    );
+    for (file, figure) in [("removal", "-tools"), ("fill", "source")] {
+        let result = dir.path().join(format!("bench/results/{file}.jsonl"));
+        let value = format!(r#""{figure}/overhead over C","value":"#);
+        replaced(&result, &value, &format!("{value}1"));
+    }
     let (is_right, errors) = check(dir.path());
     assert!(!is_right);
     for name in SHOWN {

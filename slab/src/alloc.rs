@@ -28,7 +28,7 @@ pub(crate) fn alloc(depot: &Depot) -> Result<NonNull<u8>, Error> {
     }
 }
 
-/// Allocates an object under the lock. The slab of the object still has no owner afterwards.
+/// Allocates an object under the lock. The slab remains without an owner.
 fn alloc_shared(depot: &Depot) -> Result<NonNull<u8>, Error> {
     loop {
         let mut locked = depot.lock();

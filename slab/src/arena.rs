@@ -13,7 +13,7 @@ use std::sync::{Arc, Weak};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// The maximum number of times that `check` compares the counts, a millisecond apart.
+/// The maximum number of times that `check` compares the counts, at intervals of a millisecond.
 const LOOKS: usize = 10_000;
 
 /// The pages for caches, and the memory of the structures that manage these pages.
@@ -31,8 +31,8 @@ impl Arena {
     /// whatever `config` requests: callers access objects as plain memory, so the arena can't
     /// refuse an access in the child.
     pub fn new(config: page::Config) -> Result<Arc<Self>, Error> {
-        // With this granule a slab takes a little more address space, but the map of pages is a
-        // quarter as large.
+        // Compared with granules of one page, a slab takes a little more address space, but the map
+        // of pages is a quarter of the size.
         let granule = config.granule.max(GRANULE);
         let config = page::Config { by_address: true, granule, in_children: true, ..config };
         let space = Space::new(config)?;

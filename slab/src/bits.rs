@@ -57,8 +57,8 @@ fn bit(index: usize) -> u64 {
     1 << (index % 64)
 }
 
-/// Marks the first free object of these 64 as live, and returns its index among the 64. Skips
-/// objects with a late bit (sl-B3). Only the slab's thread may call it.
+/// Marks the first free object of a group of 64 as live, and returns the object's index in the
+/// group. Skips objects with a late bit (sl-B3). Only the slab's thread may call this function.
 #[inline]
 pub(crate) fn alloc(live: &Word, remote: &Word) -> Option<usize> {
     let before = live.load(Relaxed);
@@ -178,7 +178,7 @@ impl Bits<'_> {
         fence_in_models();
     }
 
-    /// Marks the objects that other threads freed as free, and calls `freed` for each of these
+    /// Marks as free the objects that other threads freed, and calls `freed` for each of these
     /// objects. Only the slab's thread may call it.
     pub(crate) fn drain_remote(&self, mut freed: impl FnMut(usize)) {
         for (nth, (live, remote)) in self.live.iter().zip(self.remote).enumerate() {

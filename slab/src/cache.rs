@@ -42,8 +42,8 @@ impl<T> Cache<T> {
         Ok(self.place(self.raw.alloc()?, value))
     }
 
-    /// Allocates as [`alloc`](Self::alloc) does, but takes an object of the reserve if no memory is
-    /// available.
+    /// Allocates as [`alloc`](Self::alloc) does, but takes an object from the reserve if no memory
+    /// is available.
     pub fn alloc_reserved(&self, value: T) -> Result<CacheBox<T>, Error> {
         Ok(self.place(self.raw.alloc_reserved()?, value))
     }

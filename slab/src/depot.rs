@@ -1,4 +1,4 @@
-//! The part of a cache behind its threads' own slabs: all other slabs, in lists under one lock.
+//! The slabs of a cache that do not belong to threads, in lists under one lock.
 //!
 //! ```text
 //!   made --> a thread's --all in use, too much kept, shrink, exit--> no owner: partial, full, free
@@ -18,7 +18,7 @@
 //! # Safety
 //! - sl-K1: the pages of a slab are committed before any thread can find the slab, and until the
 //!   slab is reclaimed. A slab is reclaimed only when none of its objects is live. With
-//!   `Memory::Stable`, the threads also have dropped every guard that they pinned before that.
+//!   `Memory::Stable`, every guard from before its unlinking has been dropped, too.
 //! - sl-K2: two objects never overlap: object n covers the bytes from n * stride to (n + 1) *
 //!   stride after the start of object 0.
 //! - sl-K3: only the owning thread accesses the memory of a slab that is attached to the cache
@@ -234,9 +234,9 @@ impl Locked<'_> {
     /// Attaches a slab to the cache, with the given `owner`.
     ///
     /// # Safety
-    /// The slab is new and only the caller can reach it; or the slab is attached, and no thread or
-    /// the caller owns it. After the call only the owner, or else the holder of the lock, accesses
-    /// the slab (sl-K3).
+    /// The slab is new and only the caller can reach it; or the slab is attached, and is owned by
+    /// no thread or by the caller. After the call only the owner, or else the holder of the lock,
+    /// accesses the slab (sl-K3).
     pub(crate) unsafe fn attach(&mut self, id: ExtentId, owner: u32) {
         let extent = self.depot.space().extent(id);
         // SAFETY: the caller guarantees its access to the slab, and passes it to the new owner.

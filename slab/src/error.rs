@@ -34,7 +34,7 @@ pub enum Error {
     Tunables {
         /// The maximum number of free objects that a thread keeps.
         limit: u32,
-        /// The number of objects that a thread moves at a time.
+        /// The minimum number of free objects that a thread gives up at a time.
         batchcount: u32,
     },
     /// No pages are available for another slab.

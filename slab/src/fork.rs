@@ -10,8 +10,8 @@
 //!   and still counts its bytes.
 //!
 //! Those threads do not exist in the child, so the child removes them as owners of their slabs at
-//! once. This visits every slab, but the fork itself has already copied the page table entries of
-//! all slabs.
+//! once. This visits every slab, so the cost is of the same order as that of the fork itself, which
+//! copies the page table entries of all slabs.
 //!
 //! Lock order: the registered locks of higher crates, then the registry of threads, the caches, the
 //! arenas, the threads' numbers.

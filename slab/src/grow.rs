@@ -143,7 +143,7 @@ unsafe fn lay_out(depot: &Depot, id: ExtentId, block: NonNull<u8>) {
     let pad = depot.red_zones.as_ref().map_or(0, RedZones::pad);
     // This is stored first, so that a child forked during the layout finds the slab in no list.
     slab.list.store(List::Unlisted as u8, Relaxed);
-    // If a constructor forks, the child leaves the slab to this thread, which creates it.
+    // If a constructor forks, this thread continues to create the slab in the child.
     // SAFETY: the caller guarantees, here and below, that no other code can reach the slab.
     let slab_ref = unsafe {
         slab.set_owner(thread::mark());
@@ -195,7 +195,7 @@ pub(crate) fn retire(chain: Chain<'_>) {
         let guard = crossbeam_epoch::pin();
         guard.defer(move || {
             // SAFETY: this closure received the chain's slabs, and every guard that was pinned
-            // before has been dropped.
+            // before `defer` was called has been dropped.
             unsafe { reclaim(&depot, slabs) };
             depot.waiting.fetch_sub(1, Relaxed);
         });

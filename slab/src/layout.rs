@@ -65,7 +65,7 @@ impl FromStr for Layout {
 }
 
 /// Returns the alignment that keeps small objects within a cache line of the processor: 64, halved
-/// as long as two objects fit in the result, and at least 8. SLAB uses this alignment for its own
+/// while two objects fit in the result, but at least 8. SLAB uses this alignment for its own
 /// caches.
 pub fn line_align(size: usize) -> usize {
     let mut align = LINE;

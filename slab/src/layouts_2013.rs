@@ -20,7 +20,7 @@ use page::page_size;
 pub(crate) const HEADER: usize = 40;
 /// The width of one of SLAB's indexes, in bytes.
 pub(crate) const WIDTH: usize = 4;
-/// The highest order of a slab that SLAB tries if an object fits in a slab of that order.
+/// The maximum order of a slab, unless a single object needs a higher order.
 const ORDER_MAX: u32 = 1;
 /// The end of a linked list of indexes.
 const END: u32 = u32::MAX;
@@ -63,7 +63,8 @@ impl Packing {
             if order < ORDER_MAX && left * 8 > bytes {
                 continue;
             }
-            // SLAB moves the management back to the slab if the remaining space suffices.
+            // SLAB places the header and index on the slab after all if the remaining space
+            // suffices.
             let on_slab = !is_large || left >= front(objects);
             let left = left - if on_slab && is_large { front(objects) } else { 0 };
             let first = if on_slab { front(objects) } else { 0 };

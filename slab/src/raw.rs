@@ -42,8 +42,8 @@ impl RawCache {
         Ok(RawCache { depot: life::open(arena, size, align, options)? })
     }
 
-    /// Allocates an object. The object contains the bytes from before its last free, the bytes that
-    /// the constructor wrote, or zeros.
+    /// Allocates an object. The object contains the bytes that were in it at its last free, the
+    /// bytes that the constructor wrote, or zeros.
     #[doc(alias = "kmem_cache_alloc")]
     #[inline]
     pub fn alloc(&self) -> Result<NonNull<u8>, Error> {
@@ -66,8 +66,8 @@ impl RawCache {
         Ok(object)
     }
 
-    /// Allocates as [`alloc`](Self::alloc) does, but takes an object of the reserve if no memory is
-    /// available. Only callers that must make progress so that other objects can be freed should
+    /// Allocates as [`alloc`](Self::alloc) does, but takes an object from the reserve if no memory
+    /// is available. Only callers that must make progress so that other objects can be freed should
     /// call this function.
     pub fn alloc_reserved(&self) -> Result<NonNull<u8>, Error> {
         self.alloc().or_else(|error| self.give(alloc::alloc_reserved(&self.depot).ok_or(error)?))

@@ -17,11 +17,10 @@ use page::page_size;
 const DESCRIPTOR: usize = size_of::<page::Extent<crate::slab::Slab>>();
 /// The number of bytes that the heap uses as the header of a block or wastes after it.
 pub(crate) const BLOCK_HEADER: usize = 16;
-/// The divisor of a share of a slab: a slab does not get more pages once everything except objects
-/// takes at most this share.
+/// A slab gets no more pages if its overhead is at most its size divided by this number.
 const SMALL_SHARE: usize = 128;
-/// The minimum number of objects, or else of pages, that a slab needs so that a thread's change to
-/// another slab pays.
+/// The minimum number of objects, and the minimum number of pages. A slab that reaches either is
+/// large enough that threads seldom need another slab.
 const WORTH: (usize, usize) = (128, 8);
 
 /// The shape of a cache's slabs. Offsets are relative to the first byte of the slab or of the
@@ -109,8 +108,8 @@ fn is_width_of(width: usize, objects: usize) -> bool {
     width == 0 || width == [1, 2, 4][usize::from(objects > 1 << 8) + usize::from(objects > 1 << 16)]
 }
 
-/// Returns the shape of a slab that contains only objects. If it has an index, the index is in the
-/// block after the bits.
+/// Returns the shape of a slab that contains only objects. If the layout has an index, the index is
+/// in the block after the bits.
 fn bare(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape> {
     let stride = size.next_multiple_of(align);
     let objects = pages * page_size() / stride;
@@ -158,7 +157,7 @@ fn tailed(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape
 }
 
 /// Returns the shape with the fewest pages that is large enough and has a small overhead. If no
-/// shape has both, returns the shape with the least overhead per byte of objects.
+/// shape meets both conditions, returns the shape with the least overhead per byte of objects.
 fn least(shapes: impl Iterator<Item = Shape> + Clone) -> Option<Shape> {
     let is_worth = |shape: &Shape| shape.objects >= WORTH.0 || shape.pages >= WORTH.1;
     let is_small = |shape: &Shape| shape.overhead() * SMALL_SHARE <= shape.bytes();

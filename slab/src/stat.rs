@@ -15,8 +15,8 @@ pub struct CacheStat {
     pub in_magazines: usize,
     /// The number of free objects in the reserve.
     pub reserved: usize,
-    /// The number of objects in quarantine, because bytes of them were overwritten while free, or
-    /// beyond their bounds; they are never reused.
+    /// The number of objects in quarantine, which are never reused: they were written to while
+    /// free, or bytes beyond their bounds were written to.
     pub lost: usize,
     /// The number of rejected frees: of an address that is not an object of the cache, of a free
     /// object, or of an object with overwritten bounds.

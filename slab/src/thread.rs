@@ -14,8 +14,8 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-/// The number of possible values, including 0, which no thread has. Threads above this number have
-/// no number and own no slabs.
+/// The number of possible values, including 0, which no thread has. If more threads exist, the
+/// others have no number and own no slabs.
 pub(crate) const NUMBERS: usize = 1 << u8::BITS;
 
 /// The calling thread's number. A `Number` is not `Send`, so only the thread with this number can

@@ -31,8 +31,8 @@ use page::{ExtentId, ListHead, Space};
 use std::cell::Cell;
 use std::ptr::{NonNull, null_mut};
 
-/// The number of granules for which a thread keeps a hint, and the binary logarithm of the bytes of
-/// a granule of the smallest pages.
+/// The number of a thread's hints, one for each granule; and (`HINT_SHIFT`) the binary logarithm of
+/// the size in bytes of a granule of the smallest pages.
 const HINTS: usize = 256;
 const HINT_SHIFT: u32 = 14;
 /// The binary logarithm of the largest page size, 64 KiB.

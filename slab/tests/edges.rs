@@ -1,7 +1,7 @@
 //! Deliberate operations at boundaries. At some sizes the layout of a slab changes. Slabs are full
-//! or empty except for one object. The number of free objects is at the limit, one above it or one
-//! below it. The main thread and other threads perform the operations; the other threads exit while
-//! some of their objects are live.
+//! or empty, or differ from that by one object. The number of free objects is at the limit, one
+//! above it or one below it. The main thread and other threads perform the operations; the other
+//! threads exit while some of their objects are live.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use testkit::seed;
 use testkit::subject::Subject;
 
-/// The maximum number of objects that a subject has, and the maximum of their total size in bytes,
-/// if that is more than a few objects.
+/// The maximum number of objects that a subject has. Their total size is at most `BYTES_MAX` bytes
+/// plus the size of two objects.
 const OBJECTS_MAX: usize = 20_000;
 const BYTES_MAX: usize = 4 << 20;
 
@@ -52,8 +52,8 @@ fn go_to(subject: &mut Subject, target: usize, random: &mut Rng) {
     }
 }
 
-/// Allocates or frees up to a boundary: a number of whole slabs, or the live objects plus the limit
-/// of kept objects, plus or minus one.
+/// Changes the number of live objects to a boundary, or to a number beside it. Boundaries are whole
+/// slabs, and the current number plus or minus the limit of kept objects.
 fn step(subject: &mut Subject, limit: u32, random: &mut Rng) {
     let (objects, live) = (subject.cache.shape().objects, subject.live.len());
     let edge = match random.u8(..5) {

@@ -43,8 +43,8 @@ fn disturb(
     }
 }
 
-/// Uses everything that a thread has in the child's copy of a cache: the existing objects are
-/// intact, and this thread and others can allocate more.
+/// Uses the child's copy of a cache: the existing objects are intact, and this thread and others
+/// can allocate more.
 fn use_all(arena: &Arena, cache: &Cache<[u64; 6]>, kept: Vec<Box6>) {
     cache.raw().check();
     arena.check();

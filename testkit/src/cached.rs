@@ -12,13 +12,13 @@ use zram::Backing;
 #[derive(Debug)]
 pub struct Cached {
     state: Mutex<State>,
-    /// The duration of a sync, which lets several overlap.
+    /// The duration of a sync, so that several syncs overlap.
     pub latency: Duration,
 }
 
 #[derive(Debug)]
 struct State {
-    /// The contents as a reader sees them, and as they are on the disk.
+    /// The contents that a read returns, and the contents of the disk.
     bytes: Vec<u8>,
     disk: Vec<u8>,
     dirty: Vec<Range<usize>>,

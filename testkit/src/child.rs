@@ -23,8 +23,8 @@ impl Child {
 
     /// Forks by the system call itself, so that no fork handler runs.
     pub fn clone_unnoticed(work: impl FnOnce()) -> Self {
-        // SAFETY: as for `fork`, but the allocator must not be locked: no other thread of the test
-        // may allocate during the call.
+        // SAFETY: as for `fork`. In addition, no other thread of the test may allocate during the
+        // call, because the C library does not unlock its allocator in this child.
         let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
         Self::begin(child as i32, work)
     }
@@ -37,7 +37,8 @@ impl Child {
                 libc::signal(libc::SIGALRM, tell_where as *const () as libc::sighandler_t);
                 libc::alarm(scaled(TIME[0], TIME[1]) as u32);
             }
-            // The harness captures what a thread prints, and the child ends without printing it.
+            // The test harness captures the output of a thread, and the child would end without
+            // printing it.
             std::panic::set_hook(Box::new(|panic| write_error(&format!("{panic}\n"))));
             let worked = catch_unwind(AssertUnwindSafe(work)).is_ok();
             // SAFETY: `_exit` has no requirements, and ends the child.
@@ -81,8 +82,8 @@ fn write_error(text: &str) {
     let _written = unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
 }
 
-/// Reports where a child is that takes too long, and ends it. A second signal ends it if this
-/// function blocks on the same lock as the child.
+/// Reports where a child that takes too long is executing, and ends the child. A second signal ends
+/// the child if this function blocks on a lock that the child holds.
 extern "C" fn tell_where(_: libc::c_int) {
     // SAFETY: the default action ends the child. This handler would block the second signal.
     unsafe {

@@ -146,7 +146,7 @@ pub struct Report {
     pub by_total: u64,
     /// The failed writes, as the device counts them.
     pub failed_writes: u64,
-    /// The slots that became smaller by recompression, and those in the final step.
+    /// The numbers of slots that recompression shrank: in total, and in the final step.
     pub smaller: u64,
     pub smaller_in_the_end: u64,
     pub written_back: u64,
@@ -244,9 +244,10 @@ impl DeviceModel {
         }
     }
 
-    /// Checks a range that held `old` before a request to zero it failed with `error`. Whole slots
-    /// are freed before parts of others are written, in order. In a block that is covered in part,
-    /// freeing whole slots may fail: then the error contains one of them, and no part is written.
+    /// Checks a range that held `old`, after a request to zero the range failed with `error`. Whole
+    /// slots are freed before parts of others are written, in order. In a block that is covered in
+    /// part, freeing whole slots may fail: then the error contains one of them, and no part is
+    /// written.
     fn expect_freed(&self, at: usize, old: &[u8], error: &Error) {
         let Error::OutOfMemory { slot: named, .. } = *error else { return };
         let (named, end) = (named as usize * SLOT_BYTES, at + old.len());
@@ -261,7 +262,7 @@ impl DeviceModel {
                 (false, false) => slot < named,
                 (false, true) => false,
                 (true, true) if slot == named => false,
-                // The slot that was not freed may be another slot of the block.
+                // The slot that was not freed may be another slot in the block.
                 (true, true) if !is_block_whole(slot) => continue,
                 (true, _) => true,
             };
@@ -325,7 +326,7 @@ impl DeviceModel {
     fn limit_pages(&mut self, limit: Option<u64>) {
         self.device().set_mem_limit(limit);
         let used = self.device().mm_stat().mem_used_total;
-        // From now on the use can only decrease, if the use is above the limit.
+        // If the use is above the limit, it can only decrease from now on.
         let limit = limit.map_or(u64::MAX, |bytes| bytes.next_multiple_of(page_size() as u64));
         self.used_max = limit.max(used);
     }
@@ -333,8 +334,7 @@ impl DeviceModel {
     fn limit_total(&mut self, limit: Option<u64>) {
         let limit = limit.map(|above| self.empty + above);
         self.device().set_total_limit(limit);
-        // Past the limit every request is refused except the list of readers of the store, which is
-        // short.
+        // Above the limit, only the store's short list of readers still receives memory.
         let unasked = self.setup.store.map_or(0, |_| 512);
         let at_most = self.device().mem_total() + unasked;
         self.total_max = limit.unwrap_or(u64::MAX).max(at_most);
@@ -409,7 +409,7 @@ impl DeviceModel {
         }
     }
 
-    /// Draws a range of any kind: of slots, of a block, at their edges, or short.
+    /// Draws a range: whole slots, a block, a range at an edge of one, or a short range.
     fn draw_range(&self, choices: &mut Choices) -> (usize, usize) {
         let (block, end) = (self.setup.block, self.shadow.bytes.len());
         let slot = choices.below(end / SLOT_BYTES) * SLOT_BYTES;

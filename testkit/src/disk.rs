@@ -1,5 +1,5 @@
-//! A device under load: stretches of it, each with a shadow, which is written by one thread, or
-//! read by several threads, at a time.
+//! A device under load, divided into stretches with a shadow each. At any time, a stretch is either
+//! written by one thread or read by several threads.
 
 use crate::load::{Sizes, Subject};
 use crate::shadow::Shadow;

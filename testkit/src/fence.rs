@@ -130,7 +130,7 @@ impl Drop for Fence {
 }
 
 /// Decompresses `src`, with both slices fenced. Decompresses twice, into a buffer of zeros and a
-/// buffer of ones, which must not remain in the output.
+/// buffer of ones; neither the zeros nor the ones may remain in the output.
 pub fn decompressed(stream: &mut dyn Stream, src: &[u8], length: usize) -> Result<Vec<u8>, Error> {
     let src = Fence::of(src);
     let [mut zeros, mut ones] = [Fence::new(length, 0), Fence::new(length, 0xff)];

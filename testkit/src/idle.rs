@@ -1,4 +1,5 @@
-//! Distinguishes old slots from recently accessed ones, however much time passes between.
+//! Distinguishes old slots from recently accessed ones, however much time passes between the
+//! accesses.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::thread;

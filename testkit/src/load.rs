@@ -1,5 +1,5 @@
-//! Load from several threads, which others disturb: they compact and change the limit. Between two
-//! rounds all threads are idle.
+//! Load from several threads, while other threads compact the structure and change its limit.
+//! Between two rounds all threads are idle.
 
 use crate::wait::load;
 use fastrand::Rng;
@@ -19,7 +19,8 @@ const OPERATIONS: usize = 2000;
 pub struct Sizes(RangeInclusive<usize>);
 
 impl Sizes {
-    /// Draws sizes around one size, in some band, or any up to `largest`.
+    /// Draws a range of sizes around a random size. The range is narrow or wide, and ends at
+    /// `largest` at most.
     pub fn any(rng: &mut Rng, largest: usize) -> Self {
         let middle = rng.usize(1..=largest);
         let spread = [0, 4, 60, largest / 6, largest][rng.usize(..5)];

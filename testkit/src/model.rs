@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 /// A structure and its expected behaviour.
 ///
 /// Events refer to objects by their position among the current ones, never by a handle, and to
-/// contents by a number that they are derived from. So each sublist of a list of events is a valid
+/// contents by a number from which they are derived. So each sublist of a list of events is a valid
 /// list of events.
 pub trait Model: Sized {
     /// The parameters with which the model is created: geometry, sizes, and which requests for
@@ -43,7 +43,7 @@ pub trait Model: Sized {
     }
 }
 
-/// The length of a run, and how often everything is checked.
+/// The number of events in a run, and the events after which everything is checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     pub seed: u64,

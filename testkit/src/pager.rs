@@ -1,8 +1,8 @@
 //! A region, compared with an array of its expected contents.
 //!
 //! # Safety
-//! A [`Subject`] lives longer than the locks and the second thread that refer to it. Only the
-//! model's thread changes the region's bytes, by way of its [`Mirror`].
+//! A [`Subject`] outlives the locks and the second thread that refer to it. Only the model's thread
+//! changes the region's bytes, through the subject's [`Mirror`].
 #![allow(unsafe_code)]
 
 mod company;
@@ -15,12 +15,15 @@ use crate::Choices;
 use crate::child::Child;
 use crate::contents::Data;
 use crate::model::Model;
+use crate::wait::until_with;
 use company::Company;
 use mirror::Mirror;
 use setup::Memory;
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::path::PathBuf;
+use std::time::Duration;
 use zmem::{Error, Locked, Region};
 
 pub use crate::contents::Data::*;
@@ -34,12 +37,12 @@ pub use zmem::BlockOrder::{self, *};
 
 const PAGE: usize = 4096;
 const CHUNK: usize = 2 << 20;
-/// The largest number of locks of a block.
+/// The maximum number of locks of a block.
 const LOCKS_MAX: usize = 65_535;
-/// The number of locks at a time, except those of `LockOften`.
+/// The maximum number of locks held at a time, without those of `LockOften`.
 const LOCKS: usize = 12;
 
-/// What a run has reached.
+/// The statistics of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub first_touches: u64,
@@ -51,11 +54,11 @@ pub struct Report {
     pub zeros: u64,
     pub stolen: u64,
     pub incompressible: u64,
-    /// The children.
+    /// The number of children.
     pub children: u64,
-    /// The refusals of locked ranges.
+    /// The number of requests that were refused because of locked blocks.
     pub locked: u64,
-    /// The system calls that were refused absent memory.
+    /// The number of system calls that met absent memory and copied less.
     pub refused: u64,
 }
 
@@ -68,24 +71,33 @@ struct Subject {
 
 pub struct PagerModel {
     company: Option<Company>,
-    /// The locks, and the blocks of each.
+    /// The locks, each with the range of its blocks.
     locks: Vec<(Locked<'static>, Range<usize>)>,
-    /// `drop` frees it.
+    /// The region and its expected contents, which `drop` frees.
     subject: &'static Subject,
-    /// The memory that the region manages, and its first contents.
+    /// The program's memory that the region manages, and its initial contents.
     memory: Option<(Memory, Vec<u8>)>,
     setup: Setup,
     /// The bytes of a block.
     block: usize,
     /// The lowest possible limit.
     needed: u64,
-    /// Whether there may be a pager thread.
+    /// Whether a pager thread may exist.
     has_worker: bool,
-    /// A file that system calls copy from and to.
+    /// The file that system calls read and write.
     file: File,
     /// The number of events that were applied; the contents of each differ.
     stamp: u64,
     report: Report,
+}
+
+/// Returns whether no pager thread of this process runs.
+fn is_worker_asleep() -> bool {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+    let mut workers = tasks.filter(|task| read(task.path().join("comm")).trim() == "zmem");
+    let in_futex = format!("{} ", libc::SYS_futex);
+    workers.all(|task| read(task.path().join("syscall")).starts_with(&in_futex))
 }
 
 impl Drop for PagerModel {
@@ -93,7 +105,7 @@ impl Drop for PagerModel {
         self.company = None;
         Mirror::forget();
         self.locks.clear();
-        // SAFETY: `new` made it of a box, and nothing refers to it any more.
+        // SAFETY: `new` leaked the subject from a box; the lines above end all uses of it.
         drop(unsafe { Box::from_raw(std::ptr::from_ref(self.subject).cast_mut()) });
     }
 }
@@ -151,7 +163,7 @@ impl PagerModel {
         let expected = locked.map_or(Ok(()), |unit| Err(self.error_of(unit)));
         let zeros = vec![0; range.len()];
         self.mirror().change(range.start, || {
-            // SAFETY: the model expects zeros, and no other thread expects anything now.
+            // SAFETY: the model expects zeros; during `change` other threads accept any byte.
             let done = unsafe { self.region().dont_need_shared(range.clone()) };
             assert_eq!(done, expected);
             if locked.is_some() { &[] } else { &zeros }
@@ -195,13 +207,13 @@ impl PagerModel {
         self.has_worker |= after.is_some();
     }
 
-    /// Returns whether the kernel can access a range: all of it is locked, or threads fill it.
+    /// Returns whether the kernel can access a range: it is locked, or kernel faults fill it.
     fn is_accessible(&self, range: &Range<usize>) -> bool {
         let is_locked = |unit: usize| self.locks_of(unit) > 0;
         self.region().stats().backend == "userfaultfd" || self.units(range).all(is_locked)
     }
 
-    /// Returns the number of bytes that a system call has copied from or to a range.
+    /// Checks the result of a system call, and returns the number of bytes that it copied.
     fn copied(&mut self, result: isize, range: &Range<usize>, is_locked: bool) -> usize {
         let error = std::io::Error::last_os_error();
         if is_locked || self.is_accessible(range) {
@@ -218,7 +230,7 @@ impl PagerModel {
     fn save(&mut self, range: Range<usize>, is_locked: bool) {
         let locked = is_locked.then(|| self.region().lock(range.clone()));
         let (file, start) = (self.file.as_raw_fd(), self.mirror().pointer(range.start));
-        // SAFETY: within the region; the kernel only reads it.
+        // SAFETY: the range lies within the region, and the kernel only reads it.
         let saved = unsafe { libc::pwrite(file, start.cast(), range.len(), 0) };
         let len = self.copied(saved, &range, is_locked);
         drop(locked);
@@ -234,7 +246,7 @@ impl PagerModel {
         let locked = is_locked.then(|| self.region().lock(range.clone()));
         let (file, start) = (self.file.as_raw_fd(), self.mirror().pointer(range.start));
         self.mirror().change(range.start, || {
-            // SAFETY: within the region; no other thread expects any contents now.
+            // SAFETY: the range is in the region; during `change` other threads accept any byte.
             let loaded = unsafe { libc::pread(file, start.cast(), range.len(), 0) };
             let len = self.copied(loaded, &range, is_locked);
             &bytes[..len]
@@ -245,11 +257,11 @@ impl PagerModel {
 
     fn interrupt(&self, at: usize) {
         self.mirror().set_next(at);
-        // SAFETY: its handler may run here.
+        // SAFETY: `handle` installed the signal's handler, which may run at any point.
         assert_eq!(unsafe { libc::raise(mirror::SIGNAL) }, 0);
     }
 
-    /// Compares all in a child, and writes to its copy. This thread is the only one there.
+    /// In a child, whose only thread is this, compares all contents and writes to the copy.
     fn use_copy(&self, at: usize, bytes: &[u8], generations: usize) {
         if self.setup.is_left_to_parent() {
             return self.expect_forked();
@@ -266,7 +278,21 @@ impl PagerModel {
         }
         region.reclaim(self.bytes());
         mirror.compare_all();
+        self.check_region();
+    }
+
+    /// Lets the region check itself while its pager thread sleeps. Otherwise the thread could
+    /// compact the device during the check, because it takes no lock that the check takes.
+    fn check_region(&self) {
+        let (region, limit) = (self.region(), self.region().stats().limit);
+        if self.has_worker {
+            region.set_limit(None).expect("this needs no memory");
+            until_with(Duration::from_micros(100), "the pager thread sleeps", is_worker_asleep);
+        }
         region.check();
+        if limit.is_some() {
+            region.set_limit(limit).expect("it was possible before");
+        }
     }
 
     fn expect_forked(&self) {
@@ -286,8 +312,8 @@ impl PagerModel {
         self.report.children += 1;
     }
 
-    /// Does the same without a fork handler, unless another thread may be within the pager or the
-    /// allocator.
+    /// Does the same as `in_child` without a fork handler, unless another thread may be executing
+    /// the pager or the allocator.
     fn unnoticed(&mut self, at: usize, bytes: &[u8]) {
         let is_quiet = self.company.as_ref().is_none_or(|company| company.work == Parked);
         if is_quiet && !self.has_worker && self.setup.is_signal() {
@@ -313,7 +339,7 @@ impl PagerModel {
         assert_eq!(unsafe { region.dont_need_shared(range) }, expected);
     }
 
-    /// Draws an offset: any, beside an edge of a block or a chunk, or among the first blocks.
+    /// Draws an offset: any, one beside an edge of a block or chunk, or one in the first blocks.
     fn draw_point(&self, choices: &mut Choices) -> usize {
         let (bytes, block) = (self.bytes(), self.block);
         let first = bytes.min(16 * block);
@@ -329,7 +355,7 @@ impl PagerModel {
         }
     }
 
-    /// Draws a range, which is short, of some blocks, or large.
+    /// Draws a range: a short one, one of some blocks, or a large one.
     fn draw_range(&self, choices: &mut Choices) -> (usize, usize) {
         let at = self.draw_point(choices);
         let len = match choices.below(8) {
@@ -339,7 +365,7 @@ impl PagerModel {
             5 | 6 => choices.within(1..=80) * self.block,
             _ => self.draw_point(choices),
         };
-        // Some ranges end where a block does.
+        // Some ranges end at the end of a block.
         let end = (at + len).min(self.bytes());
         let end = if choices.bool() { end } else { end.next_multiple_of(self.block) };
         (at, end.min(self.bytes()) - at)
@@ -426,13 +452,13 @@ impl Model for PagerModel {
             }
             _ => &vec![0; bytes],
         };
-        // SAFETY: it is the region's memory.
+        // SAFETY: this is the region's memory, which the mirror uses only while the region exists.
         let mirror = unsafe { Mirror::new(start, expected) };
         let block = region.stats().block;
         let subject: &'static Subject = Box::leak(Box::new(Subject { region, mirror }));
-        // SAFETY: `drop` makes the handler forget the mirror before it drops it.
+        // SAFETY: `drop` calls `forget` before it drops the mirror.
         unsafe { subject.mirror.handle() };
-        // SAFETY: nothing else owns the new descriptor.
+        // SAFETY: the name is a C string, and nothing else owns the new descriptor.
         let file = unsafe {
             let file = libc::memfd_create(c"copied".as_ptr(), libc::MFD_CLOEXEC);
             assert!(file >= 0);
@@ -533,7 +559,7 @@ impl Model for PagerModel {
     fn check(&mut self) {
         let _pause = self.company.as_ref().map(Company::pause);
         self.mirror().compare_all();
-        self.region().check();
+        self.check_region();
         let (stats, units) = (self.region().stats(), self.bytes().div_ceil(self.block));
         let locked = (0..units).filter(|&unit| self.locks_of(unit) > 0).count() * self.block;
         assert!(stats.resident >= locked as u64, "{locked} bytes are locked: {stats:?}");

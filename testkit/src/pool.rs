@@ -52,7 +52,7 @@ pub enum Event {
     FreeEvery {
         every: usize,
     },
-    /// Tries every operation with the handle of an object that was freed.
+    /// Tries every operation on the handle of an object that was freed.
     Stale {
         nth: usize,
     },
@@ -278,7 +278,7 @@ impl PoolModel {
         // When classes with few objects are closed, a few more pages may be allocated than freed.
         let is_taken = freed == 0 && (before..before + 8).contains(&used);
         assert!(used == before - freed || is_taken, "{before} to {used}, {freed} freed");
-        // Pages that were only trimmed are freed, but not by moving objects.
+        // Pages that a trim frees are not counted as freed by moving objects.
         let compacted = self.pool.pages_compacted();
         assert!(
             compacted <= total + freed as u64,

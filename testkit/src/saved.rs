@@ -1,6 +1,6 @@
-//! A saved file that is damaged, compared with the original: it is restored unchanged, or refused,
-//! or the lost parts are reported. If the test also corrects its checksums, damage can't be
-//! detected, but a device is still either restored or stays empty.
+//! A saved file that is damaged, compared with the original: it is restored unchanged, or it is
+//! refused, or the lost parts are reported. If the test corrects the checksums of the damaged file,
+//! damage can't be detected, but the device is still either restored or stays empty.
 
 use crate::{Choices, Model};
 use std::sync::LazyLock;
@@ -277,7 +277,7 @@ impl Model for SavedModel {
 
     fn draw(&self, choices: &mut Choices) -> Event {
         let (len, units) = (self.file.len().max(1), self.units().max(1));
-        // An offset in a header, which affects much of the file, or anywhere.
+        // Either an offset in a header, because headers affect much of the file, or any offset.
         let at = match choices.below(3) {
             0 => choices.below(HEAD).min(len - 1),
             1 => (choices.below(units) * ALIGN + choices.below(128)).min(len - 1),

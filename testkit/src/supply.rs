@@ -55,8 +55,8 @@ pub struct Requests {
     pub all: usize,
 }
 
-/// Segments on a strict system: those of 1 MiB are granted; a larger one is refused, and so is each
-/// half of the one that was refused just before.
+/// Segments on a strict system: segments of 1 MiB are granted. A larger segment is refused, and so
+/// is each half of a segment that was refused just before.
 #[derive(Debug, Default)]
 pub struct SmallSegments {
     refused: AtomicUsize,

@@ -1,4 +1,4 @@
-//! The only time limits by which a test may fail, and only if something hangs.
+//! The only time limits that make a test fail. They are reached only if the test hangs.
 
 use std::thread;
 use std::time::{Duration, Instant};

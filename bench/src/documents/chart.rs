@@ -1,4 +1,4 @@
-//! A chart of lines, as SVG.
+//! A line chart, as SVG.
 
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
@@ -18,7 +18,7 @@ const COLOURS: [RGBColor; 6] = [
 /// The ratio of the top of the chart to the largest value, and of the smallest value to the bottom.
 const MARGIN: f64 = 1.05;
 
-/// Returns the chart as an element of a page.
+/// Returns the chart as an element of an HTML page.
 pub(super) fn drawn(chart: &Chart) -> String {
     let mut svg = String::new();
     let values = || chart.series.iter().flat_map(|series| series.values.iter().copied());

@@ -65,7 +65,7 @@ impl Mount {
         }
     }
 
-    /// Compacts the pool of the kernel's device. A device of uzram compacts itself, if at all.
+    /// Compacts the pool of the kernel's device. Does nothing for a device of uzram.
     pub(super) fn compact(&self) -> Result<(), Error> {
         match &self.device {
             Device::Ours { .. } => Ok(()),

@@ -1,4 +1,4 @@
-//! The report as one page, with its charts.
+//! The report as one HTML page, with its charts.
 
 use pulldown_cmark::{Options, Parser, html};
 
@@ -14,7 +14,7 @@ th { background: #f6f8fa; }
 td.short { color: #cf222e; font-weight: 600; }
 svg { max-width: 100%; height: auto; }";
 
-/// Returns the report as a page that needs no other file.
+/// Returns the report as an HTML page that needs no other file.
 pub fn report(results: &Results) -> String {
     let mut body = made(&markdown::opening(results));
     for outcome in &results.experiments {

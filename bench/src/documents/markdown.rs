@@ -146,7 +146,8 @@ fn figures(figures: &[Line]) -> String {
     text + "\n"
 }
 
-/// Formats `value` with four digits, or with all digits before the point.
+/// Formats `value` with four digits, or with all digits before the point if they are more than
+/// four.
 fn number(value: f64) -> String {
     if !value.is_finite() {
         return value.to_string();

@@ -1,4 +1,5 @@
-//! Groups that exchange messages from object caches: cache misses, and time.
+//! Groups of threads exchange messages that are allocated from object caches: cache misses and
+//! time.
 
 use std::io;
 

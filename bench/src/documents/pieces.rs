@@ -43,10 +43,10 @@ const ROUNDS: usize = 3;
 const STEP: usize = 512;
 const QUICK_STEP: usize = 16 * STEP;
 const CHAINS: [usize; 5] = [4, 5, 6, 8, 16];
-/// The length of a chain in pages, and the document's result for it: the MB of the pool, as the
-/// median of three runs.
+/// The length of a chain in pages, and the document's result for this length: the size of the pool
+/// in MB, the median of three runs.
 const DOCUMENT: [(usize, f64); 3] = [(4, 1842.7), (5, 1804.4), (6, 1789.2)];
-/// The document's sizes of the data as written and compressed, in MB.
+/// The document's size of the data in MB: before compression, and compressed.
 const DOCUMENT_DATA: f64 = 3371.1;
 const DOCUMENT_COMPRESSED: f64 = 1714.7;
 const MB: f64 = 1e6;
@@ -93,7 +93,7 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// Returns the sizes of the pieces: 1, and each further `step` bytes up to the largest.
+/// Returns the sizes of the pieces: from 1 byte in steps of `step` bytes up to the largest size.
 fn sizes(step: usize) -> impl Iterator<Item = usize> {
     (1..=LARGEST).step_by(step)
 }

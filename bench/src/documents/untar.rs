@@ -187,7 +187,7 @@ fn table((name, holds): &Line, names: &[String], document: &[[f64; 2]], nth: usi
     let mut table =
         Table::new(*name, head.into_iter().chain(has_document.then_some("the document's")));
     let compacted = "after `compact`".to_owned();
-    // Compaction changes the kernel's disk only.
+    // Only the kernel's disk is compacted on demand.
     let steps = names.iter().chain((*name == "kernel zram").then_some(&compacted));
     for (at, (step, holds)) in steps.zip(holds).enumerate() {
         let beyond = holds.used.saturating_sub(holds.compressed);

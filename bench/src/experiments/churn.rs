@@ -159,7 +159,8 @@ impl<'b> Churn<'b> {
         report.add(writes.rival("without compaction", rate(times.a.median)))
     }
 
-    /// Returns C of all contents that were written, by repeating the random draws.
+    /// Returns C, the sum of the stored lengths, of all contents that were written. Repeats the
+    /// random draws to determine these contents.
     fn stored_bytes(&self) -> u64 {
         let count = self.blobs.len();
         let mut bytes = 0;

@@ -1,5 +1,5 @@
-//! The memory of a uzram pool and of malloc for the same blobs and the same work, each store in a
-//! process of its own.
+//! The memory of a uzram pool and of malloc for the same blobs and the same work. Each store is in
+//! a process of its own.
 
 use crate::Error;
 use crate::contents::Blobs;
@@ -62,8 +62,8 @@ impl Compared {
         Ok(())
     }
 
-    /// Reports uzram's memory relative to one rival. Only the store of numbered slots must meet the
-    /// bound `most`.
+    /// Reports uzram's memory relative to one rival. Only uzram's store of numbered slots must meet
+    /// the bound `most`.
     pub(super) fn over(
         &self,
         kind: StoreKind,

@@ -78,7 +78,8 @@ impl Pause {
         for pair in 0..=PAIRS as u64 {
             let rng = Rng::with_seed(self.seed.wrapping_add(pair));
             let mut with = on.turn(rng.clone(), self.reads)?;
-            // Lets compaction finish before the other side's turn.
+            // Waits until compaction has finished, so that it does not disturb the other side's
+            // turn.
             settle();
             let mut without = off.turn(rng, self.reads)?;
             let slow = (quantile(&mut with, SHARE), quantile(&mut without, SHARE));

@@ -17,7 +17,8 @@ use crate::size::MIB;
 use stage::{Kernel, Stage};
 
 const NAME: &str = "removal";
-/// The maximum overhead of all memory over C, in percent, and the maximum if little data remain.
+/// The maximum overhead of all memory over C, in percent: the usual maximum, and the maximum if C
+/// is below `SMALL` bytes.
 const ALL_MAX: f64 = 4.5;
 const ALL_MAX_SMALL: f64 = 6.0;
 const SMALL: u64 = 20 * MIB;
@@ -38,7 +39,7 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     Ok(())
 }
 
-/// The stored pages, and those that are discarded, in order.
+/// The stored pages, and the pages that are discarded, in the order of removal.
 struct Removal {
     pages: AlignedBuf,
     blobs: Blobs,

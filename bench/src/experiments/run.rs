@@ -1,6 +1,7 @@
-//! Unmodified programs under `uzram run`. At a limit below their memory, their time and memory are
-//! compared with the kernel's swap on zram in a memory cgroup. With enough memory, they are
-//! compared with the program alone. A table of many programs compares only their output and memory.
+//! Unmodified programs under `uzram run`. At a limit below the memory that they use, their time and
+//! memory are compared with the kernel's swap on zram in a memory cgroup. With enough memory, they
+//! are compared with the same programs run alone. A table of many programs compares only their
+//! output and memory.
 
 mod build;
 mod heap;

@@ -11,7 +11,8 @@ use super::Cache;
 use crate::Error;
 use crate::tool::Tool;
 
-// The size of a medium job. Three quarters are the library's own modules, the rest its tests.
+// The memory of a medium job. Three quarters of it hold the library's own modules, the rest holds
+// the library's tests.
 const RESIDENT_BYTES: u64 = 440 << 20;
 const SCRIPT: &str = include_str!("heap.py");
 const PYTHON: Tool =

@@ -7,7 +7,7 @@ use crate::Error;
 pub struct MmStat {
     /// The bytes stored in the device, as the writer counts them.
     pub orig_data_size: u64,
-    /// The bytes after compression, in which pages stored raw count whole.
+    /// The bytes after compression. A page that is stored raw counts with its full size.
     pub compr_data_size: u64,
     /// The bytes of the pool's pages.
     pub mem_used_total: u64,

@@ -51,7 +51,8 @@ impl PagedMemory {
         Ok(memory)
     }
 
-    /// Pages out a part of whole pages. Pages that the kernel can't page out stay resident.
+    /// Pages out `part`, which consists of whole pages. Pages that the kernel can't page out stay
+    /// resident.
     pub fn page_out(&self, part: Range<usize>) {
         self.advise(part, Advice::LinuxPageOut);
     }
@@ -71,7 +72,8 @@ impl PagedMemory {
         states.iter().filter(|&state| state & 1 == 1).count() * page::page_size()
     }
 
-    /// Gives advice that never changes the contents of the memory.
+    /// Passes `advice` for `part` to the kernel. The advice must never change the contents of the
+    /// memory.
     fn advise(&self, part: Range<usize>, advice: Advice) {
         let part = &self[part];
         // SAFETY: the range is memory of this mapping, whose contents the advice does not change.

@@ -1,5 +1,5 @@
-//! The kernel's swap on a zram device of its own: the cost of memory of this process that is paged
-//! out and touched again.
+//! The kernel's swap on a zram device of its own: measures the cost of paging memory of this
+//! process out and touching it again.
 //!
 //! Order of undoing: the swap must end before the device is removed, so it is enabled after the
 //! device is created.

@@ -25,8 +25,8 @@ pub struct Kept<'c, S, C> {
 
 impl<'c, S: Store, C: Contents> Kept<'c, S, C> {
     /// Creates a store with one empty slot per content by `make`. The expected contents are
-    /// allocated before `make` is called, so that the growth of memory from there on is caused by
-    /// the store.
+    /// allocated before `make` is called, so that any growth of memory during and after the call is
+    /// caused by the store.
     pub fn new(contents: &'c C, make: impl FnOnce(u32) -> Result<S, Error>) -> Result<Self, Error> {
         // Written explicitly, because zeroed memory would become resident only at its first write.
         let mut holds = vec![Some(0); contents.len() as usize];

@@ -27,8 +27,8 @@ struct Listing {
     huge_size: usize,
     /// The number of classes above a page, if an order is given.
     classes_above_page: Option<usize>,
-    /// The number of sizes that share those classes, as the kernel counts them; a page's size is
-    /// included.
+    /// The number of sizes that share the classes above a page. As in the kernel, the size of a
+    /// page is counted, too.
     sizes_above_page: Option<usize>,
     classes: Vec<Row>,
 }

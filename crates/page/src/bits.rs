@@ -17,7 +17,7 @@ pub(crate) fn load_acquire(word: &AtomicU64) -> u64 {
 }
 
 /// Sets or clears bit `nth` with release order, after the caller has established the fact that the
-/// bit records. Returns whether the bit was set before.
+/// bit records. Returns whether the bit was set before this call.
 #[inline]
 pub(crate) fn set_release(word: &AtomicU64, nth: u32, set: bool) -> bool {
     let bit = 1 << nth;
@@ -242,8 +242,8 @@ impl<const W: usize> Residency<W> {
         if self.retained.contains_any(pages.clone()) { self.retained.unset(pages) } else { 0 }
     }
 
-    /// Marks a committed page as retained, because no live object lies on it. Returns whether it
-    /// was not retained before.
+    /// Marks a committed page as retained, because no live object lies on it. Returns true if the
+    /// page was not retained already.
     #[inline]
     pub fn leave(&self, page: u32) -> bool {
         debug_assert!(self.committed.contains(page), "page {page} is left, and not committed");

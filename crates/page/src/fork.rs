@@ -39,12 +39,12 @@ pub trait AtFork: Send + Sync {
 /// The phase of a fork in which a member is locked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Turn {
-    /// Before all of [`Turn::Last`], in the order of registration.
+    /// The member is locked before all of [`Turn::Last`], in the order of registration.
     #[default]
     First,
-    /// After all of [`Turn::First`], in the order of registration: locks that a thread may wait for
-    /// while it holds a lock of the first turn. This includes the locks that a fault takes when
-    /// such a thread touches evicted memory.
+    /// The member is locked after all of [`Turn::First`], in the order of registration. This turn
+    /// is for locks that a thread may wait for while it holds a lock of the first turn. Examples
+    /// are the locks that a fault takes when such a thread touches evicted memory.
     Last,
 }
 

@@ -151,7 +151,7 @@ impl IoRange {
 }
 
 /// Releases all `ranges` in one call, which interrupts the other processors once. Returns false if
-/// the kernel lacks this call (before Linux 6.14) or refuses a range; other ranges may be released.
+/// the kernel lacks this call (before Linux 6.14) or refuses a range; it may still release others.
 ///
 /// # Safety
 /// As for [`release_at`], for each range.

@@ -215,9 +215,9 @@ impl<D: Zeroed> Space<D> {
         Ok(())
     }
 
-    /// Records that section `number` has no used granule left. Unmaps the section's segment if it
-    /// has no used granule and another segment is unused as well. One unused segment is kept, so
-    /// that a caller that allocates and frees at the edge of a segment does not map and unmap it
+    /// Records that section `number` has no used granule left. Unmaps the section's segment if the
+    /// segment has no used granule and another segment is unused, too. One unused segment is kept,
+    /// so that a caller that allocates and frees at the edge of a segment does not map and unmap it
     /// repeatedly. If the system refuses, the segment is used again or unmapped later.
     fn shrink(&self, state: &mut State, number: u32) {
         let at = state.segment_of(number);
@@ -381,8 +381,8 @@ impl<D: Zeroed> Space<D> {
     }
 
     /// Asks the system to populate committed pages of extents, so that a later touch does not
-    /// fault. The call is only a hint: no byte changes, and at worst pages are populated that no
-    /// extent uses.
+    /// fault. The call is only a hint: no byte changes, and at worst the system populates pages
+    /// that no extent uses.
     pub fn populate<'b, const W: usize>(
         &self,
         batch: impl Iterator<Item = (ExtentId, &'b PageSet<W>)>,
@@ -428,8 +428,8 @@ impl<D: Zeroed> Space<D> {
         self.in_children
     }
 
-    /// Sets the number of committed pages to the owners' count. For the child of a fork: another
-    /// thread may have been between updates of its own count and of the budget.
+    /// Sets the number of committed pages to the owners' count. A child of fork calls this, because
+    /// a lost thread may have updated only one of its own count and the budget.
     pub fn recount(&self, committed: usize) {
         self.budget.recount(committed);
     }

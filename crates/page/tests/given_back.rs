@@ -71,8 +71,8 @@ fn released_pages_are_really_given_back() {
     let whole = EXTENTS * PAGES as usize * page_size();
     let full = resident();
     assert!(full >= before + whole * 9 / 10, "{before} -> {full}, {whole} committed");
-    // All pages of each extent except one are released; with huge pages little memory would be
-    // freed.
+    // All pages of each extent except one are released. If the system used huge pages, this would
+    // free little memory.
     let mut set = <PageSet>::default();
     set.insert(1..PAGES);
     for &id in &ids {

@@ -58,8 +58,8 @@ impl Error {
     }
 }
 
-/// Returns the errno of a device's error. As the kernel's block device, it uses ENOMEM also for a
-/// limit that is reached, and EINVAL for most errors of codecs.
+/// Returns the errno of a device's error. As for the kernel's block device, the errno is ENOMEM
+/// even if a limit is reached, and EINVAL for most errors of codecs.
 fn of_device(error: &zram::Error) -> i32 {
     match error {
         zram::Error::OutOfMemory { total_limit: Some(_), .. } => Errno::NOSPC.raw_os_error(),

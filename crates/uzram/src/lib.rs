@@ -79,8 +79,8 @@
 //! locks, and never wait for memory that is being moved. A call that writes may wait for another
 //! call that writes or reads the same slot or object, until that call ends. A thread that holds a
 //! [`ReadGuard`] must not write or free the same object, because it would wait for itself. If
-//! another thread may write the object, the thread must not read it again, either. A waiting writer
-//! blocks all later readers, and itself waits for the guard.
+//! another thread may write the object, the thread with the guard must not read the object again,
+//! either: a waiting writer waits for the guard, and blocks all later readers.
 //!
 //! # Fork
 //! After a fork, the parent and the child each have a copy of all data, even if other threads make
@@ -90,8 +90,8 @@
 //!
 //! # Guarantees
 //! - A read returns the bytes that were written, or fails.
-//! - A call that fails has changed nothing, except as its documentation states: a write of several
-//!   slots has written those before the one that its error names.
+//! - A call that fails has changed nothing, unless its documentation states otherwise. For example,
+//!   a failed write of several slots has written the slots before the slot in its error.
 //! - Limits hold at any moment, not on average.
 //! - Misuse of handles is detected: a stale handle and a handle of another pool are rejected.
 //! - Data do not survive the process; use [`Device::save`] and [`Device::restore`] for that.

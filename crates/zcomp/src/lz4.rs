@@ -221,7 +221,7 @@ impl Lz4Dictionary {
         Ok(digested)
     }
 
-    /// Returns the start and length of the end of the dictionary, which is the only usable part.
+    /// Returns the start and length of the dictionary's usable part, which is its end.
     fn window(&self) -> (*const c_char, c_int) {
         let bytes = self.content.bytes();
         let window = &bytes[bytes.len().saturating_sub(WINDOW_BYTES)..];

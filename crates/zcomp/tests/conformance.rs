@@ -285,7 +285,7 @@ fn noise_is_no_block() {
 }
 
 /// A long sequence of blocks that are much shorter than the maximum of the stream. The library must
-/// not conclude that its memory is too large, and request less memory.
+/// neither conclude that its memory is too large nor request less memory.
 #[test]
 fn long_use_on_short_blocks_stays_in_its_memory() {
     let seed = seed(11);

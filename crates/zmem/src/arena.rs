@@ -108,8 +108,8 @@ impl Arena {
     /// free are readable and writable when they become plain.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Locked`] if a block that should become plain has 65,535 pins.
-    /// Then the blocks before that block are plain.
+    /// [`Error::Range`]; [`Error::Locked`] if a block that should become plain has 65,535 pins. In
+    /// that case, the blocks before the pinned block are already plain.
     ///
     /// # Safety
     /// The program has requested exactly this change of the range. Plain memory that becomes
@@ -157,7 +157,7 @@ impl Arena {
     }
 
     /// Pins a range as [`pin`](Self::pin) does if all of it is resident and no wait is needed.
-    /// Otherwise it does nothing. Returns whether the range was pinned.
+    /// Otherwise pins no block. Returns whether the range was pinned.
     pub fn try_pin(&self, range: Range<usize>) -> bool {
         self.units(&range).is_ok_and(|units| self.calls.pager.try_pin(units))
     }

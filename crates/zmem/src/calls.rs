@@ -16,9 +16,9 @@ use crate::{Advice, Error};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// After a call that evicted, the device is compacted if that frees this share of its pages (one
-/// hundredth). The caller asked for memory to be freed, so the share is smaller than that of the
-/// pager thread.
+/// A call that evicted blocks compacts the device if compaction frees this share (1/100) of its
+/// pages. The share is smaller than that of the pager thread, because the caller asked for memory
+/// to be freed.
 const FREEABLE_SHARE: u64 = 100;
 
 /// A pager and its thread, for calls from code outside of signal handlers.
@@ -29,7 +29,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Starts no thread. The first call that finds a limit starts it.
+    /// Does not start the pager thread. The first call that finds a limit starts that thread.
     pub(crate) fn new(pager: Arc<Pager>) -> Self {
         Calls { pager, worker: Workers::default() }
     }
@@ -70,8 +70,8 @@ impl Calls {
         }))
     }
 
-    /// Returns the region's statistics. Starts no thread, because a child that only reads
-    /// statistics does not need it.
+    /// Returns the region's statistics. Does not start the pager thread, because a child that only
+    /// reads statistics does not need that thread.
     pub(crate) fn stats(&self) -> Stats {
         signals::without_signals(|| {
             let _inside = GATE.enter();
@@ -130,7 +130,7 @@ impl Calls {
     pub(crate) fn reclaim(&self, units: usize) -> usize {
         let wanted = units.min(self.pager.units());
         let (mut gone, mut vain) = (0, 0);
-        // The clock passes over a refused block for more rounds than a step runs, so a step that
+        // The clock passes over a refused block for more rounds than one step lasts, so a step that
         // evicts nothing does not prove that nothing can be evicted.
         while gone < wanted && vain <= HEAT_MAX / HEAT_KEPT_MAX {
             let step = self.pager.step_units().min(wanted - gone);

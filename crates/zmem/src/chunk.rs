@@ -1,7 +1,7 @@
-//! Chunks. Memory that was never touched is PROT_NONE in large units, and needs no page tables. A
-//! chunk is opened when one of its blocks is first touched. From then on, each block has its own
-//! mark. The chunk is closed when all of its blocks are absent again. Chunks of an arena are vacant
-//! at first: they are closed, and all of their blocks are free.
+//! Chunks: the large units in which memory is PROT_NONE until its first touch, so that it needs no
+//! page tables. A chunk is opened when one of its blocks is first touched. From then on, each block
+//! has its own mark. The chunk is closed when all of its blocks are absent again. Chunks of an
+//! arena are vacant at first: they are closed, and all of their blocks are free.
 
 use crate::chunk_word::{Chunk, ChunkWord};
 use crate::memory::table_reach;
@@ -43,9 +43,9 @@ impl Pager {
         self.chunks.iter().for_each(|chunk| chunk.end(Chunk::Vacant));
     }
 
-    /// Makes a whole vacant chunk managed, or a managed chunk that was never touched vacant.
-    /// Returns whether the chunk was changed. The first block of `units` is the first block of its
-    /// chunk.
+    /// Changes a whole chunk from vacant to managed, or from managed to vacant if it was never
+    /// touched. Returns whether the chunk was changed. The first block of `units` is the first
+    /// block of its chunk.
     pub(crate) fn try_turn_chunk(&self, units: &Range<usize>, is_managed: bool) -> bool {
         let nth = self.chunk_of(units.start);
         let is_whole = self.bytes_of(units.clone()) == self.bytes_of_chunk(nth);
@@ -121,8 +121,8 @@ impl Pager {
         own * page_size() * self.backend.places()
     }
 
-    /// Returns two numbers of page tables: all that map part of a chunk, and those that map only
-    /// the chunk.
+    /// Returns two counts of page tables: those that map part of the chunk, and those that map
+    /// nothing except the chunk.
     fn tables_of(&self, nth: usize) -> (usize, usize) {
         let (bytes, reach) = (self.bytes_of_chunk(nth), table_reach());
         let start = self.memory.address_of(&bytes);
@@ -165,7 +165,8 @@ impl Pager {
         }
     }
 
-    /// Closes a chunk whose blocks are all absent, and stay absent until the chunk is opened.
+    /// Closes a chunk. All of its blocks are absent, and they stay absent until the chunk is
+    /// opened.
     fn close_chunk(&self, nth: usize) -> Chunk {
         let bytes = self.bytes_of_chunk(nth);
         let frees_tables = probes::frees_tables(&self.memory);

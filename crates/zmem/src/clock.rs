@@ -9,9 +9,10 @@ pub(crate) struct Evictor {
     pub(crate) pieces: usize,
     /// The piece that the clock looks at next.
     hand: usize,
-    /// The number of pieces that remain in the round after a round that evicted nothing.
+    /// The number of pieces that the hand has not passed yet in the round that follows a round
+    /// without an eviction.
     after_vain: usize,
-    /// A ring of `queued` pieces. The oldest piece is at the index `first`.
+    /// A ring buffer that contains `queued` pieces. The oldest piece is at the index `first`.
     queue: Box<[u32]>,
     first: usize,
     queued: usize,
@@ -80,9 +81,9 @@ impl Evictor {
         self.queued == self.queue.len()
     }
 
-    /// Moves the hand past the next piece with an open chunk, which `next` finds from a given piece
-    /// on. A step never passes the end of a round. `is_vain` is true if the last round evicted
-    /// nothing.
+    /// Moves the hand past the next piece with an open chunk. `next` returns the first such piece
+    /// from a given piece on. A step never passes the end of a round. `is_vain` is true if the last
+    /// round evicted nothing.
     pub(crate) fn step(
         &mut self,
         is_vain: bool,

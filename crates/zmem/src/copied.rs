@@ -1,5 +1,5 @@
-//! Copies: data that the device still stores although their blocks are resident, so that no thread
-//! reads them. All functions except `note_copies` are called under the store's lock.
+//! Copies: data that the device still stores although their blocks are resident. No thread reads
+//! these data. All functions except `note_copies` are called under the store's lock.
 
 use crate::pager::Pager;
 use crate::policy::PIECE;
@@ -18,8 +18,8 @@ impl Pager {
     /// Records that some blocks may have copies, so that `drop_copies` finds them.
     pub(crate) fn note_copies(&self, units: Range<usize>) {
         for piece in units.start / PIECE..units.end.div_ceil(PIECE) {
-            // The bit is written even if it is set already, so that the thread that clears it sees
-            // the present state of the blocks.
+            // The bit is written even if it is set already, so that the thread that clears the bit
+            // sees the present state of the blocks.
             self.copied[piece / 64].fetch_or(1 << (piece % 64), AcqRel);
         }
     }

@@ -13,8 +13,8 @@ use std::cell::Cell;
 use std::ops::Range;
 
 impl Pager {
-    /// Evicts a run of blocks in the state `Evicting`. If a compressor thread exists, it stores the
-    /// first blocks, as many as the queue has room for. Returns the number of evicted blocks.
+    /// Evicts a run of blocks in the state `Evicting`. If a compressor thread exists, it stores as
+    /// many of the first blocks as the queue has room for. Returns the number of evicted blocks.
     pub(crate) fn evict_run(&self, run: Range<usize>, buf: &mut [u8]) -> usize {
         let (start, middle) = (run.start, run.start + self.waiting_room(run.len()));
         let mut gone = 0;
@@ -93,8 +93,8 @@ impl Pager {
     }
 
     /// Makes `Evicting` blocks readable to all threads and copies them, if the kernel refuses to
-    /// read protected memory. The copy of a block that was accessed in the meantime is zeros.
-    /// Returns whether all blocks became readable.
+    /// read protected memory. If a block was accessed in the meantime, its copy contains only
+    /// zeros. Returns whether all blocks became readable.
     fn show_and_read(&self, run: Range<usize>, data: &mut [u8]) -> bool {
         data.fill(0);
         let mut are_shown = true;
@@ -112,8 +112,8 @@ impl Pager {
         are_shown
     }
 
-    /// Chooses `Waiting` (queued for the compressor thread) for each block of a run that is not all
-    /// zeros.
+    /// Chooses the fate of each block: `Zeros` if the block is all zeros, otherwise `Waiting` (to
+    /// be queued for the compressor thread).
     pub(crate) fn defer(&self, run: Range<usize>, data: &[u8]) -> Outcome {
         let mut outcome = Outcome::default();
         for (nth, data) in data.chunks(self.blocks.unit).enumerate() {
@@ -224,7 +224,7 @@ impl Pager {
         });
     }
 
-    /// Makes owned blocks resident again that were not stored.
+    /// Makes owned blocks that were not stored resident again.
     fn stay(&self, own: OwnedRun<'_>, has_copy: impl Fn(usize) -> bool) {
         self.expect("memory can't be opened again", own.reopen());
         self.publish_kept(own, has_copy);

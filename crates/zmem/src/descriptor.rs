@@ -22,8 +22,8 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const NUMBER: u64 = (1 << 20) - 1;
-/// The unit of the opening's number, which distinguishes a new descriptor from a previous one of
-/// the same number.
+/// The lowest bit of the opening's number. This number distinguishes a new descriptor from a
+/// previous descriptor with the same number.
 const OPENING: u64 = 1 << 20;
 /// A high descriptor is one of the last `LAST` descriptors below the process's limit or `TABLE`,
 /// whichever is lower.
@@ -89,7 +89,7 @@ impl Descriptor {
         }
     }
 
-    /// Returns the descriptor that [`packed`](Self::packed) returned.
+    /// Returns the descriptor for a number that [`packed`](Self::packed) returned.
     pub(crate) fn unpack(packed: u64) -> Self {
         Descriptor(packed)
     }

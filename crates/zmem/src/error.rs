@@ -74,7 +74,7 @@ pub enum Error {
     Range {
         /// The first byte of the range.
         start: usize,
-        /// The byte after its last one.
+        /// The byte after the last byte of the range.
         end: usize,
         /// The size of the region in bytes.
         bytes: usize,
@@ -84,7 +84,7 @@ pub enum Error {
     Locked {
         /// The first byte of the block.
         at: usize,
-        /// The byte after its last one.
+        /// The byte after the last byte of the block.
         end: usize,
     },
     /// [`BackendKind::SignalMappings`](crate::BackendKind) was requested, and this process can't

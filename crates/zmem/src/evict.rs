@@ -6,8 +6,8 @@
 //!                                  the oldest piece -> blocks still closed are stored and dropped
 //! ```
 //!
-//! If only one thread is running, it stores and drops the blocks of a piece as soon as the hand
-//! reaches it (zm-A4), after the blocks in probation are evicted.
+//! If only one thread is running, that thread first evicts the blocks in probation. Then it stores
+//! and drops the cold blocks of each piece as soon as the hand reaches the piece (zm-A4).
 
 use crate::clock::{Evictor, Step};
 use crate::owned::{OwnedRun, for_owned};
@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Eviction ends if all blocks of this number of consecutive pieces were refused (zm-L3).
 const VAIN_MAX: usize = 4;
-/// Eviction ends after this number of rounds without an evicted block: hot blocks have cooled then.
+/// Eviction ends after this number of rounds without an eviction, enough to cool hot blocks.
 const ROUNDS_MAX: usize = HEAT_KEPT_MAX as usize + 2;
 
 /// The number of blocks to evict.
@@ -72,7 +72,7 @@ impl Pager {
                 if let Some(piece) = oldest.filter(|_| !is_done) {
                     evictor.push_back(piece);
                     gone += more;
-                    // If the tried blocks are refused, the other blocks of the piece are next.
+                    // If these blocks were refused, the other blocks of the piece are tried next.
                     continue;
                 }
                 more
@@ -146,7 +146,7 @@ impl Pager {
         self.weigh();
     }
 
-    /// Puts the blocks in probation for which `takes` returns true. Returns their number.
+    /// Puts all blocks for which `takes` returns true in probation. Returns their number.
     fn mark(&self, units: Range<usize>, takes: impl Fn(usize, Seen) -> bool) -> usize {
         let mut marked = 0;
         let to = State::Probation;

@@ -85,8 +85,8 @@ impl<'p> Going<'p> {
         self.pager.bytes_of(at..at + run.len())
     }
 
-    /// Copies a run of taken blocks. The first `room` blocks are to be queued, and the other blocks
-    /// are stored. Returns the number of blocks that are to be queued or are zeros.
+    /// Copies a run of taken blocks. Chooses the first `room` blocks to be queued, and stores the
+    /// other blocks. Returns the number of blocks that are to be queued or are zeros.
     fn copy_and_store(&mut self, own: OwnedRun<'p>, alone: &Alone, room: usize) -> usize {
         let (pager, run) = (self.pager, own.units());
         let place = self.place(&run);
@@ -139,7 +139,7 @@ impl<'p> Going<'p> {
         }
     }
 
-    /// Publishes the new states of all owned blocks, evicted and kept ones. Returns the number of
+    /// Publishes the new states of all owned blocks, both evicted and kept. Returns the number of
     /// evicted blocks.
     fn leave(&mut self, units: Range<usize>) -> usize {
         let mut gone = 0;

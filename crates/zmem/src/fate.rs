@@ -12,8 +12,8 @@ pub(crate) enum Fate {
     Kept,
 }
 
-/// The results for all blocks of a run. Each word has a bit for each block, because a run has at
-/// most `PIECE` blocks.
+/// The results for all blocks of a run. Each word has a bit for each block. A word has enough bits,
+/// because a run has at most `PIECE` blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outcome {
     zeros: u64,

@@ -43,8 +43,8 @@ impl Pager {
     }
 
     /// Returns which blocks a fault should fill. For untouched memory far from the limit, returns a
-    /// whole batch, because unwritten blocks use no memory, although they count. If the fault
-    /// continues the thread's last fault, returns twice as many blocks as that fault filled.
+    /// whole batch, because unwritten blocks use no memory, although they count as resident. If the
+    /// fault continues the thread's last fault, returns twice as many blocks as that fault filled.
     pub(crate) fn wanted(&self, toucher: Toucher, unit: usize) -> Wanted {
         let is_new = self.words[unit].load().state() == State::Untouched;
         if is_new && self.makes_room_itself() && self.limit.has_room() {
@@ -55,8 +55,8 @@ impl Pager {
     }
 
     /// Fills a missing page of a resident block with zeros. The page was taken over from the
-    /// program, and was never written (zm-U3). Ownership or a pin prevents other threads from
-    /// closing the block.
+    /// program, and was never written (zm-U3). During the fill, ownership or a pin prevents other
+    /// threads from closing the block.
     fn fill_hole(&self, unit: usize, offset: usize) {
         let page = page::page_size();
         let start = offset / page * page;
@@ -206,7 +206,7 @@ impl Pager {
         }
     }
 
-    /// Returns the number of the clock's round, reduced to the number of bits of a block's heat.
+    /// Returns the low bits of the number of the clock's round: as many bits as a block's heat has.
     pub(crate) fn round(&self) -> u32 {
         self.round.load(Relaxed) & ROUNDS
     }

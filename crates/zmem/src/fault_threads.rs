@@ -2,7 +2,8 @@
 //! obey the rules for a signal handler (zm-H1), because a waiting thread may hold any lock.
 //!
 //! # Safety
-//! Each fault thread holds a reference to its pager until it is stopped. `OwnThread` counts it.
+//! Each fault thread holds a reference to its pager until the thread is stopped. `OwnThread` counts
+//! the thread.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -125,7 +126,7 @@ impl Pager {
             let mut seat = self.seats.take(Taker::Fault);
             let _verdict = self.fault(address, Toucher::Other(thread), &mut seat);
             // The waiting thread is woken even if the block was resident, because another thread
-            // may have filled the block before it began to wait.
+            // may have filled the block before the waiting thread began to wait.
             self.backend.wake(&self.memory, start..start + page)
         })
     }

@@ -97,7 +97,7 @@ figures! {
     calls_timed: u64::saturating_add,
     /// The nanoseconds that the runtime took for the measured system calls.
     calls_timed_ns: u64::saturating_add,
-    /// The nanoseconds that each system call takes in addition to enter and leave the runtime.
+    /// The additional nanoseconds that each system call takes to enter and leave the runtime.
     signal_ns: own,
     /// The backend, as the number of its description.
     backend: own,

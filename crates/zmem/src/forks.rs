@@ -13,7 +13,8 @@ use crate::state::State;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Makes each fork close the gate and call the functions below. The caller calls this before it
-/// creates the first device, because a fork must take the locks of devices after the gate.
+/// creates the first device, because a fork must close the gate before it takes the locks of
+/// devices.
 pub(crate) fn register() {
     gate::register(Forks { prepare, in_parent, in_child });
 }

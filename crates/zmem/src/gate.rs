@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 const CLOSED: u32 = 1 << 31;
 /// The maximum time for which a thread waits to enter while a fork waits for threads inside. A
 /// thread inside may wait for a lock of the program, for example its allocator's. The entering
-/// thread may hold that lock if it is in a signal handler, so after this time it enters before the
-/// fork.
+/// thread may hold that lock if it is in a signal handler, so after this time it enters although
+/// the fork still waits.
 const FORK_TIME: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
@@ -50,9 +50,9 @@ pub(crate) struct Forks {
 struct Hook(Forks);
 
 /// Makes each fork close the gate and call `forks`. The caller calls this before it creates the
-/// first device of a region, because a fork must take the locks of such devices after the gate. A
-/// fork takes all other locks before the gate, because a thread that holds another lock may access
-/// a region.
+/// first device of a region, because a fork must close the gate before it takes the locks of such
+/// devices. A fork takes all other locks before it closes the gate, because a thread that holds
+/// another lock may access a region.
 pub(crate) fn register(forks: Forks) {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     process::begin(put_right);

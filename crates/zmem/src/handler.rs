@@ -22,7 +22,7 @@ use std::ffi::c_void;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// The maximum number of consecutive faults of one instruction on a resident block, if no block was
-/// closed in between. After more faults, the program must have protected the memory itself.
+/// closed in between. If more faults occur, the program must have protected the memory itself.
 const RESIDENT_FAULTS_MAX: u32 = 16;
 /// The same maximum for a block that is not managed, which may have been managed when the thread
 /// accessed it.
@@ -125,7 +125,7 @@ extern "C" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mut c_voi
 ///
 /// # Safety
 /// The kernel has passed `info` and `context` to a handler of `signal` on this thread. During the
-/// handler, all signals are blocked whose handlers access managed memory. The handler's stack has
+/// handler, all signals whose handlers access managed memory are blocked. The handler's stack has
 /// 128 KiB of room, and no other handler that interrupts it overwrites that stack.
 pub unsafe fn answer_fault(
     signal: i32,

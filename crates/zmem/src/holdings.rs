@@ -1,4 +1,4 @@
-//! The memory of a process by kind. A message about a limit that can't be kept contains it.
+//! The memory of a process by kind, for the message about a limit that can't be kept.
 
 use crate::pager::Pager;
 use crate::policy::PIECE;
@@ -35,7 +35,7 @@ impl Holdings {
 
 impl Pager {
     /// Returns the memory that this process held when it found that the limit of its tree can't be
-    /// kept. If it has not found that, returns the memory that it holds now.
+    /// kept. If this process has not found that, returns the memory that it holds now.
     pub(crate) fn holdings(&self) -> Holdings {
         let Some(member) = &self.limit.member else { return Holdings::default() };
         let kept = member.unevictable().unwrap_or_else(|| self.limit.unevictable(member));

@@ -25,7 +25,7 @@ use stuck::Stuck;
 /// The bytes that the device needs in addition to its pages while it grows: the maps of a segment
 /// and the objects of a piece.
 const GROWTH_BYTES: u64 = 256 << 10;
-/// The reserve is at least this share (1/64) of the limit, so that evictions have long steps.
+/// The reserve is at least this share (1/64) of the limit, so that steps of evictions are long.
 const RESERVE_SHARE: u64 = 64;
 /// Chunks are closed if tables use more than this share (1/16) of the limit.
 const TABLES_SHARE: u64 = 16;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 const MAP_COUNT: usize = 65_530;
 /// The minimum size of a chunk in bytes: one page table maps as much.
 pub(crate) const CHUNK_BYTES: usize = 2 << 20;
-/// The number of blocks that may have a mapping each with the kernel's default setting.
+/// The number of blocks that may each have a mapping under the kernel's default setting.
 pub(crate) const FEW: usize = 8192;
 /// The maximum number of blocks in probation. More would not improve the selection.
 pub(crate) const PROBATION_MAX: usize = 4096;

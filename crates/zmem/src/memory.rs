@@ -44,8 +44,8 @@ pub(crate) fn map(bytes: usize, protection: ProtFlags) -> Result<NonNull<u8>, Er
 
 /// Unmaps memory that [`map`] mapped.
 pub(crate) fn unmap(start: NonNull<u8>, bytes: usize) {
-    // SAFETY: the caller mapped the memory, and no code uses it any more. On an error it stays
-    // mapped.
+    // SAFETY: the caller mapped the memory, and no code uses it any more. If the call fails, the
+    // memory stays mapped.
     let _left = unsafe { munmap(start.as_ptr().cast(), bytes) };
 }
 
@@ -187,7 +187,7 @@ impl Managed {
     }
 
     /// Makes the kernel reclaim the pages of a range first. Returns an error if some pages are
-    /// locked or huge, which is the purpose of the call.
+    /// locked or huge: callers use this function to find such pages.
     pub(crate) fn cool(&self, range: Range<usize>) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
         // SAFETY: the range is within this memory. The call changes no data.

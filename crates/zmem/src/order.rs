@@ -29,7 +29,7 @@ pub(crate) struct Wanted {
 pub(crate) enum Side {
     Behind,
     Before,
-    /// After the touched block and, if these are too few, before it.
+    /// The neighbours are after the touched block and, if these are too few, also before it.
     Both,
 }
 

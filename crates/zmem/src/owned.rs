@@ -21,7 +21,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 pub(crate) use take::{for_evicting, for_owned, own_block, own_first, own_queued};
 
-/// Neighbouring blocks that this thread owns. All blocks had the same state before.
+/// Neighbouring blocks that this thread owns. Each had the state `from` before it was owned.
 #[derive(Debug)]
 #[must_use = "other threads wait for owned blocks until they are published"]
 pub(crate) struct OwnedRun<'p> {
@@ -50,7 +50,7 @@ impl<'p> OwnedRun<'p> {
         self.units.is_empty()
     }
 
-    /// Returns the state that the blocks had before.
+    /// Returns the state that the blocks had before this thread became the owner.
     pub(crate) fn from(&self) -> State {
         self.from
     }
@@ -183,7 +183,7 @@ impl<'p> OwnedRun<'p> {
         backend.open_chunk(memory, self.bytes())
     }
 
-    /// Prevents the kernel from combining pages of the blocks to huge pages.
+    /// Prevents the kernel from combining pages of the blocks into huge pages.
     pub(crate) fn keep_pages_small(&self) {
         self.pager.memory.keep_pages_small_in(self.bytes());
     }
@@ -233,7 +233,7 @@ impl Drop for OwnedRun<'_> {
 }
 
 /// Aborts the process if owned blocks were dropped, because other threads would wait forever for
-/// these blocks. During a panic it does not abort, so that the message of the panic is shown.
+/// these blocks. During a panic, the function does not abort, so that the panic's message is shown.
 fn check_published(is_published: bool) {
     if !is_published && !std::thread::panicking() {
         fatal("a block is owned for ever", &"its owner has not published it");

@@ -19,7 +19,7 @@ pub(crate) fn has_guards() -> bool {
 }
 
 /// Returns an error if /proc/self/mem can't be opened, or does not ignore the protection of memory.
-/// The kernel can be configured to respect it.
+/// The kernel can be configured so that this file respects the protection.
 pub(crate) fn writes_below_protection() -> Result<(), Errno> {
     let probe = page_of_own()?;
     // The calls run inside the gate, so that a child knows the descriptor that they open and keep.
@@ -32,7 +32,8 @@ pub(crate) fn writes_below_protection() -> Result<(), Errno> {
 
 /// Returns whether the kernel frees page tables of this memory together with the pages that they
 /// map (Linux 6.14, on some architectures). The kernel has no interface to query this, so the first
-/// call tries it. Most processes never call this function. The first call may occur within a fault.
+/// call tests it with memory mapped for the test. Most processes never call this function. The
+/// first call may occur within a fault.
 pub(crate) fn frees_tables(memory: &Managed) -> bool {
     /// The result: 0 if the kernel does not free page tables, 1 if it does, negative if this was
     /// not tried yet.
@@ -76,8 +77,8 @@ pub(crate) fn may_be_data(memory: &Managed) -> Result<(), Errno> {
     memory.close(all)
 }
 
-/// Returns the address of the first page that can't be evicted, because it is locked, or is a huge
-/// page that can't be split.
+/// Returns the address of the first page that can't be evicted, because the page is locked, or is a
+/// huge page that can't be split.
 pub(crate) fn first_that_stays(memory: &Managed) -> Option<usize> {
     let stays = |range: &Range<usize>| memory.cool(range.clone()).is_err();
     let (page, mut range) = (page::page_size(), 0..memory.bytes());

@@ -30,8 +30,8 @@ pub(crate) const UNITS_MAX: usize = 1 << (u32::BITS - STATE_BITS);
 #[derive(Debug)]
 pub(crate) struct Queue {
     slots: Box<[AtomicU32]>,
-    /// The number of slots that `take` has examined. The number of filled slots is `tail`. Both
-    /// only grow.
+    /// The number of slots that `take` has examined so far. `tail` is the number of slots that
+    /// `offer` has filled so far. Both numbers only grow.
     head: AtomicU32,
     tail: AtomicU32,
 }

@@ -67,8 +67,8 @@ impl Pager {
         Ok(())
     }
 
-    /// Pins blocks if all of them are resident or plain, without a wait. Returns whether all blocks
-    /// were pinned. If not, no block is pinned.
+    /// Pins blocks without waiting, if all of them are resident or plain. Returns whether all
+    /// blocks were pinned. If not, no block is pinned.
     pub(crate) fn try_pin(&self, units: Range<usize>) -> bool {
         let is_pinned = |unit: &usize| {
             let seen = self.words[*unit].load();

@@ -153,8 +153,8 @@ impl Config {
         Ok(layout)
     }
 
-    /// Returns the minimum compressed length, in bytes, from which on a block of order `order` is
-    /// stored raw.
+    /// Returns the minimum compressed length, in bytes, at which a block of order `order` is stored
+    /// raw.
     pub(crate) fn huge_size(&self, layout: Layout, order: u32) -> Result<usize, Error> {
         let geometry = self.geometry.with_order(layout.order());
         Ok(geometry.huge_size(order).map_err(zsmalloc::Error::from)?)

@@ -16,7 +16,7 @@ pub(crate) struct Weight {
     pub(crate) bytes: i64,
     /// 1 if the entry belongs to a same-filled slot, else 0.
     pub(crate) same: i64,
-    /// The number of slots stored raw.
+    /// The number of slots that the entry stores raw.
     pub(crate) raw: i64,
     /// The number of live and dead members of the block's object.
     pub(crate) in_objects: i64,

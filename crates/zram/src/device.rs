@@ -126,7 +126,7 @@ impl Device {
     /// # Errors
     /// [`Error::Range`]: nothing was changed. [`Error::OutOfMemory`], [`Error::Backing`]: a slot
     /// keeps its contents. Either a slot at an end could not be written, or a slot could not be
-    /// removed from its block, which needs 8 bytes.
+    /// removed from its block: the removal needs 8 bytes.
     #[doc(alias = "trim")]
     #[doc(alias = "write_zeroes")]
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
@@ -157,9 +157,9 @@ impl Device {
     }
 
     /// Recompresses slots and blocks with another algorithm. If the algorithm does not make a slot
-    /// or block smaller, the slot or block remains unchanged; if the algorithm was the last one, it
-    /// is marked as incompressible. Requests may run at the same time; slots and blocks that they
-    /// access remain unchanged.
+    /// or block smaller, the slot or block remains unchanged, and is marked as incompressible if
+    /// the algorithm was the last one. Requests may run at the same time; slots and blocks that
+    /// they access remain unchanged.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::NoAlgorithm`], [`Error::Threshold`], or an error of damaged data.
@@ -239,9 +239,8 @@ impl Device {
     /// this device is empty. No other thread may use the device during the restore.
     ///
     /// # Errors
-    /// [`Error::Busy`], [`Error::NotEmpty`], [`Error::TooSmall`]; [`Error::Path`];
-    /// [`Error::Saved`]: the file is damaged, or is not a saved device; or an error of a lack of
-    /// memory.
+    /// [`Error::Busy`], [`Error::NotEmpty`], [`Error::TooSmall`] or [`Error::Path`];
+    /// [`Error::Saved`] if the file is damaged or is not a saved device; or an out-of-memory error.
     pub fn restore(&self, path: &Path, damage: Damage) -> Result<Restored, Error> {
         let mut file = BufReader::with_capacity(BUFFER, open_file::to_restore(path)?);
         save::restore(self.usable_table()?, &mut file, path, damage)
@@ -265,7 +264,7 @@ impl Device {
     }
 
     /// Cancels the job under way, which ends as soon as it can with [`Error::Cancelled`]. Data that
-    /// were recompressed or written back before remain in that state. A cancelled save creates no
+    /// the job recompressed or wrote back earlier remain in that state. A cancelled save creates no
     /// file, and a cancelled restore leaves the device empty. Returns true if a job is under way.
     pub fn cancel_job(&self) -> bool {
         self.table.jobs.cancel()
@@ -378,8 +377,8 @@ impl Device {
         IoStat { failed_reads: stat.failed_reads + self.bd_stat().failed_reads, ..stat }
     }
 
-    /// Returns the kernel's `bd_stat`: the number of used blocks of the backing store, and of its
-    /// reads and writes.
+    /// Returns the kernel's `bd_stat`: the numbers of blocks of the backing store that are in use,
+    /// that were read, and that were written.
     pub fn bd_stat(&self) -> BdStat {
         self.table.store.as_ref().map_or(BdStat::default(), |store| store.stat())
     }

@@ -93,7 +93,7 @@ pub enum Error {
         /// The requested priority.
         priority: usize,
     },
-    /// The threshold exceeds the minimum length from which on objects are stored raw.
+    /// The threshold exceeds the minimum length at which objects are stored raw.
     #[error(
         "a threshold of {bytes} bytes is too large: what compresses to {huge} or more is stored \
          raw; give less"
@@ -101,7 +101,7 @@ pub enum Error {
     Threshold {
         /// The requested threshold in bytes.
         bytes: usize,
-        /// The minimum length, in bytes, from which on objects are stored raw.
+        /// The minimum length, in bytes, at which objects are stored raw.
         huge: usize,
     },
     /// The device has no backing store.

@@ -1,5 +1,5 @@
-//! Hooks by which tests run code at a given point, in place of another thread that could run its
-//! code at this moment.
+//! Hooks by which tests run code at a given point, in place of another thread that could run the
+//! same code at that moment.
 
 /// A point at which a test may run code. Does nothing outside tests.
 #[cfg(not(test))]

@@ -173,8 +173,8 @@ impl<'j> Job<'j> {
         self.with(|_, is_cancelled| is_cancelled)
     }
 
-    /// Calls `ends` with this job's progress and whether the job is cancelled; `ends` returns
-    /// whether the job must end.
+    /// Calls `ends` with this job's progress, and with true if the job is cancelled. If `ends`
+    /// returns true, the job must end.
     fn with(&self, ends: impl FnOnce(&mut JobStat, bool) -> bool) -> Result<(), Error> {
         let mut now = self.jobs.now.lock();
         let is_cancelled = now.is_cancelled;

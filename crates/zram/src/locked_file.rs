@@ -17,9 +17,9 @@ pub(crate) const PRIVATE: u32 = 0o600;
 pub enum OpenLocked {
     /// The file will be written.
     Write,
-    /// The caller needs only the lock. The file is opened for reading, because an open for writing
-    /// would prevent that the file system is remounted as read-only. If the file system can lock
-    /// only files that are open for writing (NFS), the file is opened for writing.
+    /// The caller needs only the lock. The file is opened only for reading, because opening it for
+    /// writing would prevent the file system from being remounted read-only. If the file system can
+    /// lock only files that are open for writing (NFS), the file is opened for writing.
     Lock,
 }
 

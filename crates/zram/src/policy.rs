@@ -15,8 +15,8 @@ const REWRITE_AT_DEAD_OF_DEVICE: u64 = 32;
 /// because a smaller saving does not justify the time of decompression.
 const RAW_ABOVE: usize = 64;
 
-/// The maximum difference of two lengths, in bytes, that mostly have the same size class, or
-/// neighbouring ones.
+/// The maximum difference, in bytes, of two lengths that are assumed to have the same size class or
+/// neighbouring classes.
 pub(crate) const SAME_PLACE_WITHIN: usize = 16;
 
 /// In the native geometry, whose classes are 8 bytes apart, a recompression is kept if it saves at
@@ -24,7 +24,7 @@ pub(crate) const SAME_PLACE_WITHIN: usize = 16;
 const RECOMPRESS_MUST_SAVE: usize = 16;
 
 /// The number of runs of slots that a discard frees before it releases its stream to waiting
-/// requests; to free these runs takes some milliseconds.
+/// requests; these runs take some milliseconds to free.
 pub(crate) const DISCARD_RUNS_PER_STREAM: usize = 128;
 /// The maximum number of slots that a discard tries one by one before it searches for the next
 /// existing entry again.
@@ -75,8 +75,8 @@ pub(crate) fn should_rewrite(dead: u32, members: u32, all_dead: u64, all: u64) -
     dead * REWRITE_AT_DEAD_OF_BLOCK >= members || all_dead * REWRITE_AT_DEAD_OF_DEVICE > all
 }
 
-/// Returns the minimum compressed length, in bytes, from which on an object of `len` bytes is
-/// stored raw.
+/// Returns the minimum compressed length, in bytes, at which an object of `len` bytes is stored
+/// raw.
 pub(crate) fn raw_from(len: usize) -> usize {
     len - len / RAW_ABOVE
 }

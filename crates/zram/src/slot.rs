@@ -190,8 +190,8 @@ impl SlotKind {
         !matches!(self, SlotKind::Empty | SlotKind::Hole)
     }
 
-    /// Returns the length of the slot's object in bytes, or `None` if the slot has no object or a
-    /// pattern.
+    /// Returns the length of the slot's object in bytes, or `None` if the slot has no object or is
+    /// a pattern.
     pub(crate) fn object_len(self) -> Option<usize> {
         match self {
             SlotKind::Compressed(len) => Some(len),

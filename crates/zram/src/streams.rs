@@ -23,7 +23,7 @@ pub(crate) struct Workspace {
     /// codec's output for a slot.
     pub(crate) scratch: Box<[u8; 2 * SLOT_BYTES]>,
     /// Whether the last object that was overwritten had about the length of its successor. If so,
-    /// the next new object probably goes to the place of the old one, too.
+    /// the next new object will probably also be stored in the place of the old one.
     pub(crate) expects_same_place: bool,
     /// A buffer into which a slot is decompressed if only a part of the slot is read.
     pub(crate) block: Box<[u8; SLOT_BYTES]>,
@@ -141,8 +141,8 @@ impl Streams {
         (self.len() - self.used.load(Relaxed)) * self.bytes_by_use
     }
 
-    /// Returns, of the streams that have been used, the one of this processor, or another one if
-    /// that is busy. If all of these are busy, returns an unused stream, which takes memory from
+    /// Returns this processor's stream or, if that stream is busy, another one of the streams that
+    /// have been used. If all of these are busy, returns an unused stream, which takes memory from
     /// now on. If all streams are busy, waits for this processor's stream.
     pub(crate) fn get(&self) -> MutexGuard<'_, Workspace> {
         let used = self.used.load(Relaxed).clamp(1, self.requests);

@@ -1,8 +1,8 @@
 //! The limit of all memory of a device.
 //!
 //! The pool calls this supply before each commit of pages, and the supply compares the device's
-//! current total with the limit. So the limit needs no counters of its own, and costs nothing on a
-//! device without it. Allocations of an extent's maps and descriptors are not checked one by one; a
+//! current total with the limit. So the limit needs no counters of its own, and a device without a
+//! limit has no cost. Allocations of an extent's maps and descriptors are not checked one by one; a
 //! margin below the limit is reserved for them.
 
 use crate::policy::{TABLES_PER_PAGES, UNASKED_MARGIN};

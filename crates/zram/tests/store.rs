@@ -87,8 +87,8 @@ fn acts(rng: &mut Rng, block: usize) -> Vec<Act> {
         Write(at, std::iter::repeat_with(|| rng.u8(..)).take(len).collect())
     };
     let mut acts = vec![noise(rng, 0, BYTES / 2), WriteBack(0..=7), WriteBack(4..=last)];
-    // Reads of parts of one slot and of two, of a block, of slots of one block, and of more than a
-    // block.
+    // Reads and writes of a part of one slot, of parts of two slots, of a block, of some slots of a
+    // block, and of more than a block.
     acts.extend([Read(SLOT_BYTES + 9, 100), Read(0, 8 * SLOT_BYTES)]);
     acts.extend([
         noise(rng, 9, 100),

@@ -127,7 +127,7 @@ fn each_read_of_a_save_may_fail() {
         backing.fail_nth(nth);
         let mut file = Vec::new();
         let saved = shadow.device.save_to(&mut file).unwrap();
-        // If blocks are large, the save may need fewer reads.
+        // If blocks are large, the save may need fewer than `nth` reads.
         let has_failed = backing.operations() >= nth;
         assert!(has_failed || nth >= 60, "only {} reads", backing.operations());
         let lost = if has_failed { 1..=16 } else { 0..=0 };

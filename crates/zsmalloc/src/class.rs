@@ -17,8 +17,8 @@ pub(crate) struct Class {
     /// The number of live objects for which this is the smallest class, even if they are stored in
     /// another class.
     pub(crate) population: AtomicU32,
-    /// The size of the smallest object that the plan assigns to this class. The copy here saves an
-    /// overwrite from reading the plan.
+    /// The size of the smallest object that the plan assigns to this class. An overwrite reads this
+    /// copy instead of the plan.
     min_len: std::sync::atomic::AtomicU32,
     /// The distance between two slots, in bytes.
     size: u32,

@@ -1,9 +1,8 @@
 //! A class with its lock held, and all changes under this lock: slots are taken and freed, and
 //! zspages are listed by fullness and by whether they offer retained pages.
 //!
-//! Lock order: entry, class, then slab caches and the space (each the last lock taken). Pages are
-//! released with no lock held (`purge`). Only a mover locks two classes, and it never waits for the
-//! second lock.
+//! Lock order: entry, class, then a slab cache, then the space. Pages are released with no lock
+//! held (`purge`). Only a mover locks two classes, and it never waits for the second lock.
 //!
 //! # Safety
 //! Headers of zspages are borrowed here. Each header belongs to a class and changes only under the
@@ -62,7 +61,7 @@ impl NewSlot {
         self.committed
     }
 
-    /// Returns the number of pages on which no object lay before.
+    /// Returns the number of the slot's pages on which no object lay before the slot was taken.
     pub(crate) fn entered(&self) -> u32 {
         self.committed + self.reused
     }
@@ -187,7 +186,7 @@ impl<'p> ClassGuard<'p> {
         new
     }
 
-    /// Frees a live slot. Returns the number of pages on which no object lies any more.
+    /// Frees a live slot. Returns the number of its pages on which no object lies afterwards.
     ///
     /// # Safety
     /// The slot is live, and no entry refers to it any more.
@@ -274,8 +273,8 @@ impl<'p> ClassGuard<'p> {
         }
     }
 
-    /// Links a zspage into the list of its group. Full zspages are in no list, because no search
-    /// needs them, and so the headers of neighbours are not touched.
+    /// Links a zspage into the list of its group. Full zspages are in no list: no search needs
+    /// them, and linking them would touch the headers of their neighbours.
     fn link_group(&mut self, id: ExtentId, group: usize) {
         if group == FULL {
             return;
@@ -299,7 +298,7 @@ impl<'p> ClassGuard<'p> {
     }
 
     /// Adds a zspage to the list of zspages that offer retained pages, or removes it, according to
-    /// its header. `before` is true if the zspage was in the list.
+    /// its header. `before` is true if the list contains the zspage at the call.
     fn update_offer(&mut self, id: ExtentId, before: bool) {
         let mut offering = self.state.offering;
         let links = |id| &self.fixed_header(id).offering;

@@ -53,9 +53,9 @@ fn thread_time() -> Duration {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) moved: usize,
-    /// The number of pages on which no object lies any more.
+    /// The number of pages on which no object lies after the moves.
     freed: usize,
-    /// The number of pages on which no object lay before.
+    /// The number of pages on which no object lay before the moves.
     spent: usize,
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!   bit 63    62 ........ 24   23 ... 8    7 .. 4   3           2 .. 0
 //!   | 1     | offset / 8     | length - 1 | flags  | exclusive | readers |   an object
-//!   | 0     | payload: 59 bits of the user's       | exclusive | readers |   none; all 0 is empty
+//!   | 0     | payload: 59 bits for the user        | exclusive | readers |   none; all 0 is empty
 //!                                                     1           111         frozen: out of use
 //! ```
 //!
@@ -18,8 +18,8 @@
 //!    wait: it thaws the entry, or finds the entry's copy in another node (see [`crate::table`]).
 //! 6. Only flags may change without the exclusive lock. A reader clears flags in one atomic step
 //!    while it holds its lock. A thread that sets flags of an unlocked entry retargets the entry as
-//!    a mover does. So a writer sees the final flags after the readers have left, and the
-//!    compare-and-swap of a mover that copied during such a change fails.
+//!    a mover does. So a writer sees the final flags after the readers have left. If a mover copied
+//!    the object during such a change, the mover's compare-and-swap fails.
 //!
 //! Only [`Entry::wait_for_readers`] waits. A lock function that fails without waiting returns the
 //! reason.
@@ -110,7 +110,7 @@ impl Entry {
 
     /// Adds `lock`. Fails if the entry has a writer or more than `readers_max` readers.
     fn enter(&self, lock: u64, readers_max: u64) -> Result<Value, Busy> {
-        // A thread that finds the entry frozen must then see the conversion of its leaf.
+        // A thread that finds the entry frozen must later see the conversion of the entry's leaf.
         let mut word = self.0.load(Ordering::Acquire);
         loop {
             match word & LOCK {
@@ -149,16 +149,16 @@ impl Entry {
         self.0.fetch_and(!((bits as u64) << FLAGS_SHIFT), Ordering::Relaxed);
     }
 
-    /// Sets the flags of the entry's object to the result of `choose`. Calls `choose` again until
-    /// the flags match its result, because a reader may have changed data that `choose` reads in
-    /// between. Returns false if the entry holds no object, and an error if the entry is locked.
+    /// Sets the flags of the entry's object to the result of `choose`. Calls `choose` until its
+    /// result equals the flags, because a reader may change the data that `choose` reads. Returns
+    /// false if the entry holds no object, and an error if the entry is locked.
     pub(crate) fn set_flags_if_unlocked(
         &self,
         choose: impl Fn(Location) -> u8,
     ) -> Result<bool, Busy> {
         loop {
-            // A thread that finds the entry frozen must see, after this load, that its leaf was
-            // being converted.
+            // A thread that finds the entry frozen must later see the conversion of the entry's
+            // leaf.
             let word = self.0.load(Ordering::Acquire);
             match word & LOCK {
                 0 => {}
@@ -171,8 +171,8 @@ impl Entry {
             if flags == place.flags {
                 return Ok(true);
             }
-            // SAFETY: only the flags change; the object is the one that the entry refers to. (Fails
-            // if another thread changed the entry.)
+            // SAFETY: only the flags change; the object is the one that the entry refers to. (The
+            // call fails if another thread has changed the entry.)
             unsafe { self.retarget(Value(word), Value::object(place.with_flags(flags))) };
         }
     }
@@ -220,7 +220,7 @@ impl Entry {
     pub(crate) unsafe fn thaw(&self) {
         let word = self.0.load(Ordering::Relaxed);
         if word & LOCK == FROZEN {
-            // Fails if another thread has thawed the entry since the load.
+            // The exchange fails if another thread has thawed the entry since the load.
             let to = word & !LOCK;
             let _ = self.0.compare_exchange(word, to, Ordering::AcqRel, Ordering::Relaxed);
         }

@@ -128,7 +128,7 @@ impl EntryPool {
         EntryWriteGuard::lock_existing(expect_here(&self.0), index, |_| true)
     }
 
-    /// Returns the first existing entry from `index` on. All entries between the two are empty.
+    /// Returns the first existing entry from `index` on; entries between the two are empty.
     pub fn first_made(&self, index: u64) -> Option<u64> {
         // A node may have entries beyond the pool's last one.
         let made = try_repair(&self.0).entries().first_made(index)?;
@@ -269,7 +269,7 @@ impl EntryPool {
         self.pages_less_after(|| {
             let before = self.pages().used();
             let gained = compact::shrink_until(&self.0, bytes.div_ceil(page_size())).gained();
-            // As many additional pages are released as were committed for moved objects.
+            // Also releases as many retained pages as were committed for moved objects.
             let committed = self.pages().used().saturating_sub(before);
             purge::purge(&self.0, gained + committed);
         })

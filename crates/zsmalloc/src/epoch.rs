@@ -6,12 +6,12 @@
 //! ```
 //! A reader increments a count before it loads a pointer, and decrements the count when it no
 //! longer uses the memory behind the pointer. A thread that retires memory first changes the
-//! pointer, and then waits until each count has been zero.
+//! pointer, and then waits until each count has been zero at least once.
 //!
 //! Invariants:
-//! - zs-R1: a reader that `wait` did not see entered after `wait` had checked its count. Both the
-//!   reader and `wait` use a read-modify-write of that count, so the reader sees all writes before
-//!   `wait`.
+//! - zs-R1: if `wait` did not see a reader, that reader entered after `wait` had checked its count.
+//!   Both the reader and `wait` use a read-modify-write of that count, so the reader sees all
+//!   writes that preceded `wait`.
 //! - zs-R2: new readers enter in the phase for which `wait` is not waiting, so a steady stream of
 //!   them does not delay `wait`. If a reader enters late in the old phase, `wait` waits for it.
 //! - zs-R3: no thread waits while it is counted as a reader, so `wait` is short.
@@ -215,8 +215,8 @@ mod loom_tests {
         });
     }
 
-    /// The second wait begins in the other phase; a reader that enters late in the old phase counts
-    /// too.
+    /// The second wait begins in the other phase. It also covers a reader that enters late in the
+    /// old phase.
     #[test]
     fn loom_retire_twice_against_lookups() {
         model(4, || {

@@ -11,9 +11,9 @@
 //! and counts. (The memory of a header that was allocated but not attached to a zspage is not
 //! recovered.)
 //!
-//! The thread that forks waits for none of these locks, because this thread is not inside a call of
-//! the pool. The thread's guards lock nothing in the child (`ForkStamp`), and can only be dropped
-//! there.
+//! The thread that forks is not inside a call of the pool, so it holds none of these locks and can
+//! take them all. The thread's guards lock nothing in the child (`ForkStamp`), and can only be
+//! dropped there.
 //!
 //! If the pages are not `in_children`, the pool has no objects in a child, and no repair is made.
 //! Counts do not change, every request is refused, and no call waits for an operation that a lost

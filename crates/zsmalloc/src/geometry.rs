@@ -21,10 +21,10 @@ pub const ORDER_MAX: u32 = 4;
 /// The size of the largest object in bytes. This is also the maximum page size, because the
 /// kernel's geometry has a class of one page.
 pub(crate) const OBJECT_MAX: usize = BLOCK << ORDER_MAX;
-/// The bytes that the kernel adds to every request for the handle, which it keeps in the object.
+/// The bytes that the kernel adds to every request, because it keeps the handle in the object.
 const HEADER: usize = 8;
-/// The maximum number of objects in a native zspage, and in a native zspage of objects below
-/// `SMALL` bytes. Headers have room for these numbers.
+/// The maximum numbers of objects in a native zspage: in general, and of objects below `SMALL`
+/// bytes. Headers have room for these numbers.
 const NATIVE_OBJECTS_MAX: usize = 160;
 const SMALL_OBJECTS_MAX: usize = 512;
 const SMALL: usize = 512;
@@ -296,7 +296,7 @@ fn native_chain(page: usize, size: usize) -> usize {
     let least = size.div_ceil(page);
     let longest = (objects * size / page).clamp(least, EXTENT_PAGES_MAX as usize);
     let shortest = (longest - longest / 3).max(least);
-    // The loop avoids divisions because it delays the start of every program.
+    // The loop runs at the start of every program, so it avoids divisions.
     let (grows, mut wasted) = (page % size, shortest * page % size);
     let mut best = (shortest, wasted);
     for pages in shortest..=longest {

@@ -80,8 +80,8 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
         };
         refusals += 1;
         let has_purged = purge::purge(inner, PURGE_AT_LIMIT) > 0;
-        // This check must follow the purge: if another thread had taken the retained pages before,
-        // that thread is still releasing them, or released them after the slot was refused.
+        // This check must follow the purge: if another thread took the retained pages before the
+        // purge, that thread is still releasing them, or released them after the slot was refused.
         let others_release = inner.retained.is_release_under_way(released);
         if refusals == ATTEMPTS || !(has_purged || others_release) {
             let mut locked = inner.lock(class);

@@ -35,7 +35,7 @@ const NO_LEAF: u32 = u32::MAX;
 #[repr(align(128))]
 struct Shard {
     free: Mutex<Free>,
-    /// The shard's leaf. Threads of other shards read it, because they take another leaf.
+    /// The shard's leaf. Other shards' threads read it, to take another leaf.
     leaf: AtomicU32,
 }
 
@@ -131,7 +131,7 @@ impl HandleSlots {
         let has_room = |leaf: &u32| room(table, *leaf) >= ROOM_MIN;
         let from = self.lowest.load(Relaxed);
         let lowest = (from..opened).find(has_room).unwrap_or(opened);
-        // Fails if another thread freed a handle slot below `lowest` at the same time.
+        // The exchange fails if another thread frees a slot below `lowest` at the same time.
         let _ = self.lowest.compare_exchange(from, lowest, Relaxed, Relaxed);
         let others = |leaf: &u32| {
             let is_its = |other: &&Shard| other.leaf.load(Relaxed) == *leaf;

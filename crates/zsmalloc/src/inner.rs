@@ -144,7 +144,7 @@ impl PoolInner {
         if index < len { Ok(()) } else { Err(Error::Index { index, len }) }
     }
 
-    /// Returns whether this process is a child of that which created or last repaired the pool.
+    /// Returns whether an ancestor of this process created or last repaired the pool.
     #[inline]
     pub(crate) fn is_in_child(&self) -> bool {
         self.generation.load(Acquire) != page::fork::generation()

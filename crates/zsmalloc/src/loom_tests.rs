@@ -108,13 +108,13 @@ fn model<const N: usize>(preemptions: usize, before: Actor, actors: [Actor; N], 
     model_of(preemptions, make, before, actors, Scene::step, after);
 }
 
-/// Returns the maximum of preemptions in any model: 2 in `make test`, unlimited in `make long`.
+/// Returns the maximum number of preemptions: 2 in `make test`, unlimited in `make long`.
 fn depth() -> usize {
     if std::env::var_os("UZRAM_LONG").is_some() { usize::MAX } else { 2 }
 }
 
-/// Returns the maximum number of preemptions for a model that takes at least 10 seconds with two:
-/// one in `make test`, `preemptions` in `make long`.
+/// Returns the maximum number of preemptions for a model that takes at least 10 seconds with two
+/// preemptions: one in `make test`, `preemptions` in `make long`.
 pub(crate) fn slow(preemptions: usize) -> usize {
     if depth() == usize::MAX { preemptions } else { 1 }
 }
@@ -329,8 +329,7 @@ fn loom_core_release_against_free() {
     );
 }
 
-/// A mover empties the zspage whose pages another thread releases before that thread stores an
-/// object there.
+/// A mover empties a zspage. Another thread releases pages of the zspage, then stores two objects.
 #[test]
 fn loom_core_release_against_compaction() {
     model(

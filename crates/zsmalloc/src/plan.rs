@@ -5,8 +5,8 @@
 //!   open classes                  |     |        |     an object: in the smallest that holds it
 //! ```
 //! An open class costs about half a page, the unused part of its last page. If the class is closed,
-//! its objects are rounded up to the next open class instead. So few open classes are best for a
-//! small pool, and many for a large one. The cost of the cheapest set of open classes up to size j,
+//! its objects are rounded up to the next open class instead. Therefore, a small pool needs few
+//! open classes, and a large pool many. The cost of the cheapest set of open classes up to size j,
 //! if the class of size j is open:
 //!
 //! ```text

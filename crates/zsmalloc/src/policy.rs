@@ -129,8 +129,8 @@ pub(crate) fn should_begin(gain: u32, committed: u32) -> bool {
     gain > BEGIN_PAGES && gain > committed / BEGIN_SHARE
 }
 
-/// Returns whether compaction in a class should continue, which has `committed` pages and could
-/// free `gain` of them.
+/// Returns whether compaction should continue in a class that has `committed` pages and could free
+/// `gain` of them.
 pub(crate) fn should_go_on(gain: u32, committed: u32) -> bool {
     gain > 1 && gain > committed / END_SHARE
 }
@@ -214,8 +214,8 @@ pub(crate) fn tick(quiet: u32) -> Duration {
     TICK * (1 << quiet)
 }
 
-/// Returns the time for which no thread is started after a panic, if there were `before` panics
-/// before it.
+/// Returns the time for which no thread is started after a panic that `before` other panics
+/// preceded.
 pub(crate) fn restart_after(before: u32) -> Duration {
     RESTART.0.saturating_mul(1 << before.min(16)).min(RESTART.1)
 }
@@ -227,5 +227,6 @@ pub(crate) const ENTRIES_AHEAD: usize = 2;
 /// (Some processors continue the prefetch after a few lines; other processors do not.)
 pub(crate) const LINES_AHEAD: usize = 64;
 /// The maximum number of cache lines that are prefetched of an object that will be overwritten: all
-/// lines of a slot. The copy is short, so without this the next lock would wait for missing lines.
+/// lines of a slot. The copy is short, so without the prefetch the next lock would wait for missing
+/// lines.
 pub(crate) const LINES_OVERWRITTEN: usize = 64;

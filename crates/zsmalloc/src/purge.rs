@@ -27,8 +27,8 @@ pub(crate) fn relax(inner: &PoolInner) {
     }
 }
 
-/// If more pages are retained than allowed, releases approximately `most` pages at most. Returns
-/// whether any page was released. The caller holds no lock.
+/// If more pages are retained than allowed, releases at most about `most` pages. Returns whether
+/// any page was released. The caller holds no lock.
 pub(crate) fn purge_excess(inner: &PoolInner, most: usize) -> bool {
     let mut total = 0;
     // If another thread has taken the job, this thread leaves the work to that thread, which checks

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   entry's number -> entry names this place, and is unlocked? -> slot taken -> bytes copied
-//!     -> entry retargeted by compare-and-swap -> old slot freed (or the new, if it changed)
+//!     -> entry retargeted by compare-and-swap -> old slot freed (or new, if entry changed)
 //! ```
 //! All steps are done under the lock of the object's old class. An object is overwritten only under
 //! that lock, and a free waits for the lock. A mover never waits for the lock of the target class.
@@ -22,9 +22,9 @@ use page::ExtentId;
 pub(crate) struct Moved {
     pub(crate) objects: usize,
     pub(crate) bytes: u64,
-    /// The number of pages on which no object lay before.
+    /// The number of pages on which no object lay before the step.
     pub(crate) entered: usize,
-    /// The number of pages on which no object lies any more.
+    /// The number of pages on which no object lies after the step.
     pub(crate) emptied: usize,
     /// The reason why the step ended early, if the caller can remove this obstacle.
     pub(crate) obstacle: Option<Obstacle>,

@@ -74,8 +74,8 @@ impl Retained {
         self.pages.fetch_add(pages, SeqCst);
     }
 
-    /// Counts retained pages that new objects use. These pages count as prefaulted ones as long as
-    /// any are left.
+    /// Counts retained pages that new objects use. The pages are counted as prefaulted ones until
+    /// the count of those is 0.
     pub(crate) fn take(&self, pages: usize) {
         self.pages.fetch_sub(pages, Relaxed);
         let prefaulted = self.prefaulted();

@@ -78,9 +78,9 @@ fn has_committed_room(locked: &ClassGuard<'_>) -> bool {
 
 /// Returns the zspages to move objects from and to, if that can free pages or a zspage: the
 /// emptiest and the fullest zspage that are neither empty nor full. Among zspages of similar
-/// fullness, objects move from the last to the first, so that headers and descriptors stay close
-/// together too. If zspages are committed page by page and only one is left, its objects can move
-/// down within it. The source is no zspage in `skipped`.
+/// fullness, objects move from the last to the first, so that headers and descriptors also stay
+/// close together. If only one zspage is left, and zspages are committed page by page, that zspage
+/// is also the target, and its objects move to lower slots. No zspage in `skipped` is the source.
 pub(crate) fn pick_source_and_target(
     locked: &ClassGuard<'_>,
     skipped: &[ExtentId],

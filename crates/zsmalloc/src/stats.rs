@@ -99,8 +99,8 @@ impl ClassStat {
         zspages.min(self.slack())
     }
 
-    /// Returns by how many pages the pages with objects exceed the minimum number for these
-    /// objects.
+    /// Returns the number of pages with objects, minus the smallest number of pages that could hold
+    /// these objects.
     fn slack(&self) -> u64 {
         let packed = (self.obj_used * self.shape.size as u64).div_ceil(page_size() as u64);
         self.committed.saturating_sub(self.ready + packed)

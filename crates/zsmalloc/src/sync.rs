@@ -146,8 +146,9 @@ mod model {
     #[derive(Debug, Default)]
     pub(crate) struct Mutex<T> {
         mutex: loom::sync::Mutex<T>,
-        /// Incremented after each unlock. Without it, loom switches to no other thread between an
-        /// unlock and the next lock, although pages are released and objects written in between.
+        /// Incremented after each unlock. Without this counter, loom switches to no other thread
+        /// between an unlock and the next lock, although pages are released and objects written in
+        /// between.
         unlocked: AtomicU64,
     }
 

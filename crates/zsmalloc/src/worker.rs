@@ -158,7 +158,7 @@ impl Worker {
         self.inner.lock().stopping
     }
 
-    /// Ends the thread and waits for it. No thread is started again.
+    /// Ends the thread and waits until it has ended. No thread is started afterwards.
     pub(crate) fn stop(&self) {
         let thread = {
             let mut inner = self.inner.lock();

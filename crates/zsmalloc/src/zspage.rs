@@ -138,9 +138,9 @@ impl<'a> Header<'a> {
         bits::first(self.taken, start, false).filter(|&slot| (slot as usize) < self.entries.len())
     }
 
-    /// Returns the lowest free slot whose pages are all committed. Skips free slots without pages
-    /// and committed pages without free slots in bulk, because at the limit hundreds of zspages are
-    /// searched.
+    /// Returns the lowest free slot whose pages are all committed. Skips in bulk the free slots
+    /// without pages and the committed pages without free slots, because at the limit hundreds of
+    /// zspages are searched.
     pub(crate) fn lowest_committed(&self) -> Option<u32> {
         let (class, committed) = (self.class, self.fixed.committed());
         let room = committed.len() as usize * page_size();

@@ -46,7 +46,7 @@ impl Subject {
         objects.collect()
     }
 
-    /// Returns the lowest free object (if given, on `committed` pages) that the model predicts.
+    /// Returns the lowest free object in the model, among those on `committed` pages if given.
     fn lowest(&self, committed: Option<&BTreeSet<(u64, usize)>>) -> Option<(u64, usize)> {
         let is_committed = |slab, index| {
             let mut pages = self.pages_of(index).map(|page| (slab, page));

@@ -537,8 +537,8 @@ impl Supply for Halting {
     }
 }
 
-/// Row 8: while one thread compacts, compaction by another thread returns immediately, also the
-/// second time.
+/// Row 8: while one thread compacts, a compaction by another thread returns immediately, and so
+/// does a second one.
 #[test]
 fn a_second_compactor_is_sent_away_at_once() {
     let supply = Arc::new(Halting { ask: Mutex::new(None), answer: Mutex::new(None) });

@@ -232,8 +232,8 @@ impl Subject {
     }
 }
 
-/// The pool grows to at least ten times its size, shrinks to a twentieth, and the sizes of its
-/// objects differ each time.
+/// In each round the pool grows or shrinks to one of three numbers of objects, the largest of which
+/// is twenty times the smallest. The sizes of the objects differ in each round.
 fn classes_come_and_go(subject: &mut Subject, in_background: bool, rounds: usize, rng: &mut Rng) {
     if in_background {
         subject.store.compact_in_background();

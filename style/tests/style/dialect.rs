@@ -1,5 +1,5 @@
-//! Sentences must be plain English. Counts expressions that readers had to parse twice, and
-//! sentences of more than 35 words, by file.
+//! Sentences must be plain English. For each file, the rule counts expressions that readers had to
+//! parse twice, and sentences of more than 35 words.
 //!
 //! The rule reads comments, documents and help texts, but neither code nor messages.
 

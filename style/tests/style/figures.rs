@@ -126,7 +126,7 @@ fn input_of(block: &Block) -> Option<&'static str> {
     named.next().copied().filter(|_| named.next().is_none())
 }
 
-/// Counts the figures of a document that differ from the cited results, and those without a
+/// Counts the figures of a document that differ from the cited results, and figures without a
 /// citation.
 fn look(path: &str, text: &str, results: &[Result], differ: &mut Counts, uncited: &mut Counts) {
     let mut in_force: BTreeSet<String> = BTreeSet::new();

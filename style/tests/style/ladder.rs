@@ -1,5 +1,5 @@
-//! A crate may use only those above it in the list of `crates/README.md`, and no crate may use a
-//! crate beside the ladder.
+//! A crate may use only the crates above it in the list of `crates/README.md`, and no crate may use
+//! a crate beside the ladder.
 
 use crate::ratchet::{self, Counts, add};
 use crate::tree::Tree;

@@ -12,7 +12,7 @@ use syn::{Item, UseTree};
 use crate::modules::Module;
 use crate::source::{attrs_of, is_of_tests};
 
-/// The names that were searched in modules while one path is followed, to detect cycles.
+/// The names, with their modules, that were searched for one path; they detect cycles.
 type Seen = HashSet<(usize, String)>;
 
 enum Name {

@@ -79,7 +79,7 @@ fn is_fixed(value: &Expr) -> bool {
 type Function = (Option<usize>, usize);
 
 /// Functions by name (`Type::name` for methods), and the lines that assign a fixed seed to a name
-/// with `seed`. Closures and variables count as functions without such a parameter.
+/// with `seed`. Closures and variables count as functions without a parameter named `seed`.
 #[derive(Default)]
 struct Named {
     functions: HashMap<String, Function>,

@@ -169,7 +169,7 @@ pub const CASES: &[Case] = &[
     ("sched_getaffinity", |t| vec![0, 8, t.output(8)]),
     ("getcpu", |t| vec![t.output(4), t.output(4), 0]),
     ("lsm_get_self_attr", |t| vec![LSM_CURRENT, t.room(256, Need::Maybe), t.ints(&[256]), 0]),
-    // LSM_FLAG_SINGLE, although the call specifies no module.
+    // LSM_FLAG_SINGLE requires a module, but the call specifies none.
     ("lsm_get_self_attr single", |t| vec![LSM_CURRENT, t.zeros(32), t.ints(&[32]), 1]),
     // A module's attribute whose length field is shorter than its header.
     ("lsm_set_self_attr", |t| vec![LSM_CURRENT, t.zeros(32), 32, 0]),

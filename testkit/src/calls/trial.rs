@@ -17,7 +17,8 @@ pub enum Need {
     All,
     /// Some bytes: the result changes if the whole object is inaccessible.
     Part,
-    /// The row describes the object for other states of the system: its access is not checked.
+    /// The kernel accesses the object only in certain states of the system, so its access is not
+    /// checked.
     Maybe,
     /// The row defines where the object begins, and not where it ends.
     Unknown,
@@ -117,12 +118,12 @@ impl Trial {
         self.input(&[text.as_bytes(), &[0]].concat())
     }
 
-    /// Places a structure of words.
+    /// Places a structure of words directly before an inaccessible page.
     pub fn words(&mut self, words: &[usize]) -> usize {
         self.input(&bytes_of(words))
     }
 
-    /// Places a structure of 4-byte numbers.
+    /// Places a structure of 4-byte numbers directly before an inaccessible page.
     pub fn ints(&mut self, ints: &[i32]) -> usize {
         let bytes: Vec<u8> = ints.iter().flat_map(|int| int.to_ne_bytes()).collect();
         self.input(&bytes)

@@ -39,18 +39,18 @@ pub struct Request {
 
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
-    /// The client disconnects, and another one connects that has chosen no export.
+    /// The client disconnects. Another client connects and does not choose an export yet.
     Connect {
         flags: u32,
     },
-    /// The client disconnects, and another one connects and chooses an export.
+    /// The client disconnects. Another client connects and chooses an export.
     Client {
         name: Name,
         is_structured: bool,
     },
     Haggle(u32, Data),
     Ask(Request),
-    /// The client disconnects after the given number of bytes of the option, but never after all.
+    /// The client disconnects after it has sent this number of the option's bytes, never all.
     HaggleInPart(u32, Data, usize),
     AskInPart(Request, usize),
     /// Bytes that begin neither an option nor a request.
@@ -65,7 +65,7 @@ pub struct Report {
     pub options: usize,
     pub done: usize,
     pub refused: usize,
-    /// The bytes that were read, and the extents that were reported.
+    /// The number of bytes that were read, and the number of extents that were reported.
     pub read: usize,
     pub extents: usize,
 }

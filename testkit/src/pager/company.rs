@@ -1,4 +1,4 @@
-//! A second thread that uses the region of a model.
+//! A second thread that uses the region of a model at the same time.
 
 use super::Subject;
 use super::mirror::SIGNAL;
@@ -11,18 +11,18 @@ use zmem::Advice;
 
 pub use Work::*;
 
-/// The work of the second thread. None of it changes a byte.
+/// The work of the second thread, which never changes the value of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Nothing, but the first thread is not alone.
+    /// The thread only waits, but the first thread is no longer the only thread.
     Parked,
-    /// Reads and compares bytes.
+    /// The thread reads and compares bytes.
     Reading,
-    /// Writes bytes that are there already.
+    /// The thread writes bytes without changing their values.
     Writing,
-    /// Evicts, and fills.
+    /// The thread evicts and fills blocks.
     Evicting,
-    /// Signals the first thread, whose handler touches bytes.
+    /// The thread signals the first thread, whose handler touches bytes.
     Signalling,
 }
 
@@ -30,22 +30,23 @@ pub enum Work {
 const ROUND: usize = 8;
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// The second thread. It ends when this is dropped.
+/// The second thread, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct Company {
     pub work: Work,
     stop: Arc<AtomicBool>,
-    /// Locked by the thread while it uses the region.
+    /// The lock that the thread holds while it uses the region.
     turn: Arc<Mutex<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Company {
-    /// Starts the thread. `subject` exists until the company is dropped.
+    /// Starts the thread. `subject` must exist until the returned value is dropped.
     pub fn new(work: Work, seed: u64, subject: &'static Subject) -> Self {
         let (stop, turn) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(())));
         let (its_stop, its_turn) = (Arc::clone(&stop), Arc::clone(&turn));
-        // SAFETY: it only returns an identifier, which is valid until this thread ends.
+        // SAFETY: the call has no requirements. The identifier that it returns is valid until this
+        // thread ends.
         let first = unsafe { libc::pthread_self() };
         let thread = thread::spawn(move || {
             let mut rng = Rng::with_seed(seed);
@@ -63,7 +64,7 @@ impl Company {
         Company { work, stop, turn, thread: Some(thread) }
     }
 
-    /// Keeps the thread from using the region as long as the result exists.
+    /// Prevents the thread from using the region as long as the returned guard exists.
     pub fn pause(&self) -> MutexGuard<'_, ()> {
         locked(&self.turn)
     }
@@ -87,7 +88,8 @@ fn act(work: Work, rng: &mut Rng, subject: &Subject, first: libc::pthread_t) {
             2 => region.prefetch(range).expect("the range is within"),
             _ => region.advise(range, Advice::Cold).expect("the range is within"),
         },
-        // SAFETY: the first thread joins this one before it ends; its handler may run anywhere.
+        // SAFETY: the first thread exists, because it joins this thread before it ends. Its handler
+        // may run at any point.
         Signalling => assert_eq!(unsafe { libc::pthread_kill(first, SIGNAL) }, 0),
     }
 }

@@ -8,7 +8,7 @@ use crate::contents::{lower, shorter};
 pub enum Limit {
     Off,
     Above(u64),
-    /// Refused.
+    /// A limit that is refused.
     TooLow(u64),
 }
 
@@ -19,7 +19,7 @@ pub enum Event {
         len: usize,
         data: Data,
     },
-    /// Pages with contents of different kinds.
+    /// Writes pages with contents of different kinds.
     Mixed {
         at: usize,
         len: usize,
@@ -29,7 +29,7 @@ pub enum Event {
         at: usize,
         len: usize,
     },
-    /// Reads, or writes, single bytes at this distance from each other.
+    /// Reads or writes `count` single bytes at a distance of `step` bytes from each other.
     Touch {
         at: usize,
         step: isize,
@@ -59,7 +59,7 @@ pub enum Event {
     Unlock {
         nth: usize,
     },
-    /// Locks a block until that is refused.
+    /// Locks a block repeatedly until a lock is refused.
     LockOften {
         at: usize,
     },
@@ -77,17 +77,17 @@ pub enum Event {
         data: Data,
         is_locked: bool,
     },
-    /// A handler touches a byte.
+    /// Raises a signal whose handler touches a byte.
     Interrupt {
         at: usize,
     },
-    /// A child, and one of its own, write to their copies.
+    /// A child writes to its copy of the region, and so does a child of this child.
     InChild {
         at: usize,
         len: usize,
         data: Data,
     },
-    /// The same in a child that no fork handler noticed.
+    /// Like `InChild`, but in a single child, created without fork handlers.
     Unnoticed {
         at: usize,
         len: usize,
@@ -98,7 +98,7 @@ pub enum Event {
         seed: u64,
     },
     Stop,
-    /// Ranges that are not within the region.
+    /// Requests for a range that does not lie within the region, all of which are refused.
     PastTheEnd {
         start: usize,
         end: usize,

@@ -1,5 +1,5 @@
-//! The expected contents of a region. One thread changes them; any thread and any signal handler
-//! may touch a byte of the region and compare it.
+//! The expected contents of a region. One thread changes these contents. Any thread and any signal
+//! handler may touch a byte of the region and compare it.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -7,7 +7,7 @@ use std::ptr::null;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU8, AtomicUsize, fence};
 
-/// The number of bytes that are copied from the memory at a time, to be compared.
+/// The number of bytes that are copied from the memory and compared at a time.
 const COMPARED: usize = 64 << 10;
 
 /// The expected contents, and the memory that should have them.
@@ -17,19 +17,19 @@ pub struct Mirror {
     expected: Vec<AtomicU8>,
     /// The number of changes that began or ended. It is odd during a change.
     changes: AtomicUsize,
-    /// The offset of a wrong byte that a thread or a handler found, plus 1, or 0.
+    /// The offset plus 1 of a wrong byte that a thread or a handler found, or 0 if none was found.
     wrong: AtomicUsize,
     /// The offset that the handler touches next, modulo the number of bytes.
     next: AtomicUsize,
 }
 
-// SAFETY: any thread may use the memory, and all other fields are atomic.
+// SAFETY: any thread may use the memory at `start`, and all other fields are atomic.
 unsafe impl Sync for Mirror {}
-// SAFETY: as above.
+// SAFETY: any thread may use the memory at `start`, and all other fields are atomic.
 unsafe impl Send for Mirror {}
 
 thread_local! {
-    /// The mirror that the handler of this thread uses.
+    /// The mirror that the signal handler uses in this thread, or null.
     static OF_HANDLER: Cell<*const Mirror> = const { Cell::new(null()) };
 }
 
@@ -37,7 +37,8 @@ impl Mirror {
     /// Returns the mirror of the memory at `start`, which has the contents `expected`.
     ///
     /// # Safety
-    /// The memory is mapped as long as the mirror exists, or absent memory of a region.
+    /// As long as the mirror exists, the memory at `start` is mapped, or it is absent memory of a
+    /// region.
     pub unsafe fn new(start: *mut u8, expected: &[u8]) -> Self {
         let expected = expected.iter().map(|byte| AtomicU8::new(*byte)).collect();
         let [changes, wrong, next] = [const { AtomicUsize::new(0) }; 3];
@@ -51,13 +52,14 @@ impl Mirror {
     /// Returns a pointer to the byte of the memory at `at`.
     pub fn pointer(&self, at: usize) -> *mut u8 {
         assert!(at <= self.len());
-        // SAFETY: within the memory, or its end.
+        // SAFETY: `at` was checked above, so the pointer is within the memory or at its end.
         unsafe { self.start.add(at) }
     }
 
     /// Returns the expected contents. Only the caller's thread changes them.
     pub fn expected(&self) -> &[u8] {
-        // SAFETY: an atomic byte is a byte; the thread that changes these has borrowed them here.
+        // SAFETY: an atomic byte has the layout of a byte. Only the caller's thread changes these
+        // bytes.
         unsafe { std::slice::from_raw_parts(self.expected.as_ptr().cast(), self.len()) }
     }
 
@@ -75,7 +77,8 @@ impl Mirror {
     pub fn write(&self, at: usize, bytes: &[u8]) {
         let start = self.pointer(at + bytes.len()).wrapping_sub(bytes.len());
         self.change(at, || {
-            // SAFETY: within the memory; other threads tolerate changes of it.
+            // SAFETY: `pointer` checked the end of the range. Other threads access this memory only
+            // by `touch` and `rewrite`, which tolerate changes.
             unsafe { start.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
             bytes
         });
@@ -84,7 +87,8 @@ impl Mirror {
     /// Compares `len` bytes at `at`. Each byte is read once.
     pub fn compare(&self, at: usize, len: usize) {
         let expected = &self.expected()[at..at + len];
-        // SAFETY: within the memory; other threads write only the bytes that are there.
+        // SAFETY: the slice of `expected` has checked the range. Other threads write only the
+        // values that the bytes already have.
         let memory = unsafe { std::slice::from_raw_parts(self.pointer(at), len) };
         let mut found = Vec::with_capacity(len.min(COMPARED));
         for (nth, (memory, expected)) in
@@ -110,7 +114,7 @@ impl Mirror {
     /// Reads the byte at `at`, and compares it unless it may have changed during the call.
     pub fn touch(&self, at: usize) {
         let before = self.changes.load(Acquire);
-        // SAFETY: within the memory.
+        // SAFETY: callers pass an offset below the length, so the byte is within the memory.
         let found = unsafe { self.pointer(at).read_volatile() };
         let expected = self.expected[at].load(Relaxed);
         fence(Acquire);
@@ -120,9 +124,9 @@ impl Mirror {
         }
     }
 
-    /// Writes the byte that is at `at`. No concurrent write is lost.
+    /// Writes to the byte at `at` without changing its value. No concurrent write is lost.
     pub fn rewrite(&self, at: usize) {
-        // SAFETY: within the memory, and a byte is always aligned.
+        // SAFETY: callers pass an offset below the length, and a byte is always aligned.
         unsafe { AtomicU8::from_ptr(self.pointer(at)) }.fetch_add(black_box(0), SeqCst);
     }
 
@@ -151,7 +155,8 @@ impl Mirror {
     /// [`forget`](Self::forget) is called before the mirror is dropped.
     pub unsafe fn handle(&self) {
         OF_HANDLER.set(self);
-        // SAFETY: zeros are an action without a mask; `on_signal` may be called anywhere.
+        // SAFETY: zeros are a valid action with an empty mask, and `on_signal` may run at any
+        // point.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_signal as extern "C" fn(_) as usize;
@@ -170,7 +175,8 @@ impl Mirror {
 pub const SIGNAL: libc::c_int = libc::SIGURG;
 
 extern "C" fn on_signal(_: libc::c_int) {
-    // SAFETY: it is null, or the mirror of a model that exists.
+    // SAFETY: the pointer is null or refers to the mirror of an existing model, because `forget` is
+    // called before the mirror is dropped.
     if let Some(mirror) = unsafe { OF_HANDLER.get().as_ref() } {
         mirror.touch_next();
     }

@@ -1,11 +1,11 @@
-//! The options of a model's region, and memory of the program that a region manages.
+//! The options of a model's region, and the program's memory that a region can manage.
 
 use super::wrong_codec::WrongCodec;
 use super::*;
 use std::ptr::{NonNull, null_mut};
 use zmem::{Fork, Options};
 
-/// All backends. `Best` is one of the first two.
+/// All backends except `Best`, which selects one of the first two.
 pub const BACKENDS: [BackendKind; 7] = [
     Signal,
     SignalMappings,
@@ -21,13 +21,13 @@ pub struct Setup {
     pub block: BlockOrder,
     pub codec: &'static str,
     pub bytes: usize,
-    /// The first limit, as the number of bytes above the lowest possible one.
+    /// The initial limit, as the number of bytes above the lowest possible limit.
     pub limit: Option<u64>,
     pub store_limit: Option<u64>,
     pub checksums: bool,
-    /// Whether children have a copy with every backend.
+    /// Whether children have a copy of the region with every backend.
     pub is_copied: bool,
-    /// Whether the region manages memory that was in use before.
+    /// Whether the region manages memory that the program used before.
     pub is_managed: bool,
     /// Whether the codec is one that decompresses some blocks wrongly.
     pub has_fault: bool,
@@ -68,7 +68,7 @@ impl Setup {
         matches!(self.backend, Best | Signal | SignalMappings | SignalRemap)
     }
 
-    /// Returns whether a child has none of the region.
+    /// Returns whether a child has no copy of the region.
     pub(super) fn is_left_to_parent(&self) -> bool {
         !self.is_signal() && !self.is_copied
     }
@@ -100,14 +100,15 @@ impl Memory {
         let bytes = bytes.next_multiple_of(PAGE) + (256 << 10);
         let (prot, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: the kernel chooses the address.
+        // SAFETY: this creates a private mapping at an address that the kernel chooses, so it
+        // replaces no memory.
         let start = unsafe { libc::mmap(null_mut(), bytes, prot, flags, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED);
         let start = NonNull::new(start.cast()).expect("the kernel maps nothing there");
         let memory = Memory { start, bytes };
         for (nth, page) in Letters(1).bytes(bytes).chunks(PAGE).enumerate() {
             if nth % 7 != 3 {
-                // SAFETY: within the memory, which no other code uses yet.
+                // SAFETY: the page lies within the memory, which no other code uses yet.
                 unsafe { start.add(nth * PAGE).copy_from(NonNull::from(page).cast(), page.len()) };
             }
         }
@@ -115,14 +116,14 @@ impl Memory {
     }
 
     pub fn contents(&self) -> &[u8] {
-        // SAFETY: the memory is mapped; nothing writes to it while it is borrowed here.
+        // SAFETY: `new` mapped these bytes, and no code writes to them while the slice is borrowed.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: no code uses it any more.
+        // SAFETY: `new` created this mapping, and no code uses it any more.
         assert_eq!(unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) }, 0);
     }
 }

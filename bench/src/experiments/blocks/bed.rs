@@ -94,7 +94,7 @@ impl Held {
 
 impl Bed {
     /// Creates devices that hold the blocks of 16 KiB without a same-filled page. A codec does no
-    /// work for a same-filled page that is a block, but it does for a part of a larger block.
+    /// work for a same-filled page in its own block, but does some in a larger one.
     pub(super) fn new(all: &[u8], method: Method, seed: u64) -> Result<Bed, Error> {
         let is_whole =
             |block: &&[u8]| block.chunks(PAGE_SIZE).all(|page| same_filled(page).is_none());

@@ -20,8 +20,8 @@ const OVERHEAD_MAX: f64 = 1.5;
 /// The maximum overhead over C after most files were discarded, in percent.
 const LEFT_MAX: f64 = 4.0;
 
-/// Stores a gibibyte first. Then stores the whole tree and discards directories, and on another
-/// device every other file.
+/// Measures the input up to its limit. Then measures the whole tree after directories are
+/// discarded, and on another device after each file is discarded with probability 1/2.
 pub(in super::super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&[Input::Source]) {
         for method in [ZSTD, LZ4] {

@@ -16,7 +16,8 @@ const TURN: usize = 1024;
 /// The number of pages that the raw codec compresses in a round of writes; the output is not
 /// stored.
 const SAMPLE: usize = 4096;
-/// The bytes of the input that are stored by default, and the bytes of them that are overwritten.
+/// The number of bytes of the input that are stored by default, and the number of these bytes that
+/// are overwritten.
 const LIMIT: u64 = 256 * MIB;
 const WRITTEN: usize = 64 << 20;
 /// The number of times that all pages are overwritten by default.
@@ -60,11 +61,11 @@ struct Part {
     method: Method,
 }
 
-/// The results of overwriting fresh devices: the time with large blocks relative to the time with
-/// small ones.
+/// The results of overwriting fresh devices: ratios of the time with large blocks to the time with
+/// small blocks.
 struct Overwritten {
     time: f64,
-    /// The ratio of these times for the first write to each page alone.
+    /// The ratio for the first write to each page alone.
     first: f64,
 }
 

@@ -15,8 +15,8 @@ use crate::inputs::Input;
 use crate::report::{Bound, Figure, Report};
 use crate::size::mebibytes;
 
-/// The maximum memory relative to raw zstd, and the maximum time relative to raw decoding and
-/// encoding.
+/// The maximum ratio of the memory to the output of raw zstd, and the maximum ratio of the time to
+/// the time of raw decoding and encoding.
 const MEMORY_MAX: f64 = 1.03;
 const TIME_MAX: f64 = 1.1;
 
@@ -39,8 +39,8 @@ impl Raw {
         Ok(raw)
     }
 
-    /// Decodes all pages and encodes them with zstd. Returns C of zstd's output in bytes, and the
-    /// seconds.
+    /// Decodes all pages and encodes them with zstd. Returns C, the sum of the stored lengths, with
+    /// zstd in bytes, and the time in seconds.
     fn recode(&self) -> Result<(u64, f64), Error> {
         let (mut lz4, mut zstd) = (RawCodec::lz4()?, RawCodec::new("zstd")?);
         let (mut page, mut stored, mut at) = ([0; PAGE_SIZE], 0, 0);

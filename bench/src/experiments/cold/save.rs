@@ -1,5 +1,5 @@
-//! A device saved to a file and restored from it, relative to `cp --sparse` and a sync with the
-//! same bytes.
+//! A device saved to a file and restored from it, relative to `cp --sparse` of the same bytes with
+//! a sync.
 
 use std::process::Command;
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! A space whose addresses are all allocated without a committed page: the cost of an extent for a
-//! zspage, and the cost of a page commit under a limit of all memory.
+//! A space whose addresses are all allocated, but in which no page is committed. The figures are
+//! the cost to allocate an extent for a zspage, and to commit a page under a limit of all memory.
 #![allow(unsafe_code)]
 
 use std::sync::{Arc, OnceLock, Weak};
@@ -13,8 +13,8 @@ use crate::Error;
 use crate::report::Report;
 use crate::size::GIB;
 
-/// The sizes of the larger spaces in bytes of addresses: 8 GiB, as for the largest pool, and more
-/// than the memory of any machine.
+/// The sizes of the larger address spaces in bytes: 8 GiB, as in the largest pool, and a size that
+/// exceeds the memory of any machine.
 const LARGE: [u64; 2] = [8 * GIB, 1024 * GIB];
 /// The pages of a granule, as in a pool.
 const GRANULE: u32 = 16;
@@ -120,7 +120,7 @@ impl Taken {
         Ok(watch.seconds() * 1e9 / operations as f64)
     }
 
-    /// Returns the nanoseconds to charge and grant a page, which is not touched.
+    /// Returns the time in nanoseconds to charge and grant a page. The page is not touched.
     fn commit(&self, operations: u64) -> Result<f64, Error> {
         let before = self.space.budget().used() as u64;
         let mut watch = Stopwatch::new(Clock::ThreadCpu);

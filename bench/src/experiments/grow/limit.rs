@@ -19,12 +19,14 @@ use crate::summary::quantile;
 const WORKED_ON: u32 = 32_768;
 /// One of `HOLES` other objects is freed at random, so that most zspages are partly filled.
 const HOLES: u32 = 16;
-/// The lengths of the objects that are not replaced, and of those that are. They belong to
-/// different size classes, so replaced objects do not fill the holes between the others.
+/// The lengths of the objects that are never replaced, and of the objects that are replaced. The
+/// two belong to different size classes, so replaced objects do not fill the holes between the
+/// others.
 const LENS: [RangeInclusive<usize>; 2] = [200..=1900, 2000..=3800];
 /// The maximum time of a store at the limit, relative to the time of a store below the limit.
 const LIMIT_MAX: f64 = 1.3;
-/// The quantile of the stores' times that is checked, and its maximum in microseconds.
+/// The share of the stores that must be fast, and the maximum time of a store among them in
+/// microseconds.
 const SHARE: f64 = 0.9999;
 const SLOWEST_MAX: f64 = 100.0;
 
@@ -155,14 +157,16 @@ impl Full {
         self.held[slot as usize] = (0, 0);
     }
 
-    /// Frees and stores `operations` objects. Returns the nanoseconds of one pair.
+    /// Frees and stores `operations` objects. Returns the average time in nanoseconds of a free and
+    /// a store.
     fn churn(&mut self, operations: u64) -> Result<f64, Error> {
         let mut watch = Stopwatch::new(Clock::ThreadCpu);
         watch.time(|| (0..operations).try_for_each(|_| self.replace_one()))?;
         Ok(watch.seconds() * 1e9 / operations as f64)
     }
 
-    /// Like `churn`, but times each pair alone, which takes twice as long because of the clock.
+    /// Like `churn`, but times each pair alone. This takes twice as long, because the clock is read
+    /// for each pair.
     fn churn_one_by_one(&mut self, operations: u64) -> Result<Vec<f64>, Error> {
         let each = (0..operations).map(|_| {
             let mut watch = Stopwatch::new(Clock::ThreadCpu);

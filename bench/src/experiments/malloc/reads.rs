@@ -17,8 +17,9 @@ use crate::turns::{Side, rounds, scaling};
 
 const WHAT: &str = "read";
 const COPY: &str = "memcpy";
-/// The sides: two uzram pools, and the copy with which they are compared. An entry of the slots has
-/// 8 bytes, like an entry of the copy's table. A handle is found in a table and refers to its slot.
+/// The sides: two uzram pools, and the copy with which they are compared. The entry of a slot has 8
+/// bytes, like an entry of the copy's table. A handle is found in a table first, and then refers to
+/// its slot.
 const NAMES: [&str; 3] = ["our slots", "our pool", COPY];
 const OURS: usize = 2;
 /// The ratio of the size of the set to the size of the last-level cache.
@@ -109,7 +110,7 @@ impl<R: Fn(u32, &mut [u8]) -> Result<usize, Error>> Side for Reads<R> {
         Ok(sum)
     }
 
-    /// Does nothing: the answers are compared, and the stored data were verified.
+    /// Does nothing, because the answers are compared and the stored data were verified before.
     fn verify(&self) -> Result<(), Error> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Random objects are replaced by another blob, one after the other.
+//! Random objects are replaced one after the other, each by another blob.
 //!
 //! The set has one more blob than objects. That blob replaces the randomly chosen object,
 //! whose own blob is then the spare one. So the stored data change by one blob at a time, and a

@@ -1,5 +1,5 @@
 //! A device written and read in calls of 64 KiB, from Python and from Rust in turns, with the same
-//! pages in the same order; and the scaling to two threads.
+//! pages in the same order. The scaling to two threads is measured too.
 
 use std::fs;
 use std::path::Path;

@@ -33,7 +33,8 @@ const JOBS: [(&str, &str, bool); 5] = [
     ("check", "", true),
 ];
 const TIMED: usize = 4;
-/// The time after which the side in a cgroup does no further round, since a disk may be slow.
+/// The time after which the side in a cgroup executes no further round, because a swap disk may be
+/// slow.
 const CONFINED_LONGEST: Duration = Duration::from_secs(60);
 
 const PLAIN: usize = 0;

@@ -13,9 +13,9 @@ use crate::report::{Bound, Figure, Report};
 use crate::size::{MIB, mebibytes};
 
 const KEPT_MIN: f64 = 3.0;
-/// The number of bytes of the limit per document that is used for gets.
+/// For each `OF_GETS` bytes of the limit, one document is used for gets.
 const OF_GETS: u64 = 4096;
-/// The number of documents per get of a turn.
+/// A turn has one get for each `GETS_SHARE` documents.
 const GETS_SHARE: u64 = 4;
 /// A kind of documents.
 struct Kind {
@@ -127,7 +127,7 @@ fn filled(kind: &str, most: u64, documents: &Documents, place: &Place) -> Result
     Ok(Filled { kept, offered, bytes, seconds })
 }
 
-/// Returns an error if a document differs or the number held is not `expected`.
+/// Returns an error if a document differs or if the number of documents held is not `expected`.
 fn agree(side: usize, (wrong, kept): (u64, u64), expected: u64) -> Result<(), Error> {
     let side = char::from(b'A' + side as u8);
     if wrong > 0 {

@@ -46,8 +46,8 @@ pub(super) struct Outcome {
     pub(super) seconds: f64,
     /// User and system time of all processes, in seconds.
     pub(super) cpu: f64,
-    /// Whether the program succeeded, and the checksum and length of its output. Two runs with
-    /// equal values behaved alike.
+    /// Whether the program succeeded, and the checksum and the length of its output. These values
+    /// are equal for two runs with the same behaviour.
     pub(super) shown: (bool, u64, u64),
     /// The largest memory, if it was sampled.
     pub(super) peak: Peak,

@@ -10,8 +10,8 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use testkit::cgroup::Group;
 
 const STEP: Duration = Duration::from_millis(15);
-/// The interval between two samples of a cgroup, whose processes wait if the kernel declares it out
-/// of memory.
+/// The interval between two samples of a cgroup. It is short because the cgroup's processes wait
+/// while the cgroup is out of memory.
 const GROUP_STEP: Duration = Duration::from_millis(2);
 /// The time after which a program is considered hung.
 pub(super) const LONGEST: Duration = Duration::from_secs(300);
@@ -36,7 +36,8 @@ pub(super) struct Look {
 
 /// Watches a process until `is_over` is set, and kills its group after `look.longest`. If the
 /// kernel declares the process's cgroup out of memory, the watcher raises the limit for a moment,
-/// so that its processes continue. Returns the largest memory and the number of these events.
+/// so that the cgroup's processes continue. Returns the largest memory, and the number of times
+/// that the limit was raised.
 pub(super) fn watch(
     process: Pid,
     group: Option<&Group>,

@@ -27,7 +27,7 @@ pub enum Job {
     RandomMixed,
     /// Writes with fio's own buffers, which it fills once.
     Write,
-    /// Writes with buffers of which three quarters compress, filled for each request.
+    /// Writes with buffers that are filled for each request, and of which three quarters compress.
     CompressibleWrite,
     Read,
 }

@@ -4,7 +4,7 @@
 //! as the kernel does per processor.
 //!
 //! Scaled to two processors: 50 groups of 2 senders and 2 receivers as threads instead of 20 and 20
-//! as processes, with 1000 loops as there.
+//! as processes, with 1000 loops as in `perf bench`.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};

@@ -1,5 +1,6 @@
-//! A heap that is evicted and filled again. In order, it is compared with the kernel's swap; at
-//! random, with a fault on a block that needs no codec plus the time to decode a block.
+//! A heap that is evicted and filled again. Fills in order are compared with the kernel's swap.
+//! Random fills are compared with the sum of a fault on a block that needs no codec and the time to
+//! decode a block.
 
 use fastrand::Rng;
 use zmem::Region;

@@ -15,7 +15,7 @@ use crate::page::PAGE_SIZE;
 use zcomp::{Dictionary, Params};
 use zram::{ClassShape, Config, Device, Geometry};
 
-/// The bytes per object: of its entry, and of a number and a bit in the header of its zspage.
+/// The bytes per object: its entry, and a number and a bit in the header of its zspage.
 const ENTRY: f64 = 8.0;
 const IN_HEADER: f64 = 4.125;
 
@@ -128,8 +128,8 @@ fn opened<'c>(classes: &'c [ClassShape], counts: &[f64]) -> Vec<(&'c ClassShape,
 }
 
 /// Returns the error in bytes of the part of the memory that `grows` with the data, because
-/// clusters differ. Neighbouring clusters are compared, because they are spread evenly: a slow
-/// change from the first to the last is in the sample as in the data.
+/// clusters differ. Neighbouring clusters are compared: clusters are spread evenly, so a slow
+/// change from the first to the last cluster is represented in the sample and causes no error.
 fn error(trial: &Trial, sample: &Sample, grows: f64) -> f64 {
     let clusters: Vec<f64> = trial.clusters.iter().map(|&bytes| bytes as f64).collect();
     let (count, sum) = (clusters.len() as f64, clusters.iter().sum::<f64>());
@@ -147,8 +147,9 @@ fn error(trial: &Trial, sample: &Sample, grows: f64) -> f64 {
             STANDARD_ERRORS * of_mean / (sum / count) * grows
         }
     };
-    // Clusters that are all alike give no information about the others. Nor do many empty clusters
-    // about the few with data.
+    // If all sampled clusters are alike, their variance gives no information about different
+    // clusters in the data. If most are empty, it gives no information about the few clusters with
+    // data.
     let empty = clusters.iter().filter(|&&bytes| bytes == 0.0).count() as f64;
     if squares > 0.0 && 2.0 * empty <= count {
         return differing;

@@ -1,8 +1,8 @@
 //! The pages that a process does not use, according to the kernel's page_idle.
 //!
-//! A bit is set by writing 1; the kernel clears it when the page is used. Bits that are written as
-//! 0 do not change. Only the first page of a huge page or another compound page has a bit;
-//! /proc/kpageflags shows which pages are the others.
+//! Writing 1 to a bit sets the bit; writing 0 leaves it unchanged. The kernel clears the bit when
+//! the page is used. Only the first page of a huge page or another compound page has a bit. The
+//! other pages of a compound page have the flag `TAIL` in /proc/kpageflags.
 
 use crate::error::Error;
 use crate::interrupt::Interrupt;

@@ -23,7 +23,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
-/// The bits of an entry of /proc/PID/pagemap, and the bits of the page's number.
+/// Flags of an entry of /proc/PID/pagemap, and the mask of the page's number in the entry.
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 const OF_FILE: u64 = 1 << 61;

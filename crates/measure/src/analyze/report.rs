@@ -28,8 +28,8 @@ pub(super) struct Report {
     /// All pages that could be sampled, in bytes.
     pub(super) data_bytes: u64,
     pub(super) sample_bytes: u64,
-    /// The clusters of 64 KiB in the sample, in all the data, and the sampled clusters that could
-    /// not be read.
+    /// The number of 64-KiB clusters in the sample, the number in all the data, and the number of
+    /// sampled clusters that could not be read.
     pub(super) clusters: u64,
     pub(super) clusters_in_all: u64,
     pub(super) clusters_unread: u64,

@@ -15,7 +15,7 @@ pub(super) struct Row {
     pub(super) block_bytes: u64,
     /// The bytes of the dictionary, or 0 without one.
     pub(super) dictionary_bytes: u64,
-    /// The memory with everything counted, and the part of it that is the pool's pages.
+    /// The bytes of memory, with everything counted, and the bytes of the pool's pages among them.
     pub(super) memory_bytes: u64,
     pub(super) pool_bytes: u64,
     /// The maximum error of the memory in bytes, in 95 of 100 samples.

@@ -15,7 +15,7 @@ use crate::progress::Progress;
 use crate::text::{counted, human};
 use zcomp::Dictionary;
 
-/// The number of pages and of bytes in a cluster.
+/// The number of pages in a cluster, and the number of bytes.
 pub(super) const CLUSTER_PAGES: u64 = 16;
 pub(super) const CLUSTER: usize = CLUSTER_PAGES as usize * PAGE_SIZE;
 

@@ -100,8 +100,8 @@ impl FilePlan {
         self.entries.len() as u64 + self.empty_files
     }
 
-    /// Adds a directory, below another or as given on the command line. Returns `None` if the plan
-    /// is full.
+    /// Adds a directory: either one below another directory, or one given on the command line.
+    /// Returns `None` if the plan is full.
     pub(crate) fn add_dir(&mut self, parent: Option<DirIndex>, name: &OsStr) -> Option<DirIndex> {
         let dir = DirIndex(u32::try_from(self.dirs.len()).ok().filter(|&dir| dir != NO_DIR)?);
         let name = self.add_name(parent, name)?;

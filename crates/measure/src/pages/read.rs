@@ -126,8 +126,8 @@ fn stamp(file: &File) -> io::Result<FileStamp> {
     Ok(FileStamp::from(&metadata))
 }
 
-/// Reads a part and adds the bytes read to `done`. The buffer behind them, after the end of the
-/// file or an error, is filled with zeros.
+/// Reads a part and adds the bytes read to `done`. At the end of the file, or after an error, fills
+/// the rest of the buffer with zeros.
 fn fill(file: &File, part: &FilePages, buf: &mut [u8], done: &mut usize) -> io::Result<()> {
     let mut read = Ok(());
     while *done < part.bytes {

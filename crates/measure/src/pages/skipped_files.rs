@@ -60,7 +60,8 @@ impl SkippedFiles {
         }
     }
 
-    /// Returns a line for each named file, in order, and one for each kind's other files.
+    /// Returns a line for each named file, in order, and for each kind a line with the number of
+    /// its other files.
     pub fn lines(&self) -> Vec<String> {
         let mut all = Vec::new();
         for kind in &mut *self.kinds() {

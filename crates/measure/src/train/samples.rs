@@ -85,8 +85,8 @@ impl Samples {
 /// The choice of the blocks that are held out: one of each group.
 struct HeldOut {
     rng: fastrand::Rng,
-    /// The number of blocks that remain in the current group, and the value of `left` at which a
-    /// block is held out.
+    /// The number of blocks that remain in the current group; and the number of remaining blocks at
+    /// which a block is held out.
     left: usize,
     held: usize,
 }

@@ -73,8 +73,8 @@ impl<T> Mutex<T> {
     }
 }
 
-/// The side of a fork: before a fork, locks are taken in their order; after it, the locks are
-/// released in any order.
+/// The side of a fork. Before a fork, locks are taken in their order; after the fork, they may be
+/// released in a different order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Before the fork.

@@ -29,7 +29,7 @@ pub fn anonymous_bytes() -> u64 {
 
 /// Returns the result of `work`, and the bytes of anonymous memory that it added. If `work` reuses
 /// memory that was freed before, that memory is not counted. Therefore the plain variant is
-/// measured second, which favours it.
+/// measured second, which favours that variant.
 pub fn measured<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let before = anonymous_bytes();
     let made = work();

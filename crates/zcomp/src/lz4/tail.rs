@@ -6,10 +6,10 @@
 //!
 //! If a match ends within 64 bytes of the output's end, the library's decoder copies the whole
 //! match 8 bytes at a time. At small offsets each of these copies waits for the previous copies.
-//! Therefore, the library decompresses a block with a match of [`SHORT_BYTES`], and this module
-//! copies the rest of the match. That shorter block is stored at the end of the output, where the
-//! match will be. If the shorter block is longer than the match, but has few sequences, this module
-//! walks the sequences, and the library decodes the block up to the match.
+//! Therefore, the library decompresses a shorter block, whose match has only [`SHORT_BYTES`], and
+//! this module copies the rest of the match. That shorter block is stored at the end of the output,
+//! where the match will be. If the shorter block is longer than the match, but has few sequences,
+//! this module walks the sequences, and the library decodes the block up to the match.
 
 use super::runs::Cursor;
 
@@ -71,8 +71,8 @@ impl<'b> Tail<'b> {
     /// If the result decompresses to another length than [`short_bytes`](Self::short_bytes), the
     /// original block has no such tail. If the result decompresses to that length, the original
     /// block has the tail, because only a byte of a length adds 255 bytes of output. A damaged
-    /// block may be an exception: it then decompresses to wrong bytes, as any damaged block may
-    /// that decompresses to the right length.
+    /// block may be an exception: it then decompresses to wrong bytes of the right length, which is
+    /// possible for any damaged block.
     pub(super) fn shortened<'r>(&self, room: &'r mut [u8]) -> Option<&'r [u8]> {
         let (head, end) = room.split_at_mut_checked(self.head.len())?;
         let (end, _) = end.split_first_chunk_mut()?;

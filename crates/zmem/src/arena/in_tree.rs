@@ -93,8 +93,8 @@ impl Arena {
         self.calls.pager.limit.set_stuck(false);
     }
 
-    /// Sets whether this process is confined, because debuggers of the tree then send it no
-    /// requests.
+    /// Sets whether this process is confined. Debuggers of the tree send no requests to a confined
+    /// process.
     pub fn set_confined(&self, is_confined: bool) {
         self.calls.pager.limit.member.iter().for_each(|member| member.set_confined(is_confined));
     }
@@ -120,8 +120,8 @@ impl Arena {
         self.weigh_process();
     }
 
-    /// Returns the facts if a process of the tree found that the limit can't be kept. The facts are
-    /// returned once, to one process of the tree for which `may_say` returns true.
+    /// Returns facts about the limit if a process of the tree found that the limit can't be kept.
+    /// The facts are returned once, to one process of the tree for which `may_say` returns true.
     pub fn take_lost(&self, may_say: impl FnOnce(&Lost) -> bool) -> Option<Lost> {
         self.calls.pager.limit.member.as_ref().and_then(|member| member.take_lost(may_say))
     }

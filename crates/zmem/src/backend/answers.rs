@@ -1,5 +1,5 @@
-//! The threads that handle the faults of a region with a userfaultfd. A child of fork may use other
-//! threads than its parent.
+//! The threads that handle the faults of a region with a userfaultfd. In a child of fork, other
+//! threads may handle them than in its parent.
 
 /// The handler of a region's faults in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +18,9 @@ pub(super) const ANSWERS: [Answers; 4] =
     [Answers::Threads, Answers::Toucher, Answers::Nothing, Answers::LeftOut];
 
 impl Answers {
-    /// Returns a description of the handler and of the effect on system calls. `are_moved` is true
-    /// if the kernel can move pages. See [`Backend::describe`](super::Backend::describe).
+    /// Returns a description of the handler, and of the effect of absent memory on system calls.
+    /// `are_moved` is true if the kernel can move pages. See
+    /// [`Backend::describe`](super::Backend::describe).
     pub(super) fn describe(self, are_moved: bool) -> &'static str {
         match (self, are_moved) {
             (Answers::Threads, true) => {

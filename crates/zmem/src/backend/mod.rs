@@ -33,11 +33,11 @@ fn undone(errno: Errno, undo: Result<(), Errno>) -> Errno {
 /// The place of the data of owned blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
-    /// In place and accessible, as the data of resident blocks are.
+    /// The data are in place and accessible, like the data of resident blocks.
     Open,
-    /// The place to which `close` moved the data, or in which it left them.
+    /// The data are in the place to which `close` moved them, or in which `close` left them.
     Closed,
-    /// In place, and made readable by `show` after `close`.
+    /// The data are in place. `close` protected them, and `show` then made them readable.
     Shown,
 }
 
@@ -58,8 +58,8 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// system calls behave.
     fn describe(&self) -> &'static str;
 
-    /// Returns whether the only running thread may open a block first and fill the block
-    /// afterwards, because that is cheaper than `fill`.
+    /// Returns whether a thread may open a block before it writes the block's data, if it is the
+    /// only running thread. That is cheaper than `fill`.
     fn opens_first(&self) -> bool {
         true
     }
@@ -71,8 +71,9 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// separately.
     fn open_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno>;
 
-    /// Closes a chunk whose blocks are all absent, so that the chunk needs no page tables. If that
-    /// fails, the chunk still counts as closed, and the next call for this chunk is `open_chunk`.
+    /// Closes a chunk whose blocks are all absent, so that the chunk needs no page tables. If this
+    /// function fails, the chunk still counts as closed, and the next call for this chunk is
+    /// `open_chunk`.
     fn close_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno> {
         memory.drop_pages(chunk)
     }
@@ -118,8 +119,8 @@ pub(crate) trait Backend: Debug + Send + Sync {
         self.put_back(memory, range.clone(), &ZEROS[..range.len()])
     }
 
-    /// Tries each operation on other memory, because the kernel may refuse some operations to a
-    /// process.
+    /// Tries each operation on a page that is mapped only for this test, because the kernel may
+    /// refuse some operations to this process.
     fn probe(&self) -> Result<(), Errno> {
         let page = page::page_size();
         let (memory, range) = (Managed::map(page, page)?, 0..page);
@@ -133,7 +134,7 @@ pub(crate) trait Backend: Debug + Send + Sync {
         if seen == data { Ok(()) } else { Err(Errno::IO) }
     }
 
-    /// Prepares memory whose faults already find their pager. The program does not use the memory
+    /// Prepares memory whose pager is already in the registry. The program does not use the memory
     /// yet.
     fn begin(&self, _memory: &Managed) -> Result<(), Errno> {
         Ok(())

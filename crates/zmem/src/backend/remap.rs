@@ -1,5 +1,5 @@
-//! Marks by PROT_NONE mappings, if /proc/self/mem is refused. A block is prepared in other memory,
-//! and moved to its place in the region by `mremap`.
+//! The backend that marks blocks by PROT_NONE mappings and needs no /proc/self/mem. A block is
+//! prepared in other memory, and moved to its place in the region by `mremap`.
 //!
 //! ```text
 //!   staged:  |    | data |    |      as large as the region; open, and empty except for new blocks
@@ -7,7 +7,7 @@
 //!   region:  |    |  v   |    |
 //! ```
 //! A block is prepared at its own offset. All moved blocks are therefore moved by the same
-//! distance, and the kernel joins neighbours to one mapping. Closed blocks stay readable, because
+//! distance, and the kernel merges the mappings of neighbours. Closed blocks stay readable, because
 //! there is no other way to copy their data. Therefore a read does not end the probation of a
 //! block.
 
@@ -35,8 +35,8 @@ fn map_beside(memory: &Managed) -> Result<Managed, Errno> {
 impl SignalRemap {
     pub(crate) fn new(memory: &Managed, name: &'static str) -> Result<Self, Errno> {
         let staged = map_beside(memory)?;
-        // When all of the region is open, the kernel counts it as the same amount of data as the
-        // first mapping. The second mapping checks that the kernel permits both amounts.
+        // When all of the region is open, the kernel counts as much data for it as for the first
+        // mapping. The second mapping checks that the kernel permits both amounts.
         drop(map_beside(memory)?);
         Ok(SignalRemap { beside: Beside(staged.into()), name })
     }

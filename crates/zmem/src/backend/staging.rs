@@ -46,8 +46,9 @@ impl Staging {
                     next = page.end;
                     Ok(())
                 }
-                // A reader (a debugger, `mlockall`) created a page of zeros in the staging area. If
-                // the zeros are the moved data, a hole is equivalent.
+                // The page in the staging area holds only zeros. Either a reader (a debugger,
+                // `mlockall`) created it, or the data that were moved are zeros. In both cases it
+                // can be dropped, because a missing page reads as zeros, too.
                 Errno::EXIST if is_first => self.0.drop_pages(page),
                 // A child shares the page, or the page was never written.
                 Errno::BUSY if is_first => {

@@ -110,8 +110,8 @@ impl Limit {
         self.own_bytes() > self.floor(limit)
     }
 
-    /// Returns the bytes held. In a tree, these are all memory of the process, as the kernel last
-    /// counted it.
+    /// Returns the bytes held. In a tree, the result is the size of all memory of the process, as
+    /// the kernel last counted it.
     pub(crate) fn told_held(&self) -> u64 {
         self.member.as_ref().map_or(self.held(), |member| member.all(self.held()))
     }
@@ -133,8 +133,8 @@ impl Limit {
         member.sum(self.held(), self.may_go(), limit / LARGE_SHARE)
     }
 
-    /// Returns whether more than `mark` is held if `more` blocks become resident. In a tree, all
-    /// processes count.
+    /// Returns whether more than `mark` bytes are held if `more` further blocks become resident. In
+    /// a tree, the bytes of all processes count.
     pub(super) fn is_above(&self, more: usize, mark: u64) -> bool {
         let more = (more * self.unit) as u64;
         let limit = self.limit.load(Relaxed);
@@ -148,7 +148,8 @@ impl Limit {
     fn look(&self, member: &Member, limit: u64, more: u64) -> Sum {
         let mut all = self.sum(member, limit);
         let is_short = all.held + more + self.reserve_of(limit) > limit;
-        // Slots of processes that have exited were cleared, so the sum is computed again.
+        // `note_short` has cleared slots of processes that have exited, so the sum is computed
+        // again.
         if member.note_short(is_short, limit) {
             all = self.sum(member, limit);
         }
@@ -226,7 +227,8 @@ impl Limit {
         }
     }
 
-    /// Takes a new slot for a child instead of its parent's slot, and starts a new peak.
+    /// In a child of fork, replaces the parent's slot by a new slot for the child, and sets the
+    /// peak to the present values.
     pub(crate) fn begin_child(&self) {
         self.peak.begin(self.told_held(), self.told_resident());
         if let Some(member) = &self.member {

@@ -16,7 +16,7 @@ impl Peak {
         raise(&self.resident, resident);
     }
 
-    /// Starts again with the present values.
+    /// Sets both maxima to the present values.
     pub(super) fn begin(&self, held: u64, resident: u64) {
         self.held.store(held, Relaxed);
         self.resident.store(resident, Relaxed);

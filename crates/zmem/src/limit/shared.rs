@@ -32,8 +32,9 @@ impl Limit {
     }
 
     /// Returns two numbers: the bytes of shared blocks whose eviction would free nothing, and the
-    /// bytes that children may share. The first are blocks that count for the parent, and blocks
-    /// that a child shares, unless a child needs room and therefore drops its copies.
+    /// bytes that children may share. The first number includes blocks that count for the parent.
+    /// The first number also includes blocks that a child shares, unless a child needs room and
+    /// will therefore drop them.
     fn staying(&self) -> (u64, u64) {
         let shared = self.shared_bytes();
         let Some(member) = self.member.as_ref().filter(|_| shared > 0) else { return (0, 0) };
@@ -54,8 +55,8 @@ impl Limit {
     }
 
     /// Returns whether some shared blocks may be evicted. Blocks that children share may be evicted
-    /// only if `is_vain`: the last round evicted no other block. Their eviction saves memory only
-    /// when the children drop them, too.
+    /// only if `is_vain` is true because the last round evicted no other block. Their eviction
+    /// saves memory only when the children drop them, too.
     pub(crate) fn may_go_shared(&self, is_vain: bool) -> bool {
         let (staying, lent) = self.staying();
         let own = self.shared_bytes().saturating_sub(staying);

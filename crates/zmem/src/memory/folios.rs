@@ -13,8 +13,8 @@ use std::path::Path;
 
 /// The advice exists since Linux 5.14. `libc` does not define it on all systems.
 const MADV_POPULATE_WRITE: i32 = 23;
-/// The minimum number of pages to populate with one call. Fewer pages are populated as fast one by
-/// one.
+/// The minimum number of pages to populate with one call. For fewer pages, populating them one by
+/// one is as fast.
 const POPULATED_MIN: usize = 4;
 const FOLIOS: &str = "/sys/kernel/mm/transparent_hugepage";
 
@@ -39,8 +39,8 @@ impl Managed {
         self.advise_folios(range, Advice::LinuxNoHugepage);
     }
 
-    /// Allows folios if the kernel can allocate folios of at most `block` bytes, and no larger
-    /// ones.
+    /// Allows folios if the kernel can allocate some folios of at most `block` bytes, but no larger
+    /// folios.
     pub(crate) fn allow_folios(&self, block: usize) {
         if block > page::page_size() && has_folios(Path::new(FOLIOS), block) {
             self.advise_folios(0..self.own, Advice::LinuxHugepage);
@@ -55,8 +55,8 @@ impl Managed {
     }
 }
 
-/// Returns whether the kernel allocates folios of at most `block` bytes, and no larger ones, for
-/// memory that requests huge pages.
+/// Returns whether the kernel allocates some folios of at most `block` bytes, but no larger folios,
+/// for memory that requests huge pages.
 fn has_folios(settings: &Path, block: usize) -> bool {
     let set = |path: &Path| {
         let words = read_to_string(path.join("enabled")).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Memory outside of a region. Blocks are filled in it before they are moved to their places in the
-//! region, or are moved to it while they are closed (staging).
+//! Memory outside of a region. In this memory, blocks are filled before they are moved to their
+//! places in the region; or blocks are moved to this memory while they are closed (staging).
 #![allow(unsafe_code)]
 
 use super::{Managed, Owner};

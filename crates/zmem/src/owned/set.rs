@@ -8,7 +8,8 @@ use rustix::io::Errno;
 use std::mem::take;
 use std::ops::Range;
 
-/// Owned blocks of one piece. The blocks were resident before, and still count as resident.
+/// Owned blocks of one piece. The blocks were resident before this thread became their owner, and
+/// still count as resident.
 #[derive(Debug)]
 #[must_use = "other threads wait for owned blocks until they are published"]
 pub(crate) struct OwnedSet<'p> {

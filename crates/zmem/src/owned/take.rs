@@ -12,8 +12,8 @@ pub(crate) fn own_block(pager: &Pager, unit: usize, seen: Seen) -> Option<OwnedR
     is_owned.then(|| OwnedRun::new(pager, unit..unit + 1, seen.state()))
 }
 
-/// Takes ownership of the first blocks of `units`, as long as they are in the state `from` and
-/// `takes` returns true, but of at most `PIECE` blocks. The returned run may be empty.
+/// Takes ownership of blocks from the start of `units` until a block is not in the state `from`,
+/// `takes` returns false, or the run has `PIECE` blocks. The returned run may be empty.
 pub(crate) fn own_first(
     pager: &Pager,
     units: Range<usize>,

@@ -12,7 +12,8 @@ impl Drop for Region {
         self.calls.worker.stop(pager);
         if self.contents == Contents::InUse && pager.heir() == Heir::Copy {
             let _none_is_too_low = pager.limit.set(None);
-            // A fault of another thread may still be evicting, and its blocks would stay evicted.
+            // Another thread may still be evicting in a fault, and the blocks that it evicts would
+            // not be filled below.
             let _no_one_evicts = self.calls.inside(|pager| pager.evictor.lock().has_ended = true);
             let _someone_is_here = self.calls.bring(0..pager.units());
             let _system_forgets = pager.backend.end(&pager.memory);

@@ -47,7 +47,7 @@ pub(crate) struct Store {
     pub(crate) backing: Arc<dyn Backing>,
     used: Mutex<BlockUse>,
     /// The lock that a thread holds during a sync, so that only one sync runs at a time. A thread
-    /// that holds this lock takes none of the locks above.
+    /// that holds this lock takes no other lock of the device.
     syncing: Mutex<()>,
     /// The number of syncs that have failed.
     failed_syncs: AtomicU64,
@@ -217,8 +217,8 @@ impl Store {
         Some(run)
     }
 
-    /// Ends the use of `blocks` by the allocation. Blocks in which objects were stored since the
-    /// allocation remain in use.
+    /// Frees `blocks`, which [`take_blocks`](Self::take_blocks) allocated, except the blocks in
+    /// which objects have been stored since.
     pub(crate) fn return_blocks(&self, blocks: Range<usize>) {
         self.used.lock().remove(blocks);
     }

@@ -10,8 +10,8 @@ use super::members::Members;
 use super::object::Packer;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 
-/// The total size of the decompressed blocks that a stream keeps, in bytes, if that is at least
-/// `BLOCKS_MIN` blocks.
+/// The total size, in bytes, of the decompressed blocks that a stream keeps. If this is less than
+/// `BLOCKS_MIN` blocks, the stream keeps `BLOCKS_MIN` blocks.
 const BYTES: usize = 64 << 10;
 const BLOCKS_MIN: usize = 2;
 const VERSIONS: usize = 1024;
@@ -46,7 +46,8 @@ impl BlockVersions {
         self.of(block).fetch_add(1, AcqRel);
     }
 
-    /// Returns the sum of all versions. Two equal sums mean that no version was raised in between.
+    /// Returns the sum of all versions. If two calls return equal sums, no version was raised
+    /// between them.
     pub(crate) fn sum(&self) -> u64 {
         self.0.iter().fold(0, |sum, version| sum.wrapping_add(version.load(Acquire)))
     }

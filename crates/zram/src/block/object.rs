@@ -31,8 +31,8 @@ pub(crate) struct BlockObject<'o> {
 }
 
 impl<'o> BlockObject<'o> {
-    /// Returns the parts of `object`, or `None` if it is not the object of a block of `slots`
-    /// slots. `flags` are the flags of its entry.
+    /// Returns the parts of `object`, or `None` if `object` is not the object of a block of `slots`
+    /// slots. `flags` are the flags of the block's entry.
     pub(crate) fn new(object: &'o [u8], flags: Flags, slots: u32) -> Option<Self> {
         let (all, priority) = (Members::all(slots), flags.priority());
         if object.len() == all.bytes() {
@@ -129,7 +129,7 @@ pub(crate) struct Packer {
     scratch: Box<[u8]>,
     /// A copy of slots that are not contiguous in memory. The buffer is as long as a block.
     gathered: Box<[u8]>,
-    /// The minimum compressed length, in bytes, from which on a whole block is stored raw.
+    /// The minimum compressed length, in bytes, at which a whole block is stored raw.
     huge_size: usize,
 }
 

@@ -2,8 +2,8 @@
 //! durable.
 //!
 //! Each group of writes has its own thread for this half, while the job's thread copies further
-//! objects. So one group is written while the previous group is committed, and both halves can use
-//! a processor.
+//! objects. So one group is written while the previous group is committed, and the halves can run
+//! on two processors.
 
 use super::select::Selection;
 use crate::backing::{LimitCharge, Store, WritebackLimit};

@@ -24,7 +24,7 @@ pub struct Recompress {
     /// [`Config::recompression`](crate::Config::recompression).
     pub priority: usize,
     /// The length, in bytes, below which objects are skipped. A new object is kept only if it is
-    /// shorter than this.
+    /// shorter than this length.
     pub threshold: Option<usize>,
     /// The maximum number of slots that are recompressed.
     pub max_pages: Option<u64>,

@@ -7,8 +7,8 @@ use crate::table::{Blocked, Origin, block_object, decoded, live_members, origin,
 use zsmalloc::{Content, EntryReadGuard};
 
 /// Reads blocks. If a block had no entry that could be pinned, and is stored during the read, the
-/// read stops. The request then begins a read again at this block without other pins, because pins
-/// must be taken in ascending order.
+/// read stops. The request then releases all pins and begins another read at this block, because
+/// pins must be taken in ascending order.
 pub(super) fn read_blocks(
     request: &mut Request<'_>,
     offset: u64,

@@ -100,8 +100,8 @@ struct State {
     is_over: bool,
 }
 
-/// The object that was read; or an error and the buffer, which is replaced by an empty one if the
-/// thread still uses it.
+/// The object that was read, or an error and the buffer. If the thread still uses the buffer, the
+/// result contains an empty buffer instead.
 type Read = Result<ReadBack, (Error, Vec<u8>)>;
 
 impl BackingReader {

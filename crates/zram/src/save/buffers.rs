@@ -44,7 +44,7 @@ impl SpareBuffers {
         }
     }
 
-    /// Stores the kept buffers again.
+    /// Puts back the buffers that [`take`](Self::take) returned.
     pub(super) fn put_back(&self, buffers: ChunkBuffers) {
         *self.0.lock() = Some(buffers);
     }

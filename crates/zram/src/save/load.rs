@@ -1,6 +1,6 @@
 //! Loads the records of a saved file into a device. If the device has the algorithm that compressed
-//! an object, and blocks of the same order, the object is stored unchanged. Otherwise, its data are
-//! decompressed and written as by a request.
+//! an object, and blocks of the same order, the object is stored unchanged. Otherwise, the object's
+//! data are decompressed, and written as a request would write them.
 
 use super::format::{Record, RecordKind};
 use super::read::Chunk;

@@ -317,7 +317,7 @@ impl RecordOrder {
 }
 
 impl<'c> Chunk<'c> {
-    /// Creates the chunk with the header `head`, which was checked before.
+    /// Creates the chunk with the header `head`, which the caller has checked.
     fn new(offset: u64, head: &ChunkHead, bytes: &'c [u8]) -> Self {
         let all = &bytes[CHUNK_HEAD_BYTES..CHUNK_HEAD_BYTES + head.bytes as usize];
         let (records, objects) = all.split_at(head.records as usize * RECORD_BYTES);

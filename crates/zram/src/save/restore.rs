@@ -147,7 +147,7 @@ impl<'r> Restore<'r> {
         self.job.check_cancelled()?;
         let next = next?;
         self.is_at_end = next.is_none();
-        // If the file is rejected for any damage, this range is known to be empty.
+        // With `Damage::Refuse`, this range is always empty.
         self.add_lost(reached..next.as_ref().map_or(slots, |chunk| chunk.slots.start));
         Ok(next)
     }

@@ -43,7 +43,7 @@ pub(crate) struct Table {
     pub(crate) disksize: u64,
     pub(crate) layout: Layout,
     pub(crate) versions: BlockVersions,
-    /// The minimum compressed length, in bytes, from which on a slot is stored raw.
+    /// The minimum compressed length, in bytes, at which a slot is stored raw.
     pub(crate) huge_size: usize,
     pub(crate) algorithms: AlgorithmList,
     pub(crate) jobs: Jobs,

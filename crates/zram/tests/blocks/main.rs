@@ -275,8 +275,8 @@ fn slots_in_blocks_cost_no_words() {
     }
     let of_blocks = overhead() - before;
     println!("{of_blocks} bytes beside the pool for {SLOTS} slots");
-    // The number includes the maps and descriptors of the pool; entries of slots alone would take 8
-    // bytes for each slot.
+    // `of_blocks` includes the maps and descriptors of the pool. If each slot had an entry, the
+    // entries alone would take 8 bytes for each slot.
     assert!(of_blocks < SLOTS as u64 * 4, "{of_blocks} bytes for {SLOTS} slots");
     // A slot that is written alone needs an entry, which is created together with the other entries
     // of its leaf.

@@ -239,7 +239,7 @@ fn stress_a_block_and_all_its_slots_are_written() {
 }
 
 /// One thread writes a block, while another writes or discards one of the block's slots, in whole
-/// or in part. The delay between both varies, because the critical moments last only microseconds.
+/// or in part. The delay varies, because the critical moments last only microseconds.
 #[test]
 fn stress_a_slot_changes_amid_the_making_of_its_block() {
     // Each round checks the whole device, which takes longer with each block.

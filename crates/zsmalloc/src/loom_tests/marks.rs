@@ -1,6 +1,6 @@
 //! Models of objects' flags: readers clear them, marking threads set them on unlocked entries, and
-//! threads that move the object or its entry keep them. One model is about a discard during a read,
-//! where a flag could outlive its object.
+//! threads that move the object or its entry keep them. In one model an object is discarded while
+//! a thread reads it, and its flag could outlive it.
 #![allow(clippy::unwrap_used)]
 
 use super::{Actor, Scene, model};

@@ -89,9 +89,9 @@ impl Cache {
     }
 
     /// Allocates the free object at the lowest offset, for an owner that can move `object` there.
-    /// Returns `None` unless that offset is lower and on committed pages. In a scattered cache,
-    /// pages may be committed for the new object, because the committed pages of scattered objects
-    /// may have little room left.
+    /// Returns `None` unless that offset is lower than `object` and on committed pages. In a
+    /// scattered cache, pages may be committed for the new object, because the committed pages of
+    /// scattered objects may have little room left.
     ///
     /// If the owner moves each object in this way (copies it, redirects the pointers, frees the old
     /// object), free objects remain only at the end, and their pages are released.
@@ -113,7 +113,7 @@ impl Cache {
         (self.offset(id, index) < end).then(alloc)?
     }
 
-    /// Returns whether packed objects would need clearly fewer pages or slabs, so that moves pay.
+    /// Returns whether moves are worthwhile: packed objects need clearly fewer pages or slabs.
     pub fn is_scattered(&self) -> bool {
         self.stat().is_scattered(&self.geometry)
     }

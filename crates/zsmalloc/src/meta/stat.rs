@@ -8,8 +8,8 @@ use page::page_size;
 const RETAINED_MIN: usize = 2;
 const RETAINED_SHARE: usize = 64;
 
-/// A cache is scattered if it has more pages or slabs than its objects need, by more than one in
-/// this number.
+/// A cache is scattered if its pages, or its slabs, exceed the number that packed objects need by
+/// more than one part in this number, plus one.
 const SCATTERED_SHARE: usize = 64;
 
 /// Counts of a cache.

@@ -28,7 +28,7 @@ impl<T> Chunks<T> {
     #[inline]
     fn locate(nth: u64) -> (usize, usize) {
         let order = (nth | (FIRST - 1)).ilog2();
-        // The subtraction does not overflow, because `order` is at least that of FIRST - 1.
+        // The subtraction does not overflow, because `order` is at least the order of FIRST - 1.
         (order.wrapping_sub(FIRST.ilog2() - 1) as usize, (nth ^ Self::start(order)) as usize)
     }
 

@@ -283,8 +283,8 @@ fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
     Outcome::Absorbed(packed().map(|kind| table.nodes.bytes(kind)).sum())
 }
 
-/// Copies the entries of packed nodes to the places behind them. Returns false if an entry that
-/// must be kept has no such place.
+/// Copies the entries of packed nodes to their hidden places in the inner node. Returns false if an
+/// entry that must be kept has no hidden place.
 fn reveal(table: &Table, subject: &Subject<'_>, inner: Node<'_>) -> bool {
     let Subject { region, first, .. } = *subject;
     let moved = first.all_packed_entries(|key, entry_ref| match inner.find(key) {

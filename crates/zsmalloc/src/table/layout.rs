@@ -24,8 +24,8 @@ pub(super) const PACKED_MAX: usize = CAPACITIES[CAPACITIES.len() - 1];
 /// The maximum number of entries for which a packed node replaces a wide one. The maximum is below
 /// `PACKED_MAX`, so that a few more entries do not require a wide node again.
 pub(super) const FEW: usize = if cfg!(loom) { 2 } else { 80 };
-/// The minimum number of a leaf's entries in the packed nodes of its region for which the leaf
-/// counts as being filled.
+/// A leaf counts as being filled if at least this number of its entries are in the packed nodes of
+/// its region.
 pub(super) const CROWD: usize = if cfg!(loom) { 2 } else { 8 };
 /// The size in bytes of a link, or of the head of a packed node.
 pub(super) const LINK_BYTES: usize = size_of::<AtomicLink>();
@@ -60,7 +60,7 @@ impl Level {
         }
     }
 
-    /// Returns the kind of node to append to full packed nodes, which have `room` entries together.
+    /// Returns the kind of node to append to full packed nodes, which hold `room` entries in total.
     pub(super) fn behind(self, room: usize) -> NodeKind {
         if room < FEW { NodeKind::packed(room / 2) } else { self.wide() }
     }

@@ -57,8 +57,8 @@ impl PackedHeader {
     ///
     /// # Safety
     /// `count` keys and entries were written, and the node `behind` is complete (zs-W1). No other
-    /// thread changes the head, and a node that could be found through the head before can still be
-    /// found.
+    /// thread changes the head. A node that can be found through the head before the call can still
+    /// be found after it.
     pub(super) unsafe fn store(&self, count: usize, behind: Option<NodeRef>) {
         let raw = behind.map_or(null_mut(), to_raw);
         self.0.store(raw.map_addr(|address| address | count << COUNT_SHIFT), Ordering::Release);
@@ -108,7 +108,7 @@ impl NodeLink {
         let raw = self.0.load(Ordering::Acquire);
         if raw.addr() & CONVERTING != 0 {
             let to = raw.map_addr(|address| address & !CONVERTING);
-            // Fails if the conversion has ended since the load.
+            // The exchange fails if the conversion has ended since the load.
             let _ = self.0.compare_exchange(raw, to, Ordering::AcqRel, Ordering::Acquire);
         }
     }

@@ -141,8 +141,8 @@ fn loom_table_two_against_conversion() {
     );
 }
 
-/// The thread that gives up the first conversion is delayed before the thaw, during which the
-/// second conversion begins.
+/// The thread that gives up the first conversion is delayed before it thaws the entry, and the
+/// second conversion begins during this delay.
 #[test]
 fn loom_table_two_conversions_in_turn() {
     let twice: Actor = |table| {
@@ -184,7 +184,7 @@ fn loom_table_two_makers() {
     );
 }
 
-/// Entries move behind the inner node while a thread reads them, and reads an entry that was
+/// Entries move behind the inner node while a thread reads them and another entry, which was
 /// already in the inner node.
 #[test]
 fn loom_table_reader_against_absorption() {

@@ -408,7 +408,7 @@ impl Inside<'_> {
     }
 }
 
-/// If `busy` is `Frozen`, thaws the entry. Ends the reader.
+/// If `busy` is `Frozen`, thaws the entry. The caller is no longer counted as a reader.
 #[cold]
 fn unless_frozen(inside: Inside<'_>, index: u32, busy: Busy) {
     if busy == Busy::Frozen {

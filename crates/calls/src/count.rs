@@ -41,7 +41,7 @@ pub enum Length {
         /// The number of additional bytes.
         more: usize,
     },
-    /// Whole words for a bit mask; an argument holds the number of bits plus `less`.
+    /// Whole words that contain a bit mask; an argument holds the number of bits plus `less`.
     Bits {
         /// The number of bits.
         count: Count,

@@ -169,37 +169,37 @@ impl Row {
 /// The bits of a register that the kernel reads if the argument is an `int`.
 pub(crate) const INT: usize = 0xffff_ffff;
 
-/// Returns the kind of an address of `bytes` bytes that the kernel reads.
+/// Returns the kind of an address at which the kernel reads `bytes` bytes.
 pub(crate) const fn input(bytes: usize) -> Argument {
     Argument::Buffer(Access::Read, Length::Bytes(bytes))
 }
 
-/// Returns the kind of an address of `bytes` bytes that the kernel writes.
+/// Returns the kind of an address at which the kernel writes `bytes` bytes.
 pub(crate) const fn output(bytes: usize) -> Argument {
     Argument::Buffer(Access::Write, Length::Bytes(bytes))
 }
 
-/// Returns the kind of an address of `bytes` bytes that the kernel reads and writes.
+/// Returns the kind of an address at which the kernel reads and writes `bytes` bytes.
 pub(crate) const fn both(bytes: usize) -> Argument {
     Argument::Buffer(Access::Both, Length::Bytes(bytes))
 }
 
-/// Returns the kind of an address of items of `bytes` bytes each.
+/// Returns the kind of an address of `count` items of `bytes` bytes each.
 pub(crate) const fn items(access: Access, count: Count, bytes: usize) -> Argument {
     Argument::Buffer(access, Length::Items { count, bytes, more: 0 })
 }
 
-/// Returns the kind of an address of items that the kernel reads.
+/// Returns the kind of an address at which the kernel reads `count` items of `bytes` bytes each.
 pub(crate) const fn inputs(count: Count, bytes: usize) -> Argument {
     items(Access::Read, count, bytes)
 }
 
-/// Returns the kind of an address of items that the kernel writes.
+/// Returns the kind of an address at which the kernel writes `count` items of `bytes` bytes each.
 pub(crate) const fn outputs(count: Count, bytes: usize) -> Argument {
     items(Access::Write, count, bytes)
 }
 
-/// Returns the kind of an address of items that the kernel reads and writes.
+/// Returns the kind of an address at which the kernel reads and writes `count` items.
 pub(crate) const fn boths(count: Count, bytes: usize) -> Argument {
     items(Access::Both, count, bytes)
 }

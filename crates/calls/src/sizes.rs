@@ -20,7 +20,7 @@ pub(crate) const FLOCK: usize = size_of::<flock>();
 pub(crate) const SIGINFO: usize = size_of::<siginfo_t>();
 pub(crate) const STACK: usize = size_of::<stack_t>();
 pub(crate) const SIGEVENT: usize = size_of::<sigevent>();
-/// The kernel's signal sets have 64 bits; the C library's have 1024.
+/// The kernel's signal sets have 64 bits; the C library's signal sets have 1024 bits.
 pub(crate) const SIGSET: usize = 8;
 /// The size of a `sigaction`: handler, flags, restorer, mask.
 pub(crate) const SIGACTION: usize = 32;

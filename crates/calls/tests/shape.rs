@@ -12,7 +12,7 @@ const NAMES: &str = include_str!("names_x86_64.txt");
 #[cfg(target_arch = "aarch64")]
 const NAMES: &str = include_str!("names_aarch64.txt");
 
-/// The file of the `libc` crate that has the constants of this architecture.
+/// The file of the `libc` crate that contains the constants of this architecture.
 #[cfg(target_arch = "x86_64")]
 const CONSTANTS: &str = "src/unix/linux_like/linux/gnu/b64/x86_64/not_x32.rs";
 #[cfg(target_arch = "aarch64")]

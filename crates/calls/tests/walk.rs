@@ -1,4 +1,5 @@
-//! Tests the ranges for given memory. Tests for random memory that the ranges are valid and finite.
+//! Tests the ranges for given memory, and tests with random memory that all ranges are valid and
+//! that the walk ends.
 #![allow(clippy::unwrap_used)]
 
 use calls::{ADDRESS_END, Access, Memory, RANGES_MAX, ranges};
@@ -9,7 +10,7 @@ use testkit::{Choices, scaled, seed};
 
 type Told = Vec<(Range<usize>, Access)>;
 
-/// Memory that consists of pieces. Addresses outside of them can't be read.
+/// Memory that consists of pieces. Addresses outside of the pieces can't be read.
 #[derive(Default)]
 struct Pieces(BTreeMap<usize, Vec<u8>>);
 
@@ -71,7 +72,7 @@ fn vectors_are_told_before_what_they_name() {
     ];
     assert_eq!(vector(3), expected);
     assert!(vector(1025).is_empty() && vector(usize::MAX).is_empty() && vector(0).is_empty());
-    // Memory that can't be read contributes no other ranges.
+    // If an `iovec` can't be read, no buffer is reported for it.
     assert_eq!(vector(4).len(), 3);
 }
 

@@ -348,8 +348,8 @@ int uzram_cache_new(const struct uzram_cache_options *options, uzram_cache **cac
 int uzram_cache_destroy(uzram_cache *cache);
 
 /*
- * Allocates an object. Its bytes are zero, or unchanged since the object was last freed; a pattern
- * with UZRAM_CACHE_DEBUG. -EIO, with that flag: a free object was written to; it is not used again.
+ * Allocates an object. Its bytes are zero, or unchanged since the last free, or a pattern (with
+ * UZRAM_CACHE_DEBUG). -EIO, with that flag: a free object was written to; it is not used again.
  */
 int uzram_cache_alloc(uzram_cache *cache, void **object);
 
@@ -453,7 +453,7 @@ int uzram_region_prefetch(uzram_region *region, uint64_t offset, uint64_t len);
 int uzram_region_advise(uzram_region *region, uint64_t offset, uint64_t len, uint32_t advice);
 
 /*
- * Sets a range to zero, which no thread may use during the call. -EBUSY: a block that lies
+ * Sets a range to zero; no thread may use the range during the call. -EBUSY: a block that lies
  * completely in the range is locked. Nothing was changed then, unless another thread locked that
  * block during the call: in that case the blocks before it may be zero.
  */

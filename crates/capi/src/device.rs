@@ -141,7 +141,7 @@ pub unsafe extern "C" fn uzram_device_read(
     answer(|| Ok(of(device)?.read(offset, unsafe { border::bytes_mut(start, len)? })?))
 }
 
-/// Sets a range to zero, and frees the slots that it covers completely.
+/// Sets a range to zero, and frees the slots that the range covers completely.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_device_discard(device: Option<&Device>, offset: u64, len: u64) -> c_int {
     answer(|| Ok(of(device)?.discard(offset, len)?))

@@ -28,7 +28,7 @@ fn selection(which: u32) -> Result<Selection, Failure> {
     }))
 }
 
-/// Marks slots idle that were not used for `seconds`.
+/// Marks the slots as idle that were not used for more than `seconds` seconds.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_device_mark_idle(device: Option<&Device>, seconds: u64) -> c_int {
     answer(|| {

@@ -186,7 +186,7 @@ pub unsafe extern "C" fn uzram_region_discard(
 ) -> c_int {
     answer(|| {
         let (region, range) = (of(region)?, range(offset, len)?);
-        // SAFETY: the caller guarantees it; this library creates no reference to the bytes.
+        // SAFETY: the caller keeps other threads out of the range; no reference to it exists.
         unsafe { region.dont_need_shared(range)? };
         Ok(())
     })

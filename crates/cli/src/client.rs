@@ -68,7 +68,7 @@ pub(crate) fn run(command: &ClientCommand) -> Result<(), Error> {
             store(server, "idle", age)
         }
         ClientCommand::Recompress { server, json, words } => {
-            // In a word without `=`, only the name of the type was left out.
+            // A word without `=` is the value of `type`, whose name was left out.
             let typed = |word: &String| match word.contains('=') {
                 true => word.clone(),
                 false => format!("type={word}"),

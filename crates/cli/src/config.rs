@@ -4,7 +4,8 @@
 //! ```text
 //!   file -> section -> keys: zram-generator's, or options without -- -> options, then those given
 //! ```
-//! So the command line overrides the file, and each value is checked as on the command line.
+//! The options that the user gave are last, so they override the options in the file. Each value in
+//! the file is checked like a value on the command line.
 
 mod algorithms;
 mod expression;
@@ -88,7 +89,8 @@ fn check(path: &Path, serve: &Command, options: &[OsString]) -> Result<(), Error
     }
 }
 
-/// Returns the options that a section of the file sets. `serve` is the command that defines them.
+/// Returns the options that a section of the file sets. `serve` is the command that defines these
+/// options.
 ///
 /// # Errors
 /// Fails if the file can't be read, or if a key or value in it is invalid.

@@ -34,9 +34,9 @@ static WAS_PIPE_IGNORED: AtomicBool = AtomicBool::new(false);
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = before_main;
 
-/// Prevents the standard library from handling signals of faults. For a message about a stack
-/// overflow, the standard library maps memory in each new thread, and ends the process if that
-/// fails. An overflow still ends the process if these signals are ignored, but without the message.
+/// Prevents the standard library from handling signals of faults. To report stack overflows, the
+/// standard library maps memory in each new thread, and ends the process if that fails. If these
+/// signals are ignored, an overflow still ends the process, but without a message.
 extern "C" fn before_main() {
     set_faults(Faults::Ignored);
     // SAFETY: the calls only set the action of a signal to the default, and back.
@@ -48,7 +48,7 @@ extern "C" fn before_main() {
     // Each arena of the C library takes 64 MiB of address space, and the C library would create
     // several arenas per processor.
     #[cfg(target_env = "gnu")]
-    // SAFETY: no other thread exists yet; memory that is already allocated stays where it is.
+    // SAFETY: no other thread exists yet; memory that is already allocated is not affected.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
     }
@@ -86,7 +86,7 @@ pub(crate) fn prepare() {
     set_faults(Faults::Default);
 }
 
-/// Touches the first thread's stack, so that it can't fail to grow later. This can't fail if
+/// Touches the first thread's stack, so that the stack need not grow later. The touch can't fail if
 /// [`has_memory`] returned true.
 pub(crate) fn provide_stack() {
     let stack = getrlimit(Resource::Stack).current;

@@ -83,8 +83,8 @@ pub(crate) fn not_restored(
     const ROOM: &str = "raise --mem-limit, or free memory";
     let refused = |why: &dyn Display| Error::of_file(file, "can't be restored", why, ROOM);
     match (error, limit) {
-        // The limit of all memory is set together with `limit`, and also refuses address space, as
-        // the system does if address space is limited.
+        // A limit of all memory is set together with `limit`. At that limit, requests for address
+        // space fail as they do if the system limits the address space.
         (zram::Error::OutOfMemory { source, .. }, Some(limit))
             if source.is_limit() || source.is_refused() || room::left().is_none() =>
         {
@@ -175,7 +175,7 @@ impl Image {
     }
 }
 
-/// Writes the `wanted` slots of those that the device stores, and skips all other slots.
+/// Writes the stored slots for which `wanted` returns true, and skips all other slots.
 fn write_stored(
     file: &File,
     device: &Device,

@@ -51,7 +51,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let save_file = args.save_on_exit.as_deref().map(|path| SaveFile::new(path, &args.inputs()));
     let save_file = save_file.transpose()?.map(Arc::new);
     save_file.iter().for_each(|file| file.warn_unless(args.restored()));
-    // Threads inherit this setting from the thread that starts them, so it is changed first.
+    // Threads inherit this setting from the thread that starts them, so the setting is changed
+    // before threads start.
     if !is_io_flusher() && args.mount.is_some() {
         log!(
             "without CAP_SYS_RESOURCE this server may deadlock when memory is short, as the kernel \
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let started = started.and_then(|()| headroom::check());
     let started = started.and_then(|()| print_within(serving.announcement.clone(), &signals));
     if started.is_ok() {
-        // An error means that no service manager waits for this.
+        // An error means that no service manager waits for this notification.
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         let mut fullness = Fullness::default();
         let mut look = || fullness.look(&serving.served.disk);
@@ -80,7 +81,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         log!("received {signal}, shutting down");
     } else {
-        // Earlier signals requested the end of the server, but not that the save be cancelled.
+        // The signals so far requested the end of the server; only later signals cancel the save.
         signals.forget();
     }
     let ended = match &save_file {

@@ -31,8 +31,8 @@ pub(crate) fn create() -> Result<PathBuf, Error> {
     Ok(dir)
 }
 
-/// Checks that the directory of a path belongs to this user alone, if it is the default directory.
-/// Otherwise another user could have created a socket in the directory.
+/// If a path lies in the default directory, checks that this directory belongs to this user alone.
+/// If other users could write to the directory, one of them could have created the socket.
 pub(crate) fn check_default(path: &Path) -> Result<(), Error> {
     let dir = directory();
     if path.parent() == Some(&dir) && std::fs::symlink_metadata(&dir).is_ok() {

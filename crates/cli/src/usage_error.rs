@@ -37,7 +37,7 @@ pub(crate) fn told(mut error: clap::Error) -> String {
         })
         .filter(|(_, short, len)| short.len() < *len)
         .collect();
-    // Tips repeat values too.
+    // Clap's tips are removed, because they repeat the long values.
     if !long.is_empty() {
         error.insert(ContextKind::Suggested, ContextValue::None);
     }

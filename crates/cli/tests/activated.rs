@@ -183,7 +183,7 @@ fn systemd_starts_it_with_its_first_client() {
     let mut client = nbd::Client::new(&dir.path().join("nbd.sock"));
     client.write(0, &[3; 4096]);
     assert_eq!(client.read(0, 4096), [3; 4096]);
-    // The process has become the server.
+    // The server runs in the process of systemd's program.
     let pid = child.id().to_string();
     assert!(Command::new("kill").arg(&pid).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(0));

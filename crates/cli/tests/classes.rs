@@ -26,8 +26,8 @@ fn listing(args: &[&str]) -> Value {
     json
 }
 
-/// Arguments, number of classes, and watermark, according to the kernel's document (used percent)
-/// and to the current kernel.
+/// The arguments, the number of classes, and the watermark: with the rule "used-percent" from the
+/// kernel's document, otherwise from the current kernel.
 const COUNTS: [(&[&str], usize, usize); 9] = [
     (&[], 119, 3632),
     (&["--chain", "8"], 119, 3632),

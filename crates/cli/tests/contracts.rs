@@ -90,8 +90,8 @@ impl Disk {
         }
     }
 
-    /// Checks that the holes which the file reports are zeros, and that all other bytes lie in its
-    /// data.
+    /// Checks that the reported holes of the file read as zeros, and that all other bytes are
+    /// reported as data.
     fn compare_holes(&self) {
         let mut at = 0;
         while at < BYTES as u64 {

@@ -30,8 +30,8 @@ fn tree() -> (tempfile::TempDir, Vec<(&'static str, Vec<u8>)>) {
     (dir, files)
 }
 
-/// Returns the sum of min(page, length from the codec) over all pages that are not one repeated
-/// word.
+/// Returns the sum of the compressed lengths, at most a page each, of all pages except those that
+/// repeat one word.
 fn codec_size(algorithm: &str, params: Params, files: &[(&str, Vec<u8>)]) -> u64 {
     let codec = zcomp::by_name(algorithm).unwrap();
     let mut stream = codec.prepare(&params, PAGE).unwrap().stream_owned().unwrap();

@@ -168,7 +168,7 @@ fn programs_in_c_are_built_with_the_installed_library() {
     let lib = root().join("usr/lib");
     let ended = end(Command::new(&program).env("LD_LIBRARY_PATH", &lib));
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), "kept\n"), "{ended:?}");
-    // The program requires the library of this interface, so a later version can replace it.
+    // The program requires a library with this interface, so a later version can replace it.
     let asks = end(Command::new("readelf").arg("-d").arg(&program)).out;
     assert!(asks.contains("Shared library: [libuzram.so.0.1]"), "{asks}");
     let version = env!("CARGO_PKG_VERSION");
@@ -324,7 +324,7 @@ fn a_package_has_all_of_it() {
     assert_eq!(sums.lines().count(), all.lines().count(), "{sums}");
     assert!(triggers.contains("\nactivate-noawait ldconfig\n"), "{triggers}");
     assert_eq!(shlibs, "libuzram 0.1 uzram (>= 0.1.0)\n");
-    // The packed command runs.
+    // The command in the package runs.
     let version = end(Command::new(files.join("usr/bin/uzram")).arg("--version"));
     assert_eq!(version.out, concat!("uzram ", env!("CARGO_PKG_VERSION"), "\n"));
 }

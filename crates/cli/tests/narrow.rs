@@ -119,8 +119,8 @@ fn crowd(server: &Server, acknowledged: &[u64]) -> usize {
     })
 }
 
-/// Runs one server with such a limit. Returns the number of bytes that the server acknowledged, if
-/// it started.
+/// Runs a server under `ulimit -FLAG` with a limit of `mib` MiB. If the server started, returns the
+/// number of bytes that it acknowledged.
 fn live(flag: char, mib: usize, seed: u64) -> Option<usize> {
     let dir = tempfile::tempdir().unwrap();
     let file: PathBuf = dir.path().join("saved");

@@ -192,7 +192,7 @@ fn qemu_of_many_sizes() {
             shell(&format!("{bench} -c {count} -s {size} {write} \"$U\" >/dev/null"), &server);
         }
     }
-    // The server is another one, whose disk is empty beyond the image.
+    // This is another server, whose disk is empty beyond the image.
     let server = self::server(&["--threads", "4"], None);
     fs::write(server.dir.path().join("image"), [text(1, 60 * MIB), noise(2, 9 * MIB)].concat())
         .unwrap();

@@ -1,5 +1,5 @@
 //! Tests a server and a save in which the nth allocation fails, or all from the nth on. The process
-//! survives and keeps acknowledged data. The command's allocator uses one that refuses.
+//! survives and keeps acknowledged data. The command's allocator calls one that refuses.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

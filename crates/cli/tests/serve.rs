@@ -144,7 +144,7 @@ fn wrong_use_is_told_of() {
     assert!(nobody.err.contains("no server answers at '/no/such'"), "{nobody:?}");
 }
 
-/// If the client can't write the answer, the error is not reported as the server's.
+/// If the client can't write the answer, the error is not reported as an error of the server.
 #[test]
 fn answers_that_nobody_takes_are_no_fault_of_the_server() {
     let server = Server::new(&[]);

@@ -1,8 +1,8 @@
 //! A library to be preloaded: it counts the dispatched calls, and lets them continue.
 //!
-//! When a process ends or executes another program, it writes a line to the file named by
-//! `DISPATCH_COUNTS`. The line contains the numbers of calls dispatched by a signal, abandoned
-//! calls, threads that began, forks, threads that ended, and remaining pins.
+//! When a process ends or executes another program, the library writes a line to the file that
+//! `DISPATCH_COUNTS` names. The line contains the numbers of calls dispatched by a signal,
+//! abandoned calls, threads that began, forks, threads that ended, and remaining pins.
 //!
 //! With `DISPATCH_BY_CALLS` set, thread pointers are read and set by system calls. With
 //! `DISPATCH_SIMPLE` set, simple calls are made without a signal, and some blocks are marked as

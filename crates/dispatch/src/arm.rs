@@ -64,7 +64,7 @@ fn set_mask(mask: u64) -> u64 {
 /// children that it creates.
 ///
 /// # Errors
-/// See [`Error`]. If an error is returned, nothing has changed.
+/// See [`Error`]. If an error is returned, the process is unchanged.
 ///
 /// # Safety
 /// The hook obeys the rules of [`Hook`].

@@ -19,8 +19,8 @@ pub(crate) const PART_BYTES: usize = 16 << 10;
 pub(crate) const HEAD_BYTES: usize = 2 * PART_BYTES;
 /// The maximum size of storage inside the block. Larger storage has a separate mapping.
 const STORAGE_BYTES_MAX: usize = 32 << 10;
-/// The distance of the storage's pointer from the end of the room for the pointer, so that the
-/// words from the pointer on share a page with the storage below it.
+/// The number of bytes left free after the storage, so that the words from the thread pointer on
+/// share a page with the storage below the pointer.
 const POINTER_BYTES: usize = 64;
 
 /// Returns the start of the stack that contains `address`.

@@ -20,21 +20,21 @@ pub const NOTE_WORDS: usize = 9;
 #[repr(C)]
 #[derive(Debug)]
 pub struct Call {
-    /// The first field, because the instructions that issue the call use this address as that of
-    /// the call.
+    /// This is the first field, because the instructions that issue the call use the address of
+    /// this field as the address of the call.
     issue: Issue,
     /// The context that the program had when it made the call.
     context: *mut Context,
     number: usize,
     note: [u64; NOTE_WORDS],
-    /// The mask that replaces the program's while the call waits.
+    /// The mask that replaces the program's mask while the call waits.
     temporary: Option<u64>,
     /// Whether the hook was notified that the thread waits.
     pub(crate) is_parked: bool,
     /// Whether the call is issued again if a signal for the hook has ended it.
     is_repeated: bool,
-    /// A mask and a structure that points to the mask. The call's arguments refer to them instead
-    /// of the program's.
+    /// A mask and a structure that points to the mask. The call's arguments refer to this mask and
+    /// structure instead of the program's.
     scratch: [u64; 3],
 }
 
@@ -88,8 +88,8 @@ impl Call {
     }
 
     /// Lets the call be issued again if a signal for the hook has ended it, so that the program
-    /// does not notice the signal. Only for calls that have had no effect at that point, and whose
-    /// wait is not prolonged by this.
+    /// does not notice the signal. The caller requests this only for a call that has no effect if a
+    /// signal ends it, and that does not wait longer in total if it is repeated.
     pub fn repeat(&mut self) {
         self.is_repeated = true;
     }
@@ -131,10 +131,11 @@ impl Call {
         unsafe { raw_syscall(self.issue.number, self.issue.args) }
     }
 
-    /// Issues the call. With a mask, a signal may interrupt the call, and this may then not return.
+    /// Issues the call. If there is a mask, a signal may interrupt the call, and this function may
+    /// then not return.
     ///
     /// # Safety
-    /// The requirements of the call apply. With a mask, no caller has anything to undo.
+    /// The requirements of the call apply. If there is a mask, no caller has anything to undo.
     pub(crate) unsafe fn issue_with(&mut self, mask: Option<&u64>) -> isize {
         self.issue.mask = mask.map_or(null(), |mask| &raw const *mask);
         // SAFETY: the call lies on this thread's stack; the caller guarantees the rest.
@@ -167,7 +168,7 @@ impl Call {
         self.temporary
     }
 
-    /// Sets the mask that replaces the program's while the call waits.
+    /// Sets the mask that replaces the program's mask while the call waits.
     pub(crate) fn set_temporary(&mut self, mask: u64) {
         self.temporary = Some(mask);
     }

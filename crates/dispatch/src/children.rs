@@ -197,7 +197,7 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
         }
     });
     if kind == Kind::Vfork || !matches!(made, Ok(1..)) {
-        // SAFETY: no child exists, or the child has left this memory, and its block to the parent.
+        // SAFETY: no child exists, or the child has left this memory, so no code uses its block.
         unsafe { child.free() };
         hook().thread_ends();
     }

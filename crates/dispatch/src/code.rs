@@ -45,8 +45,8 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Returns whether the mapping contains code of a private file mapping, so that only this
-    /// process sees changes to the code.
+    /// Returns whether the mapping is a private mapping of a file and contains code. If so, only
+    /// this process sees changes to the code.
     pub(crate) fn is_private_code(&self) -> bool {
         self.is_executable && self.is_of_file && !self.is_shared && !self.is_writable
     }

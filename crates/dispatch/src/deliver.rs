@@ -2,7 +2,7 @@
 //! returns from these frames, as the kernel would.
 //!
 //! A handler of the program never runs on a stack of this crate, and the frame that the handler
-//! sees describes the program (di-2). An interrupted call is completed or undone before that.
+//! sees describes the program (di-2). An interrupted call is completed or undone first.
 //!
 //! # Safety
 //! Frames and contexts belong to signals of this thread, and lie on the thread's block.

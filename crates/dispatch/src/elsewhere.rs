@@ -6,7 +6,7 @@
 
 use crate::{Error, Hook};
 
-/// A system call. It has no values, because no call is dispatched.
+/// A system call. The type has no values, because no call is dispatched.
 #[derive(Debug)]
 pub enum Call {}
 

@@ -88,7 +88,7 @@ unsafe fn dispatched(thread: &Thread, context: *mut Context) {
     // SAFETY: the caller guarantees that the context is valid.
     let context = unsafe { &mut *context };
     if thread.has_ready() {
-        // The kept signal arrived first, when this crate's code was about to return. The program
+        // A kept signal arrived first, when this crate's code was about to return. The program
         // makes the call again after the signal's handler.
         return context.rewind(context.number());
     }

@@ -13,7 +13,7 @@ pub enum Error {
     /// A hook is set already.
     #[error("system calls go to a hook already: a process has one")]
     Armed,
-    /// The process has other threads. They would not be armed.
+    /// The process has other threads. These threads would not be armed.
     #[error("the process has several threads already: arm before the first one starts")]
     Threads,
     /// The processor stores return addresses on a shadow stack.

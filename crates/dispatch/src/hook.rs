@@ -45,7 +45,8 @@ pub enum Outcome {
 /// So no data are held on a stack during the call. Actions to undo are recorded in [`Call::note`],
 /// and undone in [`returned`](Self::returned). `returned` is called once for each [`Step::Issue`],
 /// unless the call does not return (it ends the thread, returns from a signal, or executes a
-/// program). `returned` is also called in the child of a fork, but not in one that shares memory.
+/// program). `returned` is also called in the child of a fork, but not in a child that shares
+/// memory.
 pub trait Hook: Sync {
     /// Called before a call is issued. Returns how the call is handled.
     fn call(&self, call: &mut Call) -> Step {
@@ -104,15 +105,15 @@ pub trait Hook: Sync {
     /// Called after [`before_fork`](Self::before_fork), whether a child was created or not.
     fn after_fork_in_parent(&self) {}
 
-    /// Called first in a child of fork, before the program makes any call there.
+    /// Called first in a child of fork, before the child's program makes any call.
     fn after_fork_in_child(&self) {}
 
     /// Called right before a call of [`Step::Wait`] is issued, if signals may arrive during the
     /// call. Until [`resumes`](Self::resumes), this thread runs only the kernel's code.
     fn parks(&self) {}
 
-    /// Called first after a wait that [`parks`](Self::parks) announced, when the call has returned
-    /// or a signal has interrupted it.
+    /// Called before any other function after a wait that [`parks`](Self::parks) announced, when
+    /// the call has returned or a signal has interrupted the call.
     fn resumes(&self) {}
 
     /// Called before a thread, or a process that shares memory, is created. The caller is the

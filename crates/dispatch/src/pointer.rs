@@ -17,7 +17,7 @@ use crate::user;
 use crate::x86_64::instructions::{raw_syscall, set_fast};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Whether the pointer is read and set by system calls, even if instructions could do it.
+/// Whether the pointer is read and set by system calls, even if instructions could do so.
 static BY_CALLS: AtomicBool = AtomicBool::new(false);
 
 /// Makes this crate read and set thread pointers by system calls, as on kernels that do not let

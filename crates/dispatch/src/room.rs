@@ -73,7 +73,8 @@ impl Room {
 
     /// Creates a thread, or a process that shares this memory, which calls `run` with `argument`.
     /// `flags` are those of `clone`; if they request it, the kernel writes the new number to
-    /// `number`, and 0 when the thread ends. Returns the number, or a negative error number.
+    /// `number`, and 0 when the thread ends. Returns the thread's number, or a negative error
+    /// number.
     ///
     /// # Safety
     /// No other thread uses the room. `flags` include CLONE_VM and CLONE_SETTLS. `run` accepts

@@ -33,7 +33,8 @@ impl Thread {
         };
     }
 
-    /// Lets calls of this crate's code and of the hook through. Returns the previous selector.
+    /// Lets the kernel issue calls of this crate's code and of the hook without dispatching them.
+    /// Returns the previous selector.
     pub(crate) fn let_through(&self) -> u8 {
         self.selector.swap(ALLOW, Ordering::Relaxed)
     }

@@ -1,9 +1,9 @@
 //! Signals that arrive while a thread runs `simple`.
 //!
 //! di-11: in `simple`, all registers are the program's except rax, rcx, r11, the flags and the
-//! stack pointer. These values are recovered from slots below the red zone of the program's stack.
-//! The context is changed to one at the site, before or after the call. The pins of `simple` are
-//! removed first. So a handler of the program never sees `simple`.
+//! stack pointer. The program's values of these registers are recovered from slots below the red
+//! zone of the program's stack. The context is changed to one at the site, before or after the
+//! call. The pins of `simple` are removed first. So a handler of the program never sees `simple`.
 //!
 //! # Safety
 //! Only words of blocks that `simple` has pinned are changed. Slots are read like other memory of

@@ -1,5 +1,5 @@
 //! System calls about signals, which this crate answers: the program sees the masks, actions and
-//! stacks that it has set, and the kernel uses those of this crate.
+//! stacks that it has set, but the kernel uses the masks, actions and stacks of this crate.
 
 use crate::actions::Action;
 use crate::call::Call;
@@ -107,8 +107,8 @@ struct Place {
     mask: usize,
     bytes: usize,
     is_behind: bool,
-    /// Whether the mask applies while the call waits. Otherwise it is the set of signals that the
-    /// call accepts.
+    /// Whether the mask applies while the call waits. If false, the mask is the set of signals that
+    /// the call accepts.
     waits: bool,
 }
 

@@ -21,9 +21,9 @@ pub(crate) static HAS_STUBS: AtomicBool = AtomicBool::new(false);
 pub(crate) struct Site {
     /// The address of the instruction; 0 if the entry is free.
     pub(crate) address: AtomicUsize,
-    /// The address of the site's stub, or 0 if it never had one.
+    /// The address of the site's stub, or 0 if the site never had a stub.
     pub(crate) stub: AtomicUsize,
-    /// The address of the site's tail, or 0 if it never had one.
+    /// The address of the site's tail, or 0 if the site never had a tail.
     pub(crate) tail: AtomicUsize,
     /// The number of calls from the site, or `PATCHED` or `LEFT`.
     pub(crate) state: AtomicU32,

@@ -5,9 +5,10 @@
 //!   | stack | storage of this code: 0, its image | of others: 0 | pointer | descriptor: 0 |
 //! ```
 //! di-9: this code's storage has the same distance from the thread pointer on every thread, because
-//! the code's object was loaded at the start. So this module lays out storage for each thread as
-//! the C library does. This code finds its storage on any thread, whatever pointer the program has
-//! set. The functions of the C library that this code calls work with zeros as their storage.
+//! the object that contains this code was loaded when the program started. So this module lays out
+//! storage for each thread as the C library does. This code finds its storage on any thread,
+//! whatever pointer the program has set. The functions of the C library that this code calls work
+//! with zeros as their storage.
 //!
 //! # Safety
 //! The functions of the C library that are called here only read which objects are loaded, and
@@ -17,9 +18,9 @@
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
-/// More bytes than the C library's descriptor has, which begins at a thread's pointer.
+/// A bound for the bytes of the C library's thread descriptor, which begins at a thread's pointer.
 const DESCRIPTOR_BYTES: usize = 4096;
-/// More bytes than the storage around a single variable has.
+/// A bound for the bytes of storage below or above a single variable.
 const AROUND: usize = 1024;
 /// The alignment of a thread pointer, in bytes.
 const ALIGN: usize = 64;

@@ -4,14 +4,15 @@
 //!   base, a multiple of BLOCK_BYTES:
 //!   | Thread: PART_BYTES | PROT_NONE: PART_BYTES | stack | storage |
 //! ```
-//! For the kernel this stack is always the thread's alternate signal stack (di-1). Each signal
-//! begins at the stack's end, or below the frame of the signal that it interrupts. An address on
-//! the stack determines the block, so no thread-local storage is needed. Threads that the C library
-//! did not create have a block too.
+//! For the kernel this stack is always the thread's alternate signal stack (di-1). The frame of a
+//! signal lies at the stack's end, or below the frame of the signal that is interrupted. An address
+//! on the stack determines the block, so no thread-local storage is needed. Threads that the C
+//! library did not create have a block too.
 //!
 //! # Safety
 //! A block belongs to its thread, from the call that creates the thread to the call that ends it.
-//! Only handlers of that thread access the block's cells, and the creator before the thread runs.
+//! Only handlers of that thread access the block's cells; before the thread runs, only its creator
+//! does.
 #![allow(unsafe_code)]
 
 use crate::actions::Actions;
@@ -64,7 +65,8 @@ pub(crate) struct Thread {
     /// Whether the child's handlers are reset before the child's program continues.
     pub(crate) clears: Cell<bool>,
     actions: Cell<NonNull<Actions>>,
-    /// The actions of a process that shares memory with its parent, but not its parent's actions.
+    /// The actions of a process that shares memory with its parent, but does not share its parent's
+    /// actions.
     own: Actions,
     /// The number of bytes at the end of the block that are not part of the stack.
     end_bytes: usize,

@@ -1,4 +1,5 @@
-//! executable: reads how Linux executes a file, and whether a host of uzram can run the program.
+//! executable: determines how Linux executes a file, and whether a host of uzram can run the
+//! program.
 //!
 //! ```text
 //!   file -> #! -> Script: its interpreter, an argument

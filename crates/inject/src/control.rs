@@ -30,7 +30,8 @@ pub(crate) const ASKED: u32 = 1;
 pub(crate) const READY: u32 = 2;
 pub(crate) const REFUSED: u32 = 3;
 pub(crate) const DENIED: u32 = 4;
-/// The time in nanoseconds after which a waiting process checks whether the other one still runs.
+/// The time in nanoseconds after which a waiting process checks whether the other process still
+/// runs.
 const CHECK_AFTER: usize = 100_000_000;
 /// The maximum time in milliseconds that a helper waits until its report can be written.
 const READER_WITHIN: usize = 10_000;
@@ -118,7 +119,7 @@ impl Control {
 
     /// Begins to trace the thread, and tests each call that the helper needs after `execve`.
     fn prepare(&self, plan: &Plan) -> Result<HostFiles, Errno> {
-        // With shared descriptors, the end of the helper would flush files, and other threads would
+        // If the helper shared its descriptors, its end would flush files, and other threads would
         // wait for that.
         let all = [FIRST_CLOSED, u32::MAX as usize, CLOSE_RANGE_UNSHARE, 0, 0, 0];
         system(libc::SYS_close_range, all)?;

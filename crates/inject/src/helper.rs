@@ -30,9 +30,8 @@ pub struct Helper<'a> {
 }
 
 impl<'a> Helper<'a> {
-    /// Starts a helper for the next program that this thread executes. If no host can be entered
-    /// then, the program runs without one, and a line on standard error reports that if `is_heard`
-    /// is true.
+    /// Starts a helper for the next program that this thread executes. If no host can be entered,
+    /// the program runs without a host. If `is_heard`, a line on standard error reports that.
     ///
     /// Returns `None` if no host can be injected: the kernel refuses to trace this process, or
     /// another process traces it already. Also returns `None` if children of this thread get

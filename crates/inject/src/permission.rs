@@ -7,9 +7,9 @@
 use crate::system::{CLOSE_RANGE_UNSHARE, system, wait};
 use dispatch::raw_syscall;
 
-/// Returns whether a helper survives its system calls. If this process has a filter, tests that by
-/// a child that issues these calls and writes no core file. Before Linux 5.16, a filter that kills
-/// a process kills all processes that share its memory.
+/// Returns whether a helper survives its system calls. If this process has a filter, a child that
+/// writes no core file issues these calls as a test. Before Linux 5.16, a filter that kills a
+/// process kills all processes that share its memory.
 pub fn is_permitted() -> bool {
     if system(libc::SYS_prctl, [libc::PR_GET_SECCOMP as usize, 0, 0, 0, 0, 0]) == Ok(0) {
         return true;

@@ -22,7 +22,7 @@ const WORD: usize = size_of::<usize>();
 /// The reason why no host was entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The program has more rights than the process, or is not for 64-bit x86-64.
+    /// The program gets more rights than the process has, or is not a 64-bit program for x86-64.
     Unfit,
     /// A system call failed.
     System(Errno),

@@ -57,8 +57,8 @@ impl Stop {
         }
     }
 
-    /// Returns the `ptrace` request, and its data, after which the process behaves as if it were
-    /// not traced. `goes_on` is the request that continues the process.
+    /// Returns the `ptrace` request, with its data, that lets the process behave as if it were not
+    /// traced. `goes_on` is the request that continues the process.
     pub(crate) fn passed_on(self, goes_on: c_uint) -> (c_uint, usize) {
         match self {
             Stop::Signal(signal) => (goes_on, signal as usize),

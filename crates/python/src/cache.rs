@@ -1,9 +1,9 @@
 //! Caches: Python's keys and values on top of [`kept`].
 //!
-//! Keys may run Python code when they are compared, hashed or dropped: it may call the cache again,
-//! and lets other threads run. So none of this is done under the cache's lock, and no thread waits
-//! for the interpreter while it holds the lock. A thread that holds the lock, or waits for it, may
-//! be attached or detached.
+//! Keys may run Python code when they are compared, hashed or dropped: this code may call the cache
+//! again, and lets other threads run. So keys are not compared, hashed or dropped under the cache's
+//! lock, and no thread waits for the interpreter while it holds the lock. A thread that holds the
+//! lock, or waits for it, may be attached or detached.
 
 mod ask;
 mod kept;

@@ -157,7 +157,7 @@ fn key(rng: &mut fastrand::Rng) -> Key {
     Key((nth / 3).wrapping_mul(0x9E37_79B9), nth.to_string())
 }
 
-/// Makes random calls, compared with a list of keys and values in the order of their use.
+/// Makes random calls, and compares the results with a list of keys and values in the order of use.
 fn run(seed: u64, cache: &mut Cache, calls: usize) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut model: VecDeque<(Key, Vec<u8>)> = VecDeque::new();
@@ -359,7 +359,7 @@ fn a_value_that_fits_nowhere_leaves_the_one_in_its_place() {
     let mut noise = |len| (0..len).map(|_| rng.u8(..)).collect::<Vec<u8>>();
     let cache = Cache::new(4 << 20, "lz4", Training::Without);
     let key = Key(1, "key".into());
-    // The second value replaces a value of the same size, although both do not fit.
+    // The second value replaces a value of the same size, although the two do not fit together.
     let (first, second) = (noise(2_300_000), noise(2_300_000));
     assert!(cache.put(&key, &first).1);
     assert!(cache.put(&key, &second).1);

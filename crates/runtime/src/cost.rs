@@ -19,15 +19,15 @@ const TRIES: usize = 4;
 const SHARE: u32 = 6;
 const SHIFT: u32 = u64::BITS - SHARE;
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-/// The number of buckets. Parts of calls are counted by the power of two of their nanoseconds. All
-/// parts from two seconds are in the last bucket.
+/// The number of buckets. Bucket n counts the parts of calls that took at least 2^n and less than
+/// 2^(n+1) ns. The last bucket counts all parts of 2^31 ns (two seconds) or more.
 const BUCKETS: usize = 32;
 /// Parts that took at least 2^`FAR` times the median are outliers if there are fewer of them than
 /// this number.
 const OUTLIERS: u64 = 8;
 const FAR: usize = 4;
 
-/// The parts of calls whose durations have the same power of two.
+/// The number of parts of calls in a bucket, and the sum of their durations.
 #[derive(Debug, Default)]
 struct Bucket {
     parts: AtomicU64,
@@ -57,8 +57,8 @@ pub(crate) struct Costs {
     pub(crate) signal: u64,
 }
 
-/// Returns the sum of the nanoseconds in `buckets`, which are pairs of parts and nanoseconds.
-/// Outliers count only with the share of calls that are timed.
+/// Returns the sum of the nanoseconds in `buckets`, which are pairs of parts and nanoseconds. The
+/// nanoseconds of outliers are divided by 2^`SHARE`, because one call in 2^`SHARE` is timed.
 fn without_outliers(buckets: &[(u64, u64)]) -> u64 {
     let all: u64 = buckets.iter().map(|(parts, _)| parts).sum();
     let mut below = 0;
@@ -89,8 +89,8 @@ impl Cost {
         done
     }
 
-    /// Does the work that remains after a call has returned. In a process with one thread, that
-    /// call was counted last; otherwise another call may have been.
+    /// Does the work that remains after a call has returned. The work is timed if the last counted
+    /// call is timed, which may be another thread's call.
     pub(crate) fn after<T>(&self, work: impl FnOnce() -> T) -> T {
         match self.is_timed(self.calls.load(Relaxed).wrapping_sub(1)) {
             true => self.time(work),

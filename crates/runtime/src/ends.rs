@@ -56,7 +56,8 @@ impl Program {
         }
     }
 
-    /// Ends the confinement, so that the runtime issues all of its calls again.
+    /// Ends the confinement: from now on, the runtime may again issue every system call that it
+    /// needs.
     pub(crate) fn end_confinement(&self) {
         self.is_confined.store(false, Relaxed);
         self.is_silent.store(false, Relaxed);

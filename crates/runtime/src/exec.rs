@@ -78,7 +78,7 @@ impl Hosting {
     }
 
     /// Returns the path of this process's program if the string at `address` is the kernel's name
-    /// for the program. With that name, the kernel would find the host.
+    /// for the program. By that name, the kernel would find the host's file.
     pub(crate) fn own_program(&self, address: usize) -> Option<&CString> {
         let program = self.program.as_ref()?;
         let mut start = [0; PROC.len()];

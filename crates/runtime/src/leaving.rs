@@ -1,5 +1,5 @@
 //! The end of the runtime in a process that continues without it (pl-28). All memory becomes
-//! resident. The break and the limits, which the runtime has emulated, are set in the kernel.
+//! resident. The break and the limits that the runtime has emulated are then set in the kernel.
 
 use crate::executed::contents;
 use crate::memory_map::MemoryMap;

@@ -41,7 +41,7 @@ fn kernel(resource: u32, new: Option<&Limit>, old: Option<&mut Limit>) -> bool {
 
 impl Limits {
     /// Reads the limits from the kernel, and raises the kernel's soft limits. `soft` are the
-    /// program's soft limits, if the kernel's were raised already.
+    /// program's soft limits, if the kernel's soft limits were raised already.
     pub(crate) fn take_over(soft: Option<[u64; 2]>) -> Self {
         let [mut space, mut data] = [libc::RLIMIT_AS, libc::RLIMIT_DATA].map(|resource| {
             let mut found = [INFINITE; 2];
@@ -61,8 +61,8 @@ impl Limits {
         self.set(|soft, [now, hard]| if now == soft { hard } else { now });
     }
 
-    /// Sets the kernel's soft limits to the program's, before a program is executed. Does not
-    /// change a limit that a child of `vfork` has set in the kernel.
+    /// Sets the kernel's soft limits to the program's soft limits, before a program is executed.
+    /// Does not change a limit that a child of `vfork` has set in the kernel.
     pub(crate) fn apply(&self) {
         self.set(|soft, [now, hard]| if now == hard { soft.min(hard) } else { now });
     }

@@ -96,8 +96,8 @@ pub(crate) fn release(arena: &Arena, note: &mut Note) -> usize {
 }
 
 /// Returns whether the runtime issues a call again that failed with EFAULT. The runtime does so
-/// once, and only if the call accesses memory of the arena. Any other call would fail again, and
-/// the kernel would drop a second datagram.
+/// once, and only if the call accesses memory of the arena. If any other call were repeated, it
+/// would fail again, and a receive would lose a second datagram.
 pub(crate) fn retry(note: &mut Note) -> bool {
     let is_first = note[1] & (RETRIED | IN_ARENA) == IN_ARENA;
     note[1] |= RETRIED;

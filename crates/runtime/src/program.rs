@@ -35,8 +35,8 @@ pub(crate) struct Program {
     pub(crate) tree: Option<TreeFile>,
     /// How programs are executed, if hosts are available.
     hosting: Option<Hosting>,
-    /// Whether the process is confined (pl-28): a filter may end it for calls that the program does
-    /// not make itself.
+    /// Whether the process is confined (pl-28): a filter may end the process for calls that the
+    /// program does not make itself.
     pub(crate) is_confined: AtomicBool,
     /// Whether a child of `vfork` has confined this process.
     pub(crate) is_child_confined: AtomicBool,
@@ -54,7 +54,7 @@ pub(crate) struct Program {
 
 /// The number of calls between two measurements of the process's memory outside of its arena.
 const WEIGHED: u64 = 128;
-/// If a call has pinned more than 1/`MUCH_SHARE` of the limit, the excess is then evicted.
+/// If a call pinned more than 1/`MUCH_SHARE` of the limit, the excess is evicted after the call.
 const MUCH_SHARE: u64 = 16;
 
 impl Program {
@@ -123,7 +123,7 @@ impl Program {
         }
         let (number, args) = (call.number(), call.args());
         let of_tree = self.tree.as_ref().and_then(|tree| tree.answer(number, args));
-        // The kernel enforces the limits of a child of `vfork`: its parent may have others.
+        // The kernel enforces the limits of a child of `vfork`: its parent may have other limits.
         let has_limits = Limits::are_about(number) && !self.arena.is_lent();
         let of_limits = || has_limits.then(|| self.space.lock().limits.answer(number, &args))?;
         if let Some(result) = of_tree.or_else(of_limits) {

@@ -57,7 +57,7 @@ impl Program {
 
     /// Appends the figures of this process to the file in the settings. Returns false if the
     /// settings contain a file and the process could not write to it. A child of `vfork` does not
-    /// write, because its figures are part of its parent's.
+    /// write, because its figures are part of its parent's figures.
     fn report(&self) -> bool {
         let Some(path) = &self.settings.stats else { return true };
         if self.arena.is_lent() || self.is_silent.load(Relaxed) {

@@ -46,7 +46,7 @@ pub(crate) struct Space {
 /// The program's break.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Break {
-    /// The initial break, which is the lowest possible one.
+    /// The initial break, which is the lowest possible break.
     pub(crate) first: usize,
     pub(crate) now: usize,
 }

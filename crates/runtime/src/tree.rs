@@ -50,7 +50,8 @@ impl TreeFile {
         Some(TreeFile { tree, number: name.number })
     }
 
-    /// Opens the parent's file, and duplicates the descriptor to the same number if it is free.
+    /// Opens the parent's file, and duplicates the descriptor to the same number if that number is
+    /// free.
     fn of_parent(name: TreeName) -> Option<Tree> {
         let parent = system(libc::SYS_getppid, [0; 6]).ok()?;
         let path = format!("/proc/{parent}/fd/{}\0", name.number);

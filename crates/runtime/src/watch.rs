@@ -6,9 +6,9 @@ use crate::threads::is_own;
 use dispatch::system;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The bit of a debugger's word for an open file of another process. Such a word contains the
-/// process ID and the descriptor. Without this bit, the word is the ID of the thread that is
-/// traced.
+/// The bit that marks a debugger's word as an open file of another process: the word contains the
+/// ID of that process, and the descriptor. Without this bit, the word is the ID of the thread that
+/// is traced.
 const FILE: u64 = 1 << 63;
 const DESCRIPTOR_BITS: u32 = 31;
 /// The milliseconds that a debugger has to attach, and the milliseconds between two checks whether

@@ -1,7 +1,7 @@
 //! Accepts connections.
 //!
-//! The thread waits for a connection or for the end, so the socket need not be shut down. The
-//! service manager also uses a socket that it passed, and keeps this socket for the next server.
+//! The thread waits for a connection or for the event that ends the thread, so the socket need not
+//! be shut down. A service manager that passed the socket keeps the socket for the next server.
 
 use crate::address::{Listening, SocketFile};
 use crate::log::Log;

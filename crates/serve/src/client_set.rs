@@ -23,7 +23,7 @@ struct ClientMap {
     /// Whether the set admits no more clients.
     has_ended: bool,
     is_paused: bool,
-    /// The clients by their numbers, which is the order in which they connected.
+    /// The clients by their numbers, which increase in the order in which the clients connected.
     all: BTreeMap<u64, Client>,
 }
 
@@ -167,7 +167,7 @@ impl Drop for Paused<'_> {
 
 impl ClientPermit {
     /// Marks the client as established, so that it is never evicted. Returns false if the client
-    /// was already evicted or the set was closed. In that case the client's request may then be
+    /// was already evicted or the set was closed. In that case, the client's request may be
     /// incomplete.
     pub(crate) fn establish(&self) -> bool {
         let mut clients = self.set.clients.lock();

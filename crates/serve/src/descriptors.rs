@@ -1,5 +1,5 @@
-//! File descriptors: some descriptors are kept free, so that a server with the maximum number of
-//! clients still answers its control socket, serves metrics, and saves the disk.
+//! Keeps some file descriptors free, so that a server with the maximum number of clients still
+//! answers its control socket, serves metrics, and saves the disk.
 
 use crate::{control, metrics};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -13,8 +13,8 @@ pub struct Extent {
     pub is_stored: bool,
 }
 
-/// A disk. Any thread may call any method; if requests overlap, each block holds the data of one of
-/// the requests.
+/// A disk. Any thread may call any method; if requests overlap, each block then holds the data of
+/// one of these requests.
 pub trait Disk: Send + Sync {
     /// Returns the size of the disk in bytes.
     fn size(&self) -> u64;
@@ -32,7 +32,7 @@ pub trait Disk: Send + Sync {
     /// Makes all earlier writes durable.
     fn flush(&self) -> Result<(), Errno>;
     /// Calls `each` with at least one extent of a nonempty range, in order and without gaps, until
-    /// `each` returns false. The last extent ends at the end of the range, or before it.
+    /// `each` returns false. The last extent may end before the end of the range.
     fn extents(&self, range: Range<u64>, each: &mut dyn FnMut(Extent) -> bool);
 }
 

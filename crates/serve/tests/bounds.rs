@@ -219,7 +219,7 @@ fn short_requests_behind_a_long_read_are_answered() {
     }
 }
 
-/// The maximum number of requests in a batch, one less and one more, with a long one anywhere.
+/// As many requests as a batch may contain, one fewer or one more, with a long one anywhere.
 #[test]
 fn so_many_requests_are_answered() {
     for workers in [1, 2, 8] {
@@ -278,7 +278,7 @@ fn the_longest_payloads_are_answered_with_others_around() {
     }
 }
 
-/// Sends long writes on two connections, which fit in the memory together or do not.
+/// Sends long writes on two connections; together the writes fit in the shared memory, or do not.
 #[test]
 fn memory_for_long_writes_is_shared_and_waited_for() {
     let bench = Bench::new(2);

@@ -123,7 +123,7 @@ fn a_panic_ends_one_connection() {
 fn a_slow_request_holds_up_no_others() {
     let served = Served::new(faulty());
     let mut client = served.chosen();
-    // The request is heavy enough that another worker receives during it.
+    // The request is heavy enough that another worker receives while this request is served.
     let slow = client.send_header(WRITE, 0, LAST - 40_960, 40_960);
     client.send(&[1; 40_960]);
     let quick = client.send_header(READ, 0, 0, 512);

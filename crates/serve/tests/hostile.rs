@@ -147,8 +147,8 @@ fn unfinished_long_writes_hold_up_no_one_for_long() {
     }
     is_served(&served);
     let mut client = served.chosen();
-    // If each other client could use the time that it has when none waits, this client would wait
-    // three times as long.
+    // If each of the other clients could use the time limit that applies when no client waits, this
+    // client would wait three times as long.
     let sent = || client.write(0, 0, &contents(1, 32 << 20));
     assert_eq!(within(Duration::from_secs(150), sent), 0);
     served.logged("timeout while receiving a request");

@@ -1,8 +1,8 @@
 //! The table of regions, by which a handler finds the region of an address without a lock.
 //!
 //! # Safety
-//! A place refers to a pager from [`add`] until [`remove`]. The end is 0 unless the place holds the
-//! pager and start that belong to the end. [`remove`] clears the end first, and then waits until no
+//! A place refers to a pager from [`add`] until [`remove`]. The end is 0, or belongs to the pager
+//! and the start that the place holds. [`remove`] clears the end first, and then waits until no
 //! reader that may have read the end is counted. A reader counts itself before it reads the end,
 //! and then reads the start. All of these accesses are sequentially consistent. So either `remove`
 //! waits for the reader, or the reader reads an end of 0.
@@ -20,7 +20,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
-/// The maximum number of regions, and of windows of regions, that exist at the same time.
+/// The maximum number of windows of all regions together; each region has at least one window.
 pub(crate) const REGIONS_MAX: usize = 128;
 
 struct Place {
@@ -43,8 +43,8 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 /// earlier access to an absent block may not have reached the handler yet.
 pub(crate) static ENDED: AtomicU32 = AtomicU32::new(0);
 
-/// Locked while a region is added. A thread locks it only inside the gate, so no fork copies it
-/// locked.
+/// Locked while a region is added. Threads take it only inside the gate, so no child begins with
+/// the lock held.
 static ADDING: Mutex<()> = Mutex::new(());
 
 impl Place {
@@ -57,7 +57,7 @@ impl Place {
         }
     }
 
-    /// Returns the addresses of the place's region, or an empty range if it has none.
+    /// Returns the addresses in the place, or an empty range if the place holds none.
     fn addresses(&self) -> Range<usize> {
         // The end is read before the start: see the module's documentation.
         let end = self.end.load(SeqCst);
@@ -84,8 +84,8 @@ impl Place {
         found
     }
 
-    /// Counts this thread as a reader. Replaces a count that the parent left: its generation
-    /// differs.
+    /// Counts this thread as a reader. A count that the parent left has another generation, and is
+    /// replaced.
     fn enter(&self) {
         let now = u64::from(generation()) << 32;
         let mut seen = self.inside.load(SeqCst);
@@ -124,8 +124,8 @@ pub(crate) fn check_free(addresses: &Range<usize>) -> Result<(), Error> {
     }
 }
 
-/// Adds a pager, or another window of a pager, which answers faults at these addresses from now on.
-/// `map` maps the addresses after the check that no other pager has them.
+/// Adds a pager, or another window of a pager. From now on the pager answers faults in this range.
+/// `map` maps the addresses after the check that they are free.
 ///
 /// # Errors
 /// [`Error::Regions`]: there are too many regions and windows; [`Error::Overlap`]; errors of `map`.
@@ -150,8 +150,8 @@ pub(crate) unsafe fn add(
     })
 }
 
-/// Removes a pager, which gets no more faults. Waits for the faults that it is answering. Must not
-/// be called inside the gate, because these faults may be waiting to enter it.
+/// Removes a pager, which then gets no more faults, and waits for the faults that the pager is
+/// answering. The caller is outside the gate, because these faults may wait for the gate.
 pub(crate) fn remove(pager: &Pager) {
     let is_it = |place: &&Place| {
         place.end.load(SeqCst) > 0 && std::ptr::eq(place.pager.load(SeqCst), pager)

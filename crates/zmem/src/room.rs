@@ -1,5 +1,5 @@
-//! Room for the blocks that a fault fills. The evicting thread evicts other blocks, or the fault
-//! itself does so if there is no such thread.
+//! Makes room for the blocks that a fault fills: the pager thread evicts other blocks, or the
+//! faulting thread does so if there is no pager thread.
 
 use crate::evict::Goal;
 use crate::gate::GATE;
@@ -9,21 +9,21 @@ use crate::sync::wait_for;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
-/// The maximum time that a fault waits for a step of the thread that evicts (zm-H4).
+/// The maximum time that a fault waits for a step of the pager thread (zm-H4).
 const ROOM_TIME: Duration = Duration::from_millis(100);
 /// The maximum time that a fault waits in all, if other threads use all the room that is made.
 const ROOM_TIME_MAX: Duration = Duration::from_secs(1);
 const ROOM_TICK: Duration = Duration::from_millis(1);
-/// If the limit is almost reached, the device is packed if this share of its pages becomes free.
+/// If the limit is almost reached, the device is packed if that frees 1/`GAIN_SHARE` of its pages.
 const GAIN_SHARE: u64 = 32;
-/// If the limit can't be kept, the device is packed if this share of its pages becomes free.
+/// If the limit can't be kept, the device is packed if that frees 1/`LOST_GAIN_SHARE` of its pages.
 const LOST_GAIN_SHARE: u64 = 128;
-/// An eviction of less than this share of the requested blocks was in vain.
+/// An eviction was in vain if it evicted less than 1/`VAIN_SHARE` of the requested blocks.
 const VAIN_SHARE: usize = 4;
 /// The pause after packing, as a multiple of the time that the packing took.
 const PACK_PAUSE: u32 = 16;
-/// The maximum time of a packing on which the pause is based. If packing took longer, the process
-/// was stopped.
+/// The maximum packing time from which the pause is computed. If packing took longer, the process
+/// was stopped during the packing.
 const PACK_TIME_MAX: Duration = Duration::from_millis(200);
 
 impl Pager {
@@ -98,14 +98,14 @@ impl Pager {
         }
     }
 
-    /// Returns how many blocks may be evicted until the floor is reached, at least a batch.
+    /// Returns the number of blocks above the floor, or the number in a batch if that is larger.
     pub(crate) fn units_above_floor(&self) -> usize {
         let above = self.limit.above_floor() as usize / self.blocks.unit;
         above.max(self.batch())
     }
 
-    /// Counts memory that was freed, and frees copies. An eviction would do so, but no eviction
-    /// happens if only the floor is left.
+    /// Counts memory that was freed, and frees copies. An eviction would do the same, but no
+    /// eviction happens if only the floor is resident.
     fn regain_limit(&self) {
         if let Some(_evictor) = self.evictor.try_lock() {
             self.drop_copies();
@@ -118,10 +118,10 @@ impl Pager {
         }
     }
 
-    /// Moves objects of the device together if memory that can't be evicted leaves little room.
-    /// Then each further block that can stay resident is worth the time of packing. The caller is
-    /// inside the gate with signals blocked. Packing allocates, so faults that may have interrupted
-    /// the allocator must not call this function.
+    /// Moves objects of the device together if memory that can't be evicted leaves little room. In
+    /// that case, each further block that can stay resident is worth the time of packing. The
+    /// caller is inside the gate with signals blocked. Packing allocates, so faults that may have
+    /// interrupted the allocator must not call this function.
     pub(crate) fn pack_where_tight(&self) {
         // One thread at a time packs.
         let Some(mut packs_from) = self.packs_from.try_lock() else { return };

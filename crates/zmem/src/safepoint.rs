@@ -17,8 +17,8 @@ const STOPPED: u32 = 1 << 31;
 const WAITED: u32 = 1 << 30;
 const COUNT: u32 = WAITED - 1;
 /// The number of loads of the word, some 25 ns each, before a waiting thread calls the kernel.
-/// [`Safepoint::stop`] also waits this long for running threads to reach a safepoint. Threads that
-/// fault often reach one at their next fault.
+/// [`Safepoint::stop`] waits at most as long for running threads to reach a safepoint. Threads that
+/// fault often reach a safepoint at their next fault.
 const LOOKS: u32 = if cfg!(loom) { 1 } else { 20_000 };
 
 /// The number of threads that are not at a safepoint.
@@ -33,8 +33,8 @@ impl Safepoint {
         self.word.store(1, Release);
     }
 
-    /// Counts a thread, or a process that shares this memory, before it is created. The caller is
-    /// counted.
+    /// Counts a thread, or a process that shares this memory, before its creation. The caller is
+    /// counted already.
     pub fn thread_begins(&self) {
         self.word.fetch_add(1, Relaxed);
     }
@@ -71,7 +71,7 @@ impl Safepoint {
         self.word.load(Relaxed) != 0
     }
 
-    /// Keeps all other threads at their safepoints until [`go_on`](Self::go_on), if each is at one.
+    /// If all other threads are at safepoints, keeps them there until [`go_on`](Self::go_on).
     /// Returns whether all were at safepoints.
     pub(crate) fn try_stop(&self) -> bool {
         self.word.compare_exchange(1, STOPPED | 1, Acquire, Relaxed).is_ok()

@@ -125,7 +125,7 @@ impl Seats {
         }
     }
 
-    /// Returns the bytes of a seat, including the page in front of it.
+    /// Returns the bytes of a seat, including the inaccessible page before its stack.
     fn each(&self) -> usize {
         page::page_size() + STACK_BYTES + self.buffer_bytes
     }

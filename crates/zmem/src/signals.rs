@@ -8,7 +8,7 @@
 use std::mem::zeroed;
 use std::ptr::null;
 
-/// The bytes of a signal set that the kernel uses.
+/// The size of the kernel's signal set, in bytes.
 const KERNEL_BYTES: usize = 8;
 type SetBytes = [u8; size_of::<libc::sigset_t>()];
 const ALL: SetBytes = [0xff; size_of::<libc::sigset_t>()];
@@ -72,8 +72,8 @@ impl SignalMask {
     }
 }
 
-/// Sets the mask of this thread, and returns the previous mask. The C library's function for this
-/// purpose never blocks the signals that the library uses itself.
+/// Sets the mask of this thread, and returns the previous mask. The C library's function is not
+/// used, because it never blocks the signals that the library uses itself.
 fn set(mask: &SignalMask) -> SignalMask {
     let mut before = SignalMask::all();
     let how = libc::SIG_SETMASK;
@@ -110,8 +110,8 @@ pub(crate) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Runs `work`, which starts a thread, with all signals blocked that the new thread may block
-/// during its whole life.
+/// Runs `work`, which starts a thread, with all signals blocked except those of the C library. The
+/// new thread inherits this mask.
 pub(crate) fn without_programs_signals<T>(work: impl FnOnce() -> T) -> T {
     let _restore = Restore(set(&SignalMask::all_of_programs()));
     work()

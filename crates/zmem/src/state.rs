@@ -24,7 +24,7 @@ const PIN: u32 = 1 << 16;
 /// the state of a block that is not managed, and one pin. A pinned block is not evicted.
 pub const WORD_LAYOUT: [u32; 3] = [State::Resident as u32, State::Plain as u32, PIN];
 
-/// The maximum of a block's heat: the rounds for which the clock's hand passes over the block.
+/// The maximum heat of a block: the number of rounds in which the clock's hand skips the block.
 pub(crate) const HEAT_MAX: u32 = 15;
 /// The maximum number of pins of a block.
 pub(crate) const PINS_MAX: u32 = u32::MAX / PIN;
@@ -42,11 +42,12 @@ pub(crate) enum State {
     Evicting,
     /// Stored on the device, without a page; an access faults.
     Evicted,
-    /// Owned by one thread, which changes it.
+    /// Owned by one thread, which changes the block.
     Busy,
     /// In an arena, and not mapped by the program. An access faults, and is the program's error.
     Free,
-    /// In an arena, in a mapping of the program that is not managed: this crate does not access it.
+    /// In an arena, in a mapping of the program that is not managed: this crate does not access the
+    /// block.
     Plain,
     /// Closed at a fork, with its data in memory that parent and child share (zm-L16). An access
     /// makes the block resident.
@@ -169,7 +170,8 @@ impl BlockWord {
         self.step(seen, seen.with_state(State::Evicting))
     }
 
-    /// Makes the caller the owner of a block that it has stored, unless it was accessed first.
+    /// Makes the caller the owner of a block that the caller has stored, unless an access came
+    /// first.
     pub(crate) fn try_end_evicting(&self) -> bool {
         let mut seen = self.load();
         while seen.state() == State::Evicting {

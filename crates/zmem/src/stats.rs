@@ -16,7 +16,7 @@ pub(crate) struct Counters {
     pub(crate) ahead: AtomicU64,
     pub(crate) in_place: AtomicU64,
     pub(crate) refaults: AtomicU64,
-    /// Filled blocks, by the rounds of the clock between their eviction and the fill.
+    /// Numbers of filled blocks, by the rounds of the clock between eviction and fill.
     pub(crate) distances: [AtomicU64; DISTANCES],
     pub(crate) waits: AtomicU64,
     pub(crate) marked: AtomicU64,
@@ -29,8 +29,9 @@ pub(crate) struct Counters {
     pub(crate) times: Times,
 }
 
-/// The maximum that the device stored: KiB after compression in the upper half, by which words are
-/// compared, and KiB before compression at the same moment in the lower half.
+/// The most data that the device stored. The upper half of the word holds the KiB after
+/// compression, which are compared; the lower half holds the KiB before compression at the same
+/// moment.
 #[derive(Debug, Default)]
 pub(crate) struct StoredMost(AtomicU64);
 
@@ -89,8 +90,8 @@ pub struct Stats {
     pub backend: &'static str,
     /// How the backend handles accesses, and why it was chosen, as a text that may change.
     pub backend_reason: &'static str,
-    /// The bytes of a block, the unit of eviction: a block of the requested order, or several such
-    /// blocks if each could be a mapping and there would be too many mappings.
+    /// The size of a block, the unit of eviction, in bytes: the size of the requested order, or a
+    /// multiple of this size if the process could otherwise have too many mappings.
     pub block: usize,
     /// The maximum of `held` in bytes, if there is a limit.
     pub limit: Option<u64>,
@@ -130,7 +131,7 @@ pub struct Stats {
     pub ahead: u64,
     /// Filled blocks that were decompressed in place, because no other thread ran.
     pub in_place: u64,
-    /// Filled blocks that had been evicted only a short time before.
+    /// Filled blocks that had been evicted only a short time before the fill.
     pub refaults: u64,
     /// The number of times that a thread waited for a block that another thread was changing.
     pub waits: u64,
@@ -144,7 +145,8 @@ pub struct Stats {
     pub zeros: u64,
     /// Blocks that were accessed while they were being stored.
     pub stolen: u64,
-    /// Blocks that stayed resident because the device refused them, or the kernel kept their pages.
+    /// Blocks that stayed resident because the device refused them or the kernel did not free their
+    /// pages.
     pub refused: u64,
     /// Blocks that stayed resident because compression did not make them smaller.
     pub incompressible: u64,

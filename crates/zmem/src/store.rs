@@ -40,7 +40,8 @@ pub(crate) fn device(
         streams: Some(seats + 1),
         // The device starts no threads, because a child would lack them.
         compaction: Compaction::Manual,
-        // A request of another device may be in progress, and may read or write bytes of a region.
+        // A fork locks this device after other devices, whose requests may access bytes of a
+        // region.
         fork_turn: page::fork::Turn::Last,
         supply: (!is_heap_own).then(|| Arc::new(HandlerSupply) as Arc<dyn Supply>),
         ..Config::new(bytes as u64).map_err(|error| refused(error, bytes, blocks))?

@@ -20,8 +20,8 @@ use std::time::Duration;
 
 /// The maximum share of a limit that waiting copies use.
 const WAITING_SHARE: u64 = 64;
-/// The maximum time to wait until a started thread runs. Until the thread counts itself, the kernel
-/// counts it, and this crate does not.
+/// The maximum time to wait until a started thread runs. Until then, the kernel counts the thread,
+/// but this crate does not.
 const START_TIME: Duration = Duration::from_micros(200);
 /// The number of starts that are skipped after the system refused one.
 const REFUSED_STARTS: u32 = 1000;
@@ -29,7 +29,7 @@ const REFUSED_STARTS: u32 = 1000;
 const WEIGHED: usize = 16;
 
 impl Pager {
-    /// Lets a thread that `system` starts store the blocks that this pager evicts.
+    /// Lets a compressor thread, which `system` starts, store the blocks that this pager evicts.
     pub(crate) fn store_aside(self: &Arc<Self>, system: &'static dyn StartThread) {
         let pager = Arc::downgrade(self);
         self.storer.set_starter(system, move || {
@@ -93,7 +93,7 @@ impl Pager {
         }
     }
 
-    /// Returns whether a thread may be started now, or the start is to be skipped.
+    /// Returns true if a thread may be started now, or false if this start is skipped.
     fn may_start(&self) -> bool {
         let passed = self.storer.passed.load(SeqCst);
         self.storer.passed.store(passed.saturating_sub(1), SeqCst);
@@ -185,7 +185,7 @@ impl Pager {
     }
 
     /// Takes back a block that waits to be stored. Returns whether the block was taken back; if
-    /// not, it has no owner, or another thread owns it. The caller is inside the gate.
+    /// not, the block has no owner or another owner. The caller is inside the gate.
     pub(crate) fn take_back(&self, unit: usize) -> bool {
         let Some(copies) = self.storer.made() else { return false };
         let Some(taken) = copies.queue.take_back(unit) else { return false };

@@ -1,12 +1,13 @@
 //! Whether a thread is the only one that may access managed memory.
 //!
-//! Threads of this crate never access it. This module counts each of them from its first
-//! instructions until shortly before its end. The kernel counts every thread from before it runs
-//! until it can no longer access memory. So if the kernel counts one thread more than this module,
-//! that thread is the caller. Only the caller could create another thread, so this holds until the
-//! caller returns to the program's code.
+//! Threads of this crate never access managed memory. This module counts each of them from its
+//! first instructions until shortly before its end. The kernel counts every thread from before it
+//! runs until it can no longer access memory. So if the kernel counts one thread more than this
+//! module, that thread is the caller. Only the caller could create another thread, so this holds
+//! until the caller returns to the program's code.
 //!
-//! If the program's threads report when they wait, a thread that waits does not access memory.
+//! If the program's threads report that they wait, a waiting thread counts as one that accesses no
+//! memory.
 
 use crate::kept_file::TASKS;
 use crate::process::shares_memory;
@@ -17,7 +18,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst, fence};
 
-/// The links of a directory in addition to one for each directory in it; here, one for each thread.
+/// The number of links of the directory of threads, in addition to one link for each thread.
 const LINKS: usize = 2;
 /// The upper half of `OWN` counts its changes, the lower half the threads.
 const CHANGE: u64 = 1 << 32;

@@ -43,7 +43,7 @@ impl Times {
     }
 }
 
-/// The number of measured times of each length.
+/// The number of measured times in each bucket, and the sum of all times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Histogram {
     counts: [u64; BUCKETS],
@@ -84,9 +84,9 @@ impl Histogram {
         Duration::from_nanos(self.total)
     }
 
-    /// Returns the buckets. Each consists of its upper bound, which is twice that of the previous
-    /// bucket, and the number of times below the bound that no earlier bucket counts. The last
-    /// bucket also counts all longer times.
+    /// Returns the buckets. A bucket consists of its upper bound, which is twice the previous
+    /// bucket's bound, and the number of times below the bound that no earlier bucket counts. The
+    /// last bucket also counts all longer times.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         (0..).zip(self.counts).map(|(bucket, count)| (Duration::from_nanos(1 << bucket), count))
     }

@@ -67,7 +67,8 @@ impl Pager {
         };
         let lacking = window.end(next, self.blocks.unit)?;
         let mm = self.device.mm_stat();
-        // Resident blocks use no memory of the device.
+        // With a larger limit, all stored blocks could be resident, and would use no memory of the
+        // device.
         let lacking = lacking.min(mm.orig_data_size);
         let share = mm.compr_data_size as f64 / mm.orig_data_size.max(1) as f64;
         Some(lacking - (lacking as f64 * share) as u64)

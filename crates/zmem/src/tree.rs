@@ -161,7 +161,7 @@ impl Tree {
         self.in_use().any(|nth| self.slot(nth).process.load(Relaxed) == process)
     }
 
-    /// Returns the sum of all slots except `own`. A process is large if it holds at least `much`.
+    /// Returns the sum of all slots except `own`. A process with at least `much` bytes is large.
     fn sum_but(&self, own: usize, much: u64) -> Sum {
         let mut sum = Sum::default();
         for nth in self.in_use().filter(|nth| *nth != own) {

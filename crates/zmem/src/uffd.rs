@@ -80,7 +80,7 @@ fn raised(file: File) -> Descriptor {
 }
 
 impl Uffd {
-    /// Opens a userfaultfd, if that is permitted. Also returns whether it can move pages.
+    /// Opens a userfaultfd, if permitted. Also returns whether the userfaultfd can move pages.
     pub(crate) fn open(delivery: Delivery, wants_move: CanMove) -> Result<(Self, CanMove), Errno> {
         let (file, can_move) = open_for(delivery, wants_move)?;
         Ok((Uffd(AtomicU64::new(raised(file).packed())), can_move))

@@ -118,7 +118,7 @@ impl Pager {
     /// Frees the first blocks of `units`, which are managed and in the same state. Returns the
     /// number of the block after the freed blocks.
     fn free_managed(&self, units: Range<usize>, state: State) -> usize {
-        // The store's lock is held because the evicting thread may otherwise be reading these
+        // The store's lock is held, because otherwise the evicting thread could be reading these
         // blocks (zm-S3).
         let _evictor = self.evictor.lock();
         let own = own_first(self, units, state, |_| true);
@@ -127,7 +127,7 @@ impl Pager {
         end
     }
 
-    /// Fills the first of `units`, and makes them plain. Returns the block after these blocks.
+    /// Fills the first blocks of `units`, and makes them plain. Returns the block after them.
     fn make_plain(&self, units: Range<usize>, buf: &mut [u8]) -> Result<usize, Error> {
         let is_managed = |unit: &usize| Use::of(self.words[*unit].load().state()) == Use::Managed;
         let own = units.clone().take(self.batch()).take_while(is_managed).count();

@@ -40,9 +40,9 @@ impl Waker {
         true
     }
 
-    /// Ensures that the pager thread, if there is one, tries again after an unsuccessful eviction.
-    /// The thread may sleep without a time limit, because no eviction was needed when it fell
-    /// asleep. Returns whether there is such a thread.
+    /// If there is a pager thread, ensures that it tries again after an unsuccessful eviction. The
+    /// thread may sleep without a time limit, because no eviction was needed when it fell asleep.
+    /// Returns whether there is such a thread.
     pub(crate) fn watch(&self) -> bool {
         let naps = self.word.load(Acquire) & NAPS != 0;
         self.has_thread() && (naps || self.wake())

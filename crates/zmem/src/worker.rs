@@ -24,13 +24,13 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Objects are moved together if this share of the device's pages becomes free.
+/// Objects are moved together if that frees 1/`FREEABLE_SHARE` of the device's pages.
 const FREEABLE_SHARE: u64 = 8;
 /// The maximum size in bytes of a pool that is compacted as a whole, which takes some 50 ms.
 const WHOLE_MAX: u64 = 64 << 20;
 /// The number of steps of eviction between two checks of `FREEABLE_SHARE`.
 const COMPACTED_STEPS: usize = 16;
-/// The share of a device's pages that is freed in one step, if the device has many pages.
+/// A step frees 1/`STEP_SHARE` of the device's memory if that is more than `STEP_BYTES`.
 const STEP_SHARE: u64 = 256;
 /// The bytes that are evicted in a step. After each step, a waiting fork may begin, and other
 /// threads may evict.
@@ -208,9 +208,9 @@ impl Pager {
         is_due && self.device.shrink(STEP_BYTES.max((used / STEP_SHARE) as usize)) > 0
     }
 
-    /// Moves all objects of a small device together, because in such a device partly filled pages
-    /// matter. Does so each time the bytes stored since the last time exceed the bytes that the
-    /// device uses.
+    /// Moves all objects of a small device together, because partly filled pages are a large share
+    /// of its pages. Does so whenever more bytes were stored since the last time than the device
+    /// uses.
     pub(crate) fn compact_whole(&self) {
         self.compact_by(|| {
             let used = self.device.mm_stat().mem_used_total;

@@ -1,4 +1,4 @@
-//! If a thread is the only one, blocks are decompressed in place. Other threads always see a
+//! If the process has only one thread, blocks are decompressed in place. Other threads always see a
 //! complete block, or fault.
 #![allow(unsafe_code, clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
 //! Regions, compared with an array of their expected contents. Each run has a process of its own,
-//! in which it is alone until it starts another thread.
+//! in which its thread is the only one until it starts another thread.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::panic::{UnwindSafe, catch_unwind, set_hook, take_hook};
@@ -9,12 +9,13 @@ use testkit::pager::{Event::*, PagerModel, Setup, *};
 use testkit::{Run, replay, run, run_any, scaled, seed};
 
 /// Runs `work` in a child that has time to reduce a failing list of events. One child runs at a
-/// time, because a fork while another test prints a panic copies locks of std that stay locked.
+/// time: if a process forks while another test prints a panic, locks of std stay locked in the
+/// child.
 fn alone(work: impl FnOnce()) {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     in_child(|| {
-        // SAFETY: it only delays the signal that ends the child.
+        // SAFETY: the call only delays the signal that ends the child.
         unsafe { libc::alarm(scaled(200, 1200) as u32) };
         work();
     });

@@ -53,7 +53,7 @@ fn nothing_is_lost_at_the_least_limit() {
     }
 }
 
-/// The error about a limit contains a sufficient limit, and no smaller one is sufficient.
+/// The error about a limit contains a sufficient limit, and no smaller limit is sufficient.
 #[test]
 fn limit_needed_will_do() {
     let options = |limit| Options { limit: Some(limit), ..Options::default() };

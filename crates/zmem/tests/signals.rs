@@ -179,7 +179,7 @@ fn a_program_may_protect_what_is_resident_itself() {
     });
 }
 
-/// The pager does not handle such a fault, although it closes other blocks at the same time.
+/// Faults at pages that the program protected are not handled, even while other blocks are closed.
 #[test]
 fn what_a_program_protected_is_its_own_while_other_blocks_go() {
     in_child(|| {

@@ -21,8 +21,8 @@ fn taken() -> [u64; 2] {
     })
 }
 
-/// Returns a region without a limit. On any number of processors, it has no more buffers than a
-/// region with a limit, because unused buffers count as held, too.
+/// Returns a region without a limit. On any number of processors, the region has no more buffers
+/// than a region with a limit, because unused buffers count as held, too.
 fn region(bytes: usize, backend: BackendKind, block: BlockOrder) -> Option<Region> {
     let options = Options { backend, block, limit: LIMIT, ..Options::default() };
     let region = Region::new(bytes, options).ok()?;

@@ -10,8 +10,8 @@ use crate::row::Form::XattrArgs;
 use crate::row::{Access, input, inputs, output, outputs};
 use crate::sizes::{MOUNT_DATA, STAT, STATFS, STATX, TIMES};
 
-/// Returns the kind of a `file_handle`: its size, its type, and a number of bytes equal to its
-/// size.
+/// Returns the kind of a `file_handle`: the handle's length, its type, and the handle of this
+/// length.
 const fn handle(access: Access) -> Argument {
     Buffer(access, Length::Own { at: 0, more: 8, least: 8, most: 136 })
 }

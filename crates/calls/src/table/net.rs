@@ -9,7 +9,7 @@ use crate::row::Form::{Message, Messages, Words};
 use crate::row::{Lasting, both, inputs, output, outputs, told};
 use crate::sizes::{INT, TIME};
 
-/// A send with MSG_ZEROCOPY: the network uses the pages until it reports that the transfer is
+/// A send with MSG_ZEROCOPY: the kernel uses the pages until it reports that the transfer is
 /// complete.
 const fn zero_copy(argument: u8) -> Lasting {
     Lasting::Bits { argument, bits: libc::MSG_ZEROCOPY as usize }

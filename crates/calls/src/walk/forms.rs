@@ -27,7 +27,7 @@ const SET_TID_MAX: usize = 32;
 /// The maximum number of instructions of a filter, and the size of an instruction in bytes.
 const FILTER_MAX: usize = 4096;
 const INSTRUCTION: usize = 8;
-/// The bytes of the cookie to which a message queue's `sigevent` points for SIGEV_THREAD.
+/// The size in bytes of the cookie to which a message queue's SIGEV_THREAD `sigevent` points.
 const COOKIE: usize = 32;
 const SIGEV_THREAD: usize = libc::SIGEV_THREAD as usize;
 

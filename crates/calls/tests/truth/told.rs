@@ -46,8 +46,8 @@ fn fill(trial: &Trial, row: &Row, arguments: &mut [usize; 6], given: usize) {
     }
 }
 
-/// Asserts that the ranges of the row equal the objects. Makes objects that are only read
-/// read-only.
+/// Asserts that the ranges of the row equal the objects. Write-protects the objects that the call
+/// only reads.
 fn compare(trial: &Trial, row: &Row, arguments: &[usize; 6]) {
     let told = told(trial, row, arguments);
     let named: Vec<_> = trial.objects.iter().map(|object| &object.range).collect();

@@ -25,12 +25,12 @@ pub(crate) struct Sockets {
 
 impl Passed {
     /// Takes the sockets that the service manager passed. A socket named nbd, control or metrics is
-    /// used for the purpose that its name states. Sockets with other names are used, in this order,
-    /// for the remaining purposes.
+    /// used for the purpose that its name states. Other sockets are used, in this order, for the
+    /// remaining purposes.
     ///
     /// # Errors
-    /// Fails if a socket is unsuitable, if too many sockets were passed, or if an option names
-    /// another address for the same purpose.
+    /// Fails if a socket is unsuitable, if too many sockets were passed, or if an option specifies
+    /// an address for a purpose for which a socket was passed.
     pub(crate) fn take(args: &ServeArgs) -> Result<Self, Error> {
         let sockets = passed_sockets().map_err(|why| {
             failed(format!(
@@ -79,7 +79,7 @@ impl Passed {
     /// the remaining purposes.
     ///
     /// # Errors
-    /// Fails if a socket can't be made.
+    /// Fails if a socket can't be created.
     pub(crate) fn or_made(self, args: &ServeArgs) -> Result<Sockets, Error> {
         let metrics = args.metrics.as_ref().map(Address::listen).transpose().map_err(failed)?;
         let control = args.control.clone().map(Address::Unix);
@@ -99,7 +99,7 @@ impl Passed {
         }
     }
 
-    /// Checks that no option names another socket for a purpose for which a socket was passed.
+    /// Checks that no option specifies an address for a purpose for which a socket was passed.
     fn check(&self, args: &ServeArgs) -> Result<(), Error> {
         for (option, is_given, passed) in [
             ("--nbd", args.nbd.is_some(), &self.nbd),
@@ -118,8 +118,8 @@ impl Passed {
     }
 }
 
-/// Listens at `address`, or at the socket named `usual` in the directory of sockets if there is no
-/// address.
+/// Listens at `address`, or at the socket named `usual` in the directory of sockets if `address` is
+/// `None`.
 fn made(address: Option<Address>, usual: &str) -> Result<Listening, Error> {
     let address = match address {
         Some(address) => address,

@@ -30,7 +30,7 @@ const BESIDE: usize = 64 + 2 * 9;
 pub(crate) enum Style {
     Json,
     Plain,
-    /// Lines with bars of this number of characters; if the number is 0, lines of numbers only.
+    /// Lines with bars that are this number of characters wide; 0 means lines without bars.
     Bars(usize),
 }
 
@@ -77,8 +77,8 @@ pub(crate) trait Watched {
     fn line(&mut self, style: Style) -> Result<Option<String>, Error>;
 }
 
-/// Prints lines until Ctrl-C, or until the watched server or program ends. After the first line,
-/// neither is an error.
+/// Prints lines until Ctrl-C, or until the watched server or program ends. Neither is an error
+/// after the first line was printed.
 pub(crate) fn run<W: Watched>(mut watched: W, is_json: bool) -> Result<(), Error> {
     // Ctrl-C ends the process at once, even while it waits for a server that does not answer.
     register_conditional_shutdown(SIGINT, 0, Arc::new(AtomicBool::new(true)))
@@ -101,7 +101,7 @@ pub(crate) fn run<W: Watched>(mut watched: W, is_json: bool) -> Result<(), Error
     Ok(())
 }
 
-/// Returns a bar that shows the share `part` of `of`: `[####............] 25%`, or "-" if `of` is
+/// Returns a bar that shows `part` as a share of `of`: `[####............] 25%`, or "-" if `of` is
 /// 0.
 pub(crate) fn bar(part: u64, of: u64, width: usize) -> String {
     let column = bar_column(width);

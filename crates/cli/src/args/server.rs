@@ -175,8 +175,8 @@ fn setting(text: &str) -> Result<AttributeSetting, String> {
 }
 
 impl ServeArgs {
-    /// Returns the saved file that the disk starts with. Returns `None` if it is also the file of
-    /// `--save-on-exit` and does not exist yet.
+    /// Returns the saved file that the disk starts with. Returns `None` if this file is also the
+    /// file of `--save-on-exit` and does not exist yet.
     pub(crate) fn restored(&self) -> Option<&Path> {
         let is_first = |path: &&Path| {
             self.save_on_exit.as_deref() == Some(path)

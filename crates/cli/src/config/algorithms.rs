@@ -105,7 +105,7 @@ mod tests {
         for (value, given, option) in [
             ("zstd", none, None),
             ("zstd(level=1)", none, Some("--level=1")),
-            // The level of the command line follows this option and overrides it.
+            // The level on the command line follows the option in the file, and overrides it.
             ("zstd(level=1)", level, Some("--level=1")),
             ("zstd(level=1)", other, None),
             ("zstd(level=1, dict=/d)", none, Some(both)),

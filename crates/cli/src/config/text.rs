@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 /// disks fit.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// The maximum time until the writer of a pipe, such as the pipe of a shell's `<(...)`, must have
-/// closed it. A program that prints a file needs less time.
+/// The maximum time within which the writer of a pipe has to close the pipe, for example the pipe
+/// of a shell's `<(...)`. A program that prints a file needs less time.
 const WITHIN: Duration = Duration::from_secs(10);
 
 /// Reads the file at `path`.

@@ -1,4 +1,4 @@
-//! The memory areas of a thread that the C library has registered with the kernel.
+//! The memory areas that the C library has registered with the kernel for a thread.
 //!
 //! # Safety
 //! The process has only one thread, and this thread continues in the program.

@@ -181,8 +181,8 @@ fn map_segment(file: &File, segment: &ProgramHeader, base: u64) -> Result<(), Er
         let flags = libc::MAP_FIXED | libc::MAP_ANONYMOUS;
         map(mapped, memory_end - mapped, prot, flags, None)?;
     }
-    // Zero the last page behind the file's end, because loaders allocate memory from the rest of
-    // this page.
+    // The rest of the last page, behind the bytes of the file, is zeroed, because loaders allocate
+    // memory there.
     if prot & libc::PROT_WRITE != 0 && mapped > file_end {
         // SAFETY: the page was just mapped as writable, and nothing refers to it.
         unsafe { (file_end as *mut u8).write_bytes(0, (mapped - file_end) as usize) };

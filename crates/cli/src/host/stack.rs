@@ -130,8 +130,8 @@ impl Stack {
     pub(crate) fn make_executable(&self) {
         let prot = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC | libc::PROT_GROWSDOWN;
         let page = self as *const Self as usize & !4095;
-        // SAFETY: the call only makes this stack executable. The system may refuse that, as it does
-        // without uzram.
+        // SAFETY: the call only makes this stack executable. The system may refuse the call, as it
+        // may without uzram.
         unsafe { libc::mprotect(page as *mut _, 4096, prot) };
     }
 

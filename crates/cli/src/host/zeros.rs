@@ -95,7 +95,7 @@ impl Program {
             let reach = |(_, other): &&(_, Range<usize>)| {
                 other.start & !(PAGE - 1) < pages.end && pages.start < other.end
             };
-            // No other segment uses a page of the zeros.
+            // Checks that no other segment uses any of the zero-filled pages.
             let is_alone = segments.iter().filter(reach).count() == 1;
             (is_data && is_alone).then_some(Zeros { pages, prot })
         };

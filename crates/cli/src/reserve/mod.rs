@@ -5,7 +5,7 @@
 //!   reserve  | bit per unit of 64 bytes | unit | unit | ... |   one mapping, made at the start
 //! ```
 //!
-//! Safe Rust ends the process if an allocation fails that was not requested by `try_reserve`. So
+//! If an allocation fails that was not requested by `try_reserve`, safe Rust ends the process. So
 //! small allocations never fail as long as the reserve has space. While more than a share of the
 //! reserve is in use, no new work is admitted (`Reserved::is_short`). Large allocations must be
 //! requested in a way that can fail.

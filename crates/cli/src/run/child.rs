@@ -24,16 +24,16 @@ const BY_SIGNAL: i32 = 128;
 /// Starts a program and waits for its end. Returns the exit code that reports how the program
 /// ended.
 pub(super) fn run(mut launch: Launch, name: &Path) -> Result<ExitCode, Refusal> {
-    // A signal that is ignored now stays ignored, here and in the program. A handler would be reset
-    // to the default in the program.
+    // A signal that is ignored now stays ignored, here and in the program. If this process
+    // installed a handler, the program would start with the default action.
     let ignored = process_status("SigIgn:", 16).unwrap_or(0);
     let passed = PASSED.iter().filter(|signal| ignored >> (*signal - 1) & 1 == 0);
     let handled = passed.chain([&SIGCHLD]);
     let mut signals = SignalsInfo::<WithOrigin>::new(handled).map_err(no_handler)?;
     let child = launch.spawn().map_err(|error| Refusal::of_start(name, &error))?;
     let program = Pid::from_child(&child);
-    // `wait` is called for the program only between signals, so its process number can't belong to
-    // another process when a signal is forwarded.
+    // `wait` is called for the program only between signals, so the program's process number can't
+    // belong to another process when a signal is forwarded.
     for came in signals.forever() {
         if came.signal == SIGCHLD {
             match ended(program) {

@@ -66,7 +66,8 @@ impl Figures {
     pub(super) fn parse(text: &str, unreported: Vec<Line>, tree_held_max: u64) -> Self {
         // A process may have written an incomplete line because the disk was full.
         let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
-        // The reports are last, because the sum reports the backend of the last line.
+        // The lines that processes wrote are last, because the sum reports the backend of the last
+        // line.
         let lines = unreported.into_iter().chain(lines);
         Figures::new(lines.collect(), tree_held_max, None)
     }

@@ -1,4 +1,5 @@
-//! The start of a program: a host is injected into it. If the system refuses that, a host runs it.
+//! Starts a program, and injects a host into the program. If the system refuses the injection, a
+//! host runs the program.
 //!
 //! # Safety
 //! The code between a fork and the execution of a program only makes system calls. The word that
@@ -80,8 +81,8 @@ pub(super) fn inject_into(command: &mut Command, host: &Path, settings: &OsStr) 
 
 /// Returns whether another `uzram run` dispatches the calls of this process.
 pub(super) fn is_dispatched() -> bool {
-    // SAFETY: this process has not enabled dispatch itself, so the call ends no dispatch that it
-    // needs.
+    // SAFETY: this process has not enabled dispatch itself, so the call ends no dispatch that this
+    // process needs.
     unsafe { libc::prctl(SET_DISPATCH, 0, 0, 0, 0) != 0 }
 }
 

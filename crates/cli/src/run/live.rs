@@ -118,8 +118,9 @@ fn is_gone(process: u64) -> bool {
 
 /// Finds a program by the file that `process` shares with other processes. If the processes share
 /// several files, because one program was started within another, the innermost file in which the
-/// process has a slot is used. (A command that became a program has a slot in both.) For a process
-/// without a slot, such as the command itself, the innermost file is used.
+/// process has a slot is used. (A command that a program has replaced has a slot in both files.) If
+/// the process has a slot in none of the files, like the command itself, the innermost file is
+/// used.
 pub(crate) fn find(process: Pid) -> Result<Program, Error> {
     let number = process.as_raw_nonzero().get();
     let shown = |why: &dyn std::fmt::Display, remedy: &str| {

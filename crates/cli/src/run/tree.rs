@@ -18,10 +18,11 @@ use zmem::Seen;
 
 /// The name of the file in links of /proc.
 const NAME: &str = "uzram-run";
-/// The seals prevent a process from finding the file shorter than its mapping.
+/// The seals forbid changes of the file's size, so the file never becomes shorter than a mapping.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
-/// The descriptor is one of the last LAST numbers below this one, or below the process's limit of
-/// descriptors. Calls that open files return the lowest free number, so programs rarely need these.
+/// The file's descriptor is one of the highest LAST numbers below TABLE, or below the process's
+/// limit of descriptors if that is lower. Calls that open files return the lowest free number, so
+/// programs rarely use these numbers.
 const TABLE: u64 = 1024;
 const LAST: u64 = 64;
 

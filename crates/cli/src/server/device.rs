@@ -33,8 +33,7 @@ pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
     if let Some(path) = args.restored() {
         let restored = zram.open()?.restore(path, args.damage());
         let settings = zram.settings();
-        // If the arguments limit all memory, the error mentions the limit of all memory, not this
-        // limit.
+        // If the arguments limit all memory, the error mentions that limit, not the limit of pages.
         let limit = settings.mem_limit.filter(|_| settings.total_limit.is_none());
         let restored = restored.map_err(|error| not_restored(error, path, args.damage(), limit))?;
         lost_lines(&restored.lost)

@@ -24,7 +24,7 @@ pub(super) struct Fullness {
     failed_writes: u64,
 }
 
-/// The use of a device's nearest limit, and the number of failed writes.
+/// The use of the limit that the device is nearest to, and the number of failed writes.
 #[derive(Clone, Copy, Debug)]
 struct Usage {
     used: u64,
@@ -34,7 +34,7 @@ struct Usage {
 }
 
 impl Usage {
-    /// Returns the use of the nearest limit.
+    /// Returns the use of the limit of which the device uses the largest share.
     fn of(device: &Device) -> Self {
         let stat = device.mm_stat();
         let pages = (stat.mem_used_total, (stat.mem_limit > 0).then_some(stat.mem_limit));

@@ -19,8 +19,9 @@ use zram::room;
 /// The stack size of each thread that takes part in the server's end, in bytes.
 pub(super) const STACK: usize = 512 << 10;
 
-/// The threads that may start at any time: two of the pool. At the end, two save the disk and read
-/// the backing store; three sync the mount, search for its users and unmount it.
+/// The number of threads that may start later. Two threads of the pool may start at any time. At
+/// the server's end, two save the disk and read the backing store; three sync the mount, search for
+/// its users and unmount it.
 const THREADS: usize = 7;
 
 /// The number of bytes by which the allocator grows at a time, plus the bytes of the stacks' guard

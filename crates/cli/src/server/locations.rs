@@ -103,8 +103,8 @@ impl SaveLocation {
         })
     }
 
-    /// Returns a function that returns whether the file that [`file`](Self::file) returned may be
-    /// replaced or created. The save calls that function immediately before the rename.
+    /// Returns a function that checks whether the file from [`file`](Self::file) may be replaced or
+    /// created. The save calls this function immediately before the rename.
     pub(super) fn is_free(&self, path: &Path) -> impl Fn() -> bool + Send + Sync + use<> {
         let path = path.to_owned();
         // The reference is weak, so that a save that hangs does not keep the save file locked.

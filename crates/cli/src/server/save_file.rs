@@ -106,7 +106,7 @@ impl SaveFile {
         self.is_protected.store(true, SeqCst);
     }
 
-    /// Records that this process has saved the disk to `path`, which may lead to this file.
+    /// Records that this process has saved the disk to `path`, which may be a path of this file.
     pub(super) fn note_saved(&self, path: &Path) {
         let saved = fs::metadata(path).ok().map(FileStamp::from);
         if saved == there(&self.path) {
@@ -119,13 +119,13 @@ impl SaveFile {
     }
 }
 
-/// Returns the stamp of the file at `path`, if one exists.
+/// Returns the stamp of the file at `path`, if a file exists there.
 fn there(path: &Path) -> Option<FileStamp> {
     fs::symlink_metadata(path).ok().map(FileStamp::from)
 }
 
 /// Locks a file by a lock file in the directory of sockets, for use if no lock file can be created
-/// beside `file`. Only servers with the same directory of sockets find it.
+/// beside `file`. Only servers with the same directory of sockets find this lock file.
 fn lock_in_socket_dir(file: &Path) -> io::Result<Lock> {
     let dir = socket_dir::create().map_err(|error| io::Error::other(error.to_string()))?;
     Lock::at(dir.join(lock_name(file)?))

@@ -203,8 +203,8 @@ impl Watch {
     }
 }
 
-/// Logs the result of a save. Returns an error if data are missing, or if the disk was not saved to
-/// `file`, so that the server's exit status shows it.
+/// Logs the result of a save. If data are missing, or if the disk was not saved to `file`, returns
+/// an error, which the server's exit status reports.
 fn end(file: &Path, saved: &Saved, to: PathBuf, failures: &[String]) -> Result<(), Error> {
     log!("saved {} in {}", counted(saved.slots, "page"), human(saved.bytes));
     lost_lines(&saved.lost).lines().for_each(|line| log!("{line}"));

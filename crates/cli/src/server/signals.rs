@@ -21,12 +21,12 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Signals that end the server. A second signal of these ends the server at once.
+/// Signals that end the server. A second signal from this list ends the server at once.
 const EXPLICIT: [c_int; 3] = [SIGTERM, SIGINT, SIGQUIT];
 
-/// Other signals that end the server. A second signal of these has no effect, because some of them
-/// arrive repeatedly. The processes of a session get SIGHUP from its shell, from the terminal, and
-/// from systemd after SIGTERM. SIGXCPU arrives every second.
+/// Other signals that end the server. A second signal from this list has no effect, because some of
+/// these signals arrive repeatedly. The processes of a session get SIGHUP from its shell, from the
+/// terminal, and from systemd after SIGTERM. SIGXCPU arrives every second.
 const IMPLICIT: [c_int; 3] = [SIGHUP, SIGXCPU, Signal::POWER.as_raw()];
 
 /// Signals that would end a process by default, and that the server ignores, as it does all
@@ -34,13 +34,13 @@ const IMPLICIT: [c_int; 3] = [SIGHUP, SIGXCPU, Signal::POWER.as_raw()];
 const IGNORED: [c_int; 8] =
     [SIGXFSZ, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, Signal::STKFLT.as_raw()];
 
-/// All signals within this many checks after the first one belong to the same request to end, which
-/// often arrives as several signals. For example, a terminal and a program that forwards its
+/// Signals within this number of checks after the first signal belong to the same request to end,
+/// which often consists of several signals. For example, a terminal and a program that forwards its
 /// signals both send the signal. `timeout` sends the signal to the process and to its group. A
 /// program that the terminal's SIGINT interrupts sends SIGTERM to its children. If SIGTERM and
 /// SIGHUP are sent at once, the system delivers SIGHUP first. The limit is a number of checks, not
-/// a time, because the first check after the process was stopped finds the signals that arrived in
-/// between.
+/// a time, because the first check after the process was stopped finds all signals that arrived
+/// while it was stopped.
 const LOOKS: u32 = 15;
 /// The time between two of these checks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -90,7 +90,7 @@ impl Signals {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        // If the thread that forwards signals has ended, none can arrive, and the server ends too.
+        // If the thread that forwards signals has ended, no signal can arrive, and the server ends.
         self.first.get().map_or("an error of the signal handler", |signal| name(*signal))
     }
 
@@ -129,7 +129,8 @@ impl Signals {
     }
 
     /// Returns whether the signal `came` cancels the save. The first signal never does, even if the
-    /// server was already ending without a signal, because its sender may not know that.
+    /// server was already ending without a signal, because the sender of the signal may not know
+    /// that.
     fn gives_up(&self, came: c_int) -> bool {
         self.first.set(came).is_err() && EXPLICIT.contains(&came)
     }
@@ -153,8 +154,8 @@ impl Signals {
     }
 }
 
-/// Returns the signals that were ignored when the process began, as after `nohup`, with a bit for
-/// each.
+/// Returns the signals that were ignored when the process began, as after `nohup`: a bit for each
+/// signal.
 fn ignored() -> u64 {
     process_status("SigIgn:", 16).unwrap_or(0)
 }

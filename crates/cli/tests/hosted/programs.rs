@@ -218,7 +218,7 @@ fn threads_are_answered_whose_own_storage_has_gone() {
     let (shown, stats) = place.hosted("limit=4000000", &[program.to_str().unwrap()]);
     assert_eq!(shown.output, "all is as it has to be\n", "{shown:?}");
     assert!(stats.sum("evicted") > 1000, "{}", stats.sum("evicted"));
-    // Several threads that fault at once evict one thread after another.
+    // If several threads fault at the same time, they take turns to evict.
     assert!(stats.sum("held_max") <= 4_200_000, "{}", stats.sum("held_max"));
 }
 

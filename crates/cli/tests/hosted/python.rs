@@ -78,9 +78,9 @@ fn ends(file: &Path, shown: &Shown) -> BTreeMap<String, String> {
     lines.lines().filter_map(of).collect()
 }
 
-/// Runs a module natively, with a host, and with a limit of `share` percent of the maximum memory
-/// that the module held. Returns the differences, and the number of blocks that were evicted and
-/// filled. This number varies between runs, because the limit depends on a short peak.
+/// Runs a module natively, with a host, and with a host and a limit: `share` percent of the maximum
+/// memory that the module held. Returns the differences, and the number of blocks that were evicted
+/// and filled. This number varies between runs, because the limit depends on a short peak.
 fn differences(python: &str, module: &str, share: u64, block: usize) -> (Vec<String>, u64) {
     let place = Place::new();
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");

@@ -16,7 +16,8 @@
 
 enum { PAGE = 4096, PAGES = 8, BYTES = PAGES * PAGE };
 
-// Returns pages that the runtime has evicted. Natively they are resident if the system has no swap.
+// Returns pages that the runtime has evicted. Natively, the pages stay resident if the system has
+// no swap.
 static char *gone(int byte) {
 	char *at = mmap(0, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(at != MAP_FAILED);
@@ -25,7 +26,7 @@ static char *gone(int byte) {
 	return at;
 }
 
-// Returns whether the system has swap, by which it may evict pages too.
+// Returns whether the system has swap, to which the kernel may evict pages itself.
 static int has_swap(void) {
 	char lines[4096];
 	int file = open("/proc/swaps", O_RDONLY);
@@ -34,7 +35,7 @@ static int has_swap(void) {
 	return bytes > 0 && memchr(lines, '\n', bytes) != lines + bytes - 1;
 }
 
-// Checks that the pages stay resident, although the program asks to evict them.
+// Checks that the pages stay resident, although the program requests their eviction.
 static void stays(char *at) {
 	unsigned char pages[PAGES];
 	if (has_swap())

@@ -1,6 +1,6 @@
 // If a thread ends with locked mutexes, the next thread that locks one of these mutexes gets
-// EOWNERDEAD. This also applies to mutexes in evicted memory, which also holds the pointers to the
-// next mutexes.
+// EOWNERDEAD. This applies even if the mutexes, and the pointers to the next mutexes, lie in
+// evicted memory.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>

@@ -1,9 +1,10 @@
 // Restricts its own system calls (seccomp) when its memory is larger than the limit. After that it
 // uses the memory, or executes the program in the further arguments. The first argument selects the
 // restriction: `strict` or a filter. `narrow` allows reads, writes and exit, and `wide` refuses one
-// call. `host` refuses calls of a host. `refused` is a filter that the kernel does not accept.
-// `child` makes a child of vfork install `host`. `heap` allows the break, and `number` refuses
-// getpid and gettid. `probe` requests the strict mode as libraries do to detect it.
+// call. `host` kills the process at calls that a host makes. `refused` is a filter that the kernel
+// does not accept. `child` makes a child of vfork install `host`. `heap` allows the break, and
+// `number` kills the process at getpid and gettid. `probe` requests the strict mode as libraries do
+// to detect it.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>

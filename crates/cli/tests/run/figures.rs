@@ -53,8 +53,8 @@ fn a_job_that_evicts_gives_the_same() {
     }
 }
 
-/// Evicted zeros take no memory, nor do blocks that are unprotected together with their neighbours,
-/// until they are touched.
+/// Evicted zeros take no memory. Blocks that are unprotected together with their neighbours take
+/// none until they are touched.
 #[test]
 fn what_is_resident_is_what_takes_memory() {
     const MAPPINGS: &str = "

@@ -43,7 +43,7 @@ impl Stack {
         self.bytes != 0
     }
 
-    /// Returns whether a signal that arrives with this stack pointer is already on the stack.
+    /// Returns whether code with this stack pointer runs on the signal stack.
     pub(crate) fn holds(&self, pointer: usize) -> bool {
         self.flags & AUTODISARM == 0
             && pointer.wrapping_sub(self.start).wrapping_sub(1) < self.bytes

@@ -133,8 +133,8 @@ pub fn raw_syscall_address() -> usize {
 /// Issues a call.
 ///
 /// # Safety
-/// `issue` lies in memory that only this thread uses. With a mask, the thread may leave this stack
-/// and never return to it.
+/// `issue` lies in memory that only this thread uses. If the call has a mask, the thread may leave
+/// this stack and never return to it.
 pub(crate) unsafe fn issue(issue: *mut Issue) {
     // SAFETY: the caller guarantees that `issue` is valid, and that nothing on this stack must be
     // undone.
@@ -156,7 +156,7 @@ pub(crate) unsafe fn clone(
     unsafe { uzram_dispatch_clone(number, args.as_ptr(), frame, begins) }
 }
 
-/// Unmaps the block on whose stack this runs, and ends the thread by the call `number`.
+/// Unmaps the block on whose stack this function runs, and ends the thread by the call `number`.
 ///
 /// # Safety
 /// No other code accesses the block any more, and no signal can arrive.

@@ -65,7 +65,7 @@ pub(crate) fn enter(context: &Context) {
     set_rights(if components >> COMPONENT & 1 == 0 { 0 } else { rights & !OWN });
 }
 
-/// Copies the thread's rights for a key that a call has just allocated to the program's frame.
+/// Stores, in the program's frame, the thread's rights for a key that a call has just allocated.
 pub(crate) fn keep(context: &Context, key: u32) {
     let mut at = RIGHTS_AT.load(Relaxed);
     if at == 0 {

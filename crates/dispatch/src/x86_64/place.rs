@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-/// The bytes of the red zone and of the slots below it.
+/// The total size in bytes of the red zone and of the slots below the red zone.
 pub(crate) const TAKEN: usize = 192;
 
 /// The number of bytes in a block's word.
@@ -55,12 +55,14 @@ pub(crate) fn entry() -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pinned {
     Nothing,
-    /// The blocks whose words lie from the slot `FIRST` to the slot `LAST`.
+    /// All blocks of the buffer: the slots `FIRST` and `LAST` hold the addresses of the first and
+    /// the last block's word.
     All,
-    /// The blocks from the word in the slot `FIRST` to the word before r11 plus this number of
-    /// bytes.
+    /// The blocks whose words lie between the address in the slot `FIRST` (included) and the
+    /// address r11 + this number of bytes (excluded).
     Before(usize),
-    /// The blocks from the word at rcx plus this number of bytes to the word in the slot `LAST`.
+    /// The blocks whose words lie between the address rcx + this number of bytes and the address in
+    /// the slot `LAST`, both included.
     From(usize),
 }
 

@@ -33,7 +33,7 @@ pub enum Class {
     Dispatched = 0,
     /// The call is issued. If the call fails with EFAULT, it has had no effect.
     Direct = 1,
-    /// Like `Direct`, with a buffer whose address is the second argument, and its size the third.
+    /// Like `Direct`, with a buffer: the second argument is its address, and the third its size.
     Buffer = 2,
     /// Like `Buffer`, if the last two arguments are null and MSG_ZEROCOPY is not set in the fourth.
     Receive = 3,

@@ -358,8 +358,8 @@ static void edge(void) {
     for (int i = 0; i < WARM; i++) CHECK(on_edge(page + PAGE + i) == getpid());
 }
 
-// The maximum number of steps in the last round, which ends behind the call if there is one thread,
-// and the minimum in the first round. Up to the call, all shapes are the same.
+// The maximum number of steps of a round (with one thread, the last round ends behind the call),
+// and the minimum number, in the first round. Up to the call, all shapes are the same.
 #define STEPS_MAX (shape == OTHER ? 110 : 100)
 #define STEPS_MIN (shape == OTHER ? 1 : 72)
 #define FLAGS_AT offsetof(struct user, regs.eflags)

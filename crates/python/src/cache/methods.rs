@@ -125,7 +125,7 @@ impl Cache {
             if let Some(value) = self.find(key, true)? {
                 return Ok(value);
             }
-            // Another thread may store a value at the same time, which may then be removed again.
+            // If another thread has stored a value for the key, the search is repeated.
             if self.put(key, &default, false)? {
                 return Ok(default);
             }

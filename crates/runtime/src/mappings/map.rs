@@ -102,7 +102,8 @@ fn args_at(start: usize, [_, bytes, prot, flags, file, offset]: [usize; 6]) -> [
     [start, bytes, prot, flags, file, offset]
 }
 
-/// Maps a range of the arena. Replaces its contents unless the program requests free addresses.
+/// Maps a range of the arena. Replaces the contents of the range unless the program requests free
+/// addresses.
 fn map_at(
     space: &mut Space,
     arena: &Arena,

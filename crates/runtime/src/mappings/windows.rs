@@ -18,8 +18,8 @@ use zmem::{Advice, Arena};
 /// The minimum size of a window in bytes. The number of windows is limited, so smaller mappings get
 /// none.
 const WINDOW_MIN: usize = 2 << 20;
-/// The share of the remaining room for windows that a reservation larger than this room gets.
-/// Programs use a reservation from its start upwards.
+/// A reservation larger than the remaining room for windows gets this share of the room. Programs
+/// use a reservation from its start upwards.
 const RESERVED_SHARE: (usize, usize) = (3, 4);
 /// An advice of `madvise` since Linux 5.14.
 const MADV_POPULATE_WRITE: usize = 23;

@@ -77,9 +77,9 @@ pub enum AskError {
 impl Request {
     /// Sends the request to the server at `path`, and writes the server's answer to `out`.
     ///
-    /// The server has to receive the request within [`ANSWERS_WITHIN`]. After each such time
-    /// without an answer, it has to answer `stat` to prove that it runs. A server that runs may
-    /// take any time to answer.
+    /// The server has to receive the request within [`ANSWERS_WITHIN`]. After each period of this
+    /// length without an answer, the server has to answer `stat`, to show that it runs. A server
+    /// that runs may take any time to answer.
     ///
     /// # Errors
     /// [`AskError`]
@@ -154,7 +154,7 @@ impl Server {
         matches!(state, Some('T' | 't'))
     }
 
-    /// Returns whether the server answers another client.
+    /// Returns whether the server answers `stat` on another connection.
     fn is_alive(&self) -> bool {
         let asked = Request::Stat.ask(&self.path, &mut io::sink());
         // After any other error, the server either runs or has ended, so it is not stuck.

@@ -128,14 +128,14 @@ impl Control {
     }
 
     /// Closes all connections. Connections with a complete request are answered first. Returns
-    /// whether all were closed in time.
+    /// whether all connections were closed in time.
     pub fn stop(self, within: Duration) -> bool {
         self.acceptor.stop();
         self.clients.hang_up_on_new();
         let have_left = self.clients.is_empty_by(Instant::now() + within);
         self.clients.hang_up();
         if have_left {
-            // The end of the acceptor has ended the threads that wait for clients.
+            // Stopping the acceptor has ended the threads that wait for clients.
             self.threads.into_iter().for_each(|thread| drop(thread.join()));
         }
         have_left
@@ -234,7 +234,7 @@ fn admit(text: &str, is_ending: bool) -> Result<Request, Refusal> {
     Ok(request)
 }
 
-/// Logs the result of a job whose client did not wait for it.
+/// Logs the result of a job whose client did not wait for the result.
 fn log_orphaned(log: &Log, what: &str, done: &Result<(), Refusal>) {
     match done {
         Ok(()) => {

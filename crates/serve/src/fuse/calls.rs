@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use zram::Access;
 
-/// The time for which the kernel may cache the attributes of a file, which never change.
+/// The time for which the kernel may cache a file's attributes. The attributes never change.
 const TTL: Duration = Duration::from_secs(60);
 
 /// The maximum size of a request in bytes.

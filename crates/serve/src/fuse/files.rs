@@ -148,8 +148,8 @@ impl Files {
         }
     }
 
-    /// Returns the next offset at which a byte is stored, or, if `stored` is false, is not stored.
-    /// The end of the disk counts as a hole.
+    /// Returns the first offset, from `offset` on, at which a byte is stored or, if `stored` is
+    /// false, at which no byte is stored. The end of the disk counts as a hole.
     pub(super) fn seek(&self, offset: i64, stored: bool) -> Result<i64, Errno> {
         let (mut at, size) = (u64::try_from(offset).map_err(|_| Errno::ENXIO)?, self.disk.size());
         while at < size {

@@ -118,15 +118,15 @@ impl Mounted {
         self.mount.holders()
     }
 
-    /// Writes the pages that programs have changed in shared mappings of the disk to the disk.
-    /// Waits at most `within` until they are written. [`stop`](Self::stop) refuses later writes.
+    /// Writes to the disk all pages that programs have changed in shared mappings of the disk.
+    /// Waits at most `within` for these writes. [`stop`](Self::stop) refuses later writes.
     pub fn sync(&self, within: Duration) {
         self.mount.sync(within);
     }
 
     /// Unmounts the device. Returns whether that was possible in time. From now on, no write is
     /// acknowledged; programs that still use the mount get errors. If another file system was
-    /// mounted over the directory, both mounts remain, but this one is dead.
+    /// mounted over the directory, both mounts remain, but the mount of this device is dead.
     pub fn stop(self, within: Duration) -> bool {
         self.has_ended.store(true, SeqCst);
         let Mounted { session, mut mount, log, .. } = self;

@@ -1,7 +1,7 @@
 //! Mounts the file system, and unmounts only what this process has mounted.
 //!
-//! The FUSE library gets only the connection, because at its end the library would unmount any file
-//! system that is mounted at the path. A mount is identified by the number of its file system,
+//! The FUSE library gets only the connection, because the library, when it ends, would unmount any
+//! file system that is mounted at the path. A mount is identified by the number of its file system,
 //! which is unique while its connection exists. The mount is unmounted by a descriptor, so a mount
 //! that appears later at the same path is not affected.
 
@@ -83,7 +83,7 @@ impl Mount {
         format!("'{}'", self.dir.to_string_lossy().escape_debug())
     }
 
-    /// Unmounts the file system, even if programs use it, unless it was unmounted before.
+    /// Unmounts the file system, even if programs use it, unless it is already unmounted.
     ///
     /// # Errors
     /// Fails if another file system is mounted over this one or inside it, because that would be
@@ -103,7 +103,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // A failure was reported before, or can't be reported here.
+        // An earlier call has reported a failure; `drop` can't report one.
         let _ = self.detach();
     }
 }

@@ -10,8 +10,9 @@ use rustix::event::{PollFd, PollFlags};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// The maximum time that a client may take to complete its request, and again to receive its
-/// answer. A scrape takes milliseconds, and Prometheus itself gives up after 10 seconds.
+/// The maximum time that a client may take to send its request, and the maximum time that it may
+/// take to receive its answer. A scrape takes milliseconds, and Prometheus itself gives up after 10
+/// seconds.
 const WITHIN: Duration = Duration::from_secs(5);
 
 /// The maximum time that a client may take to close the connection after its answer, and the
@@ -52,8 +53,8 @@ impl Client {
         Some(Client { socket, state: State::Receiving(head), came, until: came + WITHIN })
     }
 
-    /// Continues as far as possible without blocking; `text` returns the metrics. Returns whether
-    /// the connection continues.
+    /// Advances the request as far as possible without blocking; `text` returns the metrics.
+    /// Returns whether the connection continues.
     pub(super) fn step(&mut self, text: &dyn Fn() -> String) -> bool {
         loop {
             let done = match &mut self.state {

@@ -68,7 +68,7 @@ pub(super) fn parse(head: &[u8]) -> Option<Asked> {
         Ok(httparse::Status::Complete(_)) => {}
     }
     let target = request.path.unwrap_or("");
-    // A client that sends its request as to a proxy sends the whole URL.
+    // If a client sends its request as if to a proxy, the target is a whole URL.
     let path = match target.strip_prefix("http://").map(|rest| rest.split_once('/')) {
         Some(Some((_, path))) => path,
         Some(None) => "",

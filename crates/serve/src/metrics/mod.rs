@@ -1,18 +1,18 @@
 //! A server that answers `GET /metrics` with text that the caller of this module provides.
 //!
-//! HTTP/1.1 with one request per connection, all of them on one thread, which never waits for a
-//! single client. `httparse` reads the request's head; memory and time of each client are bounded.
-//! A library's HTTP server would bound neither memory nor time: a client could use up the memory of
-//! the process, and the disk would be lost.
+//! The server uses HTTP/1.1 with one request per connection. One thread serves all connections, and
+//! never waits for a single client. `httparse` reads the request's head; memory and time of each
+//! client are bounded. A library's HTTP server would bound neither memory nor time: a client could
+//! use up the memory of the process, and the disk would be lost.
 //!
 //! ```text
 //!   backlog of the socket -> CLIENTS places: receiving -> answering -> draining
 //!                                            evicted third, second,  first
 //! ```
-//! If all places are taken, a new client waits in the socket's backlog until a place is free. A
-//! client can be evicted when it has received its answer, or else after `GRACE`. So clients that
-//! keep their places do not exclude others, and a burst of scrapes is answered one request after
-//! another.
+//! The server has places for `CLIENTS` clients. If all places are taken, a new client waits in the
+//! socket's backlog until a place is free. A client can be evicted when it has received its answer,
+//! or else after `GRACE`. So clients that keep their places do not exclude others, and a burst of
+//! scrapes is answered one request after another.
 
 mod client;
 mod http;

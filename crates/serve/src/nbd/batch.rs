@@ -72,8 +72,9 @@ impl Task {
         let (needs_data, weight, reply_max) = match command {
             Ok(Command::Read) => (true, len / 4, read_header(terms.replies) + len),
             Ok(Command::Write) => (true, len, DONE_MAX),
-            // The cost of commands without a payload is proportional to the blocks of their range.
-            // Zeroing may read the blocks at both ends, which keep a part of their data.
+            // The cost of commands without a payload is proportional to the number of blocks in
+            // their range. Zeroing may read the blocks at both ends, which keep a part of their
+            // data.
             Ok(Command::Punch | Command::WriteZeroes) => (true, len / 64, DONE_MAX),
             Ok(Command::BlockStatus { .. }) => (false, len / 64, SHORT_MAX),
             Ok(Command::Flush) | Err(_) => (false, 0, DONE_MAX),
@@ -86,7 +87,7 @@ impl Task {
 
 /// The kind of batch that a request belongs to.
 enum Class {
-    /// A short request. An invalid request is answered with this error.
+    /// A short request, or the error with which an invalid request is answered.
     Short(Result<Command, ErrorCode>),
     LongRead,
     LongWrite,

@@ -202,8 +202,8 @@ impl<S: Stream> Connection<'_, S> {
                 if batch.is_heavy() || input.header().is_some() {
                     break batch;
                 }
-                // The worker keeps the input, because waking another one would cost more than this
-                // batch.
+                // The worker keeps the input, because waking another worker would take longer than
+                // serving this batch.
                 self.answer(batch)?;
             };
             if !self.receiving.is_awaited() {

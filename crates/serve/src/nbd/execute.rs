@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// checks whether the server is ending.
 const STEP: u64 = 1 << 20;
 
-/// The data of requests that store zeros, step by step.
+/// The data that one step writes for a request to store zeros.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Carries out the requests of one connection.

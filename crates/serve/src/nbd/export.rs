@@ -69,8 +69,8 @@ impl Exports {
     }
 
     /// Sets the maximum length of a write, and the memory for long writes of all clients: both are
-    /// `bytes`, rounded to a multiple of 256 KiB from 256 KiB to 32 MiB. A longer write fails with
-    /// ENOMEM.
+    /// `bytes`, rounded to a multiple of 256 KiB, at least 256 KiB and at most 32 MiB. A longer
+    /// write fails with ENOMEM.
     pub fn with_write_max(self, bytes: u64) -> Self {
         let bytes = bytes.clamp(READ_PART as u64, PAYLOAD_MAX.into()) as u32;
         Exports { write_max: bytes - bytes % READ_PART as u32, ..self }

@@ -30,8 +30,8 @@ pub(crate) enum Step {
     Requests(Terms),
 }
 
-/// The number of bytes of answers at which they are sent. The answers exceed this number by at most
-/// one answer.
+/// If the pending answers take at least this number of bytes, they are sent before the next option
+/// is handled. They exceed the number by at most one answer.
 const ANSWERED_MAX: usize = 4096;
 
 /// The state of a handshake.

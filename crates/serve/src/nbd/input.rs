@@ -9,8 +9,8 @@ use super::wire::*;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// The rest of a request has to arrive within REST_WITHIN plus its length divided by the rate
-/// below.
+/// The rest of a request has to arrive within REST_WITHIN plus the length of this rest divided by
+/// the rate below.
 const REST_WITHIN: Duration = Duration::from_secs(30);
 const REST_BYTES_PER_SECOND: u64 = 256 << 10;
 
@@ -38,8 +38,8 @@ impl<'p> Deadline<'p> {
         Deadline { since: None, limit, hurry }
     }
 
-    /// Returns an error if the deadline has passed. The time begins at the first call. This
-    /// function is called once per wait.
+    /// Returns an error if the deadline has passed. The deadline's time begins at the first call.
+    /// This function is called once per wait.
     fn check(&mut self) -> Result<(), End> {
         let waited = self.since.get_or_insert_with(Instant::now).elapsed();
         if waited > self.limit || (self.hurry)() { Err(Fault::Stalled.into()) } else { Ok(()) }

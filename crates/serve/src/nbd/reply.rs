@@ -81,8 +81,8 @@ impl<'b> Replies<'b> {
         }
     }
 
-    /// Returns the buffer for a part's data, which follows the part's header. The data become part
-    /// of a reply when [`read`](Self::read) is called.
+    /// Returns the buffer for a part's data, which lies behind the space for the part's header. The
+    /// data become part of a reply when [`read`](Self::read) is called.
     pub(crate) fn data(
         &mut self,
         request: &Request,

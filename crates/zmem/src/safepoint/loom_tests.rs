@@ -55,8 +55,8 @@ impl Scene {
     }
 }
 
-/// Runs `this` in one thread, and `other` in another thread that then ends. Afterwards one thread
-/// is counted, and that thread is alone.
+/// Runs `this` in one thread, and `other` in a second thread, which then ends. Asserts that the
+/// first thread is counted and is alone after that.
 fn beside(this: fn(&Scene), other: fn(&Scene)) {
     loom::model(move || {
         let scene = Scene::new(2);
@@ -102,7 +102,7 @@ fn loom_both_wait_and_change() {
     });
 }
 
-/// Each thread stops the other thread, before or after being stopped itself; or neither is alone.
+/// Two threads try to stop each other at the same time. Each attempt may succeed or fail.
 #[test]
 fn loom_both_stop() {
     let this = |scene: &Scene| {

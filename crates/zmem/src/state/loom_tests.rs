@@ -184,7 +184,7 @@ fn loom_what_is_shared_against_eviction_zeros_and_touch() {
     model(|| Scene::new(State::Shared, Page::Closed), &[Scene::evict, Scene::zero, Scene::touch]);
 }
 
-/// A pinned block is not evicted: either the eviction comes first, or the pin.
+/// A pinned block is not evicted: the eviction ends before the pin, or the pin prevents it.
 #[test]
 fn loom_pin_against_eviction() {
     fn pin(scene: &Scene) {

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// The distance between the numbers of two processes that use a slot one after the other. No
 /// process has 2^40 bytes.
 const LIFE: u64 = 1 << 40;
-/// The approximate number of bytes of pages that change for one byte stored in room between
+/// The approximate number of bytes of pages that change for each byte that is stored between
 /// objects. An object of 1.5 KiB overlaps 1.4 pages of 4 KiB on average; a smaller object counts as
 /// less.
 const WEIGHT: u64 = 4;
@@ -72,8 +72,8 @@ impl Tree {
         [next(slot.pool), next(slot.blocks)]
     }
 
-    /// Publishes that the process in slot `nth` has inherited from the process in slot `parent` the
-    /// bytes `inherited`, of the pool and of blocks.
+    /// Publishes that the process in slot `nth` inherited the bytes `inherited`, of the pool and of
+    /// blocks, from the process in slot `parent`.
     pub(super) fn set_parent(&self, nth: usize, parent: usize, inherited: [u64; 2]) {
         if nth != NONE && parent != NONE {
             let slot = self.slot(nth);
@@ -123,7 +123,7 @@ pub(super) struct Said {
     pub(super) whole: AtomicU64,
     /// The bytes that have changed since the process began.
     pub(super) changed: AtomicU64,
-    /// The difference between the slot's `changed` and this one.
+    /// The difference between the slot's number `changed` and the field `changed` above.
     pub(super) life: AtomicU64,
 }
 

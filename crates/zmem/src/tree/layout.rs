@@ -22,7 +22,7 @@ pub(super) const SLOT: usize = 16;
 pub(super) const ROW: usize = figures::WORDS;
 /// The maximum number of slots: the head and the slots use less than 64 KiB.
 pub(super) const SLOTS: usize = 510;
-/// The words of a name: as many bytes as the kernel keeps of a process's name.
+/// The number of words of a name: 16 bytes, the size of a process's name in the kernel.
 pub(super) const NAME: usize = 2;
 /// The process number in a slot that is being freed.
 pub(super) const CLEARED: u64 = u64::MAX;
@@ -42,7 +42,7 @@ pub(super) struct Head<'a, T> {
     /// The number of slots, from the first one, that were ever used.
     pub(super) used: &'a T,
     pub(super) is_short: &'a T,
-    /// The time of the last search for processes that have ended.
+    /// The time of the last search for processes that have ended, in milliseconds.
     pub(super) looked: &'a T,
     pub(super) space: &'a T,
     /// The messages that a process of the tree has reported: one bit for each message.

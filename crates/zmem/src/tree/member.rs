@@ -1,5 +1,5 @@
-//! A process in its tree: the numbers that the process publishes, and those of others that it
-//! reads.
+//! A process in its tree: the numbers that the process publishes, and the numbers of other
+//! processes that it reads.
 
 use super::inherited::{Shares, Sharing};
 use super::unevictable::UnevictableWords;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 
 /// The number of faults between two samples of the process's memory.
 const SAMPLE: usize = 256;
-/// The number of faults between two samples while blocks are open that were not written yet.
+/// The number of faults between two samples while some open blocks were not written yet.
 const SAMPLE_OPENED: usize = 4;
 /// A process in its tree, as that process sees itself.
 #[derive(Debug)]
@@ -67,9 +67,9 @@ impl Member {
     }
 
     /// Takes a slot for a child, whose `Member` is a copy of its parent's. A child in another PID
-    /// namespace takes no slot, nor do its children, because its number is ambiguous there.
+    /// namespace, and its children, take no slot, because their numbers would be ambiguous.
     pub(crate) fn begin_child(&self) {
-        // Before the fork, another thread that is about to execute a program may have set this.
+        // Another thread of the parent, which was about to execute a program, may have set this.
         self.is_hushed.store(false, Relaxed);
         let may_ask = self.is_in() && !page::is_confined();
         if may_ask && rustix::process::getppid().is_none() {
@@ -134,8 +134,8 @@ impl Member {
         self.slot().filter(|_| self.process.load(Relaxed) == own_number())
     }
 
-    /// Returns the slot, unless another process freed it because this process seemed to have ended,
-    /// as does a process whose first thread has ended.
+    /// Returns the slot, unless another process freed it because this process seemed to have ended.
+    /// A process seems to have ended if its first thread has.
     pub(super) fn kept_slot(&self) -> Option<Slot<'_>> {
         self.slot().filter(|slot| slot.process.load(Relaxed) == self.process.load(Relaxed))
     }
@@ -204,14 +204,14 @@ impl Member {
     }
 
     /// Records `all`, the bytes of anonymous memory of this process. The pager counts `counted`
-    /// bytes; `all` includes these except `tables`.
+    /// bytes; `all` includes them, except `tables` bytes.
     pub(crate) fn note_all(&self, all: u64, counted: u64, tables: u64) {
         self.beside.store((all + tables) as i64 - counted as i64, Relaxed);
     }
 
     /// Publishes whether the processes hold more than the limit allows. If they do, frees the slots
     /// of processes that have ended, and pokes one waiting process that holds more than its share.
-    /// Returns whether that was done.
+    /// Returns whether slots were checked.
     pub(crate) fn note_short(&self, is_short: bool, limit: u64) -> bool {
         let word = self.tree.head().is_short;
         if word.load(Relaxed) != u64::from(is_short) {

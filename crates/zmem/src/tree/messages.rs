@@ -1,4 +1,4 @@
-//! Messages of which each is reported by only one process of a tree.
+//! Messages, each of which only one process of a tree reports.
 
 use super::Member;
 use super::member::own_number;
@@ -20,9 +20,9 @@ pub struct Lost {
     pub process: u64,
     /// The number of these bytes that this process holds.
     pub most: u64,
-    /// Whether the process that holds most is the caller's process.
+    /// Whether the process that holds most of these bytes is the caller's process.
     pub is_own: bool,
-    /// Whether the process that holds most still exists.
+    /// Whether the process that holds most of these bytes still exists.
     pub is_there: bool,
 }
 

@@ -5,9 +5,9 @@
 //!                   ^                     a signal is being sent: SENDING          |
 //!                   '---- `deafen`, before the process executes a program <--------'
 //! ```
-//! A process whose memory another process reads fills no block in place, because the reader would
-//! see half of the data (zm-L17). The reader asks for this in the other process's slot, and waits
-//! until the process has agreed. The blocks that the process was filling are then complete.
+//! A process whose memory another process reads fills no block in place, because the reader could
+//! see a partly filled block (zm-L17). The reader asks for this in the other process's slot, and
+//! waits until the process has agreed. The blocks that the process was filling are then complete.
 //!
 //! A process whose memory a debugger of the tree reads keeps all of its memory resident (zm-L19):
 //!

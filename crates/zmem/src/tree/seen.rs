@@ -18,7 +18,7 @@ pub enum Presence {
     Executes,
     /// The process ended by itself, and could not report its figures.
     Unreported,
-    /// Other processes found that it had ended without a report, as if killed by a signal.
+    /// Another process found that it had ended without a report, as if killed by a signal.
     Killed,
 }
 

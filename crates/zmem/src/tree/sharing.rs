@@ -11,12 +11,12 @@ impl Member {
         self.sharing.note_pool(self.kept_slot(), pages, room, gone);
     }
 
-    /// Records that a child will share, or shares, `bytes` more of resident blocks.
+    /// Records that a child shares, or will share, `bytes` more bytes of resident blocks.
     pub(crate) fn add_blocks(&self, bytes: u64) {
         self.sharing.add_blocks(bytes);
     }
 
-    /// Records that a child will share, or shares, `bytes` less of resident blocks.
+    /// Records that a child shares, or will share, `bytes` fewer bytes of resident blocks.
     pub(crate) fn leave_blocks(&self, bytes: u64) {
         self.sharing.leave_blocks(self.kept_slot(), bytes);
     }

@@ -15,7 +15,7 @@ pub(crate) struct Unevictable {
 }
 
 /// The memory that this process could not evict when it last found that the limit can't be kept. A
-/// reader may see words of two different calls of `store`.
+/// reader may see some words of one call of `store` and other words of the next call.
 #[derive(Debug, Default)]
 pub(super) struct UnevictableWords([AtomicU64; 4]);
 

@@ -117,7 +117,7 @@ fn neighbours_of_what_changes_keep_their_data() {
     arena.check();
 }
 
-/// Batches are opened for accesses in any order, because allocators use all parts of new mappings.
+/// Accesses in whatever order open batches, because allocators use all parts of new mappings.
 #[test]
 fn what_is_new_opens_in_batches_while_the_limit_is_far() {
     install();

@@ -171,7 +171,7 @@ fn a_child_can_drop_a_region() {
     });
 }
 
-/// Daemons close all descriptors. A child's descriptor for memory is not its parent's.
+/// Daemons close all descriptors. The region then opens new ones, in the process and in its child.
 #[test]
 fn closed_descriptors_are_opened_again() {
     let _turn = turn();

@@ -82,7 +82,7 @@ fn a_store_at_its_limit_ends_eviction_and_no_fault() {
 }
 
 /// Blocks of random bytes are not stored, because stored blocks would use more memory than resident
-/// ones.
+/// blocks.
 #[test]
 fn what_does_not_compress_stays() {
     for_each_backend(|backend| {

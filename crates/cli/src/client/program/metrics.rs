@@ -17,8 +17,8 @@ const SIZES: [[&str; 3]; 7] = [
     ["block_size_bytes", "What is stored and comes back as one.", "block"],
 ];
 
-/// The metrics of a process's activity: the same columns as `SIZES`, then the factor between the
-/// units: one unit of the metric is this number of units of the figure.
+/// The metrics of a process's activity: the same columns as `SIZES`, followed by the number of
+/// units of the figure that equal one unit of the metric.
 const COUNTS: [(&str, &str, &str, f64); 9] = [
     ("evicted_blocks", "Blocks that were stored.", "evicted", 1.0),
     ("filled_blocks", "Blocks that came back.", "filled", 1.0),

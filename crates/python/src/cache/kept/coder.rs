@@ -1,4 +1,4 @@
-//! Compression of values in pieces, by a few codec streams, which threads share.
+//! Compresses values in pieces, by a few codec streams that the threads share.
 
 use super::refusal::Refusal;
 use std::sync::Arc;

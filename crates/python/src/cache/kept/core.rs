@@ -33,7 +33,7 @@ pub struct Core<K> {
     /// The first slots of the values, by the hashes of their keys.
     table: HashTable<u32>,
     limit: usize,
-    /// The order of the pool's objects; the bytes of a new pool, and of a pool with one object.
+    /// The order of the pool's objects; the bytes that a pool uses when new, and with one object.
     order: u32,
     new_pool_bytes: usize,
     begun_bytes: usize,

@@ -33,8 +33,8 @@ use uzram::zsmalloc::EntryPool;
 
 /// The minimum number of bytes within its limit that an empty cache must leave for values.
 const ROOM_MIN: usize = 64 << 10;
-/// The minimum limits in bytes for longer blocks, and the order of the pool's objects for each
-/// limit.
+/// Pairs of a minimum limit in bytes, and the order of the pool's objects from this limit on:
+/// caches with larger limits use longer blocks.
 const BLOCKS: [(usize, u32); 3] = [(8 << 20, 4), (2 << 20, 2), (0, 0)];
 
 /// The result of an offer.

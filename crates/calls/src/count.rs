@@ -10,7 +10,7 @@ pub enum Count {
 }
 
 impl Count {
-    /// Returns the index of the argument.
+    /// Returns the index of the argument that holds the number.
     pub const fn argument(self) -> u8 {
         match self {
             Count::Long(nth) | Count::Int(nth) => nth,
@@ -41,14 +41,15 @@ pub enum Length {
         /// The number of additional bytes.
         more: usize,
     },
-    /// Whole words that contain a bit mask; an argument holds the number of bits plus `less`.
+    /// Whole words that contain a bit mask; an argument holds the sum of the number of bits and
+    /// `less`.
     Bits {
-        /// The number of bits.
+        /// The argument that holds the sum.
         count: Count,
-        /// The number of bits that the argument counts but that do not exist.
+        /// The number of bits that the argument counts although the mask does not contain them.
         less: usize,
     },
-    /// One byte for each page of a range whose length is in an argument.
+    /// One byte for each page of a range; an argument holds the length of the range.
     Pages(Count),
     /// The value of the 4 bytes to which another argument points.
     Told(u8),

@@ -1,5 +1,5 @@
 //! The last argument of `ioctl`, which depends on the request. The number of a newer request
-//! encodes a structure's size and a direction; older requests are in a list.
+//! encodes a structure's size and a direction. A list contains the older requests.
 
 use crate::count::Length;
 use crate::row::Access::{self, Both, Read, Write};
@@ -95,7 +95,7 @@ const OLD: &[Run] = &[
     (0x8984, 0x89ff, Both, 40),
 ];
 
-/// The bits of a request that encode the size of its structure, and the direction.
+/// The positions of the bits of a request that encode the size of its structure, and the direction.
 const SIZE_AT: u32 = 16;
 const SIZE_MASK: usize = 0x3fff;
 const KERNEL_READS: usize = 1 << 30;

@@ -124,7 +124,7 @@ pub(crate) const EPOLL_EVENT: Argument = of(&by_int(1, &[(2, Plain)], input(size
 pub(crate) const FSCONFIG_VALUE: Argument =
     of(&by_int(1, &[(1, Text), (2, inputs(Int(4), 1)), (3, Text), (4, Text)], Plain));
 
-/// The rule of `landlock_add_rule`: the rule is for a path or for a port.
+/// The rule of `landlock_add_rule`, which is for a path or for a port.
 pub(crate) const LANDLOCK_RULE: Argument =
     of(&by_int(1, &[(1, input(12)), (2, input(16))], Unknown));
 

@@ -11,8 +11,8 @@ pub enum Access {
     Write,
     /// The kernel reads the range, writes it, or both.
     Both,
-    /// The access is not known. The range is one byte, and the kernel may also touch an unknown
-    /// number of bytes after it.
+    /// The access is not known. The reported range is one byte, and the kernel may also touch an
+    /// unknown number of bytes after this byte.
     Unknown,
 }
 
@@ -21,7 +21,7 @@ pub enum Access {
 pub enum Argument {
     /// A number, or an address whose memory the call does not touch.
     Plain,
-    /// A number or an address; which of the two is not known.
+    /// A number or an address; the table does not distinguish the two.
     Unknown,
     /// The address of a buffer of this length.
     Buffer(Access, Length),
@@ -49,11 +49,11 @@ pub struct Choice {
 /// The structures that contain further addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// An array of `iovec`s, whose number is given, and the buffers to which they point.
+    /// An array of `iovec`s, whose number is in an argument, and the buffers to which they point.
     Iovecs(Access, Count),
     /// A `msghdr`: the name, the `iovec`s with their buffers, and the control data.
     Message(Access),
-    /// An array of `mmsghdr`s, whose number is given.
+    /// An array of `mmsghdr`s, whose number is in an argument.
     Messages(Access, Count),
     /// Addresses of strings, up to a null pointer, such as `argv`.
     Texts,
@@ -65,10 +65,10 @@ pub enum Form {
     Stack,
     /// A `sigevent`, and, for SIGEV_THREAD, the 32 bytes to which it points.
     Sigevent,
-    /// A `clone_args`, whose size is given.
+    /// A `clone_args`, whose size is in an argument.
     CloneArgs(Count),
-    /// An array of addresses of `iocb`s, whose number is given, and the memory to which the `iocb`s
-    /// point.
+    /// An array of addresses of `iocb`s, whose number is in an argument, and the memory to which
+    /// the `iocb`s point.
     Iocbs(Count),
     /// An array of `futex_waitv`s with this total length, and the words to which they point.
     Waiters(Length),
@@ -80,7 +80,7 @@ pub enum Form {
     Regset(Access),
     /// A structure with this length, each of whose words may be an address.
     Words(Access, Length),
-    /// The last argument of `ioctl`, which depends on the request, the argument before it.
+    /// The last argument of `ioctl`, which depends on the request (the second argument).
     Ioctl,
 }
 
@@ -91,7 +91,7 @@ pub enum Lasting {
     No,
     /// The kernel may touch the memory until an event that the table does not describe.
     Yes,
-    /// The kernel may touch the memory if the argument has one of these bits set.
+    /// The kernel may touch the memory if at least one of these bits is set in the argument.
     Bits {
         /// The index of the argument.
         argument: u8,
@@ -184,7 +184,7 @@ pub(crate) const fn both(bytes: usize) -> Argument {
     Argument::Buffer(Access::Both, Length::Bytes(bytes))
 }
 
-/// Returns the kind of an address of `count` items of `bytes` bytes each.
+/// Returns the argument kind of an address that points to `count` items of `bytes` bytes each.
 pub(crate) const fn items(access: Access, count: Count, bytes: usize) -> Argument {
     Argument::Buffer(access, Length::Items { count, bytes, more: 0 })
 }
@@ -199,7 +199,8 @@ pub(crate) const fn outputs(count: Count, bytes: usize) -> Argument {
     items(Access::Write, count, bytes)
 }
 
-/// Returns the kind of an address at which the kernel reads and writes `count` items.
+/// Returns the kind of an address at which the kernel reads and writes `count` items of `bytes`
+/// bytes each.
 pub(crate) const fn boths(count: Count, bytes: usize) -> Argument {
     items(Access::Both, count, bytes)
 }

@@ -28,7 +28,7 @@ pub(crate) const POLLFD: usize = size_of::<pollfd>();
 pub(crate) const EPOLL_EVENT: usize = size_of::<epoll_event>();
 pub(crate) const IOVEC: usize = size_of::<iovec>();
 pub(crate) const MSGHDR: usize = size_of::<msghdr>();
-/// The distance between two `mmsghdr`s. The received length follows the `msghdr`.
+/// The distance in bytes between two `mmsghdr`s. The received length follows the `msghdr` in each.
 pub(crate) const MMSGHDR: usize = size_of::<mmsghdr>();
 /// The maximum length of a socket address in bytes.
 pub(crate) const SOCKADDR: usize = size_of::<sockaddr_storage>();
@@ -47,8 +47,7 @@ pub(crate) const MSGINFO: usize = 32;
 pub(crate) const FUTEX_WAITV: usize = 24;
 pub(crate) const ROBUST_LIST_HEAD: usize = 24;
 pub(crate) const IO_URING_PARAMS: usize = 120;
-/// The number of bytes that `mount` copies from its last argument, regardless of the argument's
-/// length.
+/// The number of bytes that `mount` copies from its last argument, whatever the length of the data.
 pub(crate) const MOUNT_DATA: usize = 4096;
 /// The offsets of a `msghdr`'s fields.
 pub(crate) mod msghdr_at {

@@ -75,7 +75,7 @@ static ALL: [NamedRow; COUNT] = {
     all
 };
 
-/// The rows without their names. The rows that contain addresses are last.
+/// The rows without their names. The rows that contain addresses follow all other rows.
 static ROWS: [Row; COUNT] = {
     let (mut rows, mut nth) = ([ALL[0].row; COUNT], 0);
     let (mut first, mut last) = (0, COUNT);

@@ -12,8 +12,8 @@ mod requests;
 /// The first address above the addresses that a program can use.
 pub const ADDRESS_END: usize = 1 << 56;
 
-/// The maximum number of ranges that a walk reports: 1024 messages of 1024 buffers, and their
-/// headers.
+/// The maximum number of ranges that a walk reports: enough for 1024 messages of 1024 buffers each,
+/// and for the headers of these messages.
 pub const RANGES_MAX: usize = 1 << 21;
 
 /// The maximum number of bytes that the kernel transfers in a call. Longer buffers are reported up
@@ -27,8 +27,8 @@ const PAGE: usize = 4096;
 /// The maximum length of a path in bytes, with its NUL.
 const PATH_MAX: usize = 4096;
 
-/// The lowest address that can be mapped by default (`vm.mmap_min_addr`). Smaller values are
-/// treated as numbers, not as addresses.
+/// The lowest address that can be mapped by default (`vm.mmap_min_addr`). The walk treats smaller
+/// values as numbers, not as addresses.
 const ADDRESS_LEAST: usize = 1 << 16;
 
 /// Reports each range of memory that a system call touches if it is issued now.
@@ -37,9 +37,9 @@ const ADDRESS_LEAST: usize = 1 << 16;
 /// have to fill the range first. Ranges may overlap, and may be reported repeatedly. No range is
 /// empty or ends above [`ADDRESS_END`], and at most [`RANGES_MAX`] ranges are reported.
 ///
-/// Arguments that the kernel refuses, such as a count above its limit or an invalid address, are
-/// cut or ignored. Other threads may change the memory while it is read. The reported ranges
-/// correspond to the contents that were read.
+/// If an argument is one that the kernel refuses, such as a count above its limit or an invalid
+/// address, the walk cuts or ignores it. Other threads may change the memory during the walk. The
+/// reported ranges correspond to the contents that the walk has read.
 pub fn ranges(
     number: usize,
     arguments: [usize; 6],

@@ -111,7 +111,7 @@ fn lengths_in_memory_are_told_first() {
     let length = (0x10_0000..0x10_0004, Access::Both);
     let expected = [length.clone(), (0x20_0000..0x20_0010, Access::Write), length];
     assert_eq!(name(0x10_0000), expected);
-    // The length is negative, can't be read, or its address is null.
+    // No buffer is reported if its length is negative or can't be read, or is at address 0.
     for at in [0x30_0000, 0x50_0000, 0] {
         assert!(name(at).iter().all(|(range, _)| range.start != 0x20_0000), "{at:#x}");
     }

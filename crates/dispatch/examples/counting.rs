@@ -27,7 +27,7 @@ static FORKS: AtomicU64 = AtomicU64::new(0);
 static ENDED: AtomicU64 = AtomicU64::new(0);
 static FILE: OnceLock<&'static CStr> = OnceLock::new();
 
-/// The value in a call's note while it is issued.
+/// The value in a call's note while the call is issued.
 const NOTED: u64 = 0x6e6f_7465;
 
 static MEDDLES: AtomicBool = AtomicBool::new(false);

@@ -25,7 +25,8 @@ pub(crate) struct Action {
 }
 
 const SA_RESTORER: usize = 0x0400_0000;
-/// Flags that are passed to the kernel, because the program sees the same effect.
+/// Flags that are passed to the kernel unchanged, because their effect on the program is the same
+/// as without this crate.
 const PASSED: usize =
     (libc::SA_RESTART | libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT | libc::SA_RESETHAND) as u32
         as usize;
@@ -54,7 +55,7 @@ pub(crate) fn set_entry(entry: usize) {
     ENTRY.store(entry, Ordering::Release);
 }
 
-/// Returns the action that is registered with the kernel for the program's `action`.
+/// Returns the action to be registered with the kernel if the program sets `action`.
 fn registered(signal: i32, action: &Action) -> Action {
     if !action.is_handler() && !is_owned(signal) {
         return *action;
@@ -144,7 +145,8 @@ impl Actions {
         })
     }
 
-    /// Copies the kernel's actions to the table, and registers the handler of this crate instead.
+    /// Copies the kernel's actions to the table. Registers this crate's handler for each owned
+    /// signal, and for each signal that has a handler.
     pub(crate) fn take_over(&self) {
         for signal in (1..=LAST).filter(|signal| bit(*signal) & mask::allowed(u64::MAX) != 0) {
             let mut found = Action::DEFAULT;
@@ -184,7 +186,8 @@ impl Actions {
         }
     }
 
-    /// Sets the kernel's action for an owned signal to the default, so that it ends the process.
+    /// Sets the kernel's action for an owned signal to the default, so that the signal ends the
+    /// process.
     pub(crate) fn end_by(&self, signal: i32) {
         // SAFETY: the action has no handler.
         unsafe { system(signal, Some(&Action::DEFAULT), None) };

@@ -40,8 +40,8 @@ fn has_other_threads() -> bool {
     }
 }
 
-/// Returns whether a shadow stack holds return addresses. With a shadow stack, a signal handler
-/// that does not return to the interrupted instruction would end the program.
+/// Returns whether a shadow stack holds return addresses. With a shadow stack, the program ends
+/// when a signal handler does not return to the interrupted instruction.
 fn has_shadow_stack() -> bool {
     let mut features = 0usize;
     let args = [ARCH_SHSTK_STATUS, (&raw mut features).addr(), 0, 0, 0, 0];
@@ -102,8 +102,8 @@ pub unsafe fn arm(hook: &'static dyn Hook) -> Result<(), Error> {
 fn begin(thread: &Thread, hook: &'static dyn Hook) -> Result<(), Error> {
     let mut stack = NO_STACK;
     let (ours, old) = (thread.stack(), (&raw mut stack).addr());
-    // SAFETY: both structures are local; the block lives as long as this thread. If the second call
-    // fails, the first is undone.
+    // SAFETY: both structures are local; the block lives as long as this thread. If `arm` fails,
+    // the previous signal stack is restored.
     unsafe {
         ask(libc::SYS_sigaltstack, [(&raw const ours).addr(), old, 0, 0, 0, 0])
             .map_err(|errno| Error::Stack { errno })?;

@@ -9,13 +9,13 @@
 use crate::storage::Storage;
 use crate::x86_64::instructions::raw_syscall;
 
-/// The address space of a block: more than a hook that decompresses needs. Pages that are never
-/// touched use no memory.
+/// The size in bytes of a block's address space, which exceeds the needs of a hook that
+/// decompresses. Pages that are never touched use no memory.
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 /// The length in bytes of a block's head, and of its guard: a multiple of every supported page
 /// size.
 pub(crate) const PART_BYTES: usize = 16 << 10;
-/// The bytes of a block before its stack: the thread's state, and a guard.
+/// The number of bytes of a block before its stack: the thread's state, and a guard.
 pub(crate) const HEAD_BYTES: usize = 2 * PART_BYTES;
 /// The maximum size of storage inside the block. Larger storage has a separate mapping.
 const STORAGE_BYTES_MAX: usize = 32 << 10;
@@ -31,7 +31,7 @@ pub(crate) fn stack_start(address: usize) -> usize {
 /// The place of a thread's thread-local storage.
 pub(crate) struct StoragePlace {
     pub(crate) pointer: usize,
-    /// The bytes of the block, at its end, that the storage occupies.
+    /// The number of bytes at the end of the block that the storage occupies.
     pub(crate) end_bytes: usize,
     /// The address and the length of the mapping of storage that is too large for the block.
     pub(crate) apart: Option<(usize, usize)>,

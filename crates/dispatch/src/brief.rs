@@ -9,7 +9,7 @@
 use crate::mask::BYTES;
 use crate::x86_64::instructions::raw_syscall;
 
-/// Returns whether a call is brief. A brief call that this list lacks only takes more time.
+/// Returns whether a call is brief. If this list lacks a brief call, the call only takes more time.
 pub(crate) fn is_brief(number: usize) -> bool {
     matches!(
         number as i64,

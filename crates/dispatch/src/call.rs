@@ -16,7 +16,7 @@ const ROOM_WORDS: usize = 4096;
 /// The number of words that a hook may store with a call.
 pub const NOTE_WORDS: usize = 9;
 
-/// A system call. A hook may change it, answer it, or let it be issued.
+/// A system call. A hook may change the call, answer the call, or let the call be issued.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Call {
@@ -34,7 +34,7 @@ pub struct Call {
     /// Whether the call is issued again if a signal for the hook has ended it.
     is_repeated: bool,
     /// A mask and a structure that points to the mask. The call's arguments refer to this mask and
-    /// structure instead of the program's.
+    /// structure instead of to the program's mask and structure.
     scratch: [u64; 3],
 }
 
@@ -105,8 +105,8 @@ impl Call {
         &mut self.note
     }
 
-    /// Returns words that do not change until the call has returned, at the lower end of the stack
-    /// of this crate's code. They may be used for calls during which no handler runs.
+    /// Returns words at the lower end of the stack of this crate's code, which do not change until
+    /// the call has returned. A hook may use the words only for calls during which no handler runs.
     pub fn room(&mut self) -> &mut [usize] {
         let start = stack_start((&raw const *self).addr());
         // SAFETY: only this thread uses the stack, and code that runs on it during the call uses
@@ -135,7 +135,7 @@ impl Call {
     /// then not return.
     ///
     /// # Safety
-    /// The requirements of the call apply. If there is a mask, no caller has anything to undo.
+    /// The requirements of the call apply. If there is a mask, no caller has an action to undo.
     pub(crate) unsafe fn issue_with(&mut self, mask: Option<&u64>) -> isize {
         self.issue.mask = mask.map_or(null(), |mask| &raw const *mask);
         // SAFETY: the call lies on this thread's stack; the caller guarantees the rest.
@@ -149,7 +149,7 @@ impl Call {
         !self.issue.mask.is_null()
     }
 
-    /// Returns the result that was stored before a signal interrupted the issue.
+    /// Returns the result that the issuing instructions stored before a signal interrupted them.
     pub(crate) fn kept_result(&self) -> isize {
         self.issue.result
     }

@@ -44,7 +44,7 @@ struct Request {
     /// The structure that `clone3` receives.
     record: [u64; RECORD_WORDS],
     flags: u64,
-    /// The child's stack pointer, or 0 if it is the parent's.
+    /// The child's stack pointer, or 0 if the child uses its parent's stack pointer.
     stack: usize,
 }
 
@@ -155,7 +155,7 @@ fn fork(thread: &Thread, call: &mut Call, mut request: Request) -> isize {
     0
 }
 
-/// Creates a child that shares this memory, with a separate block.
+/// Creates a child that shares this memory but has a separate thread block.
 fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize, isize> {
     let flags = request.flags;
     let waits = flags & VFORK != 0;
@@ -197,7 +197,7 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
         }
     });
     if kind == Kind::Vfork || !matches!(made, Ok(1..)) {
-        // SAFETY: no child exists, or the child has left this memory, so no code uses its block.
+        // SAFETY: no child exists or it has left this memory, so no code uses the child's block.
         unsafe { child.free() };
         hook().thread_ends();
     }

@@ -58,7 +58,7 @@ fn ask(number: i64, args: [usize; 6]) -> Option<usize> {
     usize::try_from(unsafe { raw_syscall(number as usize, args) }).ok()
 }
 
-/// A file of this process in /proc, closed when it is dropped.
+/// A file of this process in /proc. The descriptor is closed on drop.
 struct OwnFile(usize);
 
 impl OwnFile {

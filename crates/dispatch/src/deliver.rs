@@ -1,5 +1,5 @@
-//! Delivery of signals to the program: creates frames on the program's stacks, and carries out
-//! returns from these frames, as the kernel would.
+//! Delivery of signals to the program: creates frames on the program's stacks, and returns from
+//! these frames, in the same way as the kernel.
 //!
 //! A handler of the program never runs on a stack of this crate, and the frame that the handler
 //! sees describes the program (di-2). An interrupted call is completed or undone first.
@@ -57,7 +57,7 @@ fn die_of_stack(thread: &Thread) {
     die(thread, &Info::of_system(libc::SIGSEGV));
 }
 
-/// Returns whether the interrupted instruction caused the signal, and causes it again if repeated.
+/// Returns whether the interrupted instruction caused the signal and would cause the signal again.
 fn is_fault(info: &Info) -> bool {
     matches!(info.signal, libc::SIGSEGV | libc::SIGBUS) && info.code > 0
 }
@@ -178,7 +178,7 @@ pub(crate) fn call_of(context: &Context) -> *mut Call {
     context.issue() as *mut Call
 }
 
-/// Notifies the hook that the thread is about to wait, with all memory of the call pinned.
+/// Notifies the hook that the thread is about to wait. All memory of the call is pinned.
 pub(crate) fn park(call: &mut Call) {
     hook().parks();
     call.is_parked = true;
@@ -195,7 +195,7 @@ pub(crate) fn resume(call: &mut Call) -> bool {
 }
 
 /// Completes or undoes the call that a signal interrupted, so that `context` is the program's.
-/// Returns the temporary mask of the call, if any. The caller adds the mask of the action.
+/// Returns the call's temporary mask, if any. The caller adds the mask of the handler's action.
 ///
 /// # Safety
 /// `context` is that of a thread interrupted in the instructions that issue a call.

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 const SYS_USER_DISPATCH: i32 = 2;
 const SYS_SECCOMP: i32 = 1;
 const TRAP_TRACE: i32 = 2;
-/// Whether the program has tried to filter its calls, so that calls of this crate may be trapped.
+/// Whether the program has tried to filter its calls, so a filter may trap calls of this crate.
 pub(crate) static IS_FILTERED: AtomicBool = AtomicBool::new(false);
 const ENOSYS: isize = -(libc::ENOSYS as isize);
 
@@ -64,7 +64,7 @@ extern "C" fn uzram_dispatch_on_signal(
     }
 }
 
-/// Prepares the return to the program (then returns true), or to interrupted code of this crate.
+/// Prepares the return to the program (and returns true), or to interrupted code of this crate.
 fn finish(thread: &Thread, context: &mut Context, selector: u8) -> bool {
     if thread.is_here(context.stack_pointer()) {
         // The interrupted code of this crate may be about to return to the program.
@@ -194,7 +194,7 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     if !is_here {
         unblock_owned();
     }
-    // Code of this crate that calls the C library continues where it was interrupted.
+    // If a signal interrupts code of this crate that calls the C library, that code then continues.
     let is_settled = !is_here
         && (settle::settle(context, info) == Settled::Before || site::leave(context, info));
     // The instructions can't write below the program's stack, or the program passed an invalid
@@ -238,7 +238,7 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
                 // SAFETY: the context was interrupted at `stage` of the issue of a call.
                 base = unsafe { interrupt(context, stage, info) };
             }
-            // A filter refused a call of the hook, which has no answer to the call.
+            // A filter refused a call of the hook. The hook can't handle this refusal.
             None if is_trap => return die(thread, info),
             None if is_owned(info.signal) => return thread.defer(info),
             None => return,

@@ -19,14 +19,15 @@ pub enum Step {
     /// The program itself issues this call. The hook sees no later call of this thread, nor of
     /// threads and children that it creates. [`Hook::returned`] is not called.
     LeaveBefore,
-    /// The call is not issued, and returns this value; an error is a negative number.
+    /// The call is not issued, and returns this value to the program; a negative number is an
+    /// error.
     Answer(isize),
 }
 
 /// How an issued call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The kernel returned this value; an error is a negative number.
+    /// The kernel returned this value; a negative number is an error.
     Returned(isize),
     /// A signal arrived first: the call was not issued, or the program will make the call again,
     /// which the hook sees as a new call.
@@ -54,9 +55,9 @@ pub trait Hook: Sync {
         Step::Issue
     }
 
-    /// Called when an issued call has ended. If this returns [`Step::Answer`], the program gets
-    /// that result; if [`Step::Issue`], the call is issued again. After [`Outcome::GivenUp`] the
-    /// returned step has no effect.
+    /// Called when an issued call has ended. If this function returns [`Step::Answer`], the program
+    /// gets that result. If this function returns [`Step::Issue`], the call is issued again. After
+    /// [`Outcome::GivenUp`], the returned step has no effect.
     fn returned(&self, call: &mut Call, outcome: Outcome) -> Step {
         let _ = call;
         match outcome {
@@ -65,9 +66,9 @@ pub trait Hook: Sync {
         }
     }
 
-    /// Called for SIGSEGV and SIGBUS of a memory access, before the program's handler; also for
-    /// accesses by the hook's own code. Returns whether the access may be repeated. `context` is
-    /// the interrupted context.
+    /// Called when a memory access causes SIGSEGV or SIGBUS, before the program's handler. Accesses
+    /// by the hook's own code are included. Returns whether the access may be repeated. `context`
+    /// is the interrupted context.
     fn fault(
         &self,
         signal: i32,
@@ -116,8 +117,8 @@ pub trait Hook: Sync {
     /// the call has returned or a signal has interrupted the call.
     fn resumes(&self) {}
 
-    /// Called before a thread, or a process that shares memory, is created. The caller is the
-    /// thread that creates it.
+    /// Called before a thread, or a process that shares memory, is created. The creating thread
+    /// calls this function.
     fn thread_begins(&self) {}
 
     /// Called last on a thread that ends by itself, and in a process that shares memory. Called in
@@ -140,7 +141,7 @@ pub(crate) fn get() -> Option<&'static dyn Hook> {
     HOOK.get().copied()
 }
 
-/// Returns the hook, or one that does nothing if none is set.
+/// Returns the hook. If no hook is set, returns a hook that does nothing.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn hook() -> &'static dyn Hook {
     struct Nothing;

@@ -24,7 +24,7 @@ pub(crate) fn allowed(mask: u64) -> u64 {
     mask & !NEVER
 }
 
-/// Returns the mask that is set in the kernel for the program's `mask`.
+/// Returns the mask that is set in the kernel if the program sets `mask`.
 pub(crate) fn of_system(mask: u64) -> u64 {
     mask & !OWNED & !NEVER
 }

@@ -1,4 +1,4 @@
-//! Waits for a lock of this crate, which other threads hold for microseconds.
+//! Waits for a lock of this crate. Other threads hold such a lock for microseconds.
 //!
 //! # Safety
 //! The system call accesses no memory.
@@ -7,9 +7,10 @@
 use crate::x86_64::instructions::raw_syscall;
 use std::hint::spin_loop;
 
-/// The number of rounds in which the thread spins.
+/// The number of rounds of a wait in which the thread spins. In later rounds, the thread yields.
 const SPINS: u32 = 100;
-/// The number of rounds, which take minutes, after which a debug build ends the process.
+/// The number of rounds after which a debug build ends the process. A wait of this many rounds
+/// takes minutes.
 const ROUNDS_MAX: u32 = 1 << 28;
 
 /// Waits briefly, in round `round` of a wait.

@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// Whether the pointer is read and set by system calls, even if instructions could do so.
 static BY_CALLS: AtomicBool = AtomicBool::new(false);
 
-/// Makes this crate read and set thread pointers by system calls, as on kernels that do not let
-/// programs use the instructions. This takes effect when the first thread is armed.
+/// Makes this crate read and set thread pointers by system calls, as if the kernel did not let
+/// programs use the instructions. The setting takes effect when the first thread is armed.
 pub fn use_calls_for_pointers() {
     BY_CALLS.store(true, Relaxed);
 }

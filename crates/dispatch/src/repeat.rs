@@ -48,7 +48,7 @@ pub(crate) fn go_on(thread: &Thread, context: &mut Context, call: &mut Call, was
     }
 }
 
-/// Issues a call again that a signal for the hook has ended, unless a later signal for the program
+/// Reissues a call that a signal for the hook has ended, unless a pending signal for the program
 /// ends the call as well.
 fn repeat(thread: &Thread, context: &mut Context, call: &mut Call) {
     let number = call.number();
@@ -60,7 +60,7 @@ fn repeat(thread: &Thread, context: &mut Context, call: &mut Call) {
             hook().repeats(call);
             context.rewind(number);
         }
-        // The kernel has rewound the call.
+        // The kernel has rewound the call to restart it, but the pending signal must end the call.
         (false, true) if is_rewound => {
             context.set_instruction(context.instruction() + CALL_BYTES);
             context.set_result(EINTR);

@@ -20,7 +20,7 @@ use std::ptr::with_exposed_provenance_mut;
 use std::sync::atomic::AtomicU32;
 
 const PAGE: usize = 4096;
-/// The bytes of the stack. Only pages that are touched use memory.
+/// The size of the stack in bytes. Only pages that are touched use memory.
 const STACK_BYTES: usize = 256 << 10;
 
 /// The function that a room's thread runs.

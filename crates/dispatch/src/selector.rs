@@ -43,8 +43,8 @@ impl Thread {
         self.selector.store(selector, Ordering::Release);
     }
 
-    /// Sets a context's signal stack to this crate's, or to the program's once the thread's calls
-    /// are no longer dispatched.
+    /// Sets a context's signal stack to this crate's. If the thread's calls are no longer
+    /// dispatched, sets the program's signal stack and mask instead.
     pub(crate) fn give_back(&self, context: &mut Context) {
         context.stack = self.stack();
         if self.has_left.get() {

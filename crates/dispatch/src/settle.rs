@@ -45,7 +45,7 @@ fn slot(context: &Context, at: usize) -> usize {
     user::read(context.stack_pointer().wrapping_add(at)).unwrap_or(0)
 }
 
-/// If the context is at the call of `slow`, which a stub has reached through `simple`, moves the
+/// If the context is at the call in `slow`, and a stub has led there through `simple`, moves the
 /// context behind the stub's site.
 pub(crate) fn leave_stub(context: &mut Context) {
     if context.instruction() == slow_end() {

@@ -11,7 +11,7 @@ use crate::x86_64::frame::{AUTODISARM, Context, NO_STACK, Stack};
 pub(crate) const EINVAL: isize = -(libc::EINVAL as isize);
 pub(crate) const MIN_STACK_BYTES: usize = libc::MINSIGSTKSZ;
 
-/// Returns 0, or the error number.
+/// Returns 0 if `result` is `Ok`, otherwise the error number.
 fn number(result: Result<(), isize>) -> isize {
     result.err().unwrap_or(0)
 }

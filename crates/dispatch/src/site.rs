@@ -14,7 +14,7 @@ pub(crate) const PATCHED: u32 = u32::MAX - 1;
 /// The state of a site whose instruction is not replaced any more.
 pub(crate) const LEFT: u32 = u32::MAX;
 
-/// Whether the instruction of a site was ever replaced, or is being replaced.
+/// Whether the instruction of any site was ever replaced, or is being replaced.
 pub(crate) static HAS_STUBS: AtomicBool = AtomicBool::new(false);
 
 #[derive(Debug)]
@@ -58,8 +58,8 @@ pub(crate) fn patched() -> impl Iterator<Item = &'static Site> {
 }
 
 /// Changes a context that was interrupted in a stub to one at the stub's site. Returns whether the
-/// context was in a stub. If the site was restored, the stub may be unmapped, and then the
-/// instruction fetch from the stub faults.
+/// context was in a stub. After a site was restored, its stub may be unmapped, and the instruction
+/// fetch from the stub then faults.
 pub(crate) fn leave(context: &mut Context, info: &Info) -> bool {
     if !HAS_STUBS.load(Acquire) {
         return false;

@@ -51,8 +51,8 @@ static IS_HELD: AtomicBool = AtomicBool::new(false);
 /// Whether no more sites may be replaced.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
-/// Counts a simple call that the kernel has dispatched, from the instruction before `back`.
-/// Replaces the instruction after `CALLS` calls.
+/// Counts a simple call that the kernel has dispatched and that the instruction before `back` made.
+/// After `CALLS` calls, replaces the instruction.
 pub(crate) fn count(back: usize) {
     let Some(site) = find(back.wrapping_sub(CALL_BYTES)) else { return };
     let state = site.state.load(Relaxed);
@@ -105,7 +105,7 @@ fn patch(site: &Site) -> Option<()> {
         return None;
     }
     site.tail.store(tail.unwrap_or(0), Release);
-    // The state is set before the write, because a child that is forked in between finds the jump.
+    // The state is set before the write, so no child of `fork` has the jump without the state.
     site.stub.store(stub, Release);
     site.state.store(PATCHED, Release);
     write(address, &[JUMP]).then_some(())

@@ -21,7 +21,7 @@ use crate::x86_64::instructions::{raw_syscall, stage};
 /// The maximum number of times that a thread is continued, and the pause after each time.
 const TRIES: usize = 10_000;
 static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
-/// The status of a stop that a tracer has requested: the signal, and the event if there is one.
+/// The status of a stop that a tracer has requested: a signal, and an event for some requests.
 const ATTACHED: i32 = libc::SIGSTOP;
 const INTERRUPTED: i32 = libc::PTRACE_EVENT_STOP << 8 | libc::SIGTRAP;
 
@@ -64,7 +64,7 @@ fn wait(thread: usize) -> Option<i32> {
     (waited == 0 && info.si_code == libc::CLD_TRAPPED).then(|| unsafe { info.si_status() })
 }
 
-/// Completes a call by which this process stops a thread. The call has returned.
+/// Completes a call that has returned and by which this process stops a thread.
 pub(crate) fn settle([request, thread, ..]: [usize; 6]) {
     let stop = match request as u32 {
         libc::PTRACE_ATTACH => ATTACHED,

@@ -18,9 +18,10 @@
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
-/// A bound for the bytes of the C library's thread descriptor, which begins at a thread's pointer.
+/// An upper bound for the size in bytes of the C library's thread descriptor, which begins at a
+/// thread's pointer.
 const DESCRIPTOR_BYTES: usize = 4096;
-/// A bound for the bytes of storage below or above a single variable.
+/// An upper bound for the bytes of storage below or above a single variable.
 const AROUND: usize = 1024;
 /// The alignment of a thread pointer, in bytes.
 const ALIGN: usize = 64;
@@ -90,7 +91,7 @@ impl Storage {
         })
     }
 
-    /// Returns the bytes of storage below its pointer, and the bytes from the pointer on.
+    /// Returns the number of bytes of storage below a pointer, and the number from the pointer on.
     pub(crate) fn room(&self) -> (usize, usize) {
         (self.depth, DESCRIPTOR_BYTES)
     }

@@ -36,8 +36,8 @@ pub(crate) enum Kind {
     Thread,
     /// A process that shares its parent's memory, while the parent continues.
     Sharing,
-    /// A process that shares its parent's memory, while the parent waits, and then unmaps the
-    /// block.
+    /// A process that shares its parent's memory, while the parent waits. When the parent
+    /// continues, it unmaps the block.
     Vfork,
 }
 
@@ -205,8 +205,8 @@ impl Thread {
         }
     }
 
-    /// Keeps an owned signal until it can be delivered. Further signals with the same number are
-    /// dropped, as the kernel does.
+    /// Keeps an owned signal until it can be delivered. Like the kernel, drops further signals with
+    /// the same number.
     pub(crate) fn defer(&self, info: &Info) {
         if self.pending.get() & bit(info.signal) == 0 {
             self.info_of(info.signal).set(*info);

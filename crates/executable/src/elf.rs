@@ -8,7 +8,7 @@ use std::io::{Read, Seek};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// The kinds of ELF files, by whether a host can run them.
+/// The kinds of ELF files, distinguished by whether a host can run them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loading {
     /// A program that a host can map beside the runtime.

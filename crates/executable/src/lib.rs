@@ -20,16 +20,16 @@ pub use protection::protection;
 pub use rights::{Denial, FileRights, Rights};
 pub use script::Script;
 
-/// The maximum depth of interpreters of interpreters, as in Linux.
+/// The maximum depth of nested interpreters (an interpreter may itself be a script), as in Linux.
 pub const DEPTH: u32 = 5;
 
-/// The number of bytes of a script at its start that the kernel examines.
+/// The number of bytes at the start of a script that the kernel examines.
 const LINE: usize = 256;
 
 /// The first bytes of every ELF file.
 const MAGIC: &[u8] = b"\x7fELF";
 
-/// The kinds of files, by how the kernel executes them.
+/// The kinds of files, distinguished by how the kernel executes them.
 #[derive(Debug)]
 pub enum Kind<F> {
     /// An ELF file.

@@ -30,7 +30,7 @@ pub enum Rights {
     /// The program has the same rights as the process.
     Same,
     /// The program has the same rights as the process, but starts in secure mode (AT_SECURE),
-    /// because the process may not get the capabilities of the file.
+    /// because the process is not permitted to gain the capabilities of the file.
     Secure,
     /// The program has more rights than the process. The text states the property of the file that
     /// gives these rights.

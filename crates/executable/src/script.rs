@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub struct Script {
     /// The program that interprets the script.
     pub interpreter: PathBuf,
-    /// The argument that the interpreter gets before the script's path.
+    /// The argument that precedes the script's path in the interpreter's arguments.
     pub argument: Option<OsString>,
 }
 

@@ -14,7 +14,7 @@ const SET_BYTES: usize = size_of::<u64>();
 type Info = [u64; 16];
 
 /// Removes the pending signal that the end of `helper` caused, if the program begins with SIGCHLD
-/// blocked. A signal of another child stays pending.
+/// blocked. A pending signal of another child stays pending.
 pub(crate) fn remove(helper: i32) {
     let mut blocked = 0_u64;
     let at = (&raw mut blocked).addr();
@@ -28,8 +28,8 @@ pub(crate) fn remove(helper: i32) {
     if system(libc::SYS_rt_sigtimedwait, taken).is_err() {
         return;
     }
-    // The kernel keeps at most one pending SIGCHLD, so it may have dropped the signal of another
-    // child.
+    // The kernel keeps at most one pending SIGCHLD, so it may have dropped a later signal of
+    // another child.
     if child(&info) == helper && !is_of_another_child(&mut info) {
         return;
     }

@@ -37,7 +37,8 @@ const CHECK_AFTER: usize = 100_000_000;
 const READER_WITHIN: usize = 10_000;
 /// The size of a signal mask in bytes.
 const MASK_BYTES: usize = 8;
-/// The number of the first descriptor that the helper closes. Reports are written to a lower one.
+/// The number of the first descriptor that the helper closes. Reports are written to a descriptor
+/// with a lower number.
 const FIRST_CLOSED: usize = 3;
 /// The number of processors in a CPU set.
 const PROCESSORS: usize = 1024;
@@ -82,7 +83,7 @@ impl Control {
         let _woken = system(libc::SYS_futex, [self.word(), wake, 1, 0, 0, 0]);
     }
 
-    /// Waits until the state is not `state`, for at most `CHECK_AFTER`.
+    /// Waits for at most `CHECK_AFTER` until the state is not `state`.
     pub(crate) fn wait_while(&self, state: u32) {
         let time = [0, CHECK_AFTER];
         let wait = libc::FUTEX_WAIT as usize;
@@ -117,7 +118,7 @@ impl Control {
         true
     }
 
-    /// Begins to trace the thread, and tests each call that the helper needs after `execve`.
+    /// Begins to trace the thread, and tests the operations that the helper needs after `execve`.
     fn prepare(&self, plan: &Plan) -> Result<HostFiles, Errno> {
         // If the helper shared its descriptors, its end would flush files, and other threads would
         // wait for that.
@@ -167,7 +168,7 @@ impl Control {
         Ok(())
     }
 
-    /// Makes the process enter the host, then detaches from it.
+    /// Makes the process enter the host, then detaches from the process.
     fn enter(&self, process: i32, files: &HostFiles, plan: &Plan) {
         let mut tracee = Tracee::new(process);
         let number = self.number.load(SeqCst) as usize;

@@ -15,9 +15,11 @@ const MARK: &str = "--injected";
 pub struct Entry {
     /// The address of the program's stack, as the kernel built it.
     pub stack: usize,
-    /// The address of the first instruction: the loader's entry, or the program's if it is static.
+    /// The address of the first instruction: the loader's entry, or the program's entry if the
+    /// program is static.
     pub instruction: usize,
-    /// The lowest address of the host's own stack, a mapping of [`STACK_BYTES`](Self::STACK_BYTES).
+    /// The lowest address of the host's own stack, which is a mapping of
+    /// [`STACK_BYTES`](Self::STACK_BYTES) bytes.
     pub host_stack: usize,
     /// The program's soft limits (address space, data), if the helper has raised the limits of the
     /// process.
@@ -27,7 +29,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The size of the host's own stack in bytes. The program's stack may have a lower limit.
+    /// The size of the host's own stack in bytes. The limit of the program's stack may be lower.
     pub const STACK_BYTES: usize = 512 << 10;
     /// The number of arguments of an injected host.
     pub(crate) const ARGUMENTS: usize = 9;

@@ -1,8 +1,9 @@
 //! A helper, from the point of view of the process whose program gets a host.
 //!
 //! # Safety
-//! The room belongs to the helper until it has ended. The plan exists until then, because a
-//! `Helper` borrows it, or the process has executed another program.
+//! The room belongs to the helper until the helper has ended. The plan exists until then: a
+//! `Helper` borrows it, and after the process has executed a program, only the helper uses the old
+//! memory.
 #![allow(unsafe_code)]
 
 use crate::control::{ASKED, Control, DENIED, READY, REFUSED, STARTED, run};
@@ -76,7 +77,8 @@ impl<'a> Helper<'a> {
         }
         let helper = Helper { control, _plan: PhantomData };
         helper.control().number.store(made as i32, SeqCst);
-        // The helper may already have refused, and it may answer at any time after the exchange.
+        // The helper may have set REFUSED before the exchange, and may change the state at any time
+        // after the exchange.
         let control = helper.control();
         let _refused = control.state.compare_exchange(STARTED, ASKED, SeqCst, SeqCst);
         control.wake();
@@ -105,8 +107,8 @@ impl<'a> Helper<'a> {
                 }
                 state if control.running.load(SeqCst) != 0 => {
                     control.wait_while(state);
-                    // A signal to the process group may have stopped both processes; this process
-                    // was continued.
+                    // A signal to the process group may have stopped both processes, and then only
+                    // this process was continued.
                     if control.state.load(SeqCst) == state {
                         send(control, libc::SIGCONT);
                     }

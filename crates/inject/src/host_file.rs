@@ -13,7 +13,7 @@ use std::ffi::CStr;
 pub(crate) const PAGE: usize = 4096;
 /// The maximum number of loadable segments in a host's file.
 const SEGMENTS: usize = 8;
-/// The number of bytes at the start of a file in which the program headers must lie.
+/// The size in bytes of the part at the start of a file in which the program headers must lie.
 const HEAD_BYTES: usize = PAGE;
 /// The maximum length of a loader's path in bytes, with its NUL.
 const PATH_BYTES: usize = 256;

@@ -1,5 +1,6 @@
 //! inject: maps a host of uzram into the program that a process executes, before the program's
-//! first instruction (Linux, x86-64). So /proc and debuggers show the program's own process.
+//! first instruction (Linux, x86-64). Therefore /proc and debuggers show the program instead of the
+//! host.
 //!
 //! ```text
 //!   process:  Helper::start -- clone --> helper: shares the memory, on a stack of its own

@@ -31,7 +31,7 @@ fn change(process: i32, resource: u32, of_hard: impl Fn(u64) -> u64) -> Result<u
     let [before, hard] = limit;
     limit[0] = of_hard(hard);
     if limit[0] != before {
-        // If the kernel refuses the change, the limit does not change.
+        // If the kernel refuses the new soft limit, the previous limit stays in effect.
         let _changed =
             system(libc::SYS_prlimit64, [process, resource, limit.as_ptr().addr(), 0, 0, 0]);
     }

@@ -10,8 +10,9 @@ const ANONYMOUS: usize = PRIVATE | libc::MAP_ANONYMOUS as usize;
 const FIXED: usize = libc::MAP_FIXED as usize;
 const NO_FILE: usize = usize::MAX;
 
-/// Maps a file at addresses that the kernel chooses. The process does not use its stack below
-/// `scratch`. Returns the difference between the addresses in memory and those in the file.
+/// Maps a file at addresses that the kernel chooses. Data may be written to the stack below
+/// `scratch`, which the process does not use. Returns the difference between the addresses in
+/// memory and those in the file.
 ///
 /// # Errors
 /// The error of a system call, or ESTALE if the path now refers to another file.

@@ -29,8 +29,8 @@ pub fn has_capability(bit: u32) -> bool {
 }
 
 /// Returns whether the next program gets fewer capabilities if the process is traced. If a process
-/// of root has dropped capabilities, `execve` restores them; if the process is traced, `execve`
-/// does so only if the tracer may trace any process.
+/// of root has dropped capabilities, `execve` restores them. In a traced process, `execve` restores
+/// them only if the tracer may trace any process.
 pub(crate) fn are_regained() -> bool {
     let is_root = |number| system(number, [0; 6]) == Ok(0);
     if !is_root(libc::SYS_geteuid) && !is_root(libc::SYS_getuid) {

@@ -3,8 +3,8 @@
 //! ```text
 //!   low | free | argc | argv 0 | envp 0 | auxiliary vector 0 0 | strings | high
 //! ```
-//! The host gets the auxiliary vector of the program with the host's own addresses. It gets no
-//! environment, so that no variable affects its C library.
+//! The host gets the auxiliary vector of the program with the host's own addresses. The host gets
+//! no environment, so that no variable affects the host's C library.
 
 use crate::entry::Entry;
 use crate::system::Errno;

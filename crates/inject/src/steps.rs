@@ -19,7 +19,7 @@ const VDSO_BYTES: usize = 2 * PAGE;
 const SCRATCH: usize = 1024;
 const WORD: usize = size_of::<usize>();
 
-/// The reason why no host was entered.
+/// The reason why the process did not enter a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The program gets more rights than the process has, or is not a 64-bit program for x86-64.

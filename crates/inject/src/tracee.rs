@@ -36,8 +36,8 @@ pub(crate) enum Stop {
     Executed,
     /// The process is about to enter a system call, or to leave one.
     Call,
-    /// This signal has stopped the process and its group, or the process stopped before it
-    /// continues.
+    /// This signal has stopped the process and its group, or the process stops again before it
+    /// continues after such a signal.
     Group(i32),
     /// This signal is about to be delivered.
     Signal(i32),
@@ -132,8 +132,8 @@ impl Tracee {
     }
 
     /// Continues the process until it enters or leaves a system call. Because signals are blocked,
-    /// only a stop of its process group can occur before that; the process then continues after
-    /// SIGCONT.
+    /// only a stop of the process group can occur earlier; after such a stop, the process continues
+    /// when it receives SIGCONT.
     pub(crate) fn go_to_call(&self) -> Result<(), Errno> {
         let mut next = (libc::PTRACE_SYSCALL, 0);
         loop {

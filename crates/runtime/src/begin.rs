@@ -22,14 +22,14 @@ use zmem::{Arena, SAFEPOINT};
 /// The minimum size of an arena in bytes.
 const ARENA_MIN: usize = 64 << 20;
 const ARENA_MAX: usize = 32 << 30;
-/// If the number of mappings is limited and blocks are larger than `UNIT_MAX`, a smaller arena is
-/// used, because mappings of programs are often no larger than such a block. The arena has at least
-/// `LIMITS` times the bytes of the limit.
+/// If blocks are larger than `UNIT_MAX`, because the number of mappings is limited, the arena is
+/// halved repeatedly: mappings of programs are often no larger than such a block. The arena's size
+/// stays at least `LIMITS` times the limit.
 const UNIT_MAX: usize = 16 << 10;
 const LIMITS: usize = 4;
 const ARENA_LEAST: usize = 256 << 20;
 const ALIGN: usize = 2 << 20;
-/// The reserved share of the address space for windows (pl-24) is 1/`ROOM_SHARE`.
+/// 1/`ROOM_SHARE` of the arena's size is reserved for windows (pl-24).
 const ROOM_SHARE: usize = 4;
 /// The maximum address of the break of a program that is not position-independent.
 const LOW_END: usize = 1 << 32;
@@ -44,9 +44,9 @@ static PROGRAM: OnceLock<Program> = OnceLock::new();
 type Soft = Option<[u64; 2]>;
 
 /// Starts the runtime in a process that hosts the program in the file `path`, or into whose program
-/// a host was injected. After this call, system calls of this thread are handled as the program's.
-/// `soft` are the program's soft limits for address space and data, if those of the process were
-/// raised.
+/// a host was injected. After this call, system calls of this thread are handled as calls of the
+/// program. If a helper has raised the soft limits, `soft` are the program's limits for address
+/// space and data.
 ///
 /// # Errors
 /// The reason why the runtime can't start.
@@ -82,7 +82,7 @@ fn arena(settings: &Settings) -> Result<(Arena, Option<Break>), zmem::Error> {
             above.map(|arena| (arena, is_reserved.then_some(Break { first: brk, now: brk })));
         let made = above.or_else(|_| Ok((made_at(0)?, None)));
         match made {
-            // The program's limit of address space may be the cause.
+            // The kernel may have refused the arena because of the limit on address space.
             Err(zmem::Error::System { .. }) if bytes > ARENA_MIN => {
                 bytes = (bytes / 2).max(ARENA_MIN)
             }
@@ -92,7 +92,8 @@ fn arena(settings: &Settings) -> Result<(Arena, Option<Break>), zmem::Error> {
     }
 }
 
-/// Maps a range PROT_NONE, so that no other mapping is placed there. Returns whether it was free.
+/// Maps a range PROT_NONE, so that no other mapping is placed there. Returns whether the range was
+/// free.
 fn reserve(range: &Range<usize>) -> bool {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
     let args = [range.start, range.len(), 0, (flags | libc::MAP_NORESERVE) as usize, usize::MAX, 0];
@@ -111,12 +112,13 @@ fn start(
     let hosting = Hosting::new(&settings, text, path);
     let tree = settings.tree.and_then(TreeFile::open);
     settings.options.tree = tree.as_ref().map(|file| file.tree);
-    // The limits are raised before the arena is mapped, because the kernel would count the arena
-    // towards them.
+    // The limits are raised before the arena is mapped, because the kernel counts the arena towards
+    // the limits.
     let limits = Limits::take_over(soft);
     let (arena, brk) = arena(&settings)?;
     let end = arena.addresses().end;
-    // Otherwise, a mapping that the kernel has placed there could grow from the arena's end.
+    // Without this page, a mapping that the kernel places behind the arena could grow from the
+    // arena's end.
     reserve(&(end..end + PAGE));
     arena.weigh_process();
     let mut space = Space::new(brk, limits);

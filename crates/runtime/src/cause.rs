@@ -14,7 +14,7 @@ use zmem::Arena;
 const UNMAPPED: i32 = 1;
 const PROTECTED: i32 = 2;
 
-/// Returns the address of a fault whose cause is that a mapping is absent or protected.
+/// Returns the address of a fault that an absent or protected mapping caused.
 pub(crate) fn address(info: *const libc::siginfo_t) -> Option<usize> {
     // SAFETY: the structure belongs to a signal of this thread that reports a fault, so it contains
     // an address.

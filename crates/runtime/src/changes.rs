@@ -10,10 +10,10 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use zmem::Arena;
 
-/// The maximum number of retries at one address without a change. After them, the fault is passed
-/// to the program.
+/// The maximum number of retries at one address while no thread changes mappings. After these
+/// retries, the fault is passed to the program.
 const TRIES: u32 = 8;
-/// The maximum number of retries while the lock of `Space` is held.
+/// The maximum number of retries at one address while the lock of `Space` is held.
 const LOCKED_TRIES: u32 = 10_000;
 
 thread_local! {

@@ -6,7 +6,8 @@
 //!                                       '-> a system call, if the program disabled the counter
 //! ```
 //! # Safety
-//! The function replaces the C library's function of the same name, and has the same contract.
+//! The function `clock_gettime` replaces the C library's function of this name, and has the same
+//! contract.
 #![allow(unsafe_code)]
 
 use dispatch::system;
@@ -16,7 +17,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The sizes of the vDSO's code, and of the data below it, in pages (Linux 6.18).
+/// The sizes in pages of the vDSO's data and of its code, which lies above the data (Linux 6.18).
 const DATA_PAGES: usize = 6;
 const CODE_PAGES: usize = 2;
 
@@ -27,8 +28,8 @@ static IS_COUNTER_OFF: AtomicBool = AtomicBool::new(false);
 /// the stack on which the host was entered, and an injected host unmaps that stack.
 pub(crate) static CODE: AtomicUsize = AtomicUsize::new(0);
 
-/// Stores the address of the vDSO, and whether the previous program of this process has disabled
-/// the counter.
+/// Stores the address of the vDSO, and whether the time stamp counter was disabled before the
+/// program starts.
 pub(crate) fn begin() {
     // SAFETY: the program has not begun, so the vector is unchanged since the kernel or the helper
     // wrote it.
@@ -40,7 +41,7 @@ pub(crate) fn begin() {
     }
 }
 
-/// Records a call that changes whether the counter may be read.
+/// If a call is PR_SET_TSC, records that the time stamp counter may be disabled.
 pub(crate) fn note(number: usize, args: &[usize; 6]) {
     if number as i64 == libc::SYS_prctl && args[0] as i32 == libc::PR_SET_TSC {
         IS_COUNTER_OFF.store(true, Relaxed);

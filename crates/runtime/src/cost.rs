@@ -6,8 +6,8 @@
 //!   signal: of any call, measured once, at the start; timed: for one call in 64
 //! ```
 //! The time in which the process evicts for other processes is not charged to a call, because it is
-//! rare and long. A part during which the thread was preempted is rare too, so its time is added
-//! once, not 64 times.
+//! rare and long. A part during which the thread was preempted is rare too, so its time is not
+//! multiplied by 64, as the time of other parts is.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -22,8 +22,8 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The number of buckets. Bucket n counts the parts of calls that took at least 2^n and less than
 /// 2^(n+1) ns. The last bucket counts all parts of 2^31 ns (two seconds) or more.
 const BUCKETS: usize = 32;
-/// Parts that took at least 2^`FAR` times the median are outliers if there are fewer of them than
-/// this number.
+/// Parts that took at least 2^`FAR` times the median are outliers if their number is below
+/// `OUTLIERS`.
 const OUTLIERS: u64 = 8;
 const FAR: usize = 4;
 
@@ -89,8 +89,8 @@ impl Cost {
         done
     }
 
-    /// Does the work that remains after a call has returned. The work is timed if the last counted
-    /// call is timed, which may be another thread's call.
+    /// Does the work that remains after a call has returned. The work is timed if the call that was
+    /// counted last is timed. Another thread may have made that call.
     pub(crate) fn after<T>(&self, work: impl FnOnce() -> T) -> T {
         match self.is_timed(self.calls.load(Relaxed).wrapping_sub(1)) {
             true => self.time(work),

@@ -22,9 +22,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use zmem::poke::Asked;
 use zmem::{Kept, Tree};
 
-/// The maximum number of tries (one or two minutes) while the other process fills its blocks.
+/// The maximum number of tries while the other process fills its blocks. These tries take one or
+/// two minutes.
 const TRIES_OF_KEEPING: usize = 1 << 20;
-/// The maximum number of tries after a debugger has left. Then the process itself checks later.
+/// The maximum number of tries after a debugger has detached from a process. If all tries fail,
+/// that process itself detects later that the debugger has left.
 const TRIES_OF_LOOK: usize = 10 * TRIES_OF_SIGNAL;
 
 /// Returns whether the path of a call that opens a file may be in /proc. Calls with other paths are
@@ -98,7 +100,8 @@ impl Program {
         for nth in 0..TRIES_OF_KEEPING {
             match tree.kept(process as u64) {
                 None | Some(Kept::All) => return,
-                // If the process has begun to fill its blocks for this debugger, it gets more time.
+                // If the process has begun to fill its blocks for this debugger, more than `TRIES`
+                // tries are made.
                 Some(now) if nth >= TRIES && (now, kept) != (Kept::Partly, Some(Kept::Nothing)) => {
                     return;
                 }
@@ -146,10 +149,10 @@ impl Program {
     }
 
     /// Fills all blocks, and evicts nothing while the debugger that `word` identifies is attached.
-    /// If another thread changes mappings, this is deferred.
+    /// If another thread changes mappings, the request is deferred.
     pub(crate) fn stay(&self, word: u64) {
         // The later check whether the debugger has left may violate a filter of the process. A
-        // child of `vfork` uses no slot of its parent.
+        // child of `vfork` does not use its parent's slot.
         if word == 0 || self.is_confined.load(Relaxed) || self.arena.is_lent() {
             return;
         }
@@ -200,8 +203,7 @@ impl Program {
         self.watch.next.store(0, Relaxed);
     }
 
-    /// Lets the pager evict again if all debuggers have left. Each process checks this
-    /// periodically.
+    /// If a check is due, and all debuggers have left, lets the pager evict again.
     pub(crate) fn look_for_debuggers(&self) {
         let may_look = || !self.is_confined.load(Relaxed) && !self.arena.is_lent();
         if !self.watch.is_look_due() || !may_look() {

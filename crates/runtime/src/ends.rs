@@ -14,10 +14,11 @@ const CLOSE_RANGE_UNSHARE: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
     No,
-    /// Until blocks are evicted again. The kernel refuses the call in a process with several
-    /// threads, or the call changes a property of a thread that a new thread inherits.
+    /// The thread may start again when blocks are evicted. The kernel refuses the call in a process
+    /// with several threads, or the call changes a property of a thread that a new thread inherits.
     Once,
-    /// Permanently, because a filter may end the process when it creates a thread.
+    /// The thread never starts again, because a filter may end the process when the process creates
+    /// a thread.
     ForGood,
 }
 
@@ -36,7 +37,8 @@ fn ends_for(number: usize, args: &[usize; 6]) -> Ends {
             Ends::Once
         }
         libc::SYS_close_range if args[2] & CLOSE_RANGE_UNSHARE != 0 => Ends::Once,
-        // Otherwise, locks that the thread holds in shared memory would stay locked.
+        // If the thread were killed during the call, locks that it holds in shared memory would
+        // stay locked.
         libc::SYS_execve | libc::SYS_execveat | libc::SYS_exit_group => Ends::Once,
         libc::SYS_unshare | libc::SYS_setns | libc::SYS_landlock_restrict_self => Ends::Once,
         libc::SYS_capset | libc::SYS_setgroups => Ends::Once,
@@ -48,8 +50,8 @@ fn ends_for(number: usize, args: &[usize; 6]) -> Ends {
 }
 
 impl Program {
-    /// Sets the program's limits in the kernel before a program is executed. Does nothing in a
-    /// confined process, because a filter may end the program for such a call.
+    /// Before a program is executed, sets the limits of this process's program in the kernel. Does
+    /// nothing in a confined process, because a filter may end the program for such a call.
     pub(crate) fn give_limits(&self) {
         if !self.is_confined.load(Relaxed) {
             self.space.lock().limits.apply();
@@ -72,8 +74,8 @@ impl Program {
         }
     }
 
-    /// Ends the runtime's own thread if a call requires that. The caller must not evict blocks
-    /// after this.
+    /// Ends the runtime's own thread if a call requires that. Until the call, the caller must not
+    /// evict blocks.
     pub(crate) fn end_thread_for(&self, number: usize, args: &[usize; 6]) {
         if matches!(number as i64, libc::SYS_execve | libc::SYS_execveat) {
             // This is the last step, because with the program's limits the kernel would refuse

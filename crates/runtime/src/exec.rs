@@ -52,12 +52,12 @@ pub(crate) struct Hosting {
     has_said: AtomicBool,
     /// The path of this process's program, if /proc/self/exe refers to the host.
     program: Option<CString>,
-    /// Whether executed programs are managed with the limit, too.
+    /// Whether programs that this program executes are also managed.
     goes_on: bool,
 }
 
 impl Hosting {
-    /// Returns how programs are executed with these settings, whose text is `text`. `path` is the
+    /// Returns the means that `settings` specify; `text` is the text of the settings. `path` is the
     /// file of this process's program, if a host runs it. Returns `None` if the settings contain no
     /// host.
     pub(crate) fn new(settings: &Settings, text: &OsStr, path: Option<&Path>) -> Option<Self> {
@@ -78,7 +78,7 @@ impl Hosting {
     }
 
     /// Returns the path of this process's program if the string at `address` is the kernel's name
-    /// for the program. By that name, the kernel would find the host's file.
+    /// for the program. The kernel would resolve this name to the host's file.
     pub(crate) fn own_program(&self, address: usize) -> Option<&CString> {
         let program = self.program.as_ref()?;
         let mut start = [0; PROC.len()];

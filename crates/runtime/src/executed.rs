@@ -12,7 +12,7 @@ use std::path::Path;
 /// The number of words in `statfs`, and the index of the word that contains the mount flags.
 const MOUNT_WORDS: usize = 15;
 const MOUNT_FLAGS: usize = 10;
-/// The call exists since Linux 5.8.
+/// The number of the call `faccessat2`, which exists since Linux 5.8.
 const SYS_FACCESSAT2: i64 = 439;
 const CWD: usize = libc::AT_FDCWD as usize;
 const ENOSYS: isize = -(libc::ENOSYS as isize);
@@ -49,7 +49,7 @@ pub(crate) fn contents(path: &str) -> Vec<u8> {
 }
 
 impl ExecutedFile {
-    /// Opens a file if it is a regular file.
+    /// Opens the file at `path`. Returns `None` if it is not a regular file.
     pub(crate) fn open(path: &Path) -> Option<Self> {
         let path = name(path)?;
         // O_NONBLOCK: opening a pipe must not wait for its writer.

@@ -5,8 +5,8 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Prefixes of paths by which a host can't open a file: the paths refer to descriptors, which
-/// `execve` may close.
+/// Prefixes of paths by which a host can't open a file, because the paths may refer to descriptors
+/// that `execve` closes.
 const DESCRIPTORS: [&[u8]; 2] = [b"/proc/", b"/dev/fd/"];
 
 /// A call that executes a program.
@@ -46,7 +46,8 @@ impl Execution {
     }
 }
 
-/// Reads a string of the program. Returns `None` if it is longer than a path or can't be read.
+/// Reads a string of the program. Returns `None` if the string is longer than a path may be, or
+/// can't be read.
 pub(crate) fn text(address: usize) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     while text.len() < libc::PATH_MAX as usize {

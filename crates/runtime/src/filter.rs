@@ -22,7 +22,7 @@ const SCRATCH: usize = 16;
 /// AUDIT_ARCH_X86_64.
 const ARCHITECTURE: u32 = 0xc000_003e;
 const DATA_WORDS: usize = 16;
-/// Offsets of fields in the data, and the size of the data, in bytes.
+/// The offsets of fields in the data and the size of the data, all in bytes.
 const OF_ARCHITECTURE: u32 = 4;
 const OF_ADDRESS: u32 = 8;
 const OF_ARGUMENTS: u32 = 16;

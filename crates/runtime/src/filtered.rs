@@ -7,7 +7,8 @@
 //!                                                  executes programs without a host
 //!     fewer, or the strict mode                 -> leaves the runtime, if it has one thread
 //! ```
-//! When a process leaves, all of its memory is resident. The process then installs the filter.
+//! A process that leaves the runtime first makes all of its memory resident, and then installs the
+//! filter.
 
 use crate::filter::Filter;
 use crate::needs::{Effect, SET_DISPATCH};

@@ -1,8 +1,9 @@
 //! The runtime's own heap, in separate mappings. The runtime does not use the program's allocator,
 //! because the program may have been interrupted in the allocator.
 //!
-//! Each large allocation has a separate mapping, so only its written pages use memory. Examples are
-//! the contexts of codecs, which most processes never use; dlmalloc would zero all of their pages.
+//! Each large allocation has a separate mapping, so only its written pages use memory. Examples of
+//! large allocations are the contexts of codecs, which most processes never use. The allocator
+//! dlmalloc would write zeros to all pages of such an allocation.
 //!
 //! # Safety
 //! dlmalloc allocates from memory that this file has mapped, under a lock. The layout determines
@@ -76,8 +77,8 @@ fn own_mapping(layout: Layout) -> Option<usize> {
 /// The source of dlmalloc's memory.
 struct Mappings;
 
-// SAFETY: `alloc` maps memory that no other code uses. Only `free` unmaps it, when dlmalloc no
-// longer uses it.
+// SAFETY: `alloc` maps memory that no other code uses. Only `free` unmaps the memory, when dlmalloc
+// no longer uses it.
 unsafe impl dlmalloc::Allocator for Mappings {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
         let bytes = size.next_multiple_of(GRAIN);

@@ -112,7 +112,8 @@ impl Hook for Program {
 
     fn thread_ends(&self) {
         if self.threads.fetch_sub(1, Relaxed) == 1 {
-            // Otherwise, the process would exist until the runtime's own thread ends.
+            // If the runtime's own thread were not ended here, the process would continue to exist
+            // until that thread ends.
             self.arena.rest();
         }
         SAFEPOINT.enter();

@@ -19,8 +19,8 @@ impl Space {
     pub(crate) fn leave_out(&mut self, range: Range<usize>, is_left_out: bool) {
         for (part, kind) in self.pieces.parts(range) {
             if kind == Some(Kind::Other) && !is_left_out {
-                // MADV_DONTFORK may have been set in the kernel for this memory before it was moved
-                // here.
+                // MADV_DONTFORK may have been set in the kernel for this memory before `mremap`
+                // moved the memory into the arena.
                 let args = [part.start, part.len(), MADV_DOFORK as usize, 0, 0, 0];
                 let _done = system(SYS_madvise, args);
             }

@@ -1,7 +1,7 @@
 //! The program's limits for address space and data (`RLIMIT_AS`, `RLIMIT_DATA`). The runtime
 //! enforces these limits instead of the kernel (pl-19), because the kernel would count the arena
-//! and refuse the runtime's own mappings. Mappings outside of the arena (files, stacks, shared
-//! memory) are not counted.
+//! and refuse the runtime's own mappings. The runtime does not count mappings outside of the arena
+//! (files, stacks, shared memory).
 //!
 //! ```text
 //!   begin:      the soft limit of the kernel, or of the helper that injected the host -> here;
@@ -31,8 +31,8 @@ pub(crate) struct Limits {
     data: Limit,
 }
 
-/// Reads and sets a limit of this process in the kernel. Returns whether the kernel accepted the
-/// call.
+/// Sets a limit of this process in the kernel to `new`, and writes the previous limit to `old`, if
+/// they are given. Returns whether the kernel accepted the call.
 fn kernel(resource: u32, new: Option<&Limit>, old: Option<&mut Limit>) -> bool {
     let new = new.map_or(0, |new| new.as_ptr().addr());
     let old = old.map_or(0, |old| old.as_mut_ptr().addr());
@@ -93,7 +93,7 @@ impl Limits {
         }
     }
 
-    /// Returns whether there are no limits.
+    /// Returns whether both soft limits are infinite.
     pub(crate) fn is_infinite(&self) -> bool {
         (self.space[0], self.data[0]) == (INFINITE, INFINITE)
     }

@@ -1,5 +1,5 @@
 //! The message that a limit can't be kept. The message contains the process that holds the most
-//! memory that can't be evicted, and the kinds of that memory.
+//! memory that can't be evicted, and the kinds of this process's memory.
 
 use crate::executed::contents;
 use crate::pieces::Pieces;
@@ -11,8 +11,8 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use zmem::{Arena, Holdings, Lost};
 
-/// The number of checks after which another process writes the message instead of the process that
-/// holds the most memory.
+/// The process that holds the most memory should write the message. After this number of checks in
+/// which another process left the message to it, the other process writes the message.
 const LEFT_MAX: u32 = 64;
 
 /// Private memory that the arena does not manage, in bytes.

@@ -5,8 +5,8 @@
 //! pl-12: the thread calls only functions of the C library whose thread-local storage may be zeros.
 //! Only the host's own storage is initialised from its file, as in any thread (pl-10). The thread's
 //! system calls are not dispatched, and the thread accesses no memory of the program. pl-13: there
-//! is at most one such thread. The next thread begins when the kernel has reported that the last
-//! one no longer uses the room.
+//! is at most one such thread. The next thread begins only after the kernel has reported that the
+//! last thread no longer uses the room.
 //!
 //! # Safety
 //! The room stays mapped. The thread that changes `is_there` from 0 owns the room until the kernel
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 use zmem::StartThread;
 
-/// The maximum number of checks whether a thread that ends has ended.
+/// The maximum number of checks whether the kernel has released a thread that is ending.
 const END_LOOKS: usize = 10_000;
 /// The value of `is_there` while the thread is being created.
 const TO_COME: u32 = u32::MAX;

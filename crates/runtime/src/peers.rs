@@ -25,8 +25,8 @@ const EFAULT: isize = -(libc::EFAULT as isize);
 const BROUGHT: usize = 256 << 10;
 /// The kernel's maximum number of parts in a vector.
 const VECTOR_MAX: usize = 1024;
-/// The pause between two tries. After `TRIES_OF_SIGNAL` tries the signal is sent again, because the
-/// other process may have been unable to handle it.
+/// The pause between two tries. The signal is sent again after every `TRIES_OF_SIGNAL` tries,
+/// because the other process may have been unable to handle the previous signal.
 static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
 pub(crate) const TRIES_OF_SIGNAL: usize = 40;
 pub(crate) const TRIES: usize = 5000;
@@ -145,7 +145,7 @@ impl Program {
     }
 
     /// Fills blocks that another process is about to read or write. If the address is not in the
-    /// arena, nothing is filled.
+    /// arena, fills no block.
     fn bring_for_peer(&self, address: usize) {
         self.arena.agree();
         self.bring(address);

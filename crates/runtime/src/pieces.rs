@@ -82,7 +82,7 @@ impl<K: Copy + Eq> Pieces<K> {
         is_empty
     }
 
-    /// Sets the kind of a range. `None` makes it free.
+    /// Sets the kind of a range. `None` makes the range free.
     pub(crate) fn set(&mut self, range: Range<usize>, kind: Option<K>) {
         if range.is_empty() {
             return;

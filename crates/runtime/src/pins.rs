@@ -27,7 +27,8 @@ const INLINE: usize = (HELPER - 2) / 2;
 const RETRIED: u64 = 1 << 32;
 /// A flag: the call accesses memory of the arena.
 const IN_ARENA: u64 = 1 << 33;
-/// The number of bytes after an address of unknown use that the call is assumed to access.
+/// If the use of an address in a call is unknown, the call is assumed to access this number of
+/// bytes at the address.
 const UNKNOWN_BYTES: usize = 64 << 10;
 
 /// The data that are stored for a call while it is issued.
@@ -95,9 +96,9 @@ pub(crate) fn release(arena: &Arena, note: &mut Note) -> usize {
     bytes
 }
 
-/// Returns whether the runtime issues a call again that failed with EFAULT. The runtime does so
-/// once, and only if the call accesses memory of the arena. If any other call were repeated, it
-/// would fail again, and a receive would lose a second datagram.
+/// Returns whether the runtime reissues a call that failed with EFAULT. The runtime reissues a call
+/// once, and only if the call accesses memory of the arena. Any other call would fail again, and a
+/// receive would lose a second datagram.
 pub(crate) fn retry(note: &mut Note) -> bool {
     let is_first = note[1] & (RETRIED | IN_ARENA) == IN_ARENA;
     note[1] |= RETRIED;

@@ -29,7 +29,7 @@ impl Space {
     pub(crate) fn find(&self, arena: &Arena, bytes: usize) -> Option<usize> {
         let align = if bytes >= CHUNK { CHUNK } else { arena.block() };
         let of = arena.addresses();
-        // The addresses below remain free, so that the break can grow.
+        // The addresses up to `least` remain free, so that the break can grow.
         let least = self.brk.map_or(of.start, |brk| brk.now.max(of.start) + CHUNK);
         let find = |end| self.pieces.find(least.min(end)..end, bytes, align.max(arena.block()));
         find(libraries(&of).start).or_else(|| find(of.end))
@@ -59,7 +59,8 @@ impl Space {
         }
     }
 
-    /// Returns the start of `bytes` free bytes for a library, with free addresses above for stubs.
+    /// Returns the start of `bytes` free bytes for a library, with free addresses above these bytes
+    /// for stubs.
     pub(crate) fn find_for_library(&self, arena: &Arena, bytes: usize) -> Option<usize> {
         let bytes = bytes.checked_add(ABOVE_LIBRARY)?;
         self.pieces.find(libraries(&arena.addresses()), bytes, arena.block())

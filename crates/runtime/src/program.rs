@@ -33,7 +33,7 @@ pub(crate) struct Program {
     pub(crate) threads: AtomicUsize,
     pub(crate) cost: Cost,
     pub(crate) tree: Option<TreeFile>,
-    /// How programs are executed, if hosts are available.
+    /// The means by which programs are executed with a host, if hosts are available.
     hosting: Option<Hosting>,
     /// Whether the process is confined (pl-28): a filter may end the process for calls that the
     /// program does not make itself.
@@ -161,7 +161,7 @@ impl Program {
                 call.repeat();
             }
             if may_be_asked(number, &args) {
-                // This is the last step, because after it this thread must not access absent
+                // `waits` is called last, because after it this thread must not access absent
                 // memory, except on the stack of `dispatch`.
                 self.arena.waits();
             }

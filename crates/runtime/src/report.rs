@@ -84,7 +84,7 @@ impl Program {
         self.arena.show(&self.figures());
     }
 
-    /// Publishes the figures if that is due.
+    /// Publishes the figures if the next publication is due.
     pub(crate) fn show_now_and_then(&self) {
         if self.arena.is_show_due() {
             self.show();

@@ -1,5 +1,6 @@
-//! The robust mutexes that a thread holds when it ends. The kernel then walks over the thread's
-//! robust list and wakes waiting threads. Absent memory would end this walk (pl-16).
+//! The robust mutexes that a thread holds when it ends. At a thread's end, the kernel walks over
+//! the thread's robust list and wakes threads that wait for these mutexes. Absent memory would end
+//! this walk (pl-16).
 //!
 //! ```text
 //!   head: | first | offset | pending |     node: | next | ...     its futex is `offset` bytes on

@@ -18,7 +18,7 @@ pub(crate) struct Settings {
     pub(crate) options: Options,
     /// The size of the arena's address space in bytes. If `None`, the backend determines the size.
     pub(crate) arena: Option<usize>,
-    /// The file to which each process appends a line when it ends.
+    /// The path of the file to which each process appends a line when the process ends.
     pub(crate) stats: Option<Vec<u8>>,
     /// Whether programs that this program executes run without a host.
     pub(crate) is_first_only: bool,
@@ -42,8 +42,8 @@ pub(crate) struct TreeName {
 /// The version of this host.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// If the settings contain a version, checks that it is the version of this host. Commands of other
-/// versions may pass other arguments after the settings.
+/// If the settings contain a version, checks that it is the version of this host. A command of
+/// another version may pass other arguments after the settings.
 ///
 /// # Errors
 /// The message for the user.

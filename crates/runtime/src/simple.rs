@@ -44,7 +44,8 @@ impl Program {
     }
 }
 
-/// Returns how a call is issued for which the runtime only fills memory.
+/// Returns the way in which a call is issued without a signal, or `Dispatched` if the call needs
+/// more from the runtime than filled memory.
 fn class(number: i64) -> Class {
     match number {
         libc::SYS_read | libc::SYS_write | libc::SYS_pread64 | libc::SYS_pwrite64 => Class::Buffer,

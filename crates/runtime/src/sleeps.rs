@@ -1,5 +1,5 @@
-//! Calls that sleep for a relative time (`nanosleep`). If a signal for the runtime interrupts them,
-//! they are issued again for the remaining time.
+//! Calls that sleep for a relative time (`nanosleep`). If a signal for the runtime interrupts such
+//! a call, the call is issued again for the remaining time.
 //!
 //! ```text
 //!   nanosleep(TIME, LEFT) -> nanosleep(room, room): | seconds, nanoseconds | end |

@@ -1,4 +1,4 @@
-//! The program's mappings in the arena, by pages, and the resulting use of the arena's blocks.
+//! The program's mappings in the arena, in pages, and the resulting use of the arena's blocks.
 //!
 //! ```text
 //!   pages   | Data Data Data Data | Data  -    -    -  | Reserved ...     | Held Data Data Data |
@@ -150,7 +150,7 @@ impl Space {
         (!self.is_exec_refused || prot & libc::PROT_EXEC == 0).then_some(prot)
     }
 
-    /// Returns whether a whole range is one mapping of the kind `of` from the program's view.
+    /// Returns whether the program sees the whole range as one mapping of the kind `of`.
     pub(crate) fn is_one_mapping(&self, arena: &Arena, range: &Range<usize>, of: Kind) -> bool {
         let mut is_one = true;
         self.pieces.for_parts(range.clone(), |part, kind| {
@@ -188,8 +188,8 @@ impl Space {
         is_sealed
     }
 
-    /// Returns the bytes that the program has mapped in ranges, and the bytes of data in these
-    /// mappings.
+    /// Returns the number of bytes that the program has mapped in `ranges`, and the number of bytes
+    /// of data among them.
     pub(crate) fn counted(&self, ranges: impl Iterator<Item = Range<usize>>) -> (usize, usize) {
         let (mut mapped, mut data) = (0, 0);
         for within in ranges {

@@ -47,7 +47,7 @@ impl Program {
             let result = system(number as i64, of_part);
             pins::release(&self.arena, &mut note);
             match result {
-                // The call is issued as a whole, because other code may handle the fault.
+                // The whole call is issued instead, because other code may handle the fault.
                 Err(EFAULT) if done == 0 => return None,
                 Err(failed) if done == 0 => return Some(Step::Answer(failed)),
                 Ok(1..) => done += result.unwrap_or(0),

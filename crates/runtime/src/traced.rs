@@ -2,9 +2,9 @@
 //! executes a program.
 //!
 //! The tracer would see each signal by which the runtime handles calls and faults. If the tracer
-//! also waits for its child's `execve`, as after `vfork`, the two would wait for each other
-//! forever. So such a child leaves the runtime (pl-23): all of its memory is made resident, and its
-//! next program runs without a host.
+//! also waits for its child's `execve`, as after `vfork`, tracer and child would wait for each
+//! other forever. Therefore such a child leaves the runtime (pl-23): all of its memory is made
+//! resident, and its next program runs without a host.
 
 use crate::pieces::Kind;
 use crate::program::Program;

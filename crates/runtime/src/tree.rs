@@ -43,7 +43,8 @@ pub(crate) fn stat(number: i64, args: [usize; 2]) -> Result<libc::stat, Failed> 
 }
 
 impl TreeFile {
-    /// Opens the tree's file. Returns `None` if this process can't share the limit of the tree.
+    /// Opens the tree's file. Returns `None` if the file can't be opened, so that this process does
+    /// not share the tree's limit.
     pub(crate) fn open(name: TreeName) -> Option<Self> {
         let own = Self::map(name.number, name.inode);
         let tree = own.or_else(|| Self::of_parent(name))?;
@@ -61,7 +62,8 @@ impl TreeFile {
         if tree.is_some() {
             let (as_it_is, number) = (libc::F_DUPFD as usize, name.number);
             let high = system(libc::SYS_fcntl, [low, as_it_is, number, 0, 0, 0]);
-            // If the number is not free, the next program can't open the file through its parent.
+            // If the number is not free, the duplicate is closed: executed programs look for the
+            // file only at that number.
             let other = high.ok().filter(|high| *high != number);
             other.inspect(|high| _ = system(libc::SYS_close, [*high, 0, 0, 0, 0, 0]));
         }

@@ -1,5 +1,5 @@
 //! Calls that execute a program, but are ended by a signal. If signals arrive faster than a helper
-//! starts, the same call could be interrupted forever.
+//! starts, a call that the program repeats could be interrupted every time.
 //!
 //! ```text
 //!   slot of a thread:  | its ID | consecutive calls that signals ended |
@@ -46,7 +46,8 @@ impl Tries {
         slot.thread.load(Relaxed) != thread || slot.ended.load(Relaxed) < TRIES
     }
 
-    /// Counts a call of this thread that executed no program.
+    /// Records a call of this thread that executed no program: counts the call if a signal ended
+    /// it, else resets the count.
     pub(crate) fn count(&self, is_ended_by_signal: bool) {
         let thread = own_number();
         let slot = self.slot(thread);

@@ -41,8 +41,9 @@ pub(crate) fn waits(number: usize) -> bool {
     )
 }
 
-/// Returns whether a signal for the runtime may interrupt a call. If so, the kernel restarts the
-/// call, or it is issued again with the same arguments and does not wait longer in total.
+/// Returns whether a signal for the runtime may interrupt a call. After the signal, the kernel
+/// restarts such a call, or the runtime issues it again with the same arguments; the call does not
+/// wait longer in total.
 pub(crate) fn may_be_asked(number: usize, args: &[usize; 6]) -> bool {
     let has_no_end = |milliseconds: usize| (milliseconds as i32) < 0;
     match number as i64 {

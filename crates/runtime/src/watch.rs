@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// is traced.
 const FILE: u64 = 1 << 63;
 const DESCRIPTOR_BITS: u32 = 31;
-/// The milliseconds that a debugger has to attach, and the milliseconds between two checks whether
-/// debuggers have left.
+/// The time in milliseconds within which a debugger must attach, which is also the time between two
+/// checks whether debuggers have left.
 const LOOK_TIME: u64 = 1000;
 const ENOENT: isize = -(libc::ENOENT as isize);
 
@@ -31,7 +31,8 @@ fn milliseconds() -> u64 {
     coarse().as_millis() as u64
 }
 
-/// Returns the process of a thread, and the process that traces the thread (0 if none does).
+/// Returns the process of a thread, and the process that traces the thread, or 0 if the thread is
+/// not traced.
 pub(crate) fn traced(thread: u64) -> Option<(usize, usize)> {
     let text = contents(&format!("/proc/{thread}/status"));
     let text = String::from_utf8_lossy(&text);
@@ -96,7 +97,7 @@ impl Watch {
         self.words.iter().all(|word| word.load(Relaxed) == 0)
     }
 
-    /// Returns whether a check is due that the debuggers are still attached.
+    /// Returns whether a check of the debuggers is due. Returns false if no debugger is attached.
     pub(crate) fn is_look_due(&self) -> bool {
         !self.is_empty() && milliseconds() >= self.next.load(Relaxed)
     }

@@ -17,7 +17,7 @@ struct Text {
 
 impl Write for Text {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        // The last byte stays 0.
+        // The last byte stays 0, because it terminates the text.
         let to = self.bytes[..31].get_mut(self.len..self.len + text.len());
         to.ok_or(std::fmt::Error)?.copy_from_slice(text.as_bytes());
         self.len += text.len();
@@ -26,7 +26,7 @@ impl Write for Text {
 }
 
 /// Returns true if a process does not exist, or has ended but was not waited for. Returns false if
-/// this process is confined, because a confined process can't find out.
+/// this process is confined, because a confined process can't check this.
 pub(crate) fn is_gone(process: i32) -> bool {
     if page::is_confined() {
         return false;
@@ -62,8 +62,8 @@ pub(crate) fn anonymous() -> Option<u64> {
     (resident > 0).then_some(resident.saturating_sub(shared) * page::page_size() as u64)
 }
 
-/// Returns the process's proportional share of shared memory in bytes, if /proc reports it (Linux
-/// 5.4).
+/// Returns the proportional share of shared memory of the process `process`, in bytes, if /proc
+/// reports this share (since Linux 5.4).
 pub(crate) fn shared(process: u64) -> Option<u64> {
     if page::is_confined() {
         return None;

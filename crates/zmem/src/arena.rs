@@ -25,10 +25,10 @@ use std::sync::atomic::AtomicU32;
 /// separately.
 ///
 /// An arena is for a caller that manages a program's mappings. All ranges are addresses, and begin
-/// and end at block boundaries. An arena installs no signal handler and starts no thread except
-/// that of [`store_aside`](Self::store_aside). The caller must pass each fault on an absent block
-/// to [`answer_fault`](crate::answer_fault), which also evicts blocks to make room. That function
-/// uses the heap, so the process needs an allocator that no fault on an arena can interrupt.
+/// and end at block boundaries. An arena installs no signal handler and starts no thread except by
+/// [`store_aside`](Self::store_aside). The caller must pass each fault on an absent block to
+/// [`answer_fault`](crate::answer_fault), which also evicts blocks to make room. That function uses
+/// the heap, so the process needs an allocator that no fault on an arena can interrupt.
 #[derive(Debug)]
 pub struct Arena {
     calls: Calls,
@@ -44,8 +44,9 @@ impl Arena {
         Self::with_room(address, bytes, 0, options)
     }
 
-    /// Creates an arena to which windows of `room` bytes in all can be added. A gap of one chunk
-    /// precedes each window (see [`add_window`](Self::add_window)). `room` is a multiple of 2 MiB.
+    /// Creates an arena to which windows can be added (see [`add_window`](Self::add_window)). A gap
+    /// of at least one chunk precedes each window. Windows and gaps have up to `room` bytes in all.
+    /// `room` is a multiple of 2 MiB.
     ///
     /// # Errors
     /// The errors of [`new`](Self::new).
@@ -137,7 +138,8 @@ impl Arena {
     /// Fills the managed blocks of a range, and keeps them resident until [`unpin`](Self::unpin).
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Locked`] if a block has 65,535 pins. Then no block is pinned.
+    /// [`Error::Range`]; [`Error::Locked`] if a block has 65,535 pins. In that case, no block is
+    /// pinned.
     pub fn pin(&self, range: Range<usize>) -> Result<(), Error> {
         let units = self.units(&range)?;
         // No seat is needed if all blocks are resident.
@@ -156,8 +158,8 @@ impl Arena {
         done
     }
 
-    /// Pins a range as [`pin`](Self::pin) does if all of it is resident and no wait is needed.
-    /// Otherwise pins no block. Returns whether the range was pinned.
+    /// If all of a range is resident and no wait is needed, pins the range as [`pin`](Self::pin)
+    /// does. Otherwise pins no block. Returns whether the range was pinned.
     pub fn try_pin(&self, range: Range<usize>) -> bool {
         self.units(&range).is_ok_and(|units| self.calls.pager.try_pin(units))
     }
@@ -185,8 +187,8 @@ impl Arena {
         self.calls.reclaim(bytes.div_ceil(self.block())) * self.block()
     }
 
-    /// Returns whether all blocks of a range are resident or plain. Other threads may evict them at
-    /// any time.
+    /// Returns whether all blocks of a range are resident or plain. Other threads may evict these
+    /// blocks at any time.
     pub fn is_resident(&self, range: Range<usize>) -> bool {
         let is_there = |words: &[BlockWord]| {
             words.iter().all(|word| matches!(word.load().state(), State::Resident | State::Plain))
@@ -208,13 +210,13 @@ impl Arena {
         self.calls.pager.store_aside(starter);
     }
 
-    /// Ends the compressor thread until blocks are evicted again, and waits until it has exited.
-    /// The calling thread holds no lock of the arena and is not in a fault.
+    /// Ends the compressor thread until blocks are evicted again, and waits until that thread has
+    /// exited. The calling thread holds no lock of the arena and is not in a fault.
     pub fn rest(&self) {
         self.calls.pager.storer.rest();
     }
 
-    /// Ends the compressor thread and never starts it again.
+    /// Ends the compressor thread. The arena starts no such thread again.
     pub fn end_thread(&self) {
         self.calls.pager.storer.end();
     }

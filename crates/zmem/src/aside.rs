@@ -5,8 +5,8 @@
 //!   evicts: copied, marked, pages dropped -> queue -> compressor thread: the device -> Evicted
 //!                                               '---> a touch: put back -> Resident
 //! ```
-//! An arena uses a compressor thread if its caller can start threads that are hidden from the
-//! program. The thread ends after a time without evictions, or on request.
+//! An arena uses a compressor thread if the arena's caller can start threads that are hidden from
+//! the program. The thread ends after a time without evictions, or on request.
 
 use crate::process::shares_memory;
 use crate::queue::Queue;
@@ -19,10 +19,10 @@ use std::time::Duration;
 
 /// A compressor thread without work ends after this time.
 const IDLE_TIME: Duration = Duration::from_millis(50);
-/// The request to end is repeated after this time.
+/// The request that the compressor thread end is repeated at this interval.
 const END_TIME: Duration = Duration::from_millis(5);
-/// The number of starts that are skipped after the thread was asked to end. A program that expects
-/// to be single-threaded may check the number of threads, as Python does after a fork.
+/// The number of starts that are skipped after the thread was asked to end, because a program that
+/// expects to be single-threaded may check the number of threads, as Python does after a fork.
 const STARTS_AT_REST: u32 = 64;
 
 /// Starts threads that are hidden from the program.

@@ -16,9 +16,9 @@ use crate::{Advice, Error};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A call that evicted blocks compacts the device if compaction frees this share (1/100) of its
-/// pages. The share is smaller than that of the pager thread, because the caller asked for memory
-/// to be freed.
+/// A call that evicted blocks compacts the device if compaction frees at least one page in
+/// `FREEABLE_SHARE` pages of the device. The pager thread requires a larger share. A smaller share
+/// is enough here, because the caller asked for memory to be freed.
 const FREEABLE_SHARE: u64 = 100;
 
 /// A pager and its thread, for calls from code outside of signal handlers.
@@ -29,7 +29,8 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Does not start the pager thread. The first call that finds a limit starts that thread.
+    /// Creates a value whose pager thread does not run yet. The first call that finds a limit
+    /// starts that thread.
     pub(crate) fn new(pager: Arc<Pager>) -> Self {
         Calls { pager, worker: Workers::default() }
     }
@@ -159,7 +160,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Compacts the device after a call that evicted, if compaction frees enough pages.
+    /// Compacts the device after a call that evicted blocks, if compaction frees enough pages.
     fn compact(&self) {
         if self.check_here().is_ok() {
             while self.pager.compact(FREEABLE_SHARE) {}
@@ -182,7 +183,7 @@ impl Calls {
         }
     }
 
-    /// Unpins blocks, and evicts if the limit requires it.
+    /// Unpins blocks, and then evicts blocks if the limit requires an eviction.
     pub(crate) fn unpin(&self, units: Range<usize>) {
         self.pager.unpin(units);
         self.seek_room();

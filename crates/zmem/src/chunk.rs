@@ -45,7 +45,7 @@ impl Pager {
 
     /// Changes a whole chunk from vacant to managed, or from managed to vacant if it was never
     /// touched. Returns whether the chunk was changed. The first block of `units` is the first
-    /// block of its chunk.
+    /// block of a chunk.
     pub(crate) fn try_turn_chunk(&self, units: &Range<usize>, is_managed: bool) -> bool {
         let nth = self.chunk_of(units.start);
         let is_whole = self.bytes_of(units.clone()) == self.bytes_of_chunk(nth);
@@ -102,8 +102,8 @@ impl Pager {
         }
     }
 
-    /// Returns the bytes of tables that a chunk in the state `from` needs in addition when it is
-    /// opened.
+    /// Returns the bytes of page tables and of blocks' words that opening a chunk in the state
+    /// `from` allocates.
     fn tables_to_open(&self, nth: usize, from: Chunk) -> usize {
         match from {
             Chunk::Untouched | Chunk::Vacant => {
@@ -115,7 +115,7 @@ impl Pager {
         }
     }
 
-    /// Returns the bytes of page tables that a chunk frees when it is closed.
+    /// Returns the bytes of page tables that closing a chunk frees.
     fn tables_that_go(&self, nth: usize) -> usize {
         let (_, own) = self.tables_of(nth);
         own * page_size() * self.backend.places()
@@ -148,8 +148,8 @@ impl Pager {
     }
 
     /// Closes each chunk that contains some of these blocks, if all blocks of the chunk are absent.
-    /// A closed chunk frees its page tables, and the clock passes over it. The caller holds the
-    /// store's lock.
+    /// Closing a chunk can free its page tables, and the clock passes over closed chunks. The
+    /// caller holds the store's lock.
     pub(crate) fn close_chunks(&self, units: Range<usize>) {
         let chunks = self.chunk_of(units.start)..self.chunk_of(units.end - 1) + 1;
         for nth in chunks {
@@ -177,8 +177,8 @@ impl Pager {
         Chunk::Kept
     }
 
-    /// Returns the first piece, from `piece` on, that contains blocks of a chunk that is open or
-    /// changing.
+    /// Returns the first piece, at or after `piece`, that contains blocks of a chunk that is open
+    /// or changing.
     pub(crate) fn next_open_piece(&self, piece: usize) -> Option<usize> {
         let first = self.chunk_of(piece * PIECE);
         let is_open = |word: &ChunkWord| matches!(word.load(), Chunk::Open | Chunk::Changing);

@@ -70,8 +70,8 @@ impl ChunkWord {
         self.load() == Chunk::Open
     }
 
-    /// Begins to change the chunk if its state is still `seen`. No other thread can change it until
-    /// `end`.
+    /// Begins a change of the chunk if its state is still `seen`, and returns whether the change
+    /// began. No other thread can change the chunk until `end`.
     pub(crate) fn try_begin(&self, seen: Chunk) -> bool {
         debug_assert!(seen != Chunk::Changing);
         let order = (Ordering::AcqRel, Ordering::Relaxed);
@@ -80,7 +80,7 @@ impl ChunkWord {
         is_ours
     }
 
-    /// Ends the change, and wakes the threads that wait for its end.
+    /// Ends the change by setting the state `next`, and wakes the threads that wait for the end.
     pub(crate) fn end(&self, next: Chunk) {
         if self.0.swap(next as u32, Ordering::AcqRel) == AWAITED {
             wake(&self.0);

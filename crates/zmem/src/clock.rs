@@ -66,7 +66,8 @@ impl Evictor {
         Some(piece as usize)
     }
 
-    /// Puts back a piece that was the oldest, because it still has blocks in probation.
+    /// Puts the piece that `pop` returned back at the front of the queue, because the piece still
+    /// has blocks in probation.
     pub(crate) fn push_back(&mut self, piece: usize) {
         self.first = (self.first + self.queue.len() - 1) % self.queue.len();
         self.queue[self.first] = piece as u32;
@@ -82,8 +83,8 @@ impl Evictor {
     }
 
     /// Moves the hand past the next piece with an open chunk. `next` returns the first such piece
-    /// from a given piece on. A step never passes the end of a round. `is_vain` is true if the last
-    /// round evicted nothing.
+    /// at or after a given piece. A step never passes the end of a round. `is_vain` is true if the
+    /// last round evicted nothing.
     pub(crate) fn step(
         &mut self,
         is_vain: bool,

@@ -40,9 +40,9 @@ impl Pager {
         let has_copy = |unit: usize| {
             let seen = self.words[unit].load();
             if seen.state() == State::Busy {
-                // The owner of the block may be filling it, which leaves a copy. This function must
-                // not wait for the owner, because a child of fork may lack the owner's thread
-                // (zm-F3).
+                // The owner of the block may be filling the block, after which a copy exists. This
+                // function must not wait for the owner, because a child of fork may lack the
+                // owner's thread (zm-F3).
                 self.note_copies(unit..unit + 1);
             }
             seen.has_copy() && seen.state() != State::Busy

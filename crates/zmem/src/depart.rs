@@ -70,7 +70,7 @@ impl Pager {
             });
             next = part.end;
         }
-        // A block that was accessed during the eviction is resident again. The stored data are
+        // A block that was accessed during the eviction is resident again, so its stored data are
         // freed.
         let stolen = |unit: &usize| ended >> (unit - run.start) & 1 == 0;
         run.clone().filter(stolen).for_each(|unit| {
@@ -212,7 +212,7 @@ impl Pager {
         count(&self.counters.evicted, units.len() - waiting);
     }
 
-    /// Makes blocks resident again if the kernel did not drop their pages, because the program has
+    /// Makes blocks resident again if the kernel refused to drop their pages because the program
     /// locked the blocks in the meantime.
     pub(crate) fn stay_stored(&self, own: OwnedRun<'_>, data: &[u8], fate: impl Fn(usize) -> Fate) {
         own.put_back(data);
@@ -230,8 +230,8 @@ impl Pager {
         self.publish_kept(own, has_copy);
     }
 
-    /// Publishes owned, accessible blocks as resident after the device refused them, or compression
-    /// did not make them smaller.
+    /// Publishes owned, accessible blocks as resident, because the device refused them or
+    /// compression did not make them smaller.
     pub(crate) fn publish_kept(&self, own: OwnedRun<'_>, has_copy: impl Fn(usize) -> bool) {
         if own.units().any(&has_copy) {
             self.note_copies(own.units());

@@ -22,8 +22,8 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const NUMBER: u64 = (1 << 20) - 1;
-/// The lowest bit of the opening's number. This number distinguishes a new descriptor from a
-/// previous descriptor with the same number.
+/// The lowest bit of the number of the opening, which distinguishes successive openings under the
+/// same descriptor number.
 const OPENING: u64 = 1 << 20;
 /// A high descriptor is one of the last `LAST` descriptors below the process's limit or `TABLE`,
 /// whichever is lower.

@@ -20,7 +20,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Eviction ends if all blocks of this number of consecutive pieces were refused (zm-L3).
+/// Eviction ends after this number of consecutive pieces with refusals and no eviction (zm-L3).
 const VAIN_MAX: usize = 4;
 /// Eviction ends after this number of rounds without an eviction, enough to cool hot blocks.
 const ROUNDS_MAX: usize = HEAT_KEPT_MAX as usize + 2;
@@ -28,9 +28,9 @@ const ROUNDS_MAX: usize = HEAT_KEPT_MAX as usize + 2;
 /// The number of blocks to evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
-    /// The minimum. The last piece is evicted whole, because neighbours are evicted together.
+    /// At least this number. The last piece is evicted whole: neighbours are evicted together.
     AtLeast(usize),
-    /// The maximum.
+    /// At most this number.
     Exactly(usize),
 }
 
@@ -88,8 +88,8 @@ impl Pager {
     }
 
     /// Returns whether the hand should put more blocks in probation before the oldest blocks are
-    /// evicted. After a round without an eviction, the oldest are evicted first. If the queue is
-    /// empty, the hand proceeds until hot blocks have cooled.
+    /// evicted. After a round without an eviction, the oldest blocks are evicted first. If the
+    /// queue is empty, the hand proceeds until hot blocks have cooled.
     fn wants_marks(&self, evictor: &Evictor, idle: usize) -> bool {
         let share = self.limit.resident() / PROBATION_SHARE;
         let share = share.clamp(PIECE.min(self.probation_max), self.probation_max);
@@ -156,8 +156,8 @@ impl Pager {
     }
 
     /// Closes owned blocks, and publishes them as in probation or shared. Returns their number. If
-    /// the kernel refuses a run because some blocks are locked, its blocks are closed one by one,
-    /// unless `to` is `Shared`.
+    /// the kernel refuses a run because some blocks are locked, the run's blocks are closed one by
+    /// one, unless `to` is `Shared`.
     pub(crate) fn close(&self, mut run: OwnedRun<'_>, to: State) -> usize {
         let marked = run.len();
         match run.close() {

@@ -8,8 +8,8 @@
 //! ```
 //! zm-A5: one call marks a whole span and drops its pages. Absent blocks in the span do not change,
 //! because only this thread could fill them. A `Busy` block ends the span, because the compressor
-//! thread may be putting it back. If this crate has other threads, each such call interrupts the
-//! processors on which these threads run.
+//! thread may be putting it back. If this crate has other threads, each call that drops pages
+//! interrupts the processors on which these threads run.
 
 use crate::fate::{Fate, Outcome};
 use crate::owned::{OwnedRun, OwnedSet, for_owned};
@@ -108,7 +108,7 @@ impl<'p> Going<'p> {
         middle - run.start
     }
 
-    /// Marks the blocks that are evicted, and drops their pages.
+    /// Marks the blocks that are to be evicted, and drops their pages.
     fn drop_spans(&mut self, units: Range<usize>) {
         let pager = self.pager;
         let mut next = units.start;
@@ -128,8 +128,8 @@ impl<'p> Going<'p> {
         }
     }
 
-    /// Makes the owned blocks of a span resident again if the kernel did not drop their pages,
-    /// because the program has locked some of the blocks in the meantime.
+    /// Makes the owned blocks of a span resident again if the kernel refused to drop their pages
+    /// because the program locked some of the blocks in the meantime.
     fn put_back(&mut self, span: Range<usize>) {
         for unit in span {
             if let Some(own) = self.owned.take(unit) {

@@ -1,5 +1,5 @@
-//! Aborts the process if continuing would return wrong data. This code allocates no memory, because
-//! it may run in a signal handler.
+//! Aborts the process when the program would otherwise read wrong data. This code allocates no
+//! memory, because it may run in a signal handler.
 
 use rustix::io::Errno;
 use std::fmt::{self, Display, Write};

@@ -18,7 +18,7 @@ const SOON_ROUNDS: u32 = 1;
 const ROUNDS: u32 = crate::state::HEAT_MAX;
 
 impl Pager {
-    /// Handles a fault. `buf` is a seat's buffer.
+    /// Handles a fault of `toucher` at `address`. `buf` is a seat's buffer.
     pub(crate) fn fault(&self, address: usize, toucher: Toucher, buf: &mut [u8]) -> Verdict {
         let began = Instant::now();
         let Some(offset) = self.memory.offset_of(address) else {
@@ -42,9 +42,10 @@ impl Pager {
         Verdict::Answered
     }
 
-    /// Returns which blocks a fault should fill. For untouched memory far from the limit, returns a
-    /// whole batch, because unwritten blocks use no memory, although they count as resident. If the
-    /// fault continues the thread's last fault, returns twice as many blocks as that fault filled.
+    /// Returns which blocks a fault should fill. If the block is untouched and the limit is far
+    /// from reached, returns a whole batch, because unwritten blocks use no memory, although they
+    /// count as resident. If the fault continues the thread's last fault, returns twice as many
+    /// blocks as that fault filled.
     pub(crate) fn wanted(&self, toucher: Toucher, unit: usize) -> Wanted {
         let is_new = self.words[unit].load().state() == State::Untouched;
         if is_new && self.makes_room_itself() && self.limit.has_room() {
@@ -146,7 +147,8 @@ impl Pager {
         own
     }
 
-    /// Opens a block whose pages still exist. Returns the blocks that were opened.
+    /// Opens a block whose pages still exist. Returns the opened block, or an empty range if its
+    /// word is no longer `seen`.
     fn keep(&self, unit: usize, seen: Seen) -> Range<usize> {
         let Some(own) = own_block(self, unit, seen) else { return unit..unit };
         self.expect("memory can't be opened again", own.reopen());

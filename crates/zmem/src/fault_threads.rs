@@ -44,7 +44,7 @@ impl FaultThreads {
         for _ in 0..count {
             let (own, stop) = (pager.clone(), stop.clone());
             // Only the program's signals are blocked, as for the pager thread, because other
-            // threads may wait for the C library's signals.
+            // threads may wait until this thread has handled a signal of the C library.
             let spawned = signals::without_programs_signals(|| {
                 Builder::new().name("zmem faults".into()).spawn(move || {
                     let _counted = OwnThread::begin();

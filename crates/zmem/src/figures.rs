@@ -10,7 +10,8 @@ use std::fmt::Write;
 pub(crate) const WORDS: usize = 64;
 const TIMES_AT: usize = WORDS - (BUCKETS + 1);
 
-/// Joins a figure that is counted from 0 again when a process executes a program: returns `own`.
+/// Joins a figure whose value before the process executed its program no longer applies: returns
+/// `own`.
 fn own(own: u64, _before: u64) -> u64 {
     own
 }
@@ -53,7 +54,8 @@ figures! {
     limit: own,
     /// The size of a block in bytes.
     block: own,
-    /// Bytes held. [`Stats`] explains this figure and the other figures of the same names.
+    /// The bytes held. [`Stats`] explains this figure and each other figure whose name is also in
+    /// `Stats`.
     held: own,
     /// The maximum of `held`.
     held_max: u64::max,
@@ -178,8 +180,8 @@ impl Figures {
         line
     }
 
-    /// Returns the average overhead of a dispatched system call in nanoseconds, without the system
-    /// call itself.
+    /// Returns the average overhead of a dispatched system call in nanoseconds, without the time of
+    /// the system call itself.
     fn call_ns(&self) -> u64 {
         let inside = self.calls_timed_ns.checked_div(self.calls_timed).unwrap_or(0);
         self.signal_ns.saturating_add(inside)

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 const CLOSED: u32 = 1 << 31;
 /// The maximum time for which a thread waits to enter while a fork waits for threads inside. A
-/// thread inside may wait for a lock of the program, for example its allocator's. The entering
-/// thread may hold that lock if it is in a signal handler, so after this time it enters although
-/// the fork still waits.
+/// thread inside may wait for a lock of the program, for example the allocator's lock. If the
+/// entering thread is in a signal handler, it may hold that lock, so after this time it enters
+/// although the fork still waits.
 const FORK_TIME: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
@@ -127,7 +127,7 @@ impl Gate {
     }
 
     /// Returns whether threads were inside when this copy of the process was created. The blocks
-    /// that they owned stay `Busy`.
+    /// that these threads owned stay `Busy`.
     pub(crate) fn is_torn(&self) -> bool {
         self.is_torn.load(Ordering::Acquire)
     }
@@ -191,7 +191,8 @@ mod tests {
     use std::thread;
     use testkit::wait::until;
 
-    /// A thread inside may wait for a lock of the program, held by a thread that waits to enter.
+    /// A thread inside may wait for a lock of the program that is held by a thread that waits to
+    /// enter.
     #[test]
     fn a_fork_that_waits_keeps_no_one_out_for_ever() {
         static GATE: Gate = Gate {

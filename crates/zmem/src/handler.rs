@@ -47,7 +47,7 @@ impl Spurious {
 }
 
 /// Whether the handlers of SIGSEGV and SIGBUS are installed. A thread takes the lock only inside
-/// the gate, so that no fork copies it in the locked state.
+/// the gate, so that no fork copies the lock in the locked state.
 static ARE_INSTALLED: Mutex<[bool; 2]> = Mutex::new([false; 2]);
 
 /// Installs the handler of SIGSEGV, once for the process.
@@ -64,7 +64,7 @@ pub(crate) fn install_for_bus() {
 /// next handler.
 fn install_for(signal: i32) {
     forks::register();
-    // The list is allocated and freed outside of the gate (zm-H3).
+    // The list of actions is allocated and freed outside of the gate (zm-H3).
     let mut actions = Some(Actions::new());
     without_signals(|| {
         let _inside = GATE.enter();
@@ -109,7 +109,7 @@ pub unsafe fn set_next_bus_handler(action: &libc::sigaction) -> libc::sigaction 
 /// The signal handler. It preserves `errno`, because the interrupted code may be about to read it.
 extern "C" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes pointers to values that belong to this thread until the handler
-    // returns, and calls it with all signals blocked, as `next_handler::call` requires.
+    // returns, and calls `entry` with all signals blocked, as `next_handler::call` requires.
     unsafe {
         let errno = *libc::__errno_location();
         if !answer(signal, &*info, &*context.cast(), Stack::Seat) {
@@ -126,7 +126,7 @@ extern "C" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mut c_voi
 /// # Safety
 /// The kernel has passed `info` and `context` to a handler of `signal` on this thread. During the
 /// handler, all signals whose handlers access managed memory are blocked. The handler's stack has
-/// 128 KiB of room, and no other handler that interrupts it overwrites that stack.
+/// 128 KiB of room, and no handler that interrupts this handler overwrites that stack.
 pub unsafe fn answer_fault(
     signal: i32,
     info: *const libc::siginfo_t,

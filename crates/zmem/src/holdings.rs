@@ -35,7 +35,7 @@ impl Holdings {
 
 impl Pager {
     /// Returns the memory that this process held when it found that the limit of its tree can't be
-    /// kept. If this process has not found that, returns the memory that it holds now.
+    /// kept. If this process has not found this, returns the memory that this process holds now.
     pub(crate) fn holdings(&self) -> Holdings {
         let Some(member) = &self.limit.member else { return Holdings::default() };
         let kept = member.unevictable().unwrap_or_else(|| self.limit.unevictable(member));

@@ -33,7 +33,7 @@ pub(crate) static MEMORY_USED: KeptFile =
     KeptFile { nth: 2, path: c"/proc/self/statm", flags: OFlags::RDONLY };
 static KEPT: [&KeptFile; FILES] = [&MEMORY, &TASKS, &MEMORY_USED];
 
-/// The last descriptor of each file, which a child inherits.
+/// The descriptor of each file that was kept last. A child inherits these descriptors.
 static LEFT: [AtomicU64; FILES] = [const { AtomicU64::new(NONE) }; FILES];
 const NONE: u64 = Descriptor::NONE.packed();
 
@@ -108,8 +108,8 @@ impl KeptFile {
 
     fn open(&self) -> Result<Descriptor, Errno> {
         let file = File::from(open(self.path, self.flags | OFlags::CLOEXEC, Mode::empty())?);
-        // Other code may have closed the descriptor already. Therefore the identity is taken from
-        // the path.
+        // Other code may have closed the descriptor already. Therefore the file's identity is read
+        // through the path.
         Ok(Descriptor::raised(stat(self.path).map_or(0, |stat| name(&stat)), file))
     }
 

@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The kernel's default for the maximum number of mappings, used if the setting can't be read.
 const MAP_COUNT: usize = 65_530;
-/// The minimum size of a chunk in bytes: one page table maps as much.
+/// The minimum size of a chunk in bytes: one page table maps this number of bytes.
 pub(crate) const CHUNK_BYTES: usize = 2 << 20;
-/// The number of blocks that may each have a mapping under the kernel's default setting.
+/// The maximum number of blocks that may each be a separate mapping under the kernel's default
+/// setting.
 pub(crate) const FEW: usize = 8192;
-/// The maximum number of blocks in probation. More would not improve the selection.
+/// The maximum number of blocks in probation. A larger number would not improve the selection of
+/// blocks to evict.
 pub(crate) const PROBATION_MAX: usize = 4096;
 /// The minimum number of blocks in probation. With fewer, blocks would be evicted as soon as they
 /// are marked.
@@ -82,8 +84,8 @@ impl Mappings {
         let others = bytes.div_ceil(chunk_bytes) + others + 2;
         let most = (units / PROBATION_SHARE).max(PROBATION_MIN).min(units).min(PROBATION_MAX);
         let probation_max = (room.checked_sub(others)? / 2).min(most);
-        // The value is created only if the condition holds, because dropping a share that was not
-        // reserved would subtract its count.
+        // The value is created only if the condition holds, because dropping a `Mappings` subtracts
+        // its count from the reserved mappings.
         (probation_max >= PROBATION_MIN.min(units)).then(|| Mappings {
             count: others + 2 * probation_max,
             chunk_bytes,
@@ -106,7 +108,7 @@ impl Drop for Mappings {
 pub(crate) fn check_plain(addresses: &Range<usize>) -> Result<(), Error> {
     match std::fs::read_to_string("/proc/self/maps") {
         Ok(maps) => check_plain_of(&maps, addresses),
-        // The kernel does not provide the file.
+        // The kernel does not provide the file, so the memory can't be checked.
         Err(_) => Ok(()),
     }
 }

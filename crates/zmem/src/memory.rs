@@ -98,7 +98,7 @@ impl Managed {
         Managed { start, own: bytes, bytes, owner, windows: Windows::default() }
     }
 
-    /// Adds room for windows of `room` bytes in all.
+    /// Adds room for windows, `room` bytes for all windows together.
     pub(crate) fn with_room(mut self, room: usize) -> Self {
         self.bytes = self.own + room;
         self
@@ -167,16 +167,16 @@ impl Managed {
         self.protect(range, flags)
     }
 
-    /// Releases the pages of a range. If it is readable, it reads as zeros afterwards.
+    /// Releases the pages of a range. If the range is readable, it reads as zeros afterwards.
     pub(crate) fn drop_pages(&self, range: Range<usize>) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
-        // SAFETY: the range is within this memory. The caller owns its blocks. Their data are
-        // stored elsewhere, or the program does not need the data any more.
+        // SAFETY: the range is within this memory. The caller owns the blocks in it. The blocks'
+        // data are stored elsewhere, or the program does not need them any more.
         unsafe { madvise(start, bytes, Advice::LinuxDontNeed) }
     }
 
-    /// Unlocks a range that the program locked, so that its pages can be evicted. Returns an error
-    /// without a call if the process is confined.
+    /// Unlocks a range that the program locked, so that its pages can be evicted. If the process is
+    /// confined, returns an error without a system call.
     pub(crate) fn unlock(&self, range: Range<usize>) -> Result<(), Errno> {
         if page::is_confined() {
             return Err(Errno::PERM);
@@ -186,8 +186,8 @@ impl Managed {
         unsafe { munlock(start, bytes) }
     }
 
-    /// Makes the kernel reclaim the pages of a range first. Returns an error if some pages are
-    /// locked or huge: callers use this function to find such pages.
+    /// Makes the kernel reclaim the pages of a range before other pages. Returns an error if some
+    /// pages are locked or huge: callers use this function to find such pages.
     pub(crate) fn cool(&self, range: Range<usize>) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
         // SAFETY: the range is within this memory. The call changes no data.

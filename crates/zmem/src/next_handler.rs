@@ -69,8 +69,8 @@ extern "C" fn run(call: *mut Call) {
         let Call { function, leaves_stack, mask, signal, info, context } = *call;
         if leaves_stack {
             // Disables the alternate stack, because another signal would start at the end of that
-            // stack again and overwrite the frames on it. The kernel restores it when this crate's
-            // handler returns.
+            // stack again and overwrite the frames on it. The kernel restores the alternate stack
+            // when this crate's handler returns.
             let mut none: libc::stack_t = zeroed();
             none.ss_flags = libc::SS_DISABLE;
             libc::sigaltstack(&none, null_mut());

@@ -27,7 +27,7 @@ pub enum BackendKind {
     /// Signals, with a mapping for each run of marked blocks, as is necessary before Linux 6.13.
     SignalMappings,
     /// Signals, with a mapping for each run of blocks. Each block is moved to its place by
-    /// `mremap`, which works if /proc/self/mem is refused. Needs Linux 5.7.
+    /// `mremap`, which works even if the process may not open /proc/self/mem. Needs Linux 5.7.
     SignalRemap,
     /// A userfaultfd. If the kernel permits it to report the kernel's own faults (with
     /// CAP_SYS_PTRACE, by `/dev/userfaultfd`, or by `vm.unprivileged_userfaultfd`), threads handle
@@ -60,9 +60,10 @@ pub enum Fork {
     /// no part of the region: an access kills the child, and calls fail with [`Error::Forked`].
     #[default]
     Default,
-    /// The child always has a copy. With a userfaultfd, all blocks are filled before each fork,
-    /// regardless of the limit, so a child must be created by `fork`, not by `_Fork` or `clone`.
-    /// The child evicts until its limit is kept, at its first call or gradually at its faults.
+    /// The child always has a copy. With a userfaultfd, a fork handler fills all blocks before each
+    /// fork, regardless of the limit. A child must be created by `fork`, because `_Fork` and
+    /// `clone` call no fork handlers. The child evicts until its limit is kept, at its first call
+    /// or gradually at its faults.
     Copied,
 }
 
@@ -83,7 +84,7 @@ pub struct Options {
     /// The codec's parameters.
     pub params: Params,
     /// The maximum number of bytes held: resident blocks, and all memory that this crate uses for
-    /// the region. If it is `None`, blocks are evicted only on request.
+    /// the region. If the limit is `None`, blocks are evicted only on request.
     ///
     /// A region needs 4 bytes for each block of memory that was ever touched, and 4 KiB of page
     /// tables for each 2 MiB in which a block is resident. Unused page tables are freed since Linux

@@ -59,14 +59,14 @@ impl<'p> OwnedRun<'p> {
         self.pager.bytes_of(self.units())
     }
 
-    /// Takes ownership of blocks behind the run, up to `end`, while they are in the run's state.
+    /// Takes ownership of blocks behind the run, up to `end` or the first block in another state.
     pub(crate) fn grow_behind(&mut self, end: usize) {
         while self.units.end < end && self.take(self.units.end, |_, _| true) {
             self.units.end += 1;
         }
     }
 
-    /// Takes ownership of blocks before the run, down to `start`, while they are in the run's
+    /// Takes ownership of blocks before the run, down to `start` or the first block in another
     /// state.
     pub(crate) fn grow_before(&mut self, start: usize) {
         while self.units.start > start && self.take(self.units.start - 1, |_, _| true) {
@@ -232,8 +232,8 @@ impl Drop for OwnedRun<'_> {
     }
 }
 
-/// Aborts the process if owned blocks were dropped, because other threads would wait forever for
-/// these blocks. During a panic, the function does not abort, so that the panic's message is shown.
+/// Aborts the process if owned blocks were not published, because other threads would wait forever
+/// for them. During a panic, the function does not abort, so that the panic's message is shown.
 fn check_published(is_published: bool) {
     if !is_published && !std::thread::panicking() {
         fatal("a block is owned for ever", &"its owner has not published it");

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 /// The interval at which a thread that waits for a block checks whether the block was queued.
 const HANDED_OVER: Duration = Duration::from_millis(1);
-/// The number of consecutive checks after which a copy of a process treats the owner of a `Busy`
-/// block as lost, if no other thread is inside the gate.
+/// If no other thread is inside the gate, a copy of a process treats the owner of a `Busy` block as
+/// lost after this number of consecutive checks.
 const LOST_LOOKS: u32 = 1000;
 
 impl Pager {

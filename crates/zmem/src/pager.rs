@@ -100,8 +100,9 @@ pub(crate) enum Contents {
     Vacant,
 }
 
-/// Returns the block sizes of a region, and its share of mappings. If each block may need a mapping
-/// and the kernel permits fewer mappings, one mark covers several blocks of the device (zm-M2).
+/// Returns the block sizes of a region, and the mappings that it may use. If each block may need a
+/// mapping and the kernel permits fewer mappings, one mark covers several blocks of the device
+/// (zm-M2).
 fn fit(
     mut blocks: Blocks,
     backend: &dyn Backend,

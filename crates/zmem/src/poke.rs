@@ -5,9 +5,9 @@
 //! a word that identifies the request. The caller that installed the handler of that signal makes
 //! room if the interrupted code permits it; then the interrupted call continues.
 //!
-//! SIGSYS is not used. The kernel keeps only one pending signal of each of these two numbers. So a
-//! pending SIGSYS would replace the SIGSYS of a dispatched call, and that call would be lost. If
-//! the SIGBUS of a fault is lost, the kernel raises it again.
+//! SIGSYS is not used. The kernel keeps only one pending SIGBUS and one pending SIGSYS. So the
+//! SIGSYS of a request would replace the SIGSYS of a dispatched call, and that call would be lost.
+//! If the SIGBUS of a fault is lost, the instruction faults again.
 //!
 //! # Safety
 //! `Queued` has the layout of a queued signal's `siginfo_t`: the sender's process ID and user, then
@@ -80,7 +80,7 @@ fn send(process: i32, thread: i32, errno: i32, word: u64) {
         rest: [0; 12],
     };
     // SAFETY: the kernel only reads the structure. `errno` is preserved, because a fault may have
-    // interrupted code of the program that is about to read it.
+    // interrupted code of the program that is about to read `errno`.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;

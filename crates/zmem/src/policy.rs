@@ -30,8 +30,8 @@ pub(crate) fn seats(processors: usize, threads: usize, limit: Option<u64>) -> us
 /// probation.
 pub(crate) const HEAT_KEPT_MAX: u32 = 3;
 
-/// A fault on blocks that are shared since a fork opens at least this number of bytes, because a
-/// fault costs as much as a few pages that are counted twice without need.
+/// A fault on blocks that are shared since a fork opens at least this number of bytes, because
+/// avoiding a fault is worth a few pages that count twice unnecessarily.
 pub(crate) const SHARED_BYTES: usize = 32 << 10;
 
 /// At most this share (1/8) of the resident blocks is in probation.

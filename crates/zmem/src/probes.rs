@@ -47,7 +47,7 @@ pub(crate) fn frees_tables(memory: &Managed) -> bool {
 }
 
 fn try_to_free_tables() -> Option<bool> {
-    /// The number of page tables to free: enough that changes by other threads do not matter.
+    /// The number of page tables to free: so large that page tables of other threads do not matter.
     const TABLES: usize = 16;
     let (page, reach) = (page::page_size(), table_reach());
     let taken = || {

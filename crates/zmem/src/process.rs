@@ -36,7 +36,7 @@ pub(crate) struct Own {
 }
 
 /// The state if the kernel can't wipe a page (before Linux 4.14). In that case the fork handler
-/// resets it.
+/// resets the state.
 static UNWIPED: Own =
     Own { state: AtomicU32::new(KNOWN), files: [const { AtomicU64::new(0) }; FILES] };
 static OWN: AtomicPtr<Own> = AtomicPtr::new(null_mut());
@@ -57,7 +57,8 @@ pub(crate) fn thread_name() -> [u8; 16] {
     name
 }
 
-/// Returns the number of processors that this process may use. The first call determines it.
+/// Returns the number of processors that this process may use. The first call determines the
+/// number.
 pub fn processors() -> usize {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let known = COUNT.load(Acquire);

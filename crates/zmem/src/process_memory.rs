@@ -26,7 +26,7 @@ pub(crate) fn read(address: u64, buf: &mut [u8]) -> Result<(), Errno> {
     })
 }
 
-/// Reads the bytes at `address` without the file in /proc, if they are readable.
+/// If the bytes at `address` are readable, reads them without the file in /proc.
 ///
 /// # Errors
 /// `Errno::FAULT` if some bytes are not readable.

@@ -156,7 +156,7 @@ impl Pager {
         }
         let state = own.from();
         match state {
-            // The data of these blocks on the device are copies now.
+            // The data of these blocks on the device are now copies that are not needed.
             State::Evicted => self.note_copies(own.units()),
             State::Untouched => {}
             _ => {

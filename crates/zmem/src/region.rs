@@ -50,8 +50,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// Creates a region of `bytes` zero bytes. It needs 1.6 to 3 MB before it is accessed: stacks,
-    /// buffers and streams for each processor and two more.
+    /// Creates a region of `bytes` zero bytes. Before any access, the region needs 1.6 to 3 MB: a
+    /// stack, buffer and stream for each processor, and two more of each.
     ///
     /// # Errors
     /// The options contradict each other, or the system refuses memory.
@@ -75,8 +75,8 @@ impl Region {
     /// # Safety
     /// The memory is private, anonymous, readable and writable. During the lifetime of the region,
     /// no other code unmaps or moves it, changes its protection, or lets the kernel drop its pages,
-    /// and the process's allocator does not use it. It contains no thread's stack, alternate signal
-    /// stack or thread-local storage: faults on these can't be handled.
+    /// and the process's allocator does not use it. The memory contains no thread's stack,
+    /// alternate signal stack or thread-local storage: faults on these can't be handled.
     ///
     /// # Errors
     /// The errors of [`new`](Self::new). Also [`Error::Overlap`] if another region has some of the
@@ -110,7 +110,7 @@ impl Region {
         contents: Contents,
         options: &Options,
     ) -> Result<Self, Error> {
-        // Precedes the creation of the device: fork handlers run in the order of registration.
+        // This precedes the creation of the device: fork handlers run in order of registration.
         forks::register();
         handler::install();
         if !options.backend.is_signal() {
@@ -158,8 +158,8 @@ impl Region {
     /// Zeroes a range. Whole blocks use no memory afterwards; parts of blocks are written.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`] if a whole block is locked. Nothing
-    /// was changed then, unless the block was locked during the call: earlier blocks may be zeros.
+    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`] if a whole block is locked. An error
+    /// changes nothing, but a lock during the call may leave earlier blocks as zeros.
     pub fn dont_need(&mut self, range: Range<usize>) -> Result<(), Error> {
         // SAFETY: the region is borrowed mutably, so no other reference to its bytes lives.
         unsafe { self.dont_need_shared(range) }
@@ -209,7 +209,7 @@ impl Region {
     /// Sets or removes the limit of the region. Memory above the limit is evicted from then on.
     ///
     /// # Errors
-    /// [`Error::Limit`] if an empty region needs more; [`Error::Forked`]. Nothing was changed then.
+    /// [`Error::Limit`] if an empty region needs more; [`Error::Forked`]. An error changes nothing.
     pub fn set_limit(&self, limit: Option<u64>) -> Result<(), Error> {
         self.calls.inside(|pager| pager.limit.set(limit))??;
         self.calls.seek_room();

@@ -39,8 +39,9 @@ static PLACES: [Place; REGIONS_MAX] = [const { Place::new() }; REGIONS_MAX];
 /// The number of places, from the first one, that were ever used.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// The number of regions that have ended. The program may use their memory again: the fault of an
-/// earlier access to an absent block may not have reached the handler yet.
+/// The number of regions that have ended. An earlier access to an absent block of such a region may
+/// have raised a fault that reaches the handler only now, although the program may use the memory
+/// again.
 pub(crate) static ENDED: AtomicU32 = AtomicU32::new(0);
 
 /// Locked while a region is added. Threads take it only inside the gate, so no child begins with
@@ -207,8 +208,8 @@ mod tests {
         Pager::new(memory, Contents::Untouched, &Options::default()).unwrap()
     }
 
-    /// Two regions alternate in the first place; a third region is in the second place. Faults of
-    /// the third region always find its pager, and never another pager.
+    /// Two regions use the first place of the table in turn; a third region is in the second place.
+    /// Faults of the third region always find its pager, and never another pager.
     #[test]
     fn a_place_that_changes_hands_takes_no_others_faults() {
         let places = [Place::new(), Place::new()];

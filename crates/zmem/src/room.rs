@@ -23,7 +23,7 @@ const VAIN_SHARE: usize = 4;
 /// The pause after packing, as a multiple of the time that the packing took.
 const PACK_PAUSE: u32 = 16;
 /// The maximum packing time from which the pause is computed. If packing took longer, the process
-/// was stopped during the packing.
+/// is assumed to have been stopped during the packing.
 const PACK_TIME_MAX: Duration = Duration::from_millis(200);
 
 impl Pager {
@@ -85,7 +85,7 @@ impl Pager {
 
     /// Calls `evict`, and records whether the eviction was in vain: few of the `wanted` blocks were
     /// evicted, or the blocks became resident again because they did not compress. Without the
-    /// record, each following fault or call would try to evict all of them again.
+    /// record, each following fault or call would try to evict all of these blocks again.
     pub(crate) fn paced(&self, wanted: usize, evict: impl FnOnce() -> usize) {
         let returned = || self.storer.returned.load(Relaxed);
         let dense = || self.counters.incompressible.load(Relaxed);
@@ -98,7 +98,8 @@ impl Pager {
         }
     }
 
-    /// Returns the number of blocks above the floor, or the number in a batch if that is larger.
+    /// Returns the number of resident blocks above the floor, or the number of blocks in a batch if
+    /// that is larger.
     pub(crate) fn units_above_floor(&self) -> usize {
         let above = self.limit.above_floor() as usize / self.blocks.unit;
         above.max(self.batch())

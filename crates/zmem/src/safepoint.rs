@@ -17,8 +17,8 @@ const STOPPED: u32 = 1 << 31;
 const WAITED: u32 = 1 << 30;
 const COUNT: u32 = WAITED - 1;
 /// The number of loads of the word, some 25 ns each, before a waiting thread calls the kernel.
-/// [`Safepoint::stop`] waits at most as long for running threads to reach a safepoint. Threads that
-/// fault often reach a safepoint at their next fault.
+/// While [`Safepoint::stop`] waits for running threads to reach a safepoint, it loads the word at
+/// most this number of times. Threads that fault often reach a safepoint at their next fault.
 const LOOKS: u32 = if cfg!(loom) { 1 } else { 20_000 };
 
 /// The number of threads that are not at a safepoint.

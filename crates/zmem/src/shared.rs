@@ -48,8 +48,8 @@ impl Pager {
         (2 * self.probation_max).max(1)
     }
 
-    /// Computes and stores the number of blocks in a group, which a touch opens. Groups are so
-    /// large that each may be a separate mapping, as is necessary if every other group is touched.
+    /// Computes and stores the number of blocks in a group. A touch opens a group. Groups are large
+    /// enough that each may be a separate mapping, as is necessary if every other group is touched.
     fn set_group(&self) -> usize {
         let least = (SHARED_BYTES / self.blocks.unit).max(1);
         let most = self.chunk_bytes / self.blocks.unit;

@@ -4,9 +4,9 @@
 //!   31 .. 16   15 .. 12   11 .. 6   5      4            3 .. 0
 //!   | pins   | heat     | 0       | copy | waited for | state |
 //! ```
-//! A block becomes `Busy` by one compare-and-swap. The thread that performs it owns the block until
-//! the thread publishes another state (zm-S1). While a block is `Busy`, other threads change only
-//! the bit *waited for* and remove pins.
+//! A block becomes `Busy` by one compare-and-swap. The thread that performs the swap owns the block
+//! until it publishes another state (zm-S1). While a block is `Busy`, other threads change only the
+//! bit *waited for* and remove pins.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -170,8 +170,8 @@ impl BlockWord {
         self.step(seen, seen.with_state(State::Evicting))
     }
 
-    /// Makes the caller the owner of a block that the caller has stored, unless an access came
-    /// first.
+    /// Makes the caller the owner of a block that the caller has stored, unless a thread accessed
+    /// the block first.
     pub(crate) fn try_end_evicting(&self) -> bool {
         let mut seen = self.load();
         while seen.state() == State::Evicting {
@@ -187,7 +187,7 @@ impl BlockWord {
     /// threads that wait for the block.
     pub(crate) fn publish(&self, state: State, change: impl Fn(Seen) -> Seen) {
         debug_assert!(self.load().state() == State::Busy && state != State::Busy);
-        // Calls that end may remove pins at the same time.
+        // Other threads, whose calls end, may remove pins at the same time.
         let next = |word: u32| Some(change(Seen(word & !WAITED).with_state(state)).0);
         let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
         if before.is_ok_and(|before| before & WAITED != 0) {

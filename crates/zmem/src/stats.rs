@@ -16,7 +16,7 @@ pub(crate) struct Counters {
     pub(crate) ahead: AtomicU64,
     pub(crate) in_place: AtomicU64,
     pub(crate) refaults: AtomicU64,
-    /// Numbers of filled blocks, by the rounds of the clock between eviction and fill.
+    /// Numbers of filled blocks, by the number of rounds of the clock between eviction and fill.
     pub(crate) distances: [AtomicU64; DISTANCES],
     pub(crate) waits: AtomicU64,
     pub(crate) marked: AtomicU64,
@@ -113,11 +113,10 @@ pub struct Stats {
     pub stored: u64,
     /// Bytes stored on the device, after compression.
     pub compressed: u64,
-    /// Bytes before compression when the device stored most, as far as that was measured, in whole
+    /// Bytes before compression at the measurement with the largest `compressed`, a multiple of 1
     /// KiB.
     pub stored_max: u64,
-    /// Bytes after compression when the device stored most, as far as that was measured, in whole
-    /// KiB.
+    /// The largest measured value of `compressed`, in bytes, rounded up to a multiple of 1 KiB.
     pub compressed_max: u64,
     /// The durations of faults, without the kernel's time to deliver them.
     pub faults: Histogram,

@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The maximum share of a limit that waiting copies use.
+/// Waiting copies use at most this share (1/64) of a limit.
 const WAITING_SHARE: u64 = 64;
 /// The maximum time to wait until a started thread runs. Until then, the kernel counts the thread,
 /// but this crate does not.

@@ -26,8 +26,8 @@ const CHANGE: u64 = 1 << 32;
 /// The number of this crate's running threads, and the number of changes of this number.
 static OWN: AtomicU64 = AtomicU64::new(0);
 
-/// The number of faults without another check after a thread found that it was not alone: if there
-/// are other threads, a check costs a system call or an unsuccessful wait.
+/// The number of faults for which a thread skips the check after it found that it was not alone. If
+/// there are other threads, a check costs a system call or an unsuccessful wait.
 const ASKED_LATER: u32 = 16;
 /// The maximum of that number of faults, which doubles after each unsuccessful check.
 const ASKED_LATER_MAX: u32 = 64;

@@ -91,8 +91,8 @@ impl Histogram {
         (0..).zip(self.counts).map(|(bucket, count)| (Duration::from_nanos(1 << bucket), count))
     }
 
-    /// Returns an upper bound for the shortest `share` of every 1000 times. The result is the bound
-    /// of a bucket, so it is at most twice the exact time.
+    /// Returns an upper bound of the shortest `share` thousandths of all times. The result is the
+    /// bound of a bucket, so it is at most twice the exact time.
     pub fn per_mille(&self, share: u64) -> Duration {
         let wanted = (u128::from(self.count()) * u128::from(share)).div_ceil(1000);
         let mut below = 0;

@@ -118,8 +118,8 @@ impl Tree {
         slot.name.iter().zip(words).for_each(|(word, value)| word.store(value, Relaxed));
     }
 
-    /// Records whether the process of a slot is about to execute a program. Shared memory that the
-    /// process has mapped does not count then.
+    /// Records whether the process of a slot is about to execute a program. If so, shared memory
+    /// that the process has mapped does not count.
     fn set_executes(&self, nth: usize, executes: bool) {
         let slot = self.slot(nth);
         slot.end.store(if executes { EXECUTES } else { 0 }, Relaxed);

@@ -3,7 +3,7 @@
 //! ```text
 //!   Free -------> Managed: Untouched      Plain -> Managed: Resident
 //!    ^ '-> Plain     |                      ^        |
-//!    '---------------'  contents dropped    '--------'  brought back
+//!    '---------------'  contents dropped    '--------'  filled
 //! ```
 //! Only one caller at a time changes the use of a block, just as a program maps and unmaps a range.
 //! Accesses and evictions may happen at the same time (zm-R2).

@@ -35,7 +35,7 @@ const STEP_SHARE: u64 = 256;
 /// The bytes that are evicted in a step. After each step, a waiting fork may begin, and other
 /// threads may evict.
 const STEP_BYTES: usize = 1 << 20;
-/// The maximum duration of a search for blocks that became evictable, after failed evictions.
+/// After failed evictions, the maximum duration of a search for blocks that became evictable.
 const AGAIN_TIME: Duration = Duration::from_millis(10);
 
 /// A pager thread that was started.
@@ -68,7 +68,7 @@ impl Workers {
         if !worker.as_ref().is_some_and(Worker::is_here) {
             worker.take().into_iter().for_each(|lost| lost.stop(pager));
             *worker = Worker::start(pager).ok();
-            // A child may begin above its limit, and no fault has woken its thread for that reason.
+            // A child may begin above its limit, and no fault has yet woken its thread to evict.
             if worker.is_some() && pager.limit.is_wanted(0) {
                 pager.limit.set_stuck(false);
                 pager.waker.wake();
@@ -209,8 +209,8 @@ impl Pager {
     }
 
     /// Moves all objects of a small device together, because partly filled pages are a large share
-    /// of its pages. Does so whenever more bytes were stored since the last time than the device
-    /// uses.
+    /// of its pages. Moves them whenever more bytes were stored since the previous time than the
+    /// device uses.
     pub(crate) fn compact_whole(&self) {
         self.compact_by(|| {
             let used = self.device.mm_stat().mem_used_total;

@@ -87,7 +87,7 @@ fn children_that_no_handler_is_told_of_end_what_threads_answered() {
     });
 }
 
-/// A child that was not created by `fork` has its own memory, and does not write to its parent's.
+/// A child not created by `fork` has its own memory, and does not write to its parent's memory.
 #[test]
 fn children_that_no_handler_is_told_of_have_copies() {
     in_child(|| {
@@ -175,7 +175,7 @@ fn a_child_that_may_not_be_looked_at_reads_its_memory() {
                 give_up_user();
                 use_all(&mut region);
             });
-            // First in the same process, and then after it has closed its descriptors.
+            // Copies use the region after they, or this process, have closed all descriptors.
             give_up_user();
             in_child(|| {
                 close_all_descriptors();
@@ -371,8 +371,8 @@ extern "C" fn look_as_child(region: *mut c_void) -> i32 {
     0
 }
 
-/// No descriptor remains open after a child that shares memory but no descriptors, or after threads
-/// that open descriptors at the same time.
+/// No descriptor remains open after a child that shares memory but no descriptors has ended, or
+/// after threads have opened descriptors at the same time.
 #[test]
 fn no_descriptors_are_left_behind() {
     in_child(|| {

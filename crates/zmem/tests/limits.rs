@@ -1,4 +1,4 @@
-//! The pager keeps a limit without a fault, after it was set or when more blocks become evictable.
+//! No fault is needed to keep a limit after it was set, or when more blocks become evictable.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -88,7 +88,7 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Fills a region with data that do not compress, and calls `looks`, which fails to evict them.
+/// Fills a region with data that do not compress, and calls `looks`, which can't evict the data.
 fn fill_beyond_limit(block: BlockOrder, looks: fn(&Region)) -> Region {
     let options = Options { limit: Some(LIMIT), block, ..Options::default() };
     let mut region = Region::new(32 * MIB, options).unwrap();
@@ -129,7 +129,7 @@ fn a_limit_that_can_not_be_kept_costs_little_while_nothing_happens() {
     });
 }
 
-/// One fault opens up to 64 blocks for accesses in order, and no other thread evicts during a fork.
+/// If accesses are in order, a fault opens up to 64 blocks. No other thread evicts during a fork.
 #[test]
 fn faults_at_once_do_not_pass_the_limit_together() {
     in_child(|| {

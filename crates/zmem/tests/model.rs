@@ -74,7 +74,8 @@ fn failure(work: impl FnOnce() + UnwindSafe) -> String {
     *result.unwrap_err().downcast().unwrap()
 }
 
-/// A list that fails may not fail again if threads take part, so its length is not checked.
+/// A list of events that failed once may not fail again if threads take part, so its length is not
+/// checked.
 #[test]
 fn a_planted_fault_is_found() {
     let setup = Setup { has_fault: true, ..Setup::new(Signal, 1 << 20) };

@@ -1,4 +1,4 @@
-//! The arguments of `keyctl`, which depend on the operation, the first argument.
+//! The arguments of `keyctl`, which depend on the operation (the first argument).
 
 use super::{by_int, of};
 use crate::count::Count::Long;

@@ -1,4 +1,4 @@
-//! The last two arguments of `ptrace`, which depend on the request, the first argument.
+//! The last two arguments of `ptrace`, which depend on the request (the first argument).
 
 use super::{by_int, of};
 use crate::count::Count::Long;

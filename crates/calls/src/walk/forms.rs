@@ -20,7 +20,7 @@ const TEXT_MAX: usize = 1 << 17;
 /// The maximum number of words of a structure that are examined.
 const WORDS_MAX: usize = 512;
 /// The size of the first version of `clone_args`. The kernel refuses smaller sizes, and sizes above
-/// a page.
+/// the page size.
 const CLONE_ARGS_LEAST: usize = 64;
 /// The maximum number of nested PID namespaces, for each of which a process ID can be set.
 const SET_TID_MAX: usize = 32;

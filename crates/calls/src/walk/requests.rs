@@ -19,8 +19,8 @@ impl Walk<'_> {
     pub(super) fn ioctl(&mut self, address: usize) -> Option<()> {
         let [_, request, ..] = *self.arguments;
         self.argument(ioctl::argument(request), address);
-        // The kernel reads an `unsigned int`. The structures that this code reads were reported as
-        // a whole above.
+        // The kernel reads an `unsigned int`. The structures that this code reads were completely
+        // reported above.
         match request as u32 {
             IFCONF if address != 0 => {
                 Self::at(address, 2 * WORD)?;

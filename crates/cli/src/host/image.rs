@@ -17,12 +17,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 const PAGE: u64 = 4096;
-/// The first address above those that a program may use.
+/// The first address above the addresses that a program may use.
 const ADDRESSES_END: u64 = 1 << 47;
 
 type ProgramHeader = object::elf::ProgramHeader64<LittleEndian>;
 
-/// The addresses of a mapped program.
+/// The addresses in memory of a mapped program, and its properties.
 #[derive(Debug)]
 pub(crate) struct Image {
     /// The offset that is added to the addresses in the file to get addresses in memory.
@@ -48,8 +48,8 @@ fn map(
     file: Option<(&File, u64)>,
 ) -> Result<u64, Error> {
     let (fd, offset) = file.map_or((-1, 0), |(file, offset)| (file.as_raw_fd(), offset));
-    // SAFETY: see the head of this file: `at` lies in a reservation, or the call replaces no
-    // mapping.
+    // SAFETY: see the head of this file: `at` lies in a reservation, or the flags do not include
+    // MAP_FIXED.
     let start = unsafe {
         libc::mmap(at as *mut _, bytes as usize, prot, flags | libc::MAP_PRIVATE, fd, offset as i64)
     };

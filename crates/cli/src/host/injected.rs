@@ -10,7 +10,7 @@ use inject::Entry;
 use std::ffi::OsStr;
 use std::ptr;
 
-/// Runs the program. Returns an error message if the runtime can't start.
+/// Enters the program. Returns an error message if the runtime can't start.
 pub(crate) fn begin(settings: &OsStr, entry: &Entry) -> String {
     // Makes the lowest page inaccessible, so that a stack overflow ends the process.
     // SAFETY: the page is the lowest one of this stack, and the host uses less than the stack's
@@ -24,8 +24,8 @@ pub(crate) fn begin(settings: &OsStr, entry: &Entry) -> String {
         return message;
     }
     zeros.iter().for_each(zeros::map_again);
-    // SAFETY: the function changes only the list of this C library. If the list were kept, a later
-    // panic would read it from a stack that is already unmapped.
+    // SAFETY: the function changes only the list of this C library. If the function did not clear
+    // the list, a later panic would read the list from a stack that is already unmapped.
     unsafe { libc::clearenv() };
     let own = Release::Mapping(entry.host_stack..entry.host_stack + Entry::STACK_BYTES);
     // SAFETY: `entry.stack` is the program's stack, and `own` is the mapping of this stack.

@@ -33,7 +33,7 @@ pub(crate) struct Arguments<'a> {
     pub(crate) environment: *const *const c_char,
 }
 
-/// The contents of a program's initial stack.
+/// A program's initial stack before it is written.
 pub(crate) struct Stack {
     /// The address of the contents.
     start: usize,
@@ -142,9 +142,9 @@ impl Stack {
     }
 }
 
-/// The memory of this stack, which is released because the program can't use it.
+/// The location of this stack's memory, which is released because the program can't use it.
 pub(crate) enum Release {
-    /// The memory lies below the program's stack, in the same mapping.
+    /// The memory lies below the program's stack, in the mapping of that stack.
     Below,
     /// The memory is a separate mapping, at these addresses.
     Mapping(Range<usize>),

@@ -130,7 +130,7 @@ trait Numbers: Copy {}
 impl Numbers for Elf64_Ehdr {}
 impl Numbers for Elf64_Phdr {}
 
-/// Reads structures at an address that may not be mapped.
+/// Reads `count` structures at an address that may not be mapped.
 fn read<T: Numbers>(address: usize, count: usize) -> Option<Vec<T>> {
     let mut found: Vec<T> = Vec::with_capacity(count);
     let bytes = count * size_of::<T>();

@@ -25,19 +25,20 @@ const DEFAULT_PERCENT: u8 = 85;
 ///
 /// Compressed data count towards the limit and can't be evicted. If compressed data use the whole
 /// limit, the program continues above the limit. One line on standard error then reports how much
-/// memory of all processes can't be evicted. A process with the same standard error as this command
-/// writes the line, at the latest when the process ends. Many processes can also exceed the limit,
-/// because each keeps at least 1/64 of the limit resident (1 to 16 MiB, but at most 1/8 of the
-/// limit). If compressed data use most of the limit, the large processes together keep up to 1/4 of
-/// the limit resident. A process evicts memory when it makes a system call, or when it touches
-/// memory that is new, compressed, or shared with a parent or child. A process that sleeps or only
-/// computes does not evict memory.
+/// memory of all processes can't be evicted. The line is written by a process whose standard error
+/// is that of this command, at the latest when the process ends. Many processes can also exceed the
+/// limit, because each keeps at least 1/64 of the limit resident (1 to 16 MiB, but at most 1/8 of
+/// the limit). If compressed data use most of the limit, the large processes together keep up to
+/// 1/4 of the limit resident. A process evicts memory when it makes a system call, or when it
+/// touches memory that is new, compressed, or shared with a parent or child. A process that sleeps
+/// or only computes does not evict memory.
 ///
 /// Each process is charged for its own memory. Compressed data that a parent and its children still
-/// share count once. Other shared memory also counts once, if counting it twice would use a large
-/// part of the limit. The minimum limit is about 2 MiB with blocks of 4 KiB and lz4, and 10 MiB
-/// with blocks of 64 KiB and zstd (14 and 20 MiB with signal-mappings and signal-remap). If --limit
-/// is lower, the program is not run, and the message states the minimum.
+/// share count once. Other memory that a parent and its children share counts once only if counting
+/// it twice would use a large part of the limit. The minimum limit is about 2 MiB with blocks of 4
+/// KiB and lz4, and 10 MiB with blocks of 64 KiB and zstd. With the backend signal-mappings or
+/// signal-remap, these minimums are 14 MiB and 20 MiB, respectively. If --limit is lower, the
+/// program is not run, and the message states the minimum.
 ///
 /// 'uzram stat PID' shows the memory and the activity of the processes while they run. Without
 /// --stats the program replaces this command. With --stats, SIGTERM, SIGINT, SIGHUP, SIGQUIT,
@@ -81,7 +82,8 @@ pub(crate) struct RunArgs {
     /// 6.13), signal-mappings (protected mappings), signal-remap (the same, but without
     /// /proc/self/mem), or best. Best selects the first of these that the system supports and
     /// permits. The system limits the number of mappings (vm.max_map_count), so signal-mappings and
-    /// signal-remap evict several blocks together: 32 KiB at a limit of 64 MiB, 512 KiB at 1 GiB
+    /// signal-remap evict several blocks together: 32 KiB if --limit is 64 MiB, 512 KiB if it is 1
+    /// GiB
     #[arg(long, value_name = "NAME", default_value = "best")]
     #[arg(value_parser = ["best", "signal", "signal-mappings", "signal-remap"])]
     #[arg(hide_possible_values = true)]
@@ -90,14 +92,15 @@ pub(crate) struct RunArgs {
     /// script that 'env' starts, 'env' is the first program
     #[arg(long)]
     pub(crate) first_only: bool,
-    /// Do not inject the host; instead, the host maps each program into the host's process, as it
-    /// also does if the system refuses ptrace; /proc/PID/exe and debuggers then show the host
+    /// Do not inject the host; instead, the host maps each program into the host's process. The
+    /// host also does so if the system refuses ptrace; /proc/PID/exe and debuggers then show the
+    /// host
     #[arg(long)]
     pub(crate) no_inject: bool,
-    /// When the program has ended, print a table of its ended processes and of their sum to
-    /// standard error: the maximum memory, evictions, page faults, dispatched system calls, and the
-    /// time for both. If a signal killed a process, its figures are from some milliseconds before
-    /// its end
+    /// When the program has ended, print a table of its processes and their sum to standard error:
+    /// the maximum memory, evictions, page faults, dispatched system calls, and the time of the
+    /// faults and calls. If a signal killed a process, its figures are from some milliseconds
+    /// before its end
     #[arg(long)]
     pub(crate) stats: bool,
     /// Make each process append a line of JSON with its figures to FILE when the process ends

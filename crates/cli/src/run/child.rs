@@ -24,8 +24,8 @@ const BY_SIGNAL: i32 = 128;
 /// Starts a program and waits for its end. Returns the exit code that reports how the program
 /// ended.
 pub(super) fn run(mut launch: Launch, name: &Path) -> Result<ExitCode, Refusal> {
-    // A signal that is ignored now stays ignored, here and in the program. If this process
-    // installed a handler, the program would start with the default action.
+    // A signal that this process ignores stays ignored in this process and in the program. If this
+    // process installed a handler for the signal, the program would start with the default action.
     let ignored = process_status("SigIgn:", 16).unwrap_or(0);
     let passed = PASSED.iter().filter(|signal| ignored >> (*signal - 1) & 1 == 0);
     let handled = passed.chain([&SIGCHLD]);
@@ -54,17 +54,17 @@ pub(super) fn run(mut launch: Launch, name: &Path) -> Result<ExitCode, Refusal> 
     Err(failed("signals ended; please report it").into())
 }
 
-/// Returns whether the program has received the signal already. The terminal sends signals to both
-/// processes, and a signal that the program sends to its process group may have reached the program
-/// itself.
+/// Returns whether the program has received the signal already. The terminal sends its signals to
+/// this process and to the program, and a signal that the program sends to its process group may
+/// have reached the program itself.
 fn has_it(came: &Origin, program: Pid) -> bool {
     let sender = came.process.map(|process| process.pid);
     came.cause == Cause::Kernel || sender == Some(program.as_raw_nonzero().get())
 }
 
 /// Returns the exit code of a program that has ended. If the program was stopped, this process
-/// stops too, because its shell waits for it. The program continues when both processes, or this
-/// process alone, are continued.
+/// stops too, because its shell waits for it. The program continues after SIGCONT to both
+/// processes, or to this process alone.
 fn ended(program: Pid) -> rustix::io::Result<Option<u8>> {
     loop {
         match waitpid(Some(program), WaitOptions::NOHANG | WaitOptions::UNTRACED) {

@@ -75,7 +75,8 @@ impl Figures {
     /// Returns the figures of processes.
     pub(crate) fn new(processes: Vec<Line>, tree_held_max: u64, is_short: Option<bool>) -> Self {
         let sum = sum_of(&processes);
-        // The memory of the tree may not have been sampled when one process held its maximum.
+        // The tree's memory may not have been sampled at the moment when a process held its own
+        // maximum.
         let held_max = processes.iter().map(|line| number(line, "held_max")).max().unwrap_or(0);
         let tree_held_max = tree_held_max.max(held_max);
         Figures { processes, sum, tree_held_max, is_short }
@@ -86,7 +87,7 @@ impl Figures {
         &self.processes
     }
 
-    /// Returns one figure of the sum, or 0 if the figure does not exist.
+    /// Returns the figure `name` of the sum, or 0 if the sum has no such figure.
     pub(crate) fn sum(&self, name: &str) -> u64 {
         number(&self.sum, name)
     }
@@ -105,17 +106,18 @@ impl Figures {
 
     /// Returns the figures as JSON on one line.
     pub(crate) fn json_line(&self) -> String {
-        // As in `json`, this can't fail.
+        // As in `json`, the conversion can't fail.
         serde_json::to_string(self).unwrap_or_default() + "\n"
     }
 }
 
-/// Returns a number in a line, or 0 if it does not exist.
+/// Returns the number in the field `name` of a line, or 0 if the line has no such number.
 pub(crate) fn number(line: &Line, name: &str) -> u64 {
     line.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// Returns a text in a line, without the control characters that a program may have written.
+/// Returns the text in the field `name` of a line, without control characters, which a program may
+/// have written.
 pub(crate) fn text(line: &Line, name: &str) -> String {
     let text = line.get(name).and_then(Value::as_str).unwrap_or_default();
     text.replace(char::is_control, "\u{fffd}")

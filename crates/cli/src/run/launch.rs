@@ -1,9 +1,9 @@
-//! Starts a program, and injects a host into the program. If the system refuses the injection, a
-//! host runs the program.
+//! Starts a program into which a host is injected. If the system refuses the injection, a host runs
+//! the program.
 //!
 //! # Safety
 //! The code between a fork and the execution of a program only makes system calls. The word that
-//! identifies a helper is removed from `HELPER` before it is used.
+//! identifies a helper is removed from `HELPER` before the word is used.
 #![allow(unsafe_code)]
 
 use std::ffi::OsStr;
@@ -86,8 +86,8 @@ pub(super) fn is_dispatched() -> bool {
     unsafe { libc::prctl(SET_DISPATCH, 0, 0, 0, 0) != 0 }
 }
 
-/// Returns whether the system lets a host be injected into programs, as far as that can be known in
-/// advance.
+/// Returns whether the system permits the injection of hosts, as far as a process can determine
+/// this in advance.
 pub(super) fn may_inject() -> bool {
     #[cfg(target_arch = "x86_64")]
     return inject::is_permitted();
@@ -106,8 +106,8 @@ fn dismiss_helper() {
     #[cfg(target_arch = "x86_64")]
     match HELPER.swap(0, Relaxed) {
         0 => {}
-        // SAFETY: the word was removed from `HELPER`, so it is used once. The command owns the
-        // plan, and still exists.
+        // SAFETY: the word was removed from `HELPER`, so it is used once. The command that owns the
+        // plan still exists.
         word => drop(unsafe { inject::Helper::from_word(word) }),
     }
 }

@@ -51,8 +51,8 @@ impl Program {
     }
 
     /// Returns the current figures, or `None` after all processes have ended. Processes in another
-    /// PID namespace may be killed without this process detecting it; their program counts as ended
-    /// when the process by which it was found ends.
+    /// PID namespace may be killed without this process detecting it; a program of such processes
+    /// counts as ended when the process by which the program was found ends.
     pub(crate) fn look(&mut self) -> Option<Figures> {
         let (figures, is_ours) = self.now();
         let has_any = !figures.processes().is_empty();
@@ -105,8 +105,8 @@ fn is_present(seen: &SeenProcess) -> bool {
     matches!(seen.presence, Presence::Present | Presence::Executes)
 }
 
-/// Returns whether a process executes nothing any more: it does not exist, or it has ended and its
-/// parent has not waited for it.
+/// Returns whether a process executes nothing any more: the process does not exist, or it has ended
+/// and its parent has not waited for it.
 fn is_gone(process: u64) -> bool {
     let has_none = |process: &dyn Display| {
         let link = read_link(format!("/proc/{process}/exe"));
@@ -118,9 +118,9 @@ fn is_gone(process: u64) -> bool {
 
 /// Finds a program by the file that `process` shares with other processes. If the processes share
 /// several files, because one program was started within another, the innermost file in which the
-/// process has a slot is used. (A command that a program has replaced has a slot in both files.) If
-/// the process has a slot in none of the files, like the command itself, the innermost file is
-/// used.
+/// process has a slot is used. (A program that has replaced an inner `uzram run` has a slot in both
+/// files.) If the process has a slot in none of the files, like the command itself, the innermost
+/// file is used.
 pub(crate) fn find(process: Pid) -> Result<Program, Error> {
     let number = process.as_raw_nonzero().get();
     let shown = |why: &dyn std::fmt::Display, remedy: &str| {

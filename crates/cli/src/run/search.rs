@@ -16,7 +16,7 @@ use std::process::Command;
 
 /// The directories that are searched if PATH is not set.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
-/// The program that runs a text file that specifies no interpreter.
+/// The shell that runs a text file if the file specifies no interpreter.
 const SHELL: &str = "/bin/sh";
 
 /// A program that can be run.
@@ -24,9 +24,9 @@ const SHELL: &str = "/bin/sh";
 pub(super) struct Program {
     file: PathBuf,
     is_for_shell: bool,
-    /// Whether a host can be injected into the program. If the program's loader is not installed,
-    /// the host reports that. No host is injected into programs that the kernel starts in secure
-    /// mode.
+    /// Whether a host can be injected into the program. No host is injected if the program's loader
+    /// is not installed; the host that runs the program then reports this. No host is injected into
+    /// programs that the kernel starts in secure mode.
     pub(super) may_be_injected: bool,
 }
 
@@ -79,8 +79,8 @@ fn look_up(name: &OsStr) -> Result<PathBuf, Refusal> {
     let path = env::var_os("PATH").unwrap_or_else(|| OsString::from(DEFAULT_PATH));
     let mut refused = None;
     for dir in env::split_paths(&path).filter(|_| !name.is_empty()) {
-        // An empty entry of PATH is the working directory. A path with a slash is not searched for
-        // again.
+        // An empty entry of PATH is the working directory. The result contains a slash, so `exec`
+        // does not search PATH for it again.
         let dir = if dir.as_os_str().is_empty() { PathBuf::from(".") } else { dir };
         let file = dir.join(program);
         match executable(&file) {
@@ -114,7 +114,7 @@ fn kind(path: &Path) -> Result<Kind<File>, Refusal> {
 }
 
 /// Checks that a host can run a program, or the interpreter of a script. Returns whether a host can
-/// be injected into it.
+/// be injected into that program.
 fn check(program: &Path, mut kind: Kind<File>) -> Result<bool, Refusal> {
     let mut path = program.to_owned();
     for _ in 0..=DEPTH {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf, absolute};
 use tempfile::{NamedTempFile, TempPath};
 use zmem::Seen;
 
-/// The maximum number of bytes of the file that are read; some hundred thousand lines fit.
+/// The maximum number of bytes that are read from the file, enough for some hundred thousand lines.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// The file, and the part of it that belongs to this program.
@@ -42,7 +42,7 @@ impl StatsFile {
         output::check_name(path)?;
         let open = || {
             let path = absolute(path)?;
-            // Opening a pipe must not wait for a reader.
+            // If the path refers to a pipe, the open must not wait for a reader.
             let mut options = OpenOptions::new();
             let file = options.append(true).create(true).custom_flags(libc::O_NONBLOCK);
             let facts = file.open(&path)?.metadata()?;
@@ -70,7 +70,7 @@ impl StatsFile {
     /// the figures of killed processes.
     pub(super) fn figures(&self, seen: Option<&Seen>) -> Result<Figures, Error> {
         let read = || {
-            // Opening a pipe that replaced the file must not wait for a writer.
+            // If a pipe has replaced the file, the open must not wait for a writer.
             let mut options = OpenOptions::new();
             let mut file = options.read(true).custom_flags(libc::O_NONBLOCK).open(&self.path)?;
             file.seek(SeekFrom::Start(self.begin))?;

@@ -14,7 +14,8 @@ enum When {
     Ever,
 }
 
-/// A column of the table: its heading, when it is shown, and its cell for a line.
+/// A column of the table: its heading, the processes for which it is shown, and the function that
+/// formats its cell.
 type Column = (&'static str, When, fn(&Line) -> String);
 
 const COLUMNS: [Column; 20] = [

@@ -16,13 +16,13 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::Path;
 use zmem::Seen;
 
-/// The name of the file in links of /proc.
+/// The file's name, as the targets of links in /proc contain it.
 const NAME: &str = "uzram-run";
 /// The seals forbid changes of the file's size, so the file never becomes shorter than a mapping.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 /// The file's descriptor is one of the highest LAST numbers below TABLE, or below the process's
-/// limit of descriptors if that is lower. Calls that open files return the lowest free number, so
-/// programs rarely use these numbers.
+/// limit on descriptors if that limit is below TABLE. Calls that open files return the lowest free
+/// number, so programs rarely use these numbers.
 const TABLE: u64 = 1024;
 const LAST: u64 = 64;
 
@@ -73,8 +73,8 @@ impl Found {
     }
 }
 
-/// Opens the target of a link in /proc if the target is such a shared file; returns `None` if it is
-/// another file. A process may give any file this name, so only a file of the right kind and size
+/// Opens the target of a link in /proc if the target is such a shared file; returns `None` if the
+/// target is another file. Any file can have this name, so only a file of the right kind and size
 /// is opened.
 ///
 /// # Errors

@@ -6,7 +6,7 @@
 //! ```
 //! A frame begins at an address that is 8 above a multiple of 16, as after a call.
 
-/// The offset in an fpstate of a magic number and of the fpstate's length.
+/// The offset of two words in an fpstate: a magic number and the fpstate's length.
 pub(crate) const FP_SIZE_AT: usize = 464;
 const FP_MAGIC: u32 = 0x4650_5853;
 const FP_LEGACY_BYTES: usize = 512;
@@ -186,7 +186,7 @@ impl Context {
         self.registers.r11 = self.registers.flags;
     }
 
-    /// Moves the context behind a call whose flags are in r11 already.
+    /// Moves the context behind a call. The flags are in r11 already.
     pub(crate) fn set_return(&mut self, address: usize) {
         (self.registers.rip, self.registers.rcx) = (address, address);
     }

@@ -71,7 +71,7 @@ macro_rules! address {
     };
 }
 
-/// Returns the start and the length of the range in bytes.
+/// Returns the start of the range, and its length in bytes.
 pub(crate) fn range() -> (usize, usize) {
     let start = address!(uzram_dispatch_start);
     (start, address!(uzram_dispatch_end) - start)
@@ -110,7 +110,8 @@ pub(crate) fn stage(instruction: usize) -> Option<Stage> {
     })
 }
 
-/// If `instruction` is the copying one, returns the address at which a failed copy continues.
+/// If `instruction` copies bytes for [`copy`], returns the address at which a failed copy
+/// continues.
 pub(crate) fn after_copy(instruction: usize) -> Option<usize> {
     (instruction == address!(uzram_dispatch_copying)).then(|| address!(uzram_dispatch_copied))
 }

@@ -40,7 +40,7 @@ fn set_rights(rights: u32) {
     unsafe { asm!("wrpkru", in("eax") rights, in("ecx") 0, in("edx") 0, options(nostack)) };
 }
 
-/// Returns the addresses of the frame's component bits and of its rights.
+/// Returns the addresses of the component bits and of the rights in a frame.
 fn places(context: &Context, at: usize) -> Option<(*mut u64, *mut u32)> {
     let start = context.registers.fpstate;
     if start == 0 {

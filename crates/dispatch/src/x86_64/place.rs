@@ -59,10 +59,10 @@ pub(crate) enum Pinned {
     /// the last block's word.
     All,
     /// The blocks whose words lie between the address in the slot `FIRST` (included) and the
-    /// address r11 + this number of bytes (excluded).
+    /// address that exceeds r11 by this number of bytes (excluded).
     Before(usize),
-    /// The blocks whose words lie between the address rcx + this number of bytes and the address in
-    /// the slot `LAST`, both included.
+    /// The blocks whose words lie between the address that exceeds rcx by this number of bytes and
+    /// the address in the slot `LAST`, both included.
     From(usize),
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Place {
     pub(crate) result: Result,
 }
 
-/// Returns the progress of a thread at `rip`, if that is in `simple` or `slow`. `is_zero` is the
+/// Returns the progress of a thread at `rip`, if `rip` is in `simple` or `slow`. `is_zero` is the
 /// thread's zero flag.
 pub(crate) fn place(rip: usize, is_zero: bool) -> Option<Place> {
     let is_slow = rip == at!(uzram_dispatch_slow);

@@ -33,9 +33,10 @@ pub enum Class {
     Dispatched = 0,
     /// The call is issued. If the call fails with EFAULT, it has had no effect.
     Direct = 1,
-    /// Like `Direct`, with a buffer: the second argument is its address, and the third its size.
+    /// Like `Direct`, but with a buffer: the second argument is its address, and the third its
+    /// size.
     Buffer = 2,
-    /// Like `Buffer`, if the last two arguments are null and MSG_ZEROCOPY is not set in the fourth.
+    /// Like `Buffer`, if the last two arguments are null and the fourth lacks MSG_ZEROCOPY.
     Receive = 3,
     /// The call is issued unless its first argument is the descriptor that the hook keeps open.
     Close = 4,
@@ -101,7 +102,7 @@ pub(crate) fn is_simple(number: usize) -> bool {
     state().classes.get(number).is_some_and(|class| class.load(Relaxed) != 0)
 }
 
-/// Begins to issue simple calls, as `simple` describes.
+/// Lets the instructions in simple.s issue simple calls, with the state that `simple` describes.
 pub fn set(simple: &Simple) {
     let it = state();
     it.gate.store((&raw const *simple.gate).cast_mut(), Relaxed);
@@ -119,7 +120,8 @@ pub fn set(simple: &Simple) {
 /// Sets a range of addresses. Calls with a buffer in this range are dispatched, because this memory
 /// is managed but its blocks have no words.
 pub fn set_windows(windows: &Range<usize>) {
-    // The stores are in this order so that at no moment an address of the range is missing.
+    // The order of the stores ensures that the published range always contains every address of
+    // `windows`.
     state().windows_start.store(windows.start, Relaxed);
     state().windows_end.store(windows.end, Release);
 }

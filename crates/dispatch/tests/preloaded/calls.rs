@@ -1,4 +1,4 @@
-//! C programs that check details: the output with every call dispatched is the same as without.
+//! C programs that check details: the output is the same with every call dispatched and without.
 
 use crate::support::{Counts, Place};
 use std::fs;

@@ -1,9 +1,9 @@
-//! Simple calls, made without a signal: the output is that of dispatched and of native calls.
+//! Simple calls, made without a signal: the output equals that of dispatched and of native calls.
 
 use crate::support::{Counts, Place};
 
-/// The kinds of the instruction behind the call: one that no tail contains, and those with which
-/// tails begin.
+/// The kinds of the instruction behind the call: an instruction that can't be moved to a tail, and
+/// three that can.
 const SHAPES: [&str; 4] = ["other", "cmp", "mov", "ret"];
 
 /// Runs a test of simple.c for each kind of the instruction behind the call.

@@ -1,4 +1,4 @@
-//! Widely used programs: the output with every call dispatched is the same as without.
+//! Widely used programs: the output is the same with every call dispatched and without.
 
 use crate::support::{Counts, Place};
 use std::fs;

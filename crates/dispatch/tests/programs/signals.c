@@ -202,8 +202,8 @@ static void *storms(void *unused) {
     return NULL;
 }
 
-// Owned signals arrive while the entry returns. Calls are still dispatched after them, and the
-// stack has room for their frames, however many arrive.
+// Owned signals arrive while the entry returns. Afterwards, calls are still dispatched. However
+// many signals arrive, the stack has room for their frames.
 static void storm(void) {
     pthread_t thread;
     on(SIGBUS, counts, 0);

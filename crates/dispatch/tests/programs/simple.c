@@ -21,8 +21,8 @@ struct registers {
     char vectors[16][16];
 };
 
-// The call of each shape. The bytes behind the call determine the address of the stub: some 57 MB
-// below the call, but 20 MB above it for `cmp`, and 1 GB below it for `mov`.
+// The call of each shape. The bytes behind the call determine the address of the stub: about 20 MB
+// above the call for `cmp`, 1 GB below it for `mov`, and 57 MB below it for the other shapes.
 __asm__(
     ".macro shape name, lines\n"
     ".globl site_call_\\name, site_\\name\n"
@@ -341,7 +341,7 @@ static void filter(void) {
     warm();
 }
 
-// The stack has no room below it; the kernel needs none for a call.
+// No memory is mapped below the stack; the kernel needs no memory there for a call.
 static long on_edge(char *top) {
     long result;
     __asm__ volatile(
@@ -358,8 +358,8 @@ static void edge(void) {
     for (int i = 0; i < WARM; i++) CHECK(on_edge(page + PAGE + i) == getpid());
 }
 
-// The maximum number of steps of a round (with one thread, the last round ends behind the call),
-// and the minimum number, in the first round. Up to the call, all shapes are the same.
+// The maximum number of steps of a round, and the minimum number, in the first round. With one
+// thread, the last round ends behind the call. Up to the call, all shapes are the same.
 #define STEPS_MAX (shape == OTHER ? 110 : 100)
 #define STEPS_MIN (shape == OTHER ? 1 : 72)
 #define FLAGS_AT offsetof(struct user, regs.eflags)

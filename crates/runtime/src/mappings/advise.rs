@@ -32,7 +32,7 @@ enum Means {
 
 fn meaning(advice: i32) -> Means {
     match advice {
-        // The kernel may free such memory later; the runtime frees it at once.
+        // After MADV_FREE, the kernel may free the memory later; the runtime frees it at once.
         MADV_DONTNEED | MADV_FREE | MADV_DONTNEED_LOCKED => Means::Drop,
         MADV_COLD | MADV_PAGEOUT => Means::Is(Advice::Cold),
         MADV_WILLNEED | MADV_POPULATE_READ | MADV_POPULATE_WRITE => Means::Is(Advice::Hot),

@@ -4,8 +4,8 @@ use crate::pieces::Kind;
 use crate::windows::DATA;
 use libc::{PROT_EXEC, PROT_NONE};
 
-/// The flags of mappings that the kernel maps unchanged: stacks, locked memory, huge pages and low
-/// addresses.
+/// The flags with which the runtime passes a mapping to the kernel unchanged: stacks, locked
+/// memory, huge pages and low addresses.
 pub(super) const NOT_OURS: i32 =
     libc::MAP_STACK | libc::MAP_GROWSDOWN | libc::MAP_LOCKED | libc::MAP_HUGETLB | libc::MAP_32BIT;
 

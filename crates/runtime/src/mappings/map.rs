@@ -54,8 +54,8 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
     let wanted = pages(hint, bytes).ok().filter(|range| !range.is_empty());
     let managed = kind.or(is_executable.then_some(Kind::Data)).filter(|_| space.is_serving);
     let Some((managed, wanted)) = managed.zip(wanted) else {
-        // If the call has no address, the kernel maps the memory outside of the arena, whose
-        // addresses are all mapped.
+        // If the call specifies no address, the kernel chooses an address outside of the arena,
+        // because all addresses of the arena are mapped in the kernel.
         return Answer::Issue;
     };
     let in_windows = space.find_in_windows(arena, &wanted, is_executable);
@@ -102,8 +102,8 @@ fn args_at(start: usize, [_, bytes, prot, flags, file, offset]: [usize; 6]) -> [
     [start, bytes, prot, flags, file, offset]
 }
 
-/// Maps a range of the arena. Replaces the contents of the range unless the program requests free
-/// addresses.
+/// Maps a range of the arena. Replaces existing mappings in the range, unless the program requests
+/// free addresses.
 fn map_at(
     space: &mut Space,
     arena: &Arena,

@@ -1,5 +1,5 @@
-//! System calls that change mappings, if they concern the arena. All others are passed to the
-//! kernel unchanged.
+//! System calls that change mappings in the arena. Calls that change only other mappings are passed
+//! to the kernel unchanged.
 
 mod advise;
 mod brk;
@@ -201,7 +201,8 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
                 libc::SYS_pkey_mprotect | libc::SYS_mlock | libc::SYS_mlock2 | SYS_MSEAL,
                 Some(range),
             ) => protect::hold(space, arena, range, number, args).into(),
-            // The whole arena is mapped in the kernel, so the kernel would not fail the call.
+            // The call must fail for free addresses. In the kernel it would succeed, because the
+            // whole arena is mapped there.
             (libc::SYS_mincore | libc::SYS_msync | libc::SYS_munlock, Some(range))
                 if parts_within(arena, &range).any(|part| !space.pieces.is_full(part)) =>
             {

@@ -10,7 +10,8 @@ use libc::{MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE, SYS_madvise, SYS_mmap, SYS_mre
 use std::ops::Range;
 use zmem::Arena;
 
-/// The number of bytes that are copied before their old addresses are freed.
+/// The number of bytes that are copied in one step. If the old addresses lie in one window, each
+/// step frees them.
 const STEP: usize = 1 << 20;
 
 pub(super) fn remap(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer {
@@ -111,8 +112,8 @@ fn move_or_grow(
     for at in (0..copied).step_by(STEP) {
         let part = at..copied.min(at + STEP);
         if !dispatch::copy_memory(to + at, old.start + at, part.len()) {
-            // A part outside of the arena has another protection. Nothing was unmapped at this
-            // point.
+            // A part outside of the arena has another protection. No old address was unmapped
+            // before this check.
             unmap(space, arena, to..to + bytes)?;
             return Err(error(EFAULT));
         }
@@ -129,7 +130,7 @@ fn move_or_grow(
     Ok(to)
 }
 
-/// Maps a range PROT_NONE if the range is free. Returns whether it was free.
+/// Maps a range PROT_NONE if the range is free. Returns whether the range was free.
 fn maps_where_nothing_is(range: &Range<usize>) -> bool {
     let how = MAP_PRIVATE | MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     let args = [range.start, range.len(), libc::PROT_NONE as usize, how as usize, usize::MAX, 0];

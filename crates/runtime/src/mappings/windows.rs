@@ -16,10 +16,10 @@ use std::ops::Range;
 use zmem::{Advice, Arena};
 
 /// The minimum size of a window in bytes. The number of windows is limited, so smaller mappings get
-/// none.
+/// no window.
 const WINDOW_MIN: usize = 2 << 20;
-/// A reservation larger than the remaining room for windows gets this share of the room. Programs
-/// use a reservation from its start upwards.
+/// The share of the remaining room for windows that a larger reservation gets. The window covers
+/// the reservation's start, because programs use a reservation from its start upwards.
 const RESERVED_SHARE: (usize, usize) = (3, 4);
 /// An advice of `madvise` since Linux 5.14.
 const MADV_POPULATE_WRITE: usize = 23;
@@ -219,7 +219,8 @@ pub(super) fn answer_parts(
             let mapped = [range.start, part[0] - range.start, 0, 0, 0, 0];
             let _left = make(space, arena, libc::SYS_munmap, mapped);
         }
-        // After a hole, the kernel still advises the rest of the memory.
+        // If a part contains a hole, `madvise` still has to advise the parts after it, as in the
+        // kernel.
         if number != libc::SYS_madvise {
             break;
         }

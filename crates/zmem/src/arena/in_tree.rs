@@ -8,8 +8,8 @@ use crate::process::shares_memory;
 use crate::tree::{LACKING, Lost, Member, TRACED};
 
 impl Arena {
-    /// Evicts until this process holds at most its share of the limit, while the tree is short of
-    /// room. If `waits`, evicts even if the tree is not short of room, because a waiting process
+    /// While the tree is short of room, evicts until this process holds at most its share of the
+    /// limit. If `waits`, evicts even if the tree is not short of room, because a waiting process
     /// does not need the memory. After an attempt that evicted hardly anything, this function does
     /// nothing for a while, because otherwise each call would try every block of a program whose
     /// data do not compress.
@@ -63,7 +63,7 @@ impl Arena {
     }
 
     /// Agrees to fill no block in place, because another process reads and writes this process's
-    /// memory. No thread of this process is filling a block in place.
+    /// memory. The caller guarantees that no thread of this process is filling a block in place.
     pub fn agree(&self) {
         self.calls.pager.limit.member.iter().for_each(Member::agree);
     }
@@ -141,8 +141,8 @@ impl Arena {
         self.calls.pager.limit.member.iter().for_each(Member::maps_shared);
     }
 
-    /// Returns the bytes of blocks that a larger limit would keep resident, if faults have taken
-    /// half of the time for 10 s. The number is returned once, to one process of the tree for which
+    /// If faults have taken half of the time for 10 s, returns the bytes of blocks that a larger
+    /// limit would keep resident. The number is returned once, to one process of the tree for which
     /// `may_say` returns true.
     pub fn take_lacking(&self, may_say: impl FnOnce() -> bool) -> Option<u64> {
         let lacks = self.calls.pager.lacks()?;
@@ -150,7 +150,8 @@ impl Arena {
         member.takes(LACKING, may_say).then_some(lacks)
     }
 
-    /// Returns true for the first process of the tree that reports that it is traced.
+    /// Returns true once, to the first process of the tree for which `may_say` returns true. That
+    /// process reports that it is traced.
     pub fn takes_traced(&self, may_say: impl FnOnce() -> bool) -> bool {
         self.calls.pager.limit.member.as_ref().is_some_and(|own| own.takes(TRACED, may_say))
     }

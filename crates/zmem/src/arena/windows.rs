@@ -10,7 +10,7 @@ use crate::{Error, registry};
 use std::ops::Range;
 
 impl Arena {
-    /// Returns the addresses of each window, in the order in which they were added.
+    /// Returns the addresses of each window, in the order in which the windows were added.
     pub fn windows(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         self.calls.pager.memory.windows()
     }
@@ -38,8 +38,8 @@ impl Arena {
     ///
     /// # Errors
     /// [`Error::Size`] if the window begins or ends within a block. Other errors are
-    /// [`Error::Overlap`], [`Error::Regions`], and [`Error::System`], which also means that the
-    /// window is larger than the room.
+    /// [`Error::Overlap`], [`Error::Regions`], and [`Error::System`], which is also returned if the
+    /// window is larger than [`window_room`](Self::window_room).
     ///
     /// # Safety
     /// The mappings in the range belong to the caller, and no thread uses them. This function

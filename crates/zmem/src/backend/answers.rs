@@ -1,5 +1,5 @@
-//! The threads that handle the faults of a region with a userfaultfd. In a child of fork, other
-//! threads may handle them than in its parent.
+//! The threads that handle the faults of a region with a userfaultfd. In a child of fork, the
+//! faults may be handled by other threads than in the parent.
 
 /// The handler of a region's faults in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub(super) enum Answers {
     Threads,
     /// The faulting thread, in a handler of SIGBUS.
     Toucher,
-    /// No thread, because there are no faults: a child that may not have a userfaultfd keeps all
+    /// No thread, because there are no faults: a child that could not open a userfaultfd keeps all
     /// blocks resident.
     Nothing,
     /// No thread, because the child does not have the region.

@@ -58,8 +58,8 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// system calls behave.
     fn describe(&self) -> &'static str;
 
-    /// Returns whether a thread may open a block before it writes the block's data, if it is the
-    /// only running thread. That is cheaper than `fill`.
+    /// Returns whether the only running thread may open a block before it writes the block's data,
+    /// which is cheaper than `fill`.
     fn opens_first(&self) -> bool {
         true
     }
@@ -96,7 +96,7 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// Makes closed blocks readable and writable again.
     fn reopen(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno>;
 
-    /// Copies the data of closed blocks.
+    /// Copies the data of closed blocks to `buf`, from the offset `at` on.
     fn read(&self, memory: &Managed, at: usize, buf: &mut [u8]) -> Result<(), Errno>;
 
     /// Makes closed blocks readable in place, after `read` failed.
@@ -107,8 +107,8 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// Drops the pages of blocks, and marks the blocks.
     fn drop_pages(&self, memory: &Managed, range: Range<usize>, from: Data) -> Result<(), Errno>;
 
-    /// Makes blocks readable and writable again after `drop_pages` failed and dropped only some of
-    /// their pages.
+    /// Makes blocks readable and writable again, with `data`, after a `drop_pages` that failed and
+    /// dropped only some of their pages.
     fn put_back(&self, memory: &Managed, range: Range<usize>, data: &[u8]) -> Result<(), Errno> {
         self.fill(memory, range, data)
     }
@@ -175,8 +175,8 @@ pub(crate) trait Backend: Debug + Send + Sync {
         false
     }
 
-    /// Prepares the backend in a child of fork, which has only one thread yet. Returns the part of
-    /// the region that the child has.
+    /// Prepares the backend in a child of fork, while the child has only one thread. Returns the
+    /// part of the region that the child has.
     fn in_child(&self, _memory: &Managed) -> Heir {
         Heir::Copy
     }

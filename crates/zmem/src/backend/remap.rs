@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// The backend `signal`, without /proc/self/mem.
+/// The backend that uses SIGSEGV and needs no /proc/self/mem.
 #[derive(Debug)]
 pub(crate) struct SignalRemap {
     beside: Beside,
@@ -35,8 +35,8 @@ fn map_beside(memory: &Managed) -> Result<Managed, Errno> {
 impl SignalRemap {
     pub(crate) fn new(memory: &Managed, name: &'static str) -> Result<Self, Errno> {
         let staged = map_beside(memory)?;
-        // When all of the region is open, the kernel counts as much data for it as for the first
-        // mapping. The second mapping checks that the kernel permits both amounts.
+        // When the whole region is open, the kernel charges as many bytes for the region as for the
+        // first mapping. The second mapping checks that the kernel permits both charges.
         drop(map_beside(memory)?);
         Ok(SignalRemap { beside: Beside(staged.into()), name })
     }

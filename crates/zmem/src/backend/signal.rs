@@ -1,5 +1,5 @@
-//! Marks by guards in page tables, or by PROT_NONE mappings if the kernel has no guards. An access
-//! to a marked block raises SIGSEGV, which the faulting thread handles. No privilege is needed.
+//! The backend that marks blocks by guards in page tables, or by PROT_NONE mappings. An access to a
+//! marked block raises SIGSEGV, which the faulting thread handles. No privilege is needed.
 
 use super::remap::Beside;
 use super::{Backend, Data, undone};
@@ -112,7 +112,7 @@ mod tests {
     use testkit::child::in_child;
     use testkit::mappings_max;
 
-    /// Creates mappings until the process has one less than the maximum.
+    /// Creates mappings until the process has one mapping fewer than the maximum.
     fn take_mappings() {
         let (page, pages) = (page::page_size(), 2 * mappings_max());
         let (protection, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);

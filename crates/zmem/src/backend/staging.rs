@@ -7,7 +7,7 @@ use crate::uffd::{Short, Uffd};
 use rustix::io::Errno;
 use std::ops::Range;
 
-/// Address space as large as the region.
+/// The staging area: address space of the same size as the region.
 #[derive(Debug)]
 pub(super) struct Staging(pub(super) Managed);
 
@@ -47,8 +47,8 @@ impl Staging {
                     Ok(())
                 }
                 // The page in the staging area holds only zeros. Either a reader (a debugger,
-                // `mlockall`) created it, or the data that were moved are zeros. In both cases it
-                // can be dropped, because a missing page reads as zeros, too.
+                // `mlockall`) created it, or the data that were moved are zeros. In both cases the
+                // page can be dropped, because a missing page reads as zeros, too.
                 Errno::EXIST if is_first => self.0.drop_pages(page),
                 // A child shares the page, or the page was never written.
                 Errno::BUSY if is_first => {
@@ -88,8 +88,8 @@ impl Staging {
                 uffd.copy_across(&self.0, memory, rest.clone())?;
                 return self.0.drop_pages(rest);
             }
-            // The page was moved, but the kernel did not count it (zm-U8): closed blocks have no
-            // other pages in the region.
+            // The page was moved, but the kernel did not count it (zm-U8). No other page can exist
+            // there, because closed blocks have no pages in the region.
             rest.start += page::page_size();
         }
         Ok(())

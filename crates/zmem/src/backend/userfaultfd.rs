@@ -1,6 +1,7 @@
 //! The backend that uses the kernel's userfaultfd: an absent block has no pages, and the kernel
-//! reports an access to it. Mappings never change. A block in probation is in the *staging* area at
-//! the same offset. If the kernel can't move pages, the block is write-protected in place.
+//! reports an access to such a block. Mappings never change. A block in probation is in the
+//! *staging* area at the same offset. If the kernel can't move pages, the block is write-protected
+//! in place.
 
 use super::answers::{ANSWERS, Answers};
 use super::staging::Staging;
@@ -210,7 +211,8 @@ impl Backend for Userfaultfd {
             || self.uffd.open_again(can_move).and_then(|()| self.register(memory)).is_ok();
         let (answers, heir) = match self.fork {
             Fork::Default => (Answers::LeftOut, Heir::Nothing),
-            // The threads that handled faults exist only in the parent.
+            // The fault threads exist only in the parent, so a faulting thread of the child handles
+            // the fault itself.
             Fork::Copied if begins_again() => (Answers::Toucher, Heir::Copy),
             Fork::Copied => (Answers::Nothing, Heir::Plain),
         };

@@ -1,4 +1,4 @@
-//! Loom models of a chunk that is closed while one of its blocks is touched: run by `make loom`.
+//! Loom models of a chunk that is closed while one of its blocks is touched. `make loom` runs them.
 #![allow(unsafe_code)]
 
 use super::*;
@@ -36,7 +36,7 @@ impl Scene {
         }
     }
 
-    /// Does the same steps as a fault.
+    /// Performs the steps of a fault.
     fn touch(&self) {
         loop {
             let seen = self.block.load();
@@ -62,7 +62,7 @@ impl Scene {
         }
     }
 
-    /// Does the same steps as the evicting thread.
+    /// Performs the steps of the evicting thread.
     fn close(&self) {
         if self.chunk.load() == Chunk::Open && self.chunk.try_begin(Chunk::Open) {
             let is_absent = self.block.load().state() == State::Evicted;

@@ -35,7 +35,7 @@ const TIGHT_SHARE: u64 = 16;
 const LOST_SHARE: u64 = 64;
 
 impl Limit {
-    /// Returns the floor of this process while the limit can be kept, in bytes.
+    /// Returns the bytes that this process keeps resident (its floor) if the limit can be kept.
     fn kept_floor(&self, limit: u64) -> u64 {
         let floor = limit / FLOOR_SHARE;
         match self.member {

@@ -8,8 +8,8 @@
 
 use super::Limit;
 
-/// A fork closes no blocks if all processes, with private copies in the child, would hold at most
-/// this share (1/2) of the limit.
+/// A fork closes no blocks if all processes would hold at most this share (1/2) of the limit, even
+/// if the child copied all blocks.
 const UNTOLD_SHARE: u64 = 2;
 
 impl Limit {
@@ -55,8 +55,8 @@ impl Limit {
     }
 
     /// Returns whether some shared blocks may be evicted. Blocks that children share may be evicted
-    /// only if `is_vain` is true because the last round evicted no other block. Their eviction
-    /// saves memory only when the children drop them, too.
+    /// only if `is_vain` is true because the last round evicted no other block. Evicting such
+    /// blocks saves memory only when the children drop them, too.
     pub(crate) fn may_go_shared(&self, is_vain: bool) -> bool {
         let (staying, lent) = self.staying();
         let own = self.shared_bytes().saturating_sub(staying);

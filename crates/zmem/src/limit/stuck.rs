@@ -8,7 +8,8 @@ use crate::times::milliseconds as now;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The minimum pause after an attempt that evicted nothing. Each further pause is twice as long.
+/// The minimum pause after an attempt that evicted nothing. Each further pause is twice as long as
+/// the previous one.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The maximum pause, if an attempt takes little time.
 const PAUSE_MAX: Duration = Duration::from_millis(3200);
@@ -21,11 +22,11 @@ const GROWTHS: u32 = 5;
 /// After this number of consecutive attempts that evicted nothing, most of the memory is treated as
 /// incompressible.
 const BRAKED: u32 = 2;
-/// If most blocks do not compress, a block that did not compress loses heat only in one of this
-/// number of rounds.
+/// If most blocks do not compress, a block that did not compress loses heat only in one of every
+/// `SLOW_ROUNDS` rounds.
 const SLOW_ROUNDS: u32 = 8;
-/// An attempt is made regardless of the pause, at the latest when this share (1/32) of the resident
-/// blocks is new.
+/// If the new blocks exceed both this share (1/32) of the resident blocks and a batch, an attempt
+/// is made even during a pause.
 const NEW_SHARE: usize = 32;
 
 /// See the module documentation.
@@ -36,7 +37,7 @@ pub(crate) struct Stuck {
     resident: AtomicUsize,
     /// The number of consecutive attempts that evicted nothing.
     vain: AtomicU32,
-    /// Whether the last such attempt found data that do not compress.
+    /// Whether the last attempt that evicted nothing found data that do not compress.
     is_dense: AtomicBool,
     /// The time of the next attempt, in milliseconds of `now`.
     due: AtomicU64,
@@ -68,7 +69,7 @@ impl Stuck {
         self.vain.store(0, Relaxed);
     }
 
-    /// Returns whether most of the memory that was tried does not compress.
+    /// Returns whether most of the memory that the last attempts tried to evict does not compress.
     pub(crate) fn is_braked(&self) -> bool {
         self.vain.load(Relaxed) >= BRAKED && self.is_dense.load(Relaxed)
     }
@@ -78,7 +79,7 @@ impl Stuck {
         self.is_braked() && !round.is_multiple_of(SLOW_ROUNDS)
     }
 
-    /// Returns the number of resident blocks above which an attempt is worthwhile again.
+    /// Returns the number of resident blocks above which another attempt is worthwhile.
     fn enough(&self, unit: usize) -> usize {
         let resident = self.resident.load(Relaxed);
         let growths = self.vain.load(Relaxed).saturating_sub(1);
@@ -103,7 +104,7 @@ impl Limit {
     }
 
     /// Returns whether no block could be evicted by the last attempt, and few blocks have become
-    /// resident since.
+    /// resident since then.
     pub(crate) fn is_stuck(&self) -> bool {
         let is_known = self.stuck.resident.load(Relaxed) != usize::MAX;
         is_known && self.resident() <= self.stuck.enough(self.unit)

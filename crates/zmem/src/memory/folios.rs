@@ -39,8 +39,8 @@ impl Managed {
         self.advise_folios(range, Advice::LinuxNoHugepage);
     }
 
-    /// Allows folios if the kernel can allocate some folios of at most `block` bytes, but no larger
-    /// folios.
+    /// Allows folios if the kernel allocates folios of some size up to `block` bytes, and of no
+    /// larger size.
     pub(crate) fn allow_folios(&self, block: usize) {
         if block > page::page_size() && has_folios(Path::new(FOLIOS), block) {
             self.advise_folios(0..self.own, Advice::LinuxHugepage);
@@ -55,8 +55,8 @@ impl Managed {
     }
 }
 
-/// Returns whether the kernel allocates some folios of at most `block` bytes, but no larger folios,
-/// for memory that requests huge pages.
+/// Returns whether the kernel allocates folios of some size up to `block` bytes, and of no larger
+/// size, for memory that requests huge pages.
 fn has_folios(settings: &Path, block: usize) -> bool {
     let set = |path: &Path| {
         let words = read_to_string(path.join("enabled")).unwrap_or_default();

@@ -27,13 +27,13 @@ impl Managed {
     }
 
     /// In a child that lacks this memory, maps the range of the memory as PROT_NONE, so that no
-    /// other mapping is created in it.
+    /// other mapping is created in this range.
     pub(crate) fn keep_place(&self) -> Result<(), Errno> {
         let (start, bytes) = self.place(&(0..self.own));
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
         // SAFETY: FIXED_NOREPLACE replaces no existing mapping.
         let there = unsafe { mmap_anonymous(start, bytes, ProtFlags::empty(), flags)? };
-        // A kernel without this flag (before Linux 4.17) may map another address.
+        // A kernel without this flag (before Linux 4.17) may create the mapping at another address.
         if there == start {
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! Memory outside of a region. In this memory, blocks are filled before they are moved to their
-//! places in the region; or blocks are moved to this memory while they are closed (staging).
+//! Memory outside of a region (staging). Blocks are filled in this memory and then moved to the
+//! region, or are moved from the region to this memory while they are closed.
 #![allow(unsafe_code)]
 
 use super::{Managed, Owner};

@@ -24,7 +24,7 @@ const WINDOWS_MAX: usize = 32;
 #[derive(Debug, Default)]
 pub(super) struct Windows {
     list: [Window; WINDOWS_MAX],
-    /// The number of windows. Only counted windows are read.
+    /// The number of windows. A window is read only after it was counted.
     count: AtomicUsize,
 }
 
@@ -75,7 +75,7 @@ impl Managed {
         std::iter::once(self.addresses()).chain(added)
     }
 
-    /// Returns the offset of an address, if a window contains it.
+    /// Returns the offset of an address, if a window contains the address.
     pub(crate) fn offset_of(&self, address: usize) -> Option<usize> {
         let first = self.addresses();
         if first.contains(&address) {

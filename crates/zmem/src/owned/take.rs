@@ -57,8 +57,8 @@ pub(crate) fn for_owned<'p>(
     }
 }
 
-/// Takes ownership of the blocks that are still `Evicting`, and calls `work` for each run of them.
-/// The caller has set the blocks to `Evicting`.
+/// Takes ownership of the blocks that are still `Evicting`, and calls `work` for each run. The
+/// caller has set the blocks to `Evicting`.
 pub(crate) fn for_evicting<'p>(
     pager: &'p Pager,
     units: Range<usize>,

@@ -56,7 +56,7 @@ impl Scene {
 }
 
 /// Runs `this` in one thread, and `other` in a second thread, which then ends. Asserts that the
-/// first thread is counted and is alone after that.
+/// first thread is still counted, and is alone after the second has ended.
 fn beside(this: fn(&Scene), other: fn(&Scene)) {
     loom::model(move || {
         let scene = Scene::new(2);
@@ -72,7 +72,8 @@ fn beside(this: fn(&Scene), other: fn(&Scene)) {
     });
 }
 
-/// No thread accesses memory while another thread is alone; a thread that waits for this continues.
+/// No thread accesses memory while another thread is alone. A thread that waits for the end of that
+/// time continues.
 #[test]
 fn loom_a_wait_against_changes() {
     let this = |scene: &Scene| {

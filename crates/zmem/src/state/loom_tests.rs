@@ -184,7 +184,8 @@ fn loom_what_is_shared_against_eviction_zeros_and_touch() {
     model(|| Scene::new(State::Shared, Page::Closed), &[Scene::evict, Scene::zero, Scene::touch]);
 }
 
-/// A pinned block is not evicted: the eviction ends before the pin, or the pin prevents it.
+/// A pinned block is not evicted: the eviction ends before the pin is added, or the pin prevents
+/// the eviction.
 #[test]
 fn loom_pin_against_eviction() {
     fn pin(scene: &Scene) {

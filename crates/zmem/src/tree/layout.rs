@@ -1,7 +1,7 @@
 //! The layout of the memory that processes share.
 //!
 //! ```text
-//!   | head: 16 words | slots: 16 words each | rows: 64 words each |   slot n and row n are of one
+//!   | head: 16 words | slots: 16 words each | rows: 64 words each |   slot n, row n: one process
 //!   head: | magic, most held, used, is short, looked at, space, messages, lost: bytes; of which
 //!         | process, its bytes | next walk | - |
 //!   slot: | process | held | may go | parent | pool: changed, inherited | blocks: the same |
@@ -79,9 +79,10 @@ pub(super) struct Slot<'a, T> {
     pub(super) end: &'a T,
 }
 
-/// The process was about to execute a program, or to continue without the runtime.
+/// A value of `end`: the process was about to execute a program, or to continue without the
+/// runtime.
 pub(super) const EXECUTES: u64 = 1;
-/// The process ended by itself, and could not report its figures.
+/// A value of `end`: the process ended by itself, and could not report its figures.
 pub(super) const UNREPORTED: u64 = 2;
 
 /// The numbers of one kind of shared pages: see `inherited`.

@@ -69,7 +69,7 @@ impl Member {
     /// Takes a slot for a child, whose `Member` is a copy of its parent's. A child in another PID
     /// namespace, and its children, take no slot, because their numbers would be ambiguous.
     pub(crate) fn begin_child(&self) {
-        // Another thread of the parent, which was about to execute a program, may have set this.
+        // Another thread of the parent, about to execute a program, may have set this flag.
         self.is_hushed.store(false, Relaxed);
         let may_ask = self.is_in() && !page::is_confined();
         if may_ask && rustix::process::getppid().is_none() {
@@ -104,8 +104,8 @@ impl Member {
     }
 
     /// Publishes that this process holds no memory, because it is about to execute a program,
-    /// although other threads may run until then. `done` are the figures that the new program
-    /// continues. `None` undoes this after the call failed.
+    /// although other threads may run until then. `done` are the figures to which the new program
+    /// adds its own. `None` undoes the publication after `execve` failed.
     pub(crate) fn set_hushed(&self, done: Option<&Figures>) {
         if self.own_slot().is_some() {
             self.is_hushed.store(done.is_some(), Relaxed);
@@ -118,7 +118,7 @@ impl Member {
         }
     }
 
-    /// Returns the figures of this process from before it executed its program. A child has none.
+    /// Returns this process's figures from before it executed its program, or `None` in a child.
     pub(crate) fn before(&self) -> Option<&Figures> {
         let is_own = self.is_in() && self.before.process == self.process.load(Relaxed);
         is_own.then_some(&self.before)
@@ -135,7 +135,7 @@ impl Member {
     }
 
     /// Returns the slot, unless another process freed it because this process seemed to have ended.
-    /// A process seems to have ended if its first thread has.
+    /// A process seems to have ended if its first thread has ended.
     pub(super) fn kept_slot(&self) -> Option<Slot<'_>> {
         self.slot().filter(|slot| slot.process.load(Relaxed) == self.process.load(Relaxed))
     }

@@ -12,7 +12,7 @@
 //! A process whose memory a debugger of the tree reads keeps all of its memory resident (zm-L19):
 //!
 //! ```text
-//!   HEARS --asked: brings its memory back, evicts nothing--> KEEPS --all is back--> KEEPS | WHOLE
+//!   HEARS --asked: fills absent blocks and evicts nothing--> KEEPS --all is back--> KEEPS | WHOLE
 //!         ^                                                    ^--- the next debugger asks ---|
 //!         '---- the debugger has left ----- KEEPS, WHOLE <------------------------------------'
 //! ```
@@ -33,7 +33,8 @@ pub(super) const KEEPS: u64 = 16;
 const WHOLE: u64 = 32;
 /// A bit: a filter of system calls forbids the calls that keep memory resident.
 const CONFINED: u64 = 64;
-/// The number of loads of a word after which a process that is sending a signal counts as killed.
+/// If `SENDING` is still set after this number of loads of a word, the process that was sending the
+/// signal is treated as killed.
 const LOOKS: usize = 100_000;
 
 /// The part of its memory that a process keeps resident because it was asked to.
@@ -83,7 +84,7 @@ impl Tree {
     }
 
     /// Sends a request to a thread of a process by a signal, if the process accepts requests and no
-    /// other process is sending one.
+    /// other process is sending a request.
     pub fn ask(&self, process: u64, thread: u64, asked: Asked) {
         let free = |seen: u64| (seen & (HEARS | SENDING) == HEARS).then_some(seen | SENDING);
         if let Some(word) = self.peers_of(process)
@@ -112,7 +113,7 @@ impl Member {
             }
             std::thread::yield_now();
         }
-        // The signal arrives at the end of a system call.
+        // A signal that was sent arrives at the latest at the end of this system call.
         std::thread::yield_now();
     }
 

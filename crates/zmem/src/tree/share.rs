@@ -9,7 +9,7 @@ use super::{Member, Tree};
 use crate::times::milliseconds;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The time after a process found no room during which it counts as needing room, in milliseconds.
+/// A process that found no room counts as needing room for this time, in milliseconds.
 const WANT_TIME: u64 = 200;
 /// The maximum number of steps to compute a share. After them, the share may be inexact.
 const STEPS: usize = 8;

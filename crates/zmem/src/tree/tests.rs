@@ -106,7 +106,7 @@ fn a_limit_is_divided_among_those_who_want_more() {
     assert_eq!(own.share(1600), share(1600 - 160 - 700, false));
     members[1].note_wanted();
     assert_eq!(own.share(1000), share((1000 - 100) / 3, true));
-    // A new process in the slot needs no room yet; nor does one whose time lies in the future.
+    // A new process in the slot needs no room yet; nor does a process whose time is in the future.
     tree.leave(members[1].slot.load(Relaxed), others[1].number(), true);
     assert_eq!(own.share(1000), share((1000 - 100) / 2, true));
     tree.slot(members[0].slot.load(Relaxed)).wanted.store(u64::MAX, Relaxed);
@@ -256,7 +256,7 @@ fn blocks_that_a_child_shares_count_once_until_they_are_touched() {
     one.leave_blocks(500);
     assert_eq!((sum().held, sum().may_go), (5000 + 1500 + 1000, 3500));
     assert_eq!((one.blocks(), one.borrowed()), (2500, 2500));
-    // The parent touches some blocks, which may be other ones than the child touched.
+    // The parent touches some blocks, which may differ from the blocks that the child touched.
     own.leave_blocks(700);
     assert_eq!((sum().held, own.blocks()), (5000 + 2200 + 1700, 2300));
     // Changes of the pool do not affect the blocks.
@@ -469,7 +469,7 @@ fn who_reads_a_copy_sees_what_processes_have_said() {
     let presence = Presence::Executes;
     expected.processes[0] = SeenProcess { figures, presence, ..expected_own };
     assert_eq!(seen(), expected);
-    // If the program has no runtime, another process frees the slot; none counts as killed.
+    // If the program has no runtime, another process frees the slot; no process counts as killed.
     tree.free(0, own_number(), false);
     expected.processes.remove(0);
     assert_eq!(seen(), expected);

@@ -6,7 +6,8 @@ use crate::poke::{Asked, ask};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 pub(super) const POKING: u64 = 1 << 32;
-/// The number of loads of a word after which the process that is poking counts as killed.
+/// If `POKING` is still set after this number of loads of a word, the process that was poking is
+/// treated as killed.
 const POKE_LOOKS: usize = 100_000;
 
 impl Tree {

@@ -125,7 +125,8 @@ fn what_waits_to_be_stored_can_be_touched_freed_and_inherited() {
                     _ => arena.rest(),
                 }
             }
-            // The thread may store a block before it is accessed, so the accesses are repeated.
+            // The compressor thread may store a block before the access, so the accesses are
+            // repeated.
             until("a block is taken back before it is stored", || {
                 arena.advise(at..at + 64 * 4096, Advice::Cold).unwrap();
                 assert_filled(at, 0..64, true);
@@ -160,7 +161,8 @@ fn what_does_not_compress_is_put_back_by_the_thread_that_stores() {
     });
 }
 
-/// Writes to resident blocks are not seen, so some following faults try to evict such blocks again.
+/// The pager does not detect writes to resident blocks, so some later faults try again to evict
+/// blocks that did not compress.
 #[test]
 fn what_gets_smaller_later_goes_with_the_next_faults() {
     in_child(|| {

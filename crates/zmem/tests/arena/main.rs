@@ -247,8 +247,8 @@ fn a_limit_that_compressed_data_pass_leaves_a_part_resident() {
     arena.check();
 }
 
-/// In another PID namespace, the number of the child identifies another process, so the child must
-/// not use the number in the tree.
+/// In another PID namespace, the child's number is that of another process outside. So the child
+/// must not identify itself in the tree by that number.
 #[test]
 fn a_child_in_another_space_of_numbers_is_in_no_tree() {
     install();

@@ -87,7 +87,8 @@ fn moved_neighbours_are_one_mapping() {
 
 /// Returns the resident bytes of a process except those of files, because the pages of the
 /// process's program do not belong to the region. The source is a single counter. The kernel
-/// computes `smaps` address by address, and counts pages twice that are moved in the meantime.
+/// computes `smaps` address by address, and counts a page twice if the page is moved in the
+/// meantime.
 fn resident(process: i32) -> Option<u64> {
     let text = read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
@@ -152,7 +153,7 @@ fn the_resident_size_stays_within_the_limit_and_a_twentieth() {
     });
 }
 
-/// Returns the maximum of the bytes that a child uses for the work.
+/// Returns the maximum of the bytes that a child uses while it runs `work`.
 fn peak_of_work(bytes: usize, options: Options, threads: usize) -> u64 {
     let child = Child::fork(|| {
         // The parent measures the child's memory before the region exists.

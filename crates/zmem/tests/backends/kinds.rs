@@ -1,4 +1,4 @@
-//! The backends, and which of them this system permits, found without creating a region.
+//! The backends. Finds out, without creating a region, which of them this system permits.
 
 use std::mem::zeroed;
 use std::sync::{Mutex, MutexGuard, PoisonError};

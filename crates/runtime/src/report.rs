@@ -60,8 +60,11 @@ impl Program {
     /// write, because its figures are part of its parent's figures.
     fn report(&self) -> bool {
         let Some(path) = &self.settings.stats else { return true };
-        if self.arena.is_lent() || self.is_silent.load(Relaxed) {
-            return self.arena.is_lent();
+        if self.arena.is_lent() {
+            return true;
+        }
+        if self.is_silent.load(Relaxed) {
+            return false;
         }
         let figures = self.figures().json();
         // A filter may end the program for calls that the program does not make itself.

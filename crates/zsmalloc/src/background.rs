@@ -3,10 +3,10 @@
 //!
 //! ```text
 //!   free --class holds too many free pages, or pool much smaller--> thread started or woken
-//!   thread: class by class, a few objects under the lock at a time, asleep as long as it worked
+//!   thread: compacts class by class, a few objects under a lock, and sleeps as long as it worked,
 //!           until every class is below the lower bound
-//!           no request for a moment: a last pass, as far as there is a gain, and the metadata too
-//!           no request for a second: it ends
+//!           no request for a moment: a last pass over all classes that gain, and the metadata
+//!           no request for a second: the thread exits
 //! ```
 
 use crate::class::{Class, ClassState};

@@ -208,8 +208,9 @@ mod tests {
     use std::fs::{self, File};
     use zram::Zram;
 
-    /// Stores files a and b of 600 and 3 pages, executes `meanwhile`, and compares them.
-    fn stored_and(meanwhile: impl FnOnce(&Device, &std::path::Path)) -> (Totals, Vec<String>) {
+    /// Stores files a and b of 600 and 3 pages, calls `change`, and compares the stored pages with
+    /// the files.
+    fn stored_and(change: impl FnOnce(&Device, &std::path::Path)) -> (Totals, Vec<String>) {
         let dir = tempfile::tempdir().unwrap();
         let numbers = |from: u32, count: u32| (from..from + count).flat_map(u32::to_le_bytes);
         fs::write(dir.path().join("a"), numbers(1, 600 * 1024).collect::<Vec<u8>>()).unwrap();
@@ -224,7 +225,7 @@ mod tests {
         let mut worker = worker();
         worker.work_phase(&job, Phase::Store(Progress::new("storing", 0)));
         assert!(job.next_phase().is_none());
-        meanwhile(device, dir.path());
+        change(device, dir.path());
         worker.work_phase(&job, Phase::Compare(Progress::new("comparing", 0)));
         assert!(job.next_phase().is_none());
         assert_eq!(worker.totals.pages_stored, 603);

@@ -71,6 +71,9 @@ fn seconds(text: &str) -> Result<u64, String> {
 /// command line is wrong, prints the text and returns the exit code in `Err`.
 pub(crate) fn parse() -> Result<Command, ExitCode> {
     let given: Vec<OsString> = std::env::args_os().collect();
+    if let Some(args) = run_alone(&given) {
+        return Ok(Command::Run(args));
+    }
     let refused =
         |error: clap::Error| refuse(error, &Cli::command(), given.get(1).map(OsString::as_os_str));
     let mut cli = Cli::command();
@@ -80,6 +83,18 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
     };
     let matches = cli.try_get_matches_from(all).map_err(refused)?;
     Cli::from_arg_matches(&matches).map(|cli| cli.command).map_err(refused)
+}
+
+/// Returns the arguments of `uzram run`, or `None` if the command line is of another command or is
+/// wrong. The definition of all commands takes longer to build than the rest of this process.
+fn run_alone(given: &[OsString]) -> Option<RunArgs> {
+    let (_, rest) = given.split_first()?;
+    if rest.first()? != "run" {
+        return None;
+    }
+    let run = RunArgs::augment_args(clap::Command::new("run"));
+    let matches = run.try_get_matches_from(rest).ok()?;
+    RunArgs::from_arg_matches(&matches).ok()
 }
 
 /// Returns the definition of the command line.
@@ -107,6 +122,32 @@ mod tests {
     #[test]
     fn the_command_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_definition_of_run_alone_accepts_what_the_whole_one_accepts() {
+        let run: &[&[&str]] = &[
+            &["run", "--limit", "1G", "ls", "-l", "--help"],
+            &["run", "--limit=50%", "--stats", "--", "-program", "--limit"],
+            &["run", "true"],
+            &["run"],
+            &["run", "--help"],
+            &["run", "-h"],
+            &["run", "--version"],
+            &["run", "--limit"],
+            &["run", "--nosuch", "true"],
+            &["fill", "a"],
+            &["--help"],
+            &[],
+        ];
+        for args in run {
+            let given: Vec<OsString> = ["uzram"].iter().chain(*args).map(OsString::from).collect();
+            let whole = match command(args) {
+                Ok(Command::Run(args)) => Some(format!("{args:?}")),
+                _ => None,
+            };
+            assert_eq!(run_alone(&given).map(|args| format!("{args:?}")), whole, "{args:?}");
+        }
     }
 
     #[test]

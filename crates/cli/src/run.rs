@@ -54,7 +54,7 @@ fn start(args: &RunArgs) -> Result<ExitCode, Refusal> {
         )
         .into());
     }
-    let limit = args.limit.unwrap_or_default().bytes(cgroup_limit())?;
+    let limit = args.limit.unwrap_or_default().bytes(cgroup_limit)?;
     let host = host::find()?;
     let (name, rest) = args.command.split_first().ok_or_else(|| failed("no program is named"))?;
     let program = search::find(name)?;

@@ -144,12 +144,16 @@ impl Limit {
         }
     }
 
-    /// Returns the limit in bytes; `room` is the cgroup's limit in bytes.
-    pub(crate) fn bytes(self, room: Option<u64>) -> Result<u64, Error> {
-        match (self, room) {
-            (Limit::Bytes(bytes), _) => Ok(bytes),
-            (Limit::Percent(percent), Some(room)) => Ok((room / 100 * u64::from(percent)).max(1)),
-            (Limit::Percent(percent), None) => Err(Error::Usage(format!(
+    /// Returns the limit in bytes. `room` returns the cgroup's limit in bytes, and is called only
+    /// for a percentage, because it reads several files.
+    pub(crate) fn bytes(self, room: impl FnOnce() -> Option<u64>) -> Result<u64, Error> {
+        let percent = match self {
+            Limit::Bytes(bytes) => return Ok(bytes),
+            Limit::Percent(percent) => percent,
+        };
+        match room() {
+            Some(room) => Ok((room / 100 * u64::from(percent)).max(1)),
+            None => Err(Error::Usage(format!(
                 "--limit: there is no limit of a memory cgroup to take {percent}% of; give bytes, \
                  such as --limit 1G"
             ))),
@@ -178,10 +182,10 @@ mod tests {
 
     #[test]
     fn a_percentage_needs_a_limit_to_be_taken_of() {
-        assert_eq!(Limit::Bytes(5).bytes(None).unwrap(), 5);
-        assert_eq!(Limit::Percent(50).bytes(Some(1000)).unwrap(), 500);
-        assert_eq!(Limit::default().bytes(Some(1 << 40)).unwrap(), (1_u64 << 40) / 100 * 85);
-        let error = Limit::default().bytes(None).unwrap_err();
+        assert_eq!(Limit::Bytes(5).bytes(|| unreachable!()).unwrap(), 5);
+        assert_eq!(Limit::Percent(50).bytes(|| Some(1000)).unwrap(), 500);
+        assert_eq!(Limit::default().bytes(|| Some(1 << 40)).unwrap(), (1_u64 << 40) / 100 * 85);
+        let error = Limit::default().bytes(|| None).unwrap_err();
         assert!(matches!(&error, Error::Usage(text) if text.contains("85%")), "{error}");
     }
 }

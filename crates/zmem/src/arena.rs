@@ -56,7 +56,7 @@ impl Arena {
         room: usize,
         options: &Options,
     ) -> Result<Self, Error> {
-        let block = options.blocks()?.unit;
+        let block = options.sizes()?.block;
         let chunk = mappings::CHUNK_BYTES;
         if bytes == 0 || !(address | bytes | room).is_multiple_of(chunk) {
             return Err(Error::Size { bytes, block });
@@ -84,23 +84,23 @@ impl Arena {
 
     /// Returns the size of a block in bytes.
     pub fn block(&self) -> usize {
-        self.calls.pager.blocks.unit
+        self.calls.pager.sizes.block
     }
 
     /// Returns the blocks of a range of addresses.
-    fn units(&self, range: &Range<usize>) -> Result<Range<usize>, Error> {
+    fn blocks(&self, range: &Range<usize>) -> Result<Range<usize>, Error> {
         let is_within = |window: &Range<usize>| {
             window.start <= range.start && range.start <= range.end && range.end <= window.end
         };
         let edges = (range.start | range.end) & (self.block() - 1);
-        let first_unit = || {
+        let first_block = || {
             let window = self.windows().find(is_within).filter(|_| edges == 0)?;
             let offset = self.calls.pager.memory.offset_of(window.start)?;
             Some((offset + (range.start - window.start)) / self.block())
         };
         let Range { start, end } = *range;
         let bytes = self.addresses().len();
-        let first = first_unit().ok_or(Error::Range { start, end, bytes })?;
+        let first = first_block().ok_or(Error::Range { start, end, bytes })?;
         Ok(first..first + range.len() / self.block())
     }
 
@@ -116,8 +116,8 @@ impl Arena {
     /// The program has requested exactly this change of the range. Plain memory that becomes
     /// managed is private, anonymous, readable and writable.
     pub unsafe fn set_use(&self, range: Range<usize>, to: Use) -> Result<(), Error> {
-        let units = self.units(&range)?;
-        self.calls.by_chunks(units, |part| {
+        let blocks = self.blocks(&range)?;
+        self.calls.by_chunks(blocks, |part| {
             self.calls.with_seat(|pager, seat| pager.set_use(part, to, seat))?
         })
     }
@@ -131,8 +131,8 @@ impl Arena {
     /// # Safety
     /// The program has requested that the range read as zeros.
     pub unsafe fn dont_need(&self, range: Range<usize>) -> Result<(), Error> {
-        let units = self.units(&range)?;
-        self.calls.in_steps(units, |part| self.calls.inside(|pager| pager.zero_all(part)))
+        let blocks = self.blocks(&range)?;
+        self.calls.in_steps(blocks, |part| self.calls.inside(|pager| pager.zero_all(part)))
     }
 
     /// Fills the managed blocks of a range, and keeps them resident until [`unpin`](Self::unpin).
@@ -141,13 +141,13 @@ impl Arena {
     /// [`Error::Range`]; [`Error::Locked`] if a block has 65,535 pins. In that case, no block is
     /// pinned.
     pub fn pin(&self, range: Range<usize>) -> Result<(), Error> {
-        let units = self.units(&range)?;
+        let blocks = self.blocks(&range)?;
         // No seat is needed if all blocks are resident.
-        if self.calls.pager.try_pin(units.clone()) {
+        if self.calls.pager.try_pin(blocks.clone()) {
             return Ok(());
         }
-        let mut pinned = units.start..units.start;
-        let done = self.calls.in_steps(units, |part| {
+        let mut pinned = blocks.start..blocks.start;
+        let done = self.calls.in_steps(blocks, |part| {
             self.calls.with_seat(|pager, seat| pager.pin(part.clone(), seat))??;
             pinned.end = part.end;
             Ok(())
@@ -161,7 +161,7 @@ impl Arena {
     /// If all of a range is resident and no wait is needed, pins the range as [`pin`](Self::pin)
     /// does. Otherwise pins no block. Returns whether the range was pinned.
     pub fn try_pin(&self, range: Range<usize>) -> bool {
-        self.units(&range).is_ok_and(|units| self.calls.pager.try_pin(units))
+        self.blocks(&range).is_ok_and(|blocks| self.calls.pager.try_pin(blocks))
     }
 
     /// Undoes one call of [`pin`](Self::pin) with the same range.
@@ -169,7 +169,7 @@ impl Arena {
     /// # Errors
     /// [`Error::Range`]
     pub fn unpin(&self, range: Range<usize>) -> Result<(), Error> {
-        self.calls.pager.unpin(self.units(&range)?);
+        self.calls.pager.unpin(self.blocks(&range)?);
         Ok(())
     }
 
@@ -178,7 +178,7 @@ impl Arena {
     /// # Errors
     /// [`Error::Range`]
     pub fn advise(&self, range: Range<usize>, advice: Advice) -> Result<(), Error> {
-        self.calls.advise(self.units(&range)?, advice)
+        self.calls.advise(self.blocks(&range)?, advice)
     }
 
     /// Evicts the coldest blocks: `bytes` bytes, rounded up to whole blocks, or fewer if no more
@@ -193,7 +193,7 @@ impl Arena {
         let is_there = |words: &[BlockWord]| {
             words.iter().all(|word| matches!(word.load().state(), State::Resident | State::Plain))
         };
-        self.units(&range).is_ok_and(|units| is_there(&self.calls.pager.words[units]))
+        self.blocks(&range).is_ok_and(|blocks| is_there(&self.calls.pager.words[blocks]))
     }
 
     /// Returns the words of all blocks, in the format of [`WORD_LAYOUT`](crate::WORD_LAYOUT).

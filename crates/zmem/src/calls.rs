@@ -48,13 +48,13 @@ impl Calls {
     ///
     /// # Errors
     /// [`Error::Range`]: the range is not within the region.
-    pub(crate) fn units(&self, range: &Range<usize>, bytes: usize) -> Result<Range<usize>, Error> {
+    pub(crate) fn blocks(&self, range: &Range<usize>, bytes: usize) -> Result<Range<usize>, Error> {
         let Range { start, end } = *range;
         if start > end || end > bytes {
             return Err(Error::Range { start, end, bytes });
         }
-        let (unit, is_empty) = (self.pager.blocks.unit, start == end);
-        Ok(start / unit..if is_empty { start / unit } else { end.div_ceil(unit) })
+        let (size, is_empty) = (self.pager.sizes.block, start == end);
+        Ok(start / size..if is_empty { start / size } else { end.div_ceil(size) })
     }
 
     /// Runs one step of a call inside the gate, with all signals blocked. Therefore the step may
@@ -91,28 +91,28 @@ impl Calls {
         self.inside(|pager| work(pager, &mut pager.seats.take(Taker::Call)))
     }
 
-    /// Calls `work` for one part of `units` after another, until a call fails. Each part except the
+    /// Calls `work` for one part of `blocks` after another, until a call fails. Each part except the
     /// last has the maximum size of a step.
     pub(crate) fn in_steps(
         &self,
-        units: Range<usize>,
+        blocks: Range<usize>,
         work: impl FnMut(Range<usize>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.check_here()?;
-        let step = self.pager.step_units();
-        let starts = units.clone().step_by(step);
-        starts.map(|start| start..units.end.min(start + step)).try_for_each(work)
+        let step = self.pager.step_blocks();
+        let starts = blocks.clone().step_by(step);
+        starts.map(|start| start..blocks.end.min(start + step)).try_for_each(work)
     }
 
-    /// Calls `work` for the part of `units` in each chunk, one after another, until a call fails.
+    /// Calls `work` for the part of `blocks` in each chunk, one after another, until a call fails.
     pub(crate) fn by_chunks(
         &self,
-        units: Range<usize>,
+        blocks: Range<usize>,
         mut work: impl FnMut(Range<usize>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut next = units.start;
-        while next < units.end {
-            let part = next..units.end.min(self.pager.units_of_chunk(next).end);
+        let mut next = blocks.start;
+        while next < blocks.end {
+            let part = next..blocks.end.min(self.pager.blocks_of_chunk(next).end);
             next = part.end;
             work(part)?;
         }
@@ -127,14 +127,14 @@ impl Calls {
         gone.unwrap_or(0)
     }
 
-    /// Evicts `units` blocks, or fewer if no more can be evicted, and returns their number.
-    pub(crate) fn reclaim(&self, units: usize) -> usize {
-        let wanted = units.min(self.pager.units());
+    /// Evicts `blocks` blocks, or fewer if no more can be evicted, and returns their number.
+    pub(crate) fn reclaim(&self, blocks: usize) -> usize {
+        let wanted = blocks.min(self.pager.blocks());
         let (mut gone, mut vain) = (0, 0);
         // The clock passes over a refused block for more rounds than one step lasts, so a step that
         // evicts nothing does not prove that nothing can be evicted.
         while gone < wanted && vain <= HEAT_MAX / HEAT_KEPT_MAX {
-            let step = self.pager.step_units().min(wanted - gone);
+            let step = self.pager.step_blocks().min(wanted - gone);
             let more = self.evict(Goal::Exactly(step));
             gone += more;
             vain += u32::from(more == 0);
@@ -147,8 +147,8 @@ impl Calls {
     ///
     /// # Errors
     /// [`Error::Forked`]
-    pub(crate) fn advise(&self, units: Range<usize>, advice: Advice) -> Result<(), Error> {
-        self.in_steps(units, |part| {
+    pub(crate) fn advise(&self, blocks: Range<usize>, advice: Advice) -> Result<(), Error> {
+        self.in_steps(blocks, |part| {
             self.with_seat(|pager, seat| match advice {
                 Advice::Cold => pager.evict_range(part, seat),
                 Advice::Hot => pager.heat(part, seat),
@@ -172,20 +172,20 @@ impl Calls {
     ///
     /// # Errors
     /// [`Error::Forked`]
-    pub(crate) fn bring(&self, units: Range<usize>) -> Result<(), Error> {
-        self.in_steps(units, |part| self.with_seat(|pager, seat| pager.prefetch(part, seat)))
+    pub(crate) fn bring(&self, blocks: Range<usize>) -> Result<(), Error> {
+        self.in_steps(blocks, |part| self.with_seat(|pager, seat| pager.prefetch(part, seat)))
     }
 
     /// Makes room, after the limit was lowered or blocks were unpinned.
     pub(crate) fn seek_room(&self) {
         if self.inside(|_| ()).is_ok() {
-            self.pager.seek_room(|units| self.evict(Goal::AtLeast(units)));
+            self.pager.seek_room(|blocks| self.evict(Goal::AtLeast(blocks)));
         }
     }
 
     /// Unpins blocks, and then evicts blocks if the limit requires an eviction.
-    pub(crate) fn unpin(&self, units: Range<usize>) {
-        self.pager.unpin(units);
+    pub(crate) fn unpin(&self, blocks: Range<usize>) {
+        self.pager.unpin(blocks);
         self.seek_room();
     }
 }

@@ -1,4 +1,4 @@
-//! Chunks: the large units in which memory is PROT_NONE until its first touch, so that it needs no
+//! Chunks: the large ranges in which memory is PROT_NONE until its first touch, so that it needs no
 //! page tables. A chunk is opened when one of its blocks is first touched. From then on, each block
 //! has its own mark. The chunk is closed when all of its blocks are absent again. Chunks of an
 //! arena are vacant at first: they are closed, and all of their blocks are free.
@@ -14,8 +14,8 @@ use std::ops::Range;
 
 impl Pager {
     /// Returns the number of the chunk that a block is in.
-    fn chunk_of(&self, unit: usize) -> usize {
-        unit * self.blocks.unit / self.chunk_bytes
+    fn chunk_of(&self, block: usize) -> usize {
+        block * self.sizes.block / self.chunk_bytes
     }
 
     fn bytes_of_chunk(&self, nth: usize) -> Range<usize> {
@@ -24,18 +24,18 @@ impl Pager {
     }
 
     /// Returns the blocks of the chunk that a block is in.
-    pub(crate) fn units_of_chunk(&self, unit: usize) -> Range<usize> {
-        let Range { start, end } = self.bytes_of_chunk(self.chunk_of(unit));
-        start / self.blocks.unit..end / self.blocks.unit
+    pub(crate) fn blocks_of_chunk(&self, block: usize) -> Range<usize> {
+        let Range { start, end } = self.bytes_of_chunk(self.chunk_of(block));
+        start / self.sizes.block..end / self.sizes.block
     }
 
     /// Returns whether the chunk of a block is open. The caller has just become the block's owner.
-    pub(crate) fn is_open_around(&self, unit: usize) -> bool {
-        self.chunks[self.chunk_of(unit)].is_open_for_owner()
+    pub(crate) fn is_open_around(&self, block: usize) -> bool {
+        self.chunks[self.chunk_of(block)].is_open_for_owner()
     }
 
-    pub(crate) fn is_vacant(&self, unit: usize) -> bool {
-        self.chunks[self.chunk_of(unit)].load() == Chunk::Vacant
+    pub(crate) fn is_vacant(&self, block: usize) -> bool {
+        self.chunks[self.chunk_of(block)].load() == Chunk::Vacant
     }
 
     /// Makes all chunks vacant, before any other thread can use the pager.
@@ -44,11 +44,11 @@ impl Pager {
     }
 
     /// Changes a whole chunk from vacant to managed, or from managed to vacant if it was never
-    /// touched. Returns whether the chunk was changed. The first block of `units` is the first
+    /// touched. Returns whether the chunk was changed. The first block of `blocks` is the first
     /// block of a chunk.
-    pub(crate) fn try_turn_chunk(&self, units: &Range<usize>, is_managed: bool) -> bool {
-        let nth = self.chunk_of(units.start);
-        let is_whole = self.bytes_of(units.clone()) == self.bytes_of_chunk(nth);
+    pub(crate) fn try_turn_chunk(&self, blocks: &Range<usize>, is_managed: bool) -> bool {
+        let nth = self.chunk_of(blocks.start);
+        let is_whole = self.bytes_of(blocks.clone()) == self.bytes_of_chunk(nth);
         let (from, to) = match is_managed {
             true => (Chunk::Vacant, Chunk::Untouched),
             false => (Chunk::Untouched, Chunk::Vacant),
@@ -62,18 +62,18 @@ impl Pager {
 
     /// Opens the chunk of a block unless the chunk is vacant. If another thread is opening the
     /// chunk, waits for that thread; therefore the caller must own no block (zm-S4).
-    pub(crate) fn open_chunk(&self, unit: usize) {
-        self.open_chunk_if(unit, |seen| seen != Chunk::Vacant);
+    pub(crate) fn open_chunk(&self, block: usize) {
+        self.open_chunk_if(block, |seen| seen != Chunk::Vacant);
     }
 
     /// Opens the chunk of a block even if the chunk is vacant. All blocks of a vacant chunk are
     /// free.
-    pub(crate) fn open_any_chunk(&self, unit: usize) {
-        self.open_chunk_if(unit, |_| true);
+    pub(crate) fn open_any_chunk(&self, block: usize) {
+        self.open_chunk_if(block, |_| true);
     }
 
-    fn open_chunk_if(&self, unit: usize, may_open: impl Fn(Chunk) -> bool) {
-        let nth = self.chunk_of(unit);
+    fn open_chunk_if(&self, block: usize, may_open: impl Fn(Chunk) -> bool) {
+        let nth = self.chunk_of(block);
         let (word, bytes) = (&self.chunks[nth], self.bytes_of_chunk(nth));
         loop {
             match word.load() {
@@ -85,8 +85,8 @@ impl Pager {
                 seen if word.try_begin(seen) => {
                     self.limit.add_tables(self.tables_to_open(nth, seen));
                     if seen == Chunk::Vacant {
-                        let units = bytes.start / self.blocks.unit..bytes.end / self.blocks.unit;
-                        self.words[units].iter().for_each(BlockWord::begin_free);
+                        let blocks = bytes.start / self.sizes.block..bytes.end / self.sizes.block;
+                        self.words[blocks].iter().for_each(BlockWord::begin_free);
                     }
                     let open = |_| self.backend.open_chunk(&self.memory, bytes.clone());
                     // Memory that the program locked, for example by `mlockall`, can't be marked.
@@ -134,7 +134,7 @@ impl Pager {
     /// Returns the bytes of blocks' words that the first touch of a chunk allocates. A page of
     /// words may belong to several chunks, and is counted when the first of these chunks is opened.
     fn words_to_open(&self, nth: usize) -> usize {
-        let bytes = self.chunk_bytes / self.blocks.unit * size_of::<BlockWord>();
+        let bytes = self.chunk_bytes / self.sizes.block * size_of::<BlockWord>();
         let alike = page_size() / bytes.min(page_size());
         let first = nth / alike * alike;
         let mut others =
@@ -150,11 +150,11 @@ impl Pager {
     /// Closes each chunk that contains some of these blocks, if all blocks of the chunk are absent.
     /// Closing a chunk can free its page tables, and the clock passes over closed chunks. The
     /// caller holds the store's lock.
-    pub(crate) fn close_chunks(&self, units: Range<usize>) {
-        let chunks = self.chunk_of(units.start)..self.chunk_of(units.end - 1) + 1;
+    pub(crate) fn close_chunks(&self, blocks: Range<usize>) {
+        let chunks = self.chunk_of(blocks.start)..self.chunk_of(blocks.end - 1) + 1;
         for nth in chunks {
             let (word, bytes) = (&self.chunks[nth], self.bytes_of_chunk(nth));
-            let words = &self.words[bytes.start / self.blocks.unit..bytes.end / self.blocks.unit];
+            let words = &self.words[bytes.start / self.sizes.block..bytes.end / self.sizes.block];
             let is_absent = |word: &BlockWord| word.load().state().is_absent();
             // The first check only reads words, so it does not disturb other threads.
             let may_close = word.load() == Chunk::Open && words.iter().all(is_absent);
@@ -183,15 +183,18 @@ impl Pager {
         let first = self.chunk_of(piece * PIECE);
         let is_open = |word: &ChunkWord| matches!(word.load(), Chunk::Open | Chunk::Changing);
         let open = first + self.chunks[first..].iter().position(is_open)?;
-        Some((open * self.chunk_bytes / self.blocks.unit / PIECE).max(piece))
+        Some((open * self.chunk_bytes / self.sizes.block / PIECE).max(piece))
     }
 
     /// Asserts that all blocks of chunks that are not open are absent.
     pub(crate) fn check_chunks(&self) {
-        for (unit, word) in self.words.iter().enumerate() {
+        for (block, word) in self.words.iter().enumerate() {
             let is_absent = word.load().state().is_absent();
-            let chunk = self.chunks[self.chunk_of(unit)].load();
-            assert!(is_absent || chunk == Chunk::Open, "block {unit} of a chunk that is {chunk:?}");
+            let chunk = self.chunks[self.chunk_of(block)].load();
+            assert!(
+                is_absent || chunk == Chunk::Open,
+                "block {block} of a chunk that is {chunk:?}"
+            );
         }
     }
 

@@ -10,14 +10,14 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 impl Pager {
     /// Frees the data of some blocks in the device. Returns whether all of them were freed: freeing
     /// part of a larger block needs memory, which the system may refuse.
-    pub(crate) fn discard(&self, units: Range<usize>) -> bool {
-        let bytes = self.bytes_of(units);
+    pub(crate) fn discard(&self, blocks: Range<usize>) -> bool {
+        let bytes = self.bytes_of(blocks);
         self.device.discard(bytes.start as u64, bytes.len() as u64).is_ok()
     }
 
     /// Records that some blocks may have copies, so that `drop_copies` finds them.
-    pub(crate) fn note_copies(&self, units: Range<usize>) {
-        for piece in units.start / PIECE..units.end.div_ceil(PIECE) {
+    pub(crate) fn note_copies(&self, blocks: Range<usize>) {
+        for piece in blocks.start / PIECE..blocks.end.div_ceil(PIECE) {
             // The bit is written even if it is set already, so that the thread that clears the bit
             // sees the present state of the blocks.
             self.copied[piece / 64].fetch_or(1 << (piece % 64), AcqRel);
@@ -37,19 +37,19 @@ impl Pager {
 
     /// Frees the copies in a piece. Copies that can't be freed are recorded again.
     fn drop_copies_of(&self, piece: usize) {
-        let has_copy = |unit: usize| {
-            let seen = self.words[unit].load();
+        let has_copy = |block: usize| {
+            let seen = self.words[block].load();
             if seen.state() == State::Busy {
                 // The owner of the block may be filling the block, after which a copy exists. This
                 // function must not wait for the owner, because a child of fork may lack the
                 // owner's thread (zm-F3).
-                self.note_copies(unit..unit + 1);
+                self.note_copies(block..block + 1);
             }
             seen.has_copy() && seen.state() != State::Busy
         };
-        self.for_runs(self.units_of(piece), usize::MAX, has_copy, |run| {
+        self.for_runs(self.blocks_of(piece), usize::MAX, has_copy, |run| {
             if self.discard(run.clone()) {
-                run.for_each(|unit| self.words[unit].set_copy(false));
+                run.for_each(|block| self.words[block].set_copy(false));
             } else {
                 self.note_copies(run);
             }

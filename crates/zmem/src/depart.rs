@@ -45,38 +45,38 @@ impl Pager {
             count(&self.counters.refused, run.len());
             Outcome::ALL_KEPT
         };
-        let is_kept = |unit: usize| outcome.of(unit - run.start) == Fate::Kept;
+        let is_kept = |block: usize| outcome.of(block - run.start) == Fate::Kept;
         // The stored data of kept blocks are freed before the blocks are owned, because freeing may
         // allocate and take long (zm-S4).
         let undone = Cell::new(0u64);
         self.for_runs(run.clone(), usize::MAX, is_kept, |part| {
             if !self.discard(part.clone()) {
-                part.for_each(|unit| undone.set(undone.get() | 1 << (unit - run.start)));
+                part.for_each(|block| undone.set(undone.get() | 1 << (block - run.start)));
             }
         });
         let (mut gone, mut ended) = (0, 0u64);
         let mut next = run.start;
         while next < run.end {
-            let alike = |unit: &usize| is_kept(*unit) == is_kept(next);
+            let alike = |block: &usize| is_kept(*block) == is_kept(next);
             let part = next..next + (next..run.end).take_while(alike).count();
             for_evicting(self, part.clone(), |own| {
-                let Range { start, end } = own.units();
-                own.units().for_each(|unit| ended |= 1 << (unit - run.start));
+                let Range { start, end } = own.blocks();
+                own.blocks().for_each(|block| ended |= 1 << (block - run.start));
                 if is_kept(start) {
-                    return self.stay(own, |unit| undone.get() >> (unit - run.start) & 1 == 1);
+                    return self.stay(own, |block| undone.get() >> (block - run.start) & 1 == 1);
                 }
                 let data = &data[self.bytes_of(start - run.start..end - run.start)];
-                gone += self.leave(own, from, data, |unit| outcome.of(unit - run.start));
+                gone += self.leave(own, from, data, |block| outcome.of(block - run.start));
             });
             next = part.end;
         }
         // A block that was accessed during the eviction is resident again, so its stored data are
         // freed.
-        let stolen = |unit: &usize| ended >> (unit - run.start) & 1 == 0;
-        run.clone().filter(stolen).for_each(|unit| {
-            if !self.discard(unit..unit + 1) {
-                self.note_copies(unit..unit + 1);
-                self.words[unit].set_copy(true);
+        let stolen = |block: &usize| ended >> (block - run.start) & 1 == 0;
+        run.clone().filter(stolen).for_each(|block| {
+            if !self.discard(block..block + 1) {
+                self.note_copies(block..block + 1);
+                self.words[block].set_copy(true);
             }
         });
         gone
@@ -99,13 +99,13 @@ impl Pager {
         data.fill(0);
         let mut are_shown = true;
         for_evicting(self, run.clone(), |own| {
-            let (is_shown, Range { start, end }) = (own.show().is_ok(), own.units());
+            let (is_shown, Range { start, end }) = (own.show().is_ok(), own.blocks());
             own.release();
             if is_shown {
                 // The blocks stay readable: a fault only makes them writable as well, and
                 // `dont_need` waits for the store's lock.
                 let to = self.bytes_of(start - run.start..end - run.start);
-                self.memory.read_open(start * self.blocks.unit, &mut data[to]);
+                self.memory.read_open(start * self.sizes.block, &mut data[to]);
             }
             are_shown &= is_shown;
         });
@@ -116,7 +116,7 @@ impl Pager {
     /// be queued for the compressor thread).
     pub(crate) fn defer(&self, run: Range<usize>, data: &[u8]) -> Outcome {
         let mut outcome = Outcome::default();
-        for (nth, data) in data.chunks(self.blocks.unit).enumerate() {
+        for (nth, data) in data.chunks(self.sizes.block).enumerate() {
             let fate = if store::is_zero(data) { Fate::Zeros } else { Fate::Waiting };
             outcome.set(nth, fate);
         }
@@ -127,23 +127,23 @@ impl Pager {
     /// Stores the blocks of a run that are not all zeros.
     pub(crate) fn store(&self, run: Range<usize>, data: &[u8]) -> Outcome {
         let mut outcome = Outcome::default();
-        // A unit has several stored blocks if marks cover large units (zm-M2).
-        let step = (self.blocks.stored / self.blocks.unit).max(1);
-        let of = |units: &Range<usize>| {
-            &data[self.bytes_of(units.start - run.start..units.end - run.start)]
+        // A block covers several blocks of the device if marks cover large blocks (zm-M2).
+        let step = (self.sizes.device_block / self.sizes.block).max(1);
+        let of = |blocks: &Range<usize>| {
+            &data[self.bytes_of(blocks.start - run.start..blocks.end - run.start)]
         };
-        let is_zero = |unit: usize| store::is_zero(of(&(unit..unit + 1)));
+        let is_zero = |block: usize| store::is_zero(of(&(block..block + 1)));
         let mut start = run.start;
         while start < run.end {
             let end = run.end.min((start / step + 1) * step);
-            let part = start..start + (start..end).take_while(|unit| !is_zero(*unit)).count();
+            let part = start..start + (start..end).take_while(|block| !is_zero(*block)).count();
             if part.is_empty() {
                 outcome.set(start - run.start, Fate::Zeros);
                 start += 1;
                 continue;
             }
             if !self.is_stored(part.clone(), of(&part)) {
-                part.clone().for_each(|unit| outcome.set(unit - run.start, Fate::Kept));
+                part.clone().for_each(|block| outcome.set(block - run.start, Fate::Kept));
             }
             start = part.end;
         }
@@ -151,17 +151,17 @@ impl Pager {
     }
 
     /// Writes blocks to the device. Returns whether that saves memory; if not, counts the reason.
-    pub(crate) fn is_stored(&self, units: Range<usize>, data: &[u8]) -> bool {
-        let at = self.bytes_of(units.clone()).start as u64;
-        // Raw blocks save no memory, so a unit stays resident if more than half of its blocks are
-        // raw.
-        let blocks = (data.len() / self.blocks.stored) as u64;
+    pub(crate) fn is_stored(&self, blocks: Range<usize>, data: &[u8]) -> bool {
+        let at = self.bytes_of(blocks.clone()).start as u64;
+        // Raw blocks save no memory, so a block stays resident if more than half of its device blocks
+        // are raw.
+        let parts = (data.len() / self.sizes.device_block) as u64;
         let counter = match self.device.write_telling(at, data) {
-            Ok(written) if written.raw * 2 < blocks.max(1) + 1 => return true,
+            Ok(written) if written.raw * 2 < parts.max(1) + 1 => return true,
             Ok(_) => &self.counters.incompressible,
             Err(_) => &self.counters.refused,
         };
-        count(counter, units.len());
+        count(counter, blocks.len());
         false
     }
 
@@ -192,24 +192,26 @@ impl Pager {
         fate: impl Fn(usize) -> Fate,
     ) {
         own.count(false);
-        let (units, round, mut waiting) = (own.units(), self.round(), 0);
-        while let Some(block) = own.split_first() {
-            let unit = block.units().start;
-            match fate(unit) {
+        let (blocks, round, mut waiting) = (own.blocks(), self.round(), 0);
+        while let Some(first) = own.split_first() {
+            let block = first.blocks().start;
+            match fate(block) {
                 Fate::Waiting => {
-                    block.queue(&data[self.bytes_of(unit - units.start..unit - units.start + 1)]);
+                    first.queue(
+                        &data[self.bytes_of(block - blocks.start..block - blocks.start + 1)],
+                    );
                     waiting += 1;
                 }
                 Fate::Zeros => {
                     count(&self.counters.zeros, 1);
-                    block.publish(State::Untouched, |_, word| word.with_heat(0));
+                    first.publish(State::Untouched, |_, word| word.with_heat(0));
                 }
                 _ => {
-                    block.publish(State::Evicted, |_, word| word.with_heat(round).with_copy(false))
+                    first.publish(State::Evicted, |_, word| word.with_heat(round).with_copy(false))
                 }
             }
         }
-        count(&self.counters.evicted, units.len() - waiting);
+        count(&self.counters.evicted, blocks.len() - waiting);
     }
 
     /// Makes blocks resident again if the kernel refused to drop their pages because the program
@@ -217,9 +219,9 @@ impl Pager {
     pub(crate) fn stay_stored(&self, own: OwnedRun<'_>, data: &[u8], fate: impl Fn(usize) -> Fate) {
         own.put_back(data);
         count(&self.counters.refused, own.len());
-        self.note_copies(own.units());
-        own.publish(State::Resident, |unit, word| {
-            let has_copy = word.has_copy() || fate(unit) == Fate::Stored;
+        self.note_copies(own.blocks());
+        own.publish(State::Resident, |block, word| {
+            let has_copy = word.has_copy() || fate(block) == Fate::Stored;
             word.with_heat(HEAT_MAX).with_copy(has_copy)
         });
     }
@@ -233,11 +235,11 @@ impl Pager {
     /// Publishes owned, accessible blocks as resident, because the device refused them or
     /// compression did not make them smaller.
     pub(crate) fn publish_kept(&self, own: OwnedRun<'_>, has_copy: impl Fn(usize) -> bool) {
-        if own.units().any(&has_copy) {
-            self.note_copies(own.units());
+        if own.blocks().any(&has_copy) {
+            self.note_copies(own.blocks());
         }
-        own.publish(State::Resident, |unit, word| {
-            word.with_heat(HEAT_MAX).with_copy(has_copy(unit))
+        own.publish(State::Resident, |block, word| {
+            word.with_heat(HEAT_MAX).with_copy(has_copy(block))
         });
     }
 }

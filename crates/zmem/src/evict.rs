@@ -49,8 +49,8 @@ impl Pager {
             return 0;
         }
         let (wanted, most) = match goal {
-            Goal::AtLeast(units) => (units, usize::MAX),
-            Goal::Exactly(units) => (units, units),
+            Goal::AtLeast(blocks) => (blocks, usize::MAX),
+            Goal::Exactly(blocks) => (blocks, blocks),
         };
         let (mut gone, mut idle, mut vain) = (0, 0, 0);
         self.drop_copies();
@@ -67,7 +67,7 @@ impl Pager {
                 continue;
             } else {
                 let oldest = evictor.pop();
-                let evict = |piece| self.evict_marked(self.units_of(piece), most - gone, buf);
+                let evict = |piece| self.evict_marked(self.blocks_of(piece), most - gone, buf);
                 let (more, is_done) = oldest.map_or((0, true), evict);
                 if let Some(piece) = oldest.filter(|_| !is_done) {
                     evictor.push_back(piece);
@@ -101,13 +101,13 @@ impl Pager {
     /// pieces that were passed: a run of pieces in closed chunks is passed at once.
     fn advance(&self, evictor: &mut Evictor, idle: usize, spares: Spares) -> usize {
         let step = self.step(evictor, idle);
-        let takes = |unit: usize, seen: Seen| self.may_be_marked(unit, seen, spares);
-        let marked = step.piece.filter(|piece| self.mark(self.units_of(*piece), takes) > 0);
+        let takes = |block: usize, seen: Seen| self.may_be_marked(block, seen, spares);
+        let marked = step.piece.filter(|piece| self.mark(self.blocks_of(*piece), takes) > 0);
         match (marked, step.piece) {
             (Some(piece), _) => evictor.push(piece),
             // Queued blocks of the piece may have been stored since the last visit.
             (None, Some(piece)) if self.limit.has_many_tables() => {
-                self.close_chunks(self.units_of(piece));
+                self.close_chunks(self.blocks_of(piece));
             }
             _ => {}
         }
@@ -123,23 +123,23 @@ impl Pager {
         }
         let takes_shared = || self.limit.may_go_shared(step.is_after_vain);
         if let Some(piece) = step.piece.filter(|_| takes_shared()) {
-            self.unshare(self.units_of(piece));
+            self.unshare(self.blocks_of(piece));
         }
         step
     }
 
-    pub(crate) fn units_of(&self, piece: usize) -> Range<usize> {
-        piece * PIECE..((piece + 1) * PIECE).min(self.units())
+    pub(crate) fn blocks_of(&self, piece: usize) -> Range<usize> {
+        piece * PIECE..((piece + 1) * PIECE).min(self.blocks())
     }
 
     /// Evicts the blocks of a range that are not pinned, including hot ones.
-    pub(crate) fn evict_range(&self, units: Range<usize>, buf: &mut [u8]) {
+    pub(crate) fn evict_range(&self, blocks: Range<usize>, buf: &mut [u8]) {
         let _evictor = self.evictor.lock();
         if self.limit.keeps_all() {
             return;
         }
-        for start in units.clone().step_by(PIECE) {
-            let part = start..units.end.min(start + PIECE);
+        for start in blocks.clone().step_by(PIECE) {
+            let part = start..blocks.end.min(start + PIECE);
             self.mark(part.clone(), |_, seen| seen.is_evictable());
             self.evict_marked(part, usize::MAX, buf);
         }
@@ -147,10 +147,10 @@ impl Pager {
     }
 
     /// Puts all blocks for which `takes` returns true in probation. Returns their number.
-    fn mark(&self, units: Range<usize>, takes: impl Fn(usize, Seen) -> bool) -> usize {
+    fn mark(&self, blocks: Range<usize>, takes: impl Fn(usize, Seen) -> bool) -> usize {
         let mut marked = 0;
         let to = State::Probation;
-        for_owned(self, units, State::Resident, takes, |run| marked += self.close(run, to));
+        for_owned(self, blocks, State::Resident, takes, |run| marked += self.close(run, to));
         count(&self.counters.marked, marked);
         marked
     }
@@ -166,8 +166,8 @@ impl Pager {
                 marked
             }
             Err(_) if marked > 1 && to != State::Shared => {
-                let blocks = std::iter::from_fn(|| run.split_first());
-                blocks.map(|block| self.close(block, to)).sum()
+                let single = std::iter::from_fn(|| run.split_first());
+                single.map(|block| self.close(block, to)).sum()
             }
             Err(_) => {
                 run.release();
@@ -179,8 +179,8 @@ impl Pager {
     /// Returns whether the hand may mark a block whose word is `seen`. A hot block is not marked,
     /// but its heat is reduced. Recent blocks are not marked if `spares` is `Recent`. A block that
     /// did not compress cools slowly if most blocks do not compress.
-    pub(crate) fn may_be_marked(&self, unit: usize, seen: Seen, spares: Spares) -> bool {
-        if !seen.is_evictable() || (spares == Spares::Recent && self.recent.has(unit)) {
+    pub(crate) fn may_be_marked(&self, block: usize, seen: Seen, spares: Spares) -> bool {
+        if !seen.is_evictable() || (spares == Spares::Recent && self.recent.has(block)) {
             return false;
         }
         if seen.heat() > HEAT_KEPT_MAX && self.limit.stuck.is_slow(self.round.load(Relaxed)) {
@@ -188,7 +188,7 @@ impl Pager {
         }
         if seen.heat() > 0 {
             let cooler = |word: Seen| word.with_heat(word.heat() - 1);
-            let _touched = self.words[unit].try_change(seen, cooler);
+            let _touched = self.words[block].try_change(seen, cooler);
             return false;
         }
         true
@@ -198,15 +198,15 @@ impl Pager {
     /// returned true. A run has at most `longest` blocks.
     pub(crate) fn for_runs(
         &self,
-        units: Range<usize>,
+        blocks: Range<usize>,
         longest: usize,
         takes: impl Fn(usize) -> bool,
         mut work: impl FnMut(Range<usize>),
     ) {
-        let mut start = units.start;
-        while start < units.end {
-            let end = units.end.min(start.saturating_add(longest));
-            let taken = (start..end).take_while(|&unit| takes(unit)).count();
+        let mut start = blocks.start;
+        while start < blocks.end {
+            let end = blocks.end.min(start.saturating_add(longest));
+            let taken = (start..end).take_while(|&block| takes(block)).count();
             if taken > 0 {
                 work(start..start + taken);
             }
@@ -215,28 +215,28 @@ impl Pager {
         }
     }
 
-    /// Evicts up to `most` of the blocks in `units` that are in probation. Returns the number of
+    /// Evicts up to `most` of the blocks in `blocks` that are in probation. Returns the number of
     /// evicted blocks, and whether no block in probation is left.
-    fn evict_marked(&self, units: Range<usize>, most: usize, buf: &mut [u8]) -> (usize, bool) {
+    fn evict_marked(&self, blocks: Range<usize>, most: usize, buf: &mut [u8]) -> (usize, bool) {
         let (left, is_done) = (Cell::new(most), Cell::new(true));
-        let begins = |unit: usize| {
-            let seen = self.words[unit].load();
+        let begins = |block: usize| {
+            let seen = self.words[block].load();
             let is_marked = seen.state() == State::Probation;
             if is_marked && left.get() == 0 {
                 is_done.set(false);
                 return false;
             }
-            let begins = is_marked && self.words[unit].try_begin_evicting(seen);
+            let begins = is_marked && self.words[block].try_begin_evicting(seen);
             left.set(left.get() - usize::from(begins));
             begins
         };
         let mut gone = 0;
-        self.for_runs(units.clone(), self.batch(), begins, |run| {
+        self.for_runs(blocks.clone(), self.batch(), begins, |run| {
             self.probation.fetch_sub(run.len(), Relaxed);
             gone += self.evict_run(run, buf);
         });
         if self.limit.has_many_tables() {
-            self.close_chunks(units);
+            self.close_chunks(blocks);
         }
         (gone, is_done.get())
     }

@@ -43,39 +43,39 @@ impl Pager {
         alone: &Alone,
         buf: &mut [u8],
     ) -> usize {
-        let units = self.units_of(piece);
-        let (first, left) = (units.start, Cell::new(self.batch().min(most)));
-        let takes = |unit: usize, seen: Seen| {
-            let is_taken = left.get() > 0 && self.may_be_marked(unit, seen, spares);
+        let blocks = self.blocks_of(piece);
+        let (first, left) = (blocks.start, Cell::new(self.batch().min(most)));
+        let takes = |block: usize, seen: Seen| {
+            let is_taken = left.get() > 0 && self.may_be_marked(block, seen, spares);
             left.set(left.get() - usize::from(is_taken));
             is_taken
         };
         let (owned, outcome) = (OwnedSet::new(self, first), Outcome::default());
         let mut going = Going { pager: self, first, taken: 0, owned, outcome, data: buf };
         let mut room = None;
-        for_owned(self, units.clone(), State::Resident, takes, |run| {
+        for_owned(self, blocks.clone(), State::Resident, takes, |run| {
             let room = room.get_or_insert_with(|| self.waiting_room(self.batch()));
             *room -= going.copy_and_store(run, alone, *room);
         });
         // When memory is short, the hand passes many pieces in which no block is taken.
         let mut gone = 0;
         if going.taken != 0 {
-            going.drop_spans(units.clone());
-            gone = going.leave(units.clone());
+            going.drop_spans(blocks.clone());
+            gone = going.leave(blocks.clone());
             self.storer.ring();
         }
         // The chunks are closed even if no block was evicted now, because blocks that the previous
         // round queued may have been stored since.
         if self.limit.has_many_tables() {
-            self.close_chunks(units);
+            self.close_chunks(blocks);
         }
         gone
     }
 }
 
 impl<'p> Going<'p> {
-    fn fate(&self, unit: usize) -> Fate {
-        self.outcome.of(unit - self.first)
+    fn fate(&self, block: usize) -> Fate {
+        self.outcome.of(block - self.first)
     }
 
     /// Returns the place of taken blocks in `data`.
@@ -88,9 +88,9 @@ impl<'p> Going<'p> {
     /// Copies a run of taken blocks. Chooses the first `room` blocks to be queued, and stores the
     /// other blocks. Returns the number of blocks that are to be queued or are zeros.
     fn copy_and_store(&mut self, own: OwnedRun<'p>, alone: &Alone, room: usize) -> usize {
-        let (pager, run) = (self.pager, own.units());
+        let (pager, run) = (self.pager, own.blocks());
         let place = self.place(&run);
-        run.clone().for_each(|unit| self.taken |= 1 << (unit - self.first));
+        run.clone().for_each(|block| self.taken |= 1 << (block - self.first));
         own.with_bytes(alone, |bytes| self.data[place].copy_from_slice(bytes));
         self.owned.add(own);
         let middle = run.start + room.min(run.len());
@@ -109,15 +109,16 @@ impl<'p> Going<'p> {
     }
 
     /// Marks the blocks that are to be evicted, and drops their pages.
-    fn drop_spans(&mut self, units: Range<usize>) {
+    fn drop_spans(&mut self, blocks: Range<usize>) {
         let pager = self.pager;
-        let mut next = units.start;
-        while next < units.end {
-            let goes = |unit: usize| self.owned.has(unit) && self.fate(unit) != Fate::Kept;
-            let is_in = |unit: &usize| goes(*unit) || pager.words[*unit].load().state().is_absent();
-            let end = next + (next..units.end).take_while(is_in).count();
-            let last = (next..end).rev().find(|unit| goes(*unit));
-            let start = (next..end).find(|unit| goes(*unit));
+        let mut next = blocks.start;
+        while next < blocks.end {
+            let goes = |block: usize| self.owned.has(block) && self.fate(block) != Fate::Kept;
+            let is_in =
+                |block: &usize| goes(*block) || pager.words[*block].load().state().is_absent();
+            let end = next + (next..blocks.end).take_while(is_in).count();
+            let last = (next..end).rev().find(|block| goes(*block));
+            let start = (next..end).find(|block| goes(*block));
             if let Some((start, last)) = start.zip(last)
                 && self.owned.drop_pages(start..last + 1).is_err()
             {
@@ -131,27 +132,27 @@ impl<'p> Going<'p> {
     /// Makes the owned blocks of a span resident again if the kernel refused to drop their pages
     /// because the program locked some of the blocks in the meantime.
     fn put_back(&mut self, span: Range<usize>) {
-        for unit in span {
-            if let Some(own) = self.owned.take(unit) {
-                let data = &self.data[self.place(&own.units())];
-                self.pager.stay_stored(own, data, |unit| self.fate(unit));
+        for block in span {
+            if let Some(own) = self.owned.take(block) {
+                let data = &self.data[self.place(&own.blocks())];
+                self.pager.stay_stored(own, data, |block| self.fate(block));
             }
         }
     }
 
     /// Publishes the new states of all owned blocks, both evicted and kept. Returns the number of
     /// evicted blocks.
-    fn leave(&mut self, units: Range<usize>) -> usize {
+    fn leave(&mut self, blocks: Range<usize>) -> usize {
         let mut gone = 0;
-        for unit in units {
-            let Some(own) = self.owned.take(unit) else { continue };
-            if self.fate(unit) == Fate::Kept {
-                let is_freed = self.pager.discard(own.units());
+        for block in blocks {
+            let Some(own) = self.owned.take(block) else { continue };
+            if self.fate(block) == Fate::Kept {
+                let is_freed = self.pager.discard(own.blocks());
                 self.pager.publish_kept(own, |_| !is_freed);
                 continue;
             }
-            let data = &self.data[self.place(&own.units())];
-            self.pager.publish_gone(own, data, |unit| self.fate(unit));
+            let data = &self.data[self.place(&own.blocks())];
+            self.pager.publish_gone(own, data, |block| self.fate(block));
             gone += 1;
         }
         gone

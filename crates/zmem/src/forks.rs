@@ -83,9 +83,9 @@ impl Pager {
         // the allocator's lock and wait for the gate (zm-H3).
         in_handler::set(true);
         let mut seat = self.seats.take(Taker::Fault);
-        for unit in 0..self.units() {
-            if !matches!(self.words[unit].load().state(), State::Resident | State::Untouched) {
-                self.bring(unit, Wanted::from_it_on(self.batch()), &mut seat);
+        for block in 0..self.blocks() {
+            if !matches!(self.words[block].load().state(), State::Resident | State::Untouched) {
+                self.bring(block, Wanted::from_it_on(self.batch()), &mut seat);
             }
         }
         in_handler::set(false);
@@ -94,8 +94,8 @@ impl Pager {
 
     /// Makes all blocks permanently resident, in a child whose memory is no longer managed.
     fn keep_all(&self) {
-        let untouched = |unit: &usize| self.words[*unit].load().state() == State::Untouched;
-        self.limit.add((0..self.units()).filter(untouched).count());
+        let untouched = |block: &usize| self.words[*block].load().state() == State::Untouched;
+        self.limit.add((0..self.blocks()).filter(untouched).count());
         self.open_all_chunks();
         self.words.iter().for_each(|word| word.keep());
     }

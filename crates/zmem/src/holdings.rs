@@ -57,14 +57,14 @@ impl Pager {
     fn pinned_bytes(&self) -> u64 {
         let (mut piece, mut pinned) = (0, 0);
         while let Some(open) = self.next_open_piece(piece) {
-            let units = open * PIECE..self.units().min((open + 1) * PIECE);
-            let is_pinned = |unit: &usize| {
-                let seen = self.words[*unit].load();
+            let blocks = open * PIECE..self.blocks().min((open + 1) * PIECE);
+            let is_pinned = |block: &usize| {
+                let seen = self.words[*block].load();
                 seen.state() == State::Resident && seen.pins() > 0
             };
-            pinned += units.filter(is_pinned).count() * self.blocks.unit;
+            pinned += blocks.filter(is_pinned).count() * self.sizes.block;
             piece = open + 1;
-            if piece * PIECE >= self.units() {
+            if piece * PIECE >= self.blocks() {
                 break;
             }
         }

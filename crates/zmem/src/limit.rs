@@ -42,7 +42,7 @@ pub(crate) struct Limit {
     /// The largest number of bytes that simultaneous faults may fill.
     at_once: u64,
     own: u64,
-    unit: usize,
+    block: usize,
     resident: AtomicUsize,
     other: AtomicU64,
     tables: AtomicU64,
@@ -58,13 +58,13 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    pub(crate) fn new(limit: Option<u64>, own: u64, unit: usize, at_once: usize) -> Self {
+    pub(crate) fn new(limit: Option<u64>, own: u64, block: usize, at_once: usize) -> Self {
         Limit {
             limit: AtomicU64::new(limit.unwrap_or(u64::MAX)),
             least: AtomicU64::new(own),
             at_once: at_once as u64,
             own,
-            unit,
+            block,
             resident: AtomicUsize::new(0),
             other: AtomicU64::new(own),
             tables: AtomicU64::new(0),
@@ -139,7 +139,7 @@ impl Limit {
     }
 
     pub(crate) fn resident_bytes(&self) -> u64 {
-        (self.resident() * self.unit) as u64
+        (self.resident() * self.block) as u64
     }
 
     /// Returns the bytes held in addition to resident blocks.
@@ -157,12 +157,12 @@ impl Limit {
     pub(crate) fn claim(&self, wanted: usize) -> usize {
         let mut seen = self.resident.load(Relaxed);
         loop {
-            let mut units = wanted;
-            while units > 1 && !self.stuck.is_braked() && self.is_full(units) {
-                units /= 2;
+            let mut blocks = wanted;
+            while blocks > 1 && !self.stuck.is_braked() && self.is_full(blocks) {
+                blocks /= 2;
             }
-            match self.resident.compare_exchange_weak(seen, seen + units, Relaxed, Relaxed) {
-                Ok(_) => return units,
+            match self.resident.compare_exchange_weak(seen, seen + blocks, Relaxed, Relaxed) {
+                Ok(_) => return blocks,
                 Err(now) => seen = now,
             }
         }
@@ -175,8 +175,8 @@ impl Limit {
     }
 
     /// Counts blocks that are about to become resident.
-    pub(crate) fn add(&self, units: usize) {
-        self.resident.fetch_add(units, Relaxed);
+    pub(crate) fn add(&self, blocks: usize) {
+        self.resident.fetch_add(blocks, Relaxed);
         self.note_peak();
     }
 
@@ -186,8 +186,8 @@ impl Limit {
     }
 
     /// Subtracts blocks that are no longer resident.
-    pub(crate) fn sub(&self, units: usize) {
-        self.resident.fetch_sub(units, Relaxed);
+    pub(crate) fn sub(&self, blocks: usize) {
+        self.resident.fetch_sub(blocks, Relaxed);
         self.publish();
     }
 

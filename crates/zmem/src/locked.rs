@@ -8,11 +8,11 @@ use std::ops::Range;
 #[must_use = "the range is kept only as long as this lives"]
 pub struct Locked<'r> {
     pub(crate) calls: &'r Calls,
-    pub(crate) units: Range<usize>,
+    pub(crate) blocks: Range<usize>,
 }
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        self.calls.unpin(self.units.clone());
+        self.calls.unpin(self.blocks.clone());
     }
 }

@@ -42,25 +42,25 @@ impl Mappings {
     /// mapping for each of `marked` blocks.
     pub(crate) fn reserve(
         bytes: usize,
-        units: usize,
+        blocks: usize,
         seats: usize,
         marked: usize,
     ) -> Result<Self, Error> {
-        Self::reserve_of(&RESERVED, count_max(), bytes, units, 2 * seats + marked)
+        Self::reserve_of(&RESERVED, count_max(), bytes, blocks, 2 * seats + marked)
     }
 
     fn reserve_of(
         reserved: &AtomicUsize,
         max: usize,
         bytes: usize,
-        units: usize,
+        blocks: usize,
         others: usize,
     ) -> Result<Self, Error> {
         let mut before = reserved.load(Relaxed);
         loop {
             // No region reserves more than half of the mappings that are left.
             let room = max.saturating_sub(before) / 2;
-            let share = Self::within(room, bytes, units, others);
+            let share = Self::within(room, bytes, blocks, others);
             let share = share.ok_or(Error::System {
                 what: "as many mappings (take larger blocks, or raise vm.max_map_count)",
                 errno: Errno::NOMEM.raw_os_error(),
@@ -76,17 +76,17 @@ impl Mappings {
         }
     }
 
-    fn within(room: usize, bytes: usize, units: usize, others: usize) -> Option<Self> {
+    fn within(room: usize, bytes: usize, blocks: usize, others: usize) -> Option<Self> {
         let mut chunk_bytes = CHUNK_BYTES;
         while bytes.div_ceil(chunk_bytes) > room / 2 {
             chunk_bytes = chunk_bytes.checked_mul(2)?;
         }
         let others = bytes.div_ceil(chunk_bytes) + others + 2;
-        let most = (units / PROBATION_SHARE).max(PROBATION_MIN).min(units).min(PROBATION_MAX);
+        let most = (blocks / PROBATION_SHARE).max(PROBATION_MIN).min(blocks).min(PROBATION_MAX);
         let probation_max = (room.checked_sub(others)? / 2).min(most);
         // The value is created only if the condition holds, because dropping a `Mappings` subtracts
         // its count from the reserved mappings.
-        (probation_max >= PROBATION_MIN.min(units)).then(|| Mappings {
+        (probation_max >= PROBATION_MIN.min(blocks)).then(|| Mappings {
             count: others + 2 * probation_max,
             chunk_bytes,
             probation_max,

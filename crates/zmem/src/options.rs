@@ -141,17 +141,17 @@ pub enum Advice {
 
 /// The sizes of blocks in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Blocks {
-    /// The size of a unit that has a state.
-    pub(crate) unit: usize,
+pub(crate) struct BlockSizes {
+    /// The size of a block of the region: it has one state.
+    pub(crate) block: usize,
     /// The size of the device's blocks.
-    pub(crate) stored: usize,
+    pub(crate) device_block: usize,
 }
 
 impl Options {
-    pub(crate) fn blocks(&self) -> Result<Blocks, Error> {
+    pub(crate) fn sizes(&self) -> Result<BlockSizes, Error> {
         let page = page::page_size();
-        let (order, unit) = match self.block {
+        let (order, block) = match self.block {
             BlockOrder::Fixed(order) => (order, SLOT_BYTES << order.min(ORDER_MAX)),
             BlockOrder::Adaptive(order) => (order, page),
         };
@@ -159,6 +159,6 @@ impl Options {
         if !(min..=ORDER_MAX).contains(&order) {
             return Err(Error::Order { order, min, max: ORDER_MAX });
         }
-        Ok(Blocks { unit, stored: SLOT_BYTES << order })
+        Ok(BlockSizes { block, device_block: SLOT_BYTES << order })
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// The number of slots of the table of threads whose faults are handled by a fault thread.
 const LASTS: usize = 64;
 const COUNT_BITS: u32 = 8;
-const UNIT_BITS: u32 = 32;
+const BLOCK_BITS: u32 = 32;
 
 thread_local! {
     /// The last fault of this thread: the pager, the block after the filled blocks, and the number
@@ -68,7 +68,7 @@ impl Order {
 
     /// Packs a fault into a word: 24 bits of the thread's number, the next block, and the count.
     fn pack(thread: u32, next: usize, count: usize) -> u64 {
-        let place = u64::from(thread) << UNIT_BITS | next as u64 & ((1 << UNIT_BITS) - 1);
+        let place = u64::from(thread) << BLOCK_BITS | next as u64 & ((1 << BLOCK_BITS) - 1);
         place << COUNT_BITS | (count as u64).min((1 << COUNT_BITS) - 1)
     }
 
@@ -83,19 +83,19 @@ impl Order {
             Toucher::Other(thread) => {
                 let last = self.0[thread as usize % LASTS].load(Relaxed);
                 let count = last as usize & ((1 << COUNT_BITS) - 1);
-                let next = (last >> COUNT_BITS) as usize & ((1 << UNIT_BITS) - 1);
+                let next = (last >> COUNT_BITS) as usize & ((1 << BLOCK_BITS) - 1);
                 (count > 0 && last == Self::pack(thread, next, count)).then_some((next, count))
             }
         }
     }
 
-    /// If `unit` directly follows or precedes the blocks of the thread's last fault, returns a
+    /// If `block` directly follows or precedes the blocks of the thread's last fault, returns a
     /// request for twice as many blocks.
-    pub(crate) fn wanted(&self, toucher: Toucher, unit: usize) -> Option<Wanted> {
+    pub(crate) fn wanted(&self, toucher: Toucher, block: usize) -> Option<Wanted> {
         let (next, count) = self.last(toucher)?;
-        let is_before = unit + 1 + count == next;
+        let is_before = block + 1 + count == next;
         let side = if is_before { Side::Before } else { Side::Behind };
-        (is_before || unit == next).then_some(Wanted { most: 2 * count, side })
+        (is_before || block == next).then_some(Wanted { most: 2 * count, side })
     }
 
     /// Records which blocks a fault filled.

@@ -15,9 +15,9 @@ const LOST_LOOKS: u32 = 1000;
 impl Pager {
     /// Waits while another thread owns a block. If the block is queued for compression, takes the
     /// block back and makes it resident.
-    pub(crate) fn wait_for_block(&self, unit: usize, seen: Seen) {
-        let word = &self.words[unit];
-        if self.take_back(unit) {
+    pub(crate) fn wait_for_block(&self, block: usize, seen: Seen) {
+        let word = &self.words[block];
+        if self.take_back(block) {
             return;
         }
         if self.storer.bytes() > 0 {

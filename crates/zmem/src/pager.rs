@@ -9,7 +9,7 @@ use crate::fatal::refused;
 use crate::limit::Limit;
 use crate::mappings::{CHUNK_BYTES, Mappings};
 use crate::memory::Managed;
-use crate::options::Blocks;
+use crate::options::BlockSizes;
 use crate::order::Order;
 use crate::policy::{BATCH_BYTES, PIECE, batch, seats};
 use crate::recent::Recent;
@@ -48,7 +48,7 @@ const CLOSINGS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Pager {
     pub(crate) memory: Managed,
-    pub(crate) blocks: Blocks,
+    pub(crate) sizes: BlockSizes,
     pub(crate) words: Table<BlockWord>,
     pub(crate) chunks: Table<ChunkWord>,
     pub(crate) chunk_bytes: usize,
@@ -104,19 +104,19 @@ pub(crate) enum Contents {
 /// mapping and the kernel permits fewer mappings, one mark covers several blocks of the device
 /// (zm-M2).
 fn fit(
-    mut blocks: Blocks,
+    mut sizes: BlockSizes,
     backend: &dyn Backend,
     bytes: usize,
     seats: usize,
-) -> Result<(Blocks, Mappings), Error> {
+) -> Result<(BlockSizes, Mappings), Error> {
     loop {
-        let units = bytes / blocks.unit;
-        let marked = backend.mappings_max(units);
-        let larger = 2 * blocks.unit;
+        let blocks = bytes / sizes.block;
+        let marked = backend.mappings_max(blocks);
+        let larger = 2 * sizes.block;
         let may_grow = marked > 0 && larger <= CHUNK_BYTES && bytes.is_multiple_of(larger);
-        match Mappings::reserve(bytes, units, seats, marked) {
-            Err(_) if may_grow => blocks.unit = larger,
-            reserved => return Ok((blocks, reserved?)),
+        match Mappings::reserve(bytes, blocks, seats, marked) {
+            Err(_) if may_grow => sizes.block = larger,
+            reserved => return Ok((sizes, reserved?)),
         }
     }
 }
@@ -137,22 +137,22 @@ impl Pager {
         let backend = choose(options, &memory)?;
         backend.probe().map_err(Error::system("what this backend does with memory"))?;
         let seats = seats(processors(), backend.threads(), options.limit);
-        let (blocks, mappings) = fit(options.blocks()?, &*backend, memory.bytes(), seats)?;
-        let units = memory.bytes() / blocks.unit;
-        let pieces = units.div_ceil(PIECE);
-        let buffer = BATCH_BYTES.max(blocks.unit);
+        let (sizes, mappings) = fit(options.sizes()?, &*backend, memory.bytes(), seats)?;
+        let blocks = memory.bytes() / sizes.block;
+        let pieces = blocks.div_ceil(PIECE);
+        let buffer = BATCH_BYTES.max(sizes.block);
         let seats = Seats::new(seats, buffer).map_err(Error::system("stacks for faults"))?;
         let is_heap_own = contents == Contents::Vacant;
-        let device = store::device(options, memory.bytes(), blocks, seats.len(), is_heap_own)?;
-        let (words, copied) = (Table::new(units)?, Table::new(pieces.div_ceil(64))?);
+        let device = store::device(options, memory.bytes(), sizes, seats.len(), is_heap_own)?;
+        let (words, copied) = (Table::new(blocks)?, Table::new(pieces.div_ceil(64))?);
         let chunks = Table::new(memory.bytes().div_ceil(mappings.chunk_bytes))?;
         let evictor = Evictor::new(pieces)?;
         let own = seats.bytes() + buffer + evictor.bytes() + copied.bytes() + chunks.bytes();
-        let mut limit = Limit::new(options.limit, own as u64, blocks.unit, buffer * seats.len());
+        let mut limit = Limit::new(options.limit, own as u64, sizes.block, buffer * seats.len());
         limit.share(options.tree);
         let pager = Pager {
             memory,
-            blocks,
+            sizes,
             words,
             chunks,
             chunk_bytes: mappings.chunk_bytes,
@@ -174,13 +174,13 @@ impl Pager {
             is_heap_own,
             closings: [const { AtomicU32::new(0) }; CLOSINGS],
             order: Order::default(),
-            recent: Recent::new(blocks.unit),
+            recent: Recent::new(sizes.block),
             counters: Counters::default(),
             stored_most: StoredMost::default(),
             watched: Mutex::default(),
             _mappings: mappings,
         };
-        pager.memory.allow_folios(blocks.stored.min(blocks.unit));
+        pager.memory.allow_folios(sizes.device_block.min(sizes.block));
         pager.limit.begin(pager.device_bytes(), pager.device.mem_total())?;
         match contents {
             Contents::Untouched => {}
@@ -190,29 +190,29 @@ impl Pager {
         Ok(pager)
     }
 
-    pub(crate) fn bytes_of(&self, units: Range<usize>) -> Range<usize> {
-        units.start * self.blocks.unit..units.end * self.blocks.unit
+    pub(crate) fn bytes_of(&self, blocks: Range<usize>) -> Range<usize> {
+        blocks.start * self.sizes.block..blocks.end * self.sizes.block
     }
 
     /// Returns the number of closings near a block: in all pieces that share the block's counter.
-    pub(crate) fn closings(&self, unit: usize) -> u32 {
-        self.closings[unit / PIECE % CLOSINGS].load(SeqCst)
+    pub(crate) fn closings(&self, block: usize) -> u32 {
+        self.closings[block / PIECE % CLOSINGS].load(SeqCst)
     }
 
     /// Counts blocks that are about to be closed.
-    pub(crate) fn note_closing(&self, units: &Range<usize>) {
-        for piece in units.start / PIECE..units.end.div_ceil(PIECE) {
+    pub(crate) fn note_closing(&self, blocks: &Range<usize>) {
+        for piece in blocks.start / PIECE..blocks.end.div_ceil(PIECE) {
             self.closings[piece % CLOSINGS].fetch_add(1, SeqCst);
         }
     }
 
-    pub(crate) fn units(&self) -> usize {
+    pub(crate) fn blocks(&self) -> usize {
         self.words.len()
     }
 
     /// Returns the maximum number of blocks that a fault or an eviction moves at once.
     pub(crate) fn batch(&self) -> usize {
-        batch(self.blocks.unit)
+        batch(self.sizes.block)
     }
 
     /// Aborts the process if the kernel refused an operation that must not fail.

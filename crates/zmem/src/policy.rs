@@ -9,9 +9,9 @@ pub(crate) const PIECE: usize = 64;
 /// The maximum number of bytes that a fault or an eviction moves at once, unless a block is larger.
 pub(crate) const BATCH_BYTES: usize = 256 << 10;
 
-/// Returns the number of blocks of `unit` bytes in a batch.
-pub(crate) const fn batch(unit: usize) -> usize {
-    if unit < BATCH_BYTES { BATCH_BYTES / unit } else { 1 }
+/// Returns the number of blocks of `size` bytes in a batch.
+pub(crate) const fn batch(size: usize) -> usize {
+    if size < BATCH_BYTES { BATCH_BYTES / size } else { 1 }
 }
 
 /// The buffers of seats use at most this share (1/32) of a limit, regardless of the number of

@@ -25,7 +25,7 @@ const FILLED: u32 = 1;
 const TAKEN: u32 = 2;
 
 /// The first block number that does not fit in a slot. Blocks from this number on can't be queued.
-pub(crate) const UNITS_MAX: usize = 1 << (u32::BITS - STATE_BITS);
+pub(crate) const BLOCKS_MAX: usize = 1 << (u32::BITS - STATE_BITS);
 
 #[derive(Debug)]
 pub(crate) struct Queue {
@@ -41,7 +41,7 @@ pub(crate) struct Queue {
 pub(crate) struct Taken<'q> {
     queue: &'q Queue,
     pub(crate) slot: usize,
-    pub(crate) unit: usize,
+    pub(crate) block: usize,
 }
 
 impl Queue {
@@ -74,11 +74,11 @@ impl Queue {
 
     /// Queues an owned block in the next slot, after `fill` has copied the block's data to that
     /// slot. The caller checked that the queue has room, and holds the store's lock.
-    pub(crate) fn offer(&self, unit: usize, fill: impl FnOnce(usize)) {
+    pub(crate) fn offer(&self, block: usize, fill: impl FnOnce(usize)) {
         let tail = self.tail.load(Ordering::Relaxed);
         let slot = self.index(tail);
         fill(slot);
-        self.slots[slot].store((unit as u32) << STATE_BITS | FILLED, Ordering::Release);
+        self.slots[slot].store((block as u32) << STATE_BITS | FILLED, Ordering::Release);
         self.tail.store(tail.wrapping_add(1), Ordering::Release);
     }
 
@@ -106,8 +106,8 @@ impl Queue {
     }
 
     /// Takes a queued block back.
-    pub(crate) fn take_back(&self, unit: usize) -> Option<Taken<'_>> {
-        let wanted = (unit as u32) << STATE_BITS | FILLED;
+    pub(crate) fn take_back(&self, block: usize) -> Option<Taken<'_>> {
+        let wanted = (block as u32) << STATE_BITS | FILLED;
         (0..self.slots.len()).find_map(|slot| self.try_take(slot, |seen| seen == wanted))
     }
 
@@ -118,7 +118,7 @@ impl Queue {
             && self.slots[slot]
                 .compare_exchange(seen, taken, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok();
-        is_ours.then(|| Taken { queue: self, slot, unit: (seen >> STATE_BITS) as usize })
+        is_ours.then(|| Taken { queue: self, slot, block: (seen >> STATE_BITS) as usize })
     }
 }
 

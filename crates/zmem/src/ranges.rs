@@ -16,50 +16,50 @@ impl Pager {
     pub(crate) fn take_over(&self) {
         self.open_all_chunks();
         self.words.iter().for_each(|word| word.begin_resident());
-        self.limit.add(self.units());
+        self.limit.add(self.blocks());
     }
 
-    pub(crate) fn prefetch(&self, units: Range<usize>, buf: &mut [u8]) {
-        let mut next = units.start;
-        while next < units.end {
-            let wanted = Wanted::from_it_on(self.batch().min(units.end - next));
+    pub(crate) fn prefetch(&self, blocks: Range<usize>, buf: &mut [u8]) {
+        let mut next = blocks.start;
+        while next < blocks.end {
+            let wanted = Wanted::from_it_on(self.batch().min(blocks.end - next));
             next = self.bring(next, wanted, buf).end.max(next + 1);
         }
     }
 
     /// Fills blocks, and makes them hot, so that the clock passes over them.
-    pub(crate) fn heat(&self, units: Range<usize>, buf: &mut [u8]) {
-        self.prefetch(units.clone(), buf);
-        for word in &self.words[units] {
+    pub(crate) fn heat(&self, blocks: Range<usize>, buf: &mut [u8]) {
+        self.prefetch(blocks.clone(), buf);
+        for word in &self.words[blocks] {
             let _gone = word.try_change(word.load(), |seen| seen.with_heat(HEAT_KEPT_MAX));
         }
     }
 
     /// Makes blocks resident and pins them, so that they stay resident until `unpin`. After an
     /// error, no block is pinned.
-    pub(crate) fn pin(&self, units: Range<usize>, buf: &mut [u8]) -> Result<(), Error> {
-        for unit in units.clone() {
+    pub(crate) fn pin(&self, blocks: Range<usize>, buf: &mut [u8]) -> Result<(), Error> {
+        for block in blocks.clone() {
             loop {
-                let seen = self.words[unit].load();
+                let seen = self.words[block].load();
                 match seen.state() {
                     _ if seen.pins() == crate::state::PINS_MAX => {
-                        self.unpin(units.start..unit);
-                        return Err(self.locked(unit));
+                        self.unpin(blocks.start..block);
+                        return Err(self.locked(block));
                     }
                     State::Resident | State::Free | State::Plain
-                        if self.words[unit].try_pin(seen) =>
+                        if self.words[block].try_pin(seen) =>
                     {
                         break;
                     }
                     State::Resident | State::Free | State::Plain => {}
-                    State::Untouched if self.is_vacant(unit) => {
-                        if self.words[unit].try_pin(seen) {
+                    State::Untouched if self.is_vacant(block) => {
+                        if self.words[block].try_pin(seen) {
                             break;
                         }
                     }
                     _ => {
-                        let wanted = self.batch().min(units.end - unit);
-                        self.bring(unit, Wanted::from_it_on(wanted), buf);
+                        let wanted = self.batch().min(blocks.end - block);
+                        self.bring(block, Wanted::from_it_on(wanted), buf);
                     }
                 }
             }
@@ -69,58 +69,58 @@ impl Pager {
 
     /// Pins blocks without waiting, if all of them are resident or plain. Returns whether all
     /// blocks were pinned. If not, no block is pinned.
-    pub(crate) fn try_pin(&self, units: Range<usize>) -> bool {
-        let is_pinned = |unit: &usize| {
-            let seen = self.words[*unit].load();
+    pub(crate) fn try_pin(&self, blocks: Range<usize>) -> bool {
+        let is_pinned = |block: &usize| {
+            let seen = self.words[*block].load();
             matches!(seen.state(), State::Resident | State::Plain)
-                && self.words[*unit].try_pin(seen)
+                && self.words[*block].try_pin(seen)
         };
-        let end = units.clone().find(|unit| !is_pinned(unit));
+        let end = blocks.clone().find(|block| !is_pinned(block));
         if let Some(end) = end {
-            self.unpin(units.start..end);
+            self.unpin(blocks.start..end);
         }
         end.is_none()
     }
 
     /// Removes the pins that one call of `pin` added.
-    pub(crate) fn unpin(&self, units: Range<usize>) {
-        self.words[units].iter().for_each(|word| word.unpin());
+    pub(crate) fn unpin(&self, blocks: Range<usize>) {
+        self.words[blocks].iter().for_each(|word| word.unpin());
     }
 
-    fn locked(&self, unit: usize) -> Error {
-        let Range { start, end } = self.bytes_of(unit..unit + 1);
+    fn locked(&self, block: usize) -> Error {
+        let Range { start, end } = self.bytes_of(block..block + 1);
         Error::Locked { at: start, end }
     }
 
     /// Returns an error if a block is pinned.
-    pub(crate) fn check_unpinned(&self, units: Range<usize>) -> Result<(), Error> {
+    pub(crate) fn check_unpinned(&self, blocks: Range<usize>) -> Result<(), Error> {
         if self.heir() == Heir::Plain {
             return Ok(());
         }
-        let is_pinned = |unit: &usize| {
-            let seen = self.words[*unit].load();
+        let is_pinned = |block: &usize| {
+            let seen = self.words[*block].load();
             seen.state() == State::Resident && seen.pins() > 0
         };
-        let mut next = units.start;
-        while next < units.end {
+        let mut next = blocks.start;
+        while next < blocks.end {
             // A pinned block is resident, so its chunk is open (zm-C2).
             let Some(piece) = self.next_open_piece(next / PIECE) else { break };
-            let part = next.max(piece * PIECE)..units.end.min((piece + 1) * PIECE);
+            let part = next.max(piece * PIECE)..blocks.end.min((piece + 1) * PIECE);
             next = (piece + 1) * PIECE;
-            part.into_iter().find(is_pinned).map_or(Ok(()), |unit| Err(self.locked(unit)))?;
+            part.into_iter().find(is_pinned).map_or(Ok(()), |block| Err(self.locked(block)))?;
         }
         Ok(())
     }
 
     /// Replaces the contents of blocks with zeros, which use no memory. After an error, some of the
     /// blocks may be zeros.
-    pub(crate) fn dont_need(&self, units: Range<usize>) -> Result<(), Error> {
+    pub(crate) fn dont_need(&self, blocks: Range<usize>) -> Result<(), Error> {
         if self.heir() == Heir::Plain {
-            self.expect("memory can't be freed", self.memory.drop_pages(self.bytes_of(units)));
+            self.expect("memory can't be freed", self.memory.drop_pages(self.bytes_of(blocks)));
             return Ok(());
         }
-        let (mut next, mut has_dropped) = (units.start, false);
-        while next < units.end {
+        let (mut next, mut has_dropped) = (blocks.start, false);
+        while next < blocks.end {
             let seen = self.words[next].load();
             match seen.state() {
                 State::Untouched | State::Free | State::Plain => next += 1,
@@ -133,8 +133,8 @@ impl Pager {
                     // blocks (zm-S3).
                     let evictor = self.evictor.lock();
                     let may_go = |seen: Seen| state != State::Resident || seen.pins() == 0;
-                    let own = own_first(self, next..units.end, state, may_go);
-                    (next, has_dropped) = (own.units().end, true);
+                    let own = own_first(self, next..blocks.end, state, may_go);
+                    (next, has_dropped) = (own.blocks().end, true);
                     self.drop_owned(own, State::Untouched);
                     drop(evictor);
                 }
@@ -142,7 +142,7 @@ impl Pager {
         }
         if has_dropped {
             let evictor = self.evictor.lock();
-            self.close_chunks(units);
+            self.close_chunks(blocks);
             drop(evictor);
         }
         Ok(())
@@ -157,7 +157,7 @@ impl Pager {
         let state = own.from();
         match state {
             // The data of these blocks on the device are now copies that are not needed.
-            State::Evicted => self.note_copies(own.units()),
+            State::Evicted => self.note_copies(own.blocks()),
             State::Untouched => {}
             _ => {
                 let from = if state == State::Resident { Data::Open } else { Data::Closed };
@@ -186,10 +186,10 @@ impl Pager {
     /// during the call.
     pub(crate) fn check(&self) {
         let evictor = self.evictor.lock();
-        for (unit, word) in self.words.iter().enumerate() {
+        for (block, word) in self.words.iter().enumerate() {
             // The block is queued or is being stored.
             while word.load().state() == State::Busy && self.storer.bytes() > 0 {
-                self.wait_for_block(unit, word.load());
+                self.wait_for_block(block, word.load());
             }
         }
         let states =
@@ -201,11 +201,14 @@ impl Pager {
         assert_eq!(self.limit.shared(), shared, "shared");
         let resident = states(State::Resident);
         assert_eq!(self.limit.resident(), probation + shared + resident, "resident");
-        let has_live = |unit: usize| self.words[unit].load().state() == State::Evicted;
-        let unit = self.blocks.unit / zram::SLOT_BYTES;
+        let has_live = |block: usize| self.words[block].load().state() == State::Evicted;
+        let slots = self.sizes.block / zram::SLOT_BYTES;
         for state in self.device.block_state() {
-            let unit = state.index as usize / unit;
-            assert!(has_live(unit) || self.words[unit].load().has_copy(), "block {unit} is stored");
+            let block = state.index as usize / slots;
+            assert!(
+                has_live(block) || self.words[block].load().has_copy(),
+                "block {block} is stored"
+            );
         }
         self.device.check();
         drop(evictor);

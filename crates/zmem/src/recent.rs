@@ -21,27 +21,27 @@ pub(crate) enum Spares {
 /// See the module documentation.
 #[derive(Debug)]
 pub(crate) struct Recent {
-    units: [AtomicUsize; COUNT],
+    blocks: [AtomicUsize; COUNT],
     next: AtomicUsize,
     count: usize,
 }
 
 impl Recent {
-    /// Returns an empty list for blocks of `unit` bytes.
-    pub(crate) fn new(unit: usize) -> Self {
-        let count = (BYTES / unit).clamp(COUNT_MIN, COUNT);
-        let units = [const { AtomicUsize::new(usize::MAX) }; COUNT];
-        Recent { units, next: AtomicUsize::new(0), count }
+    /// Returns an empty list for blocks of `size` bytes.
+    pub(crate) fn new(size: usize) -> Self {
+        let count = (BYTES / size).clamp(COUNT_MIN, COUNT);
+        let blocks = [const { AtomicUsize::new(usize::MAX) }; COUNT];
+        Recent { blocks, next: AtomicUsize::new(0), count }
     }
 
     /// Records a block that became resident because a thread accessed it.
-    pub(crate) fn note(&self, unit: usize) {
+    pub(crate) fn note(&self, block: usize) {
         let next = self.next.fetch_add(1, Relaxed) % self.count;
-        self.units[next].store(unit, Relaxed);
+        self.blocks[next].store(block, Relaxed);
     }
 
     /// Returns whether a block is one of the last `count` recorded blocks.
-    pub(crate) fn has(&self, unit: usize) -> bool {
-        self.units[..self.count].iter().any(|recent| recent.load(Relaxed) == unit)
+    pub(crate) fn has(&self, block: usize) -> bool {
+        self.blocks[..self.count].iter().any(|recent| recent.load(Relaxed) == block)
     }
 }

@@ -56,7 +56,7 @@ impl Region {
     /// # Errors
     /// The options contradict each other, or the system refuses memory.
     pub fn new(bytes: usize, options: Options) -> Result<Self, Error> {
-        let block = options.blocks()?.unit;
+        let block = options.sizes()?.block;
         // A large region consists of whole chunks, because blocks may be marked together (zm-M2).
         let is_small = bytes / block < mappings::FEW;
         let least = if is_small { block } else { mappings::CHUNK_BYTES };
@@ -87,7 +87,7 @@ impl Region {
         bytes: usize,
         options: Options,
     ) -> Result<Self, Error> {
-        let block = options.blocks()?.unit;
+        let block = options.sizes()?.block;
         let start_at = start.addr().get();
         let first = start_at.checked_next_multiple_of(block);
         let end = start_at.checked_add(bytes).map(|end| end / block * block);
@@ -129,14 +129,14 @@ impl Region {
         Ok(region)
     }
 
-    fn units(&self, range: &Range<usize>) -> Result<Range<usize>, Error> {
-        self.calls.units(range, self.bytes)
+    fn blocks(&self, range: &Range<usize>) -> Result<Range<usize>, Error> {
+        self.calls.blocks(range, self.bytes)
     }
 
     /// Evicts the coldest blocks, `bytes` rounded up to whole blocks. Returns the evicted bytes.
     pub fn reclaim(&self, bytes: usize) -> usize {
-        let unit = self.calls.pager.blocks.unit;
-        self.calls.reclaim(bytes.div_ceil(unit)) * unit
+        let size = self.calls.pager.sizes.block;
+        self.calls.reclaim(bytes.div_ceil(size)) * size
     }
 
     /// Fills all blocks of a range.
@@ -144,7 +144,7 @@ impl Region {
     /// # Errors
     /// [`Error::Range`]; [`Error::Forked`].
     pub fn prefetch(&self, range: Range<usize>) -> Result<(), Error> {
-        self.calls.bring(self.units(&range)?)
+        self.calls.bring(self.blocks(&range)?)
     }
 
     /// Applies advice about the future use of a range.
@@ -152,7 +152,7 @@ impl Region {
     /// # Errors
     /// [`Error::Range`]; [`Error::Forked`].
     pub fn advise(&self, range: Range<usize>, advice: Advice) -> Result<(), Error> {
-        self.calls.advise(self.units(&range)?, advice)
+        self.calls.advise(self.blocks(&range)?, advice)
     }
 
     /// Zeroes a range. Whole blocks use no memory afterwards; parts of blocks are written.
@@ -173,14 +173,14 @@ impl Region {
     /// # Errors
     /// The errors of [`dont_need`](Self::dont_need).
     pub unsafe fn dont_need_shared(&self, range: Range<usize>) -> Result<(), Error> {
-        self.units(&range).and_then(|_| self.calls.inside(|_| ()))?;
-        let unit = self.calls.pager.blocks.unit;
-        let first = range.start.next_multiple_of(unit).min(range.end);
-        let last = (range.end / unit * unit).max(first);
-        let whole = first / unit..last / unit;
+        self.blocks(&range).and_then(|_| self.calls.inside(|_| ()))?;
+        let size = self.calls.pager.sizes.block;
+        let first = range.start.next_multiple_of(size).min(range.end);
+        let last = (range.end / size * size).max(first);
+        let whole = first / size..last / size;
         self.calls.pager.check_unpinned(whole.clone())?;
         let zero = |part: Range<usize>| {
-            // SAFETY: `units` checked that `part` is in the region; the caller permits the change.
+            // SAFETY: `blocks` checked that `part` is in the region; the caller permits the change.
             unsafe { self.as_ptr().add(part.start).write_bytes(0, part.len()) }
         };
         zero(range.start..first);
@@ -195,12 +195,12 @@ impl Region {
     /// # Errors
     /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`] if a block has 65,535 locks.
     pub fn lock(&self, range: Range<usize>) -> Result<Locked<'_>, Error> {
-        let units = self.units(&range)?;
+        let blocks = self.blocks(&range)?;
         // After an error, dropping `locked` unlocks the blocks that were locked already.
-        let mut locked = Locked { calls: &self.calls, units: units.start..units.start };
-        self.calls.in_steps(units, |part| {
+        let mut locked = Locked { calls: &self.calls, blocks: blocks.start..blocks.start };
+        self.calls.in_steps(blocks, |part| {
             self.calls.with_seat(|pager, seat| pager.pin(part.clone(), seat))??;
-            locked.units.end = part.end;
+            locked.blocks.end = part.end;
             Ok(())
         })?;
         Ok(locked)

@@ -33,7 +33,7 @@ impl Pager {
     pub(crate) fn seek_room(&self, mut evict: impl FnMut(usize) -> usize) {
         self.limit.set_stuck(false);
         if self.limit.is_wanted(0) && !self.waker.wake() {
-            while self.limit.is_above_enough() && evict(self.step_units()) > 0 {}
+            while self.limit.is_above_enough() && evict(self.step_blocks()) > 0 {}
         }
     }
 
@@ -44,14 +44,14 @@ impl Pager {
         self.limit.get().is_some() && !self.waker.has_thread()
     }
 
-    /// Makes room for `units` more resident blocks. The caller owns no block, and holds the buffer
+    /// Makes room for `blocks` more resident blocks. The caller owns no block, and holds the buffer
     /// of a seat.
-    pub(crate) fn make_room(&self, units: usize, buf: &mut [u8]) {
+    pub(crate) fn make_room(&self, blocks: usize, buf: &mut [u8]) {
         self.limit.weigh_now_and_then();
         if self.limit.is_lost() {
             self.regain_limit();
         }
-        if !self.limit.is_wanted(units) {
+        if !self.limit.is_wanted(blocks) {
             return;
         }
         // If nothing can be evicted, the next attempt is made when more blocks have become
@@ -60,9 +60,9 @@ impl Pager {
             return;
         }
         if self.waker.wake() {
-            return self.wait_for_room(units);
+            return self.wait_for_room(blocks);
         }
-        let is_full = self.limit.is_full(units);
+        let is_full = self.limit.is_full(blocks);
         if self.limit.wants_of_others() && !is_full {
             return;
         }
@@ -70,10 +70,10 @@ impl Pager {
         // copy of the process, the thread that holds the lock may be missing.
         let waits = is_full && !GATE.is_torn();
         let evictor = if waits { Some(self.evictor.lock()) } else { self.evictor.try_lock() };
-        if let Some(mut evictor) = evictor.filter(|_| self.limit.is_wanted(units)) {
+        if let Some(mut evictor) = evictor.filter(|_| self.limit.is_wanted(blocks)) {
             // A child that is far above its limit evicts in larger steps.
-            let least = if self.limit.is_passed() { self.step_units() } else { self.batch() };
-            let wanted = least.min(self.units_above_floor()).max(units);
+            let least = if self.limit.is_passed() { self.step_blocks() } else { self.batch() };
+            let wanted = least.min(self.blocks_above_floor()).max(blocks);
             let goal = Goal::AtLeast(wanted);
             self.paced(wanted, || self.evict(&mut evictor, goal, Spares::Recent, buf));
             drop(evictor);
@@ -100,8 +100,8 @@ impl Pager {
 
     /// Returns the number of resident blocks above the floor, or the number of blocks in a batch if
     /// that is larger.
-    pub(crate) fn units_above_floor(&self) -> usize {
-        let above = self.limit.above_floor() as usize / self.blocks.unit;
+    pub(crate) fn blocks_above_floor(&self) -> usize {
+        let above = self.limit.above_floor() as usize / self.sizes.block;
         above.max(self.batch())
     }
 
@@ -140,10 +140,10 @@ impl Pager {
     /// Waits until the pager thread has made room, finds no block to evict, or makes no step for
     /// `ROOM_TIME`. Also returns if a fork has closed the gate, because the fork keeps the pager
     /// thread out and waits for this thread.
-    fn wait_for_room(&self, units: usize) {
+    fn wait_for_room(&self, blocks: usize) {
         let began = Instant::now();
         let (mut last_step, mut steps) = (began, self.waker.steps.load(Acquire));
-        while self.limit.is_full(units) && !self.limit.is_stuck() && !GATE.is_closed() {
+        while self.limit.is_full(blocks) && !self.limit.is_stuck() && !GATE.is_closed() {
             wait_for(&self.waker.steps, steps, ROOM_TICK);
             let (now, seen) = (Instant::now(), self.waker.steps.load(Acquire));
             if seen != steps {

@@ -28,8 +28,8 @@ impl Pager {
             && let Some(open) = self.next_open_piece(piece)
         {
             // A chunk may have several pieces, or a piece several chunks.
-            let Range { start, end } = self.units_of(open);
-            let end = self.units_of_chunk(start).end.max(end);
+            let Range { start, end } = self.blocks_of(open);
+            let end = self.blocks_of_chunk(start).end.max(end);
             piece = end.div_ceil(PIECE);
             let takes = |_, seen: Seen| seen.is_evictable();
             for_owned(self, start..end, State::Resident, takes, |run| {
@@ -51,34 +51,34 @@ impl Pager {
     /// Computes and stores the number of blocks in a group. A touch opens a group. Groups are large
     /// enough that each may be a separate mapping, as is necessary if every other group is touched.
     fn set_group(&self) -> usize {
-        let least = (SHARED_BYTES / self.blocks.unit).max(1);
-        let most = self.chunk_bytes / self.blocks.unit;
+        let least = (SHARED_BYTES / self.sizes.block).max(1);
+        let most = self.chunk_bytes / self.sizes.block;
         let needed = self.limit.resident().div_ceil(self.groups_max());
         let group = needed.next_power_of_two().clamp(least, most.max(least));
         self.group.store(group, Relaxed);
         group
     }
 
-    /// Returns the blocks that a touch of `unit` opens: its group, or its chunk if no other process
+    /// Returns the blocks that a touch of `block` opens: its group, or its chunk if no other process
     /// shares the blocks any more.
-    pub(crate) fn group_of(&self, unit: usize) -> Range<usize> {
-        let (group, chunk) = (self.group.load(Relaxed), self.units_of_chunk(unit));
+    pub(crate) fn group_of(&self, block: usize) -> Range<usize> {
+        let (group, chunk) = (self.group.load(Relaxed), self.blocks_of_chunk(block));
         if !self.limit.is_sharing() {
             return chunk;
         }
-        let start = chunk.start + (unit - chunk.start) / group * group;
+        let start = chunk.start + (block - chunk.start) / group * group;
         start..chunk.end.min(start + group)
     }
 
-    /// Opens the shared blocks among `units`. From then on only this process uses their pages.
-    pub(crate) fn unshare(&self, units: Range<usize>) {
+    /// Opens the shared blocks among `blocks`. From then on only this process uses their pages.
+    pub(crate) fn unshare(&self, blocks: Range<usize>) {
         let takes = |_, _| true;
-        for_owned(self, units, State::Shared, takes, |mut run| {
+        for_owned(self, blocks, State::Shared, takes, |mut run| {
             if run.reopen().is_err() {
                 // The kernel may refuse the process more mappings. If all shared blocks before and
                 // behind the run are opened too, no mapping is split.
                 run.grow_before(0);
-                run.grow_behind(self.units());
+                run.grow_behind(self.blocks());
                 self.expect("memory can't be opened again", run.reopen());
             }
             run.publish(State::Resident, |_, word| word);

@@ -1,7 +1,7 @@
 //! The device on which evicted blocks are stored.
 
 use crate::in_handler::in_handler;
-use crate::options::Blocks;
+use crate::options::BlockSizes;
 use crate::{Error, Options};
 use std::sync::Arc;
 use zram::{Compaction, Config, Device, Supply};
@@ -22,16 +22,16 @@ impl Supply for HandlerSupply {
 pub(crate) fn device(
     options: &Options,
     bytes: usize,
-    blocks: Blocks,
+    sizes: BlockSizes,
     seats: usize,
     is_heap_own: bool,
 ) -> Result<Device, Error> {
-    let needed = blocks.stored.max(page::page_size()) as u64;
+    let needed = sizes.device_block.max(page::page_size()) as u64;
     if let Some(limit) = options.store_limit.filter(|&limit| limit < needed) {
         return Err(Error::StoreLimit { limit, needed });
     }
     let config = Config {
-        block: blocks.stored,
+        block: sizes.device_block,
         algorithm: options.codec,
         params: options.params.clone(),
         mem_limit: options.store_limit,
@@ -44,16 +44,16 @@ pub(crate) fn device(
         // region.
         fork_turn: page::fork::Turn::Last,
         supply: (!is_heap_own).then(|| Arc::new(HandlerSupply) as Arc<dyn Supply>),
-        ..Config::new(bytes as u64).map_err(|error| refused(error, bytes, blocks))?
+        ..Config::new(bytes as u64).map_err(|error| refused(error, bytes, sizes))?
     };
-    Device::new(config).map_err(|error| refused(error, bytes, blocks))
+    Device::new(config).map_err(|error| refused(error, bytes, sizes))
 }
 
 /// Converts an error of the device: an error about the device's size becomes one about the region's
 /// size.
-fn refused(error: zram::Error, bytes: usize, blocks: Blocks) -> Error {
+fn refused(error: zram::Error, bytes: usize, sizes: BlockSizes) -> Error {
     match error {
-        zram::Error::Disksize { .. } => Error::Size { bytes, block: blocks.unit },
+        zram::Error::Disksize { .. } => Error::Size { bytes, block: sizes.block },
         error => Error::Device(error),
     }
 }

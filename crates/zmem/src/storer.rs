@@ -8,7 +8,7 @@ use crate::owned::{OwnedRun, own_queued};
 use crate::pager::Pager;
 use crate::policy::{BATCH_BYTES, HEAT_KEPT_MAX};
 use crate::process::shares_memory;
-use crate::queue::{Taken, UNITS_MAX};
+use crate::queue::{BLOCKS_MAX, Taken};
 use crate::signals;
 use crate::state::{HEAT_MAX, Seen, State};
 use crate::stats::count;
@@ -59,12 +59,13 @@ impl Pager {
     fn make_copies(&self) -> Option<Copies> {
         let limit = self.limit.get()?;
         let bytes = (limit / WAITING_SHARE).min(BATCH_BYTES as u64) as usize;
-        let count = bytes / self.blocks.unit;
+        let count = bytes / self.sizes.block;
         // If blocks that are stored together have different states, a thread would wait for parts
         // of the stored block.
-        let may_wait =
-            self.blocks.stored <= self.blocks.unit && self.units() <= UNITS_MAX && count >= 2;
-        if may_wait { Copies::new(1 << count.ilog2(), self.blocks.unit) } else { None }
+        let may_wait = self.sizes.device_block <= self.sizes.block
+            && self.blocks() <= BLOCKS_MAX
+            && count >= 2;
+        if may_wait { Copies::new(1 << count.ilog2(), self.sizes.block) } else { None }
     }
 
     /// Returns how many blocks may be put aside to be stored, up to `most`. Returns 0 if there is
@@ -118,9 +119,9 @@ impl Pager {
     /// Puts a block aside for the compressor thread, which owns the block from now on. The queue
     /// has room for the block, and the block's pages were dropped. The caller holds the store's
     /// lock.
-    pub(crate) fn hand_over(&self, unit: usize, data: &[u8]) {
+    pub(crate) fn hand_over(&self, block: usize, data: &[u8]) {
         let Some(copies) = self.storer.made() else { unreachable!("there was room") };
-        copies.queue.offer(unit, |slot| copies.data[slot].lock().copy_from_slice(data));
+        copies.queue.offer(block, |slot| copies.data[slot].lock().copy_from_slice(data));
     }
 
     /// The code of the compressor thread.
@@ -165,14 +166,14 @@ impl Pager {
     fn store_next(&self, copies: &Copies) -> bool {
         let _inside = GATE.enter();
         let Some(taken) = copies.queue.take() else { return false };
-        let unit = taken.unit;
+        let block = taken.block;
         let data = copies.data[taken.slot].lock();
-        if self.is_stored(unit..unit + 1, &data) {
+        if self.is_stored(block..block + 1, &data) {
             drop((data, taken));
             count(&self.counters.evicted, 1);
             count(&self.counters.aside, 1);
             let round = self.round();
-            let own = own_queued(self, unit);
+            let own = own_queued(self, block);
             own.publish(State::Evicted, |_, word| word.with_heat(round).with_copy(false));
             return true;
         }
@@ -186,9 +187,9 @@ impl Pager {
 
     /// Takes back a block that waits to be stored. Returns whether the block was taken back; if
     /// not, the block has no owner or another owner. The caller is inside the gate.
-    pub(crate) fn take_back(&self, unit: usize) -> bool {
+    pub(crate) fn take_back(&self, block: usize) -> bool {
         let Some(copies) = self.storer.made() else { return false };
-        let Some(taken) = copies.queue.take_back(unit) else { return false };
+        let Some(taken) = copies.queue.take_back(block) else { return false };
         let own = self.put_back(&taken, &copies.data[taken.slot].lock());
         drop(taken);
         count(&self.counters.stolen, 1);
@@ -198,7 +199,7 @@ impl Pager {
 
     /// Fills a block from its copy, and counts it. Returns the block.
     fn put_back(&self, taken: &Taken<'_>, data: &[u8]) -> OwnedRun<'_> {
-        let mut own = own_queued(self, taken.unit);
+        let mut own = own_queued(self, taken.block);
         own.count(true);
         match self.alone() {
             Some(alone) => own.fill_in_place(&alone, |place| place.copy_from_slice(data)),
@@ -210,8 +211,8 @@ impl Pager {
     /// Makes a block that was taken back resident. The device's data of the block become a copy.
     fn publish_put_back(&self, own: OwnedRun<'_>, heat: u32, is_stored: bool) {
         let has_copy = |word: Seen| word.has_copy() || is_stored;
-        if own.units().any(|unit| has_copy(self.words[unit].load())) {
-            self.note_copies(own.units());
+        if own.blocks().any(|block| has_copy(self.words[block].load())) {
+            self.note_copies(own.blocks());
         }
         own.publish(State::Resident, |_, word| word.with_heat(heat).with_copy(has_copy(word)));
     }
@@ -268,10 +269,10 @@ mod tests {
             until("it is waited for", || pager.counters.waits.load(Relaxed) > 0);
             thread::sleep(Duration::from_millis(5));
             own.drop_pages(Data::Open).unwrap();
-            own.queue(&vec![7; pager.blocks.unit]);
+            own.queue(&vec![7; pager.sizes.block]);
             until("it is taken back", || touch.is_finished());
         });
-        let mut data = vec![0; pager.blocks.unit];
+        let mut data = vec![0; pager.sizes.block];
         pager.memory.read_protected(0, &mut data).unwrap();
         assert!(data.iter().all(|byte| *byte == 7));
         pager.check();

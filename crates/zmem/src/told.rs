@@ -17,7 +17,7 @@ impl Pager {
         Stats {
             backend,
             backend_reason: backend_reason.trim_start(),
-            block: self.blocks.unit,
+            block: self.sizes.block,
             limit: self.limit.get(),
             held: self.limit.told_held(),
             held_max: self.limit.peak.held(),
@@ -65,7 +65,7 @@ impl Pager {
             distances: std::array::from_fn(|nth| counters.distances[nth].load(Relaxed)),
             slow: 0,
         };
-        let lacking = window.end(next, self.blocks.unit)?;
+        let lacking = window.end(next, self.sizes.block)?;
         let mm = self.device.mm_stat();
         // With a larger limit, all stored blocks could be resident, and would use no memory of the
         // device.

@@ -38,9 +38,9 @@ impl Use {
 
 impl Pager {
     /// Returns whether a block is managed.
-    pub(crate) fn is_managed(&self, unit: usize) -> bool {
-        let state = self.words[unit].load().state();
-        Use::of(state) == Use::Managed && !(state == State::Untouched && self.is_vacant(unit))
+    pub(crate) fn is_managed(&self, block: usize) -> bool {
+        let state = self.words[block].load().state();
+        Use::of(state) == Use::Managed && !(state == State::Untouched && self.is_vacant(block))
     }
 
     /// Changes the use of blocks of one chunk. Blocks that become free lose their contents, free
@@ -51,26 +51,26 @@ impl Pager {
     /// changed.
     pub(crate) fn set_use(
         &self,
-        units: Range<usize>,
+        blocks: Range<usize>,
         to: Use,
         buf: &mut [u8],
     ) -> Result<(), Error> {
         match to {
-            Use::Managed if self.try_turn_chunk(&units, true) => return Ok(()),
-            Use::Free if self.is_vacant(units.start) => return Ok(()),
-            Use::Free if self.try_turn_chunk(&units, false) => return Ok(()),
+            Use::Managed if self.try_turn_chunk(&blocks, true) => return Ok(()),
+            Use::Free if self.is_vacant(blocks.start) => return Ok(()),
+            Use::Free if self.try_turn_chunk(&blocks, false) => return Ok(()),
             _ => {}
         }
-        self.open_any_chunk(units.start);
-        self.set_use_in_chunk(units, to, buf)
+        self.open_any_chunk(blocks.start);
+        self.set_use_in_chunk(blocks, to, buf)
     }
 
     /// Changes the use of blocks of one chunk that is open: see [`set_use`](Self::set_use).
-    fn set_use_in_chunk(&self, units: Range<usize>, to: Use, buf: &mut [u8]) -> Result<(), Error> {
-        let mut next = units.start;
-        while next < units.end {
+    fn set_use_in_chunk(&self, blocks: Range<usize>, to: Use, buf: &mut [u8]) -> Result<(), Error> {
+        let mut next = blocks.start;
+        while next < blocks.end {
             let seen = self.words[next].load();
-            let rest = next..units.end;
+            let rest = next..blocks.end;
             next = match (seen.state(), Use::of(seen.state()), to) {
                 (State::Busy, ..) => {
                     self.wait_for_block(next, seen);
@@ -88,11 +88,11 @@ impl Pager {
         Ok(())
     }
 
-    /// Changes the first blocks of `units` from the state `from` to the state `to`, one of which is
+    /// Changes the first blocks of `blocks` from the state `from` to the state `to`, one of which is
     /// an unmanaged state. Returns the number of the block after the changed blocks.
-    fn turn(&self, units: Range<usize>, from: State, to: State) -> usize {
-        let mut own = own_first(self, units, from, |_| true);
-        let Range { start, end } = own.units();
+    fn turn(&self, blocks: Range<usize>, from: State, to: State) -> usize {
+        let mut own = own_first(self, blocks, from, |_| true);
+        let Range { start, end } = own.blocks();
         if own.is_empty() {
             return end;
         }
@@ -115,39 +115,39 @@ impl Pager {
         end
     }
 
-    /// Frees the first blocks of `units`, which are managed and in the same state. Returns the
+    /// Frees the first blocks of `blocks`, which are managed and in the same state. Returns the
     /// number of the block after the freed blocks.
-    fn free_managed(&self, units: Range<usize>, state: State) -> usize {
+    fn free_managed(&self, blocks: Range<usize>, state: State) -> usize {
         // The store's lock is held, because otherwise the evicting thread could be reading these
         // blocks (zm-S3).
         let _evictor = self.evictor.lock();
-        let own = own_first(self, units, state, |_| true);
-        let end = own.units().end;
+        let own = own_first(self, blocks, state, |_| true);
+        let end = own.blocks().end;
         self.drop_owned(own, State::Free);
         end
     }
 
-    /// Fills the first blocks of `units`, and makes them plain. Returns the block after them.
-    fn make_plain(&self, units: Range<usize>, buf: &mut [u8]) -> Result<usize, Error> {
-        let is_managed = |unit: &usize| Use::of(self.words[*unit].load().state()) == Use::Managed;
-        let own = units.clone().take(self.batch()).take_while(is_managed).count();
-        let own = units.start..units.start + own;
+    /// Fills the first blocks of `blocks`, and makes them plain. Returns the block after them.
+    fn make_plain(&self, blocks: Range<usize>, buf: &mut [u8]) -> Result<usize, Error> {
+        let is_managed = |block: &usize| Use::of(self.words[*block].load().state()) == Use::Managed;
+        let own = blocks.clone().take(self.batch()).take_while(is_managed).count();
+        let own = blocks.start..blocks.start + own;
         // The pins keep the blocks resident until they are plain.
         self.pin(own.clone(), buf)?;
         // Until the lock was taken, a thread that stores blocks may have been reading these blocks
         // in place (zm-R5).
         drop(self.evictor.lock());
-        for unit in own.clone() {
-            let block = loop {
-                let block = own_first(self, unit..unit + 1, State::Resident, |_| true);
-                let seen = self.words[unit].load();
+        for block in own.clone() {
+            let owned = loop {
+                let owned = own_first(self, block..block + 1, State::Resident, |_| true);
+                let seen = self.words[block].load();
                 match seen.state() {
-                    _ if !block.is_empty() => break block,
-                    State::Busy => self.wait_for_block(unit, seen),
+                    _ if !owned.is_empty() => break owned,
+                    State::Busy => self.wait_for_block(block, seen),
                     _ => {}
                 }
             };
-            block.publish(State::Plain, |_, word| word.with_heat(0));
+            owned.publish(State::Plain, |_, word| word.with_heat(0));
         }
         self.note_closing(&own);
         self.unpin(own.clone());
@@ -155,12 +155,12 @@ impl Pager {
     }
 
     /// Zeroes managed blocks. Pinned blocks stay resident.
-    pub(crate) fn zero_all(&self, units: Range<usize>) {
-        let mut from = units.start;
-        while let Err(Error::Locked { at, .. }) = self.dont_need(from..units.end) {
-            let unit = at / self.blocks.unit;
-            let own = own_first(self, unit..unit + 1, State::Resident, |_| true);
-            from = own.units().end;
+    pub(crate) fn zero_all(&self, blocks: Range<usize>) {
+        let mut from = blocks.start;
+        while let Err(Error::Locked { at, .. }) = self.dont_need(from..blocks.end) {
+            let block = at / self.sizes.block;
+            let own = own_first(self, block..block + 1, State::Resident, |_| true);
+            from = own.blocks().end;
             own.clear();
             own.release();
         }

@@ -182,7 +182,7 @@ impl Pager {
     fn run_step(&self, buf: &mut [u8]) -> usize {
         let gone = signals::without_signals(|| {
             let _inside = GATE.enter();
-            let wanted = self.step_units().min(self.units_above_floor());
+            let wanted = self.step_blocks().min(self.blocks_above_floor());
             self.evict(&mut self.evictor.lock(), Goal::AtLeast(wanted), Spares::Nothing, buf)
         });
         self.waker.step();
@@ -190,8 +190,8 @@ impl Pager {
     }
 
     /// Returns the number of blocks in a step.
-    pub(crate) fn step_units(&self) -> usize {
-        STEP_BYTES.div_ceil(self.blocks.unit)
+    pub(crate) fn step_blocks(&self) -> usize {
+        STEP_BYTES.div_ceil(self.sizes.block)
     }
 
     /// Moves objects of the device together, if that frees 1/`share` of the device's pages. Returns
@@ -214,7 +214,7 @@ impl Pager {
     pub(crate) fn compact_whole(&self) {
         self.compact_by(|| {
             let used = self.device.mm_stat().mem_used_total;
-            let stored = self.counters.evicted.load(Relaxed) * self.blocks.unit as u64;
+            let stored = self.counters.evicted.load(Relaxed) * self.sizes.block as u64;
             let before = self.compacted.load(Relaxed);
             if used <= WHOLE_MAX && stored.saturating_sub(before) >= used {
                 self.compacted.store(stored, Relaxed);

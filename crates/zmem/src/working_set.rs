@@ -53,9 +53,9 @@ impl Window {
     }
 
     /// Ends this window, and begins the next one. Returns the bytes that a larger limit would keep
-    /// resident; a block has `unit` bytes. Returns `None` unless this window is the last of
+    /// resident; a block has `size` bytes. Returns `None` unless this window is the last of
     /// `WINDOWS` consecutive slow windows.
-    pub(crate) fn end(&mut self, next: Window, unit: usize) -> Option<u64> {
+    pub(crate) fn end(&mut self, next: Window, size: usize) -> Option<u64> {
         let took = next.began.saturating_sub(self.began);
         let in_faults = next.in_faults.saturating_sub(self.in_faults);
         let is_slow = self.began != 0 && in_faults > Duration::from_millis(took) / SLOW_SHARE;
@@ -65,7 +65,7 @@ impl Window {
         let per_round = self.evicted.saturating_sub(before.evicted) / rounds;
         let distances = |nth: usize| self.distances[nth].saturating_sub(before.distances[nth]);
         let blocks = per_round * rounds_of_most(&std::array::from_fn(distances));
-        (slow >= WINDOWS && blocks > 0).then_some(blocks * unit as u64)
+        (slow >= WINDOWS && blocks > 0).then_some(blocks * size as u64)
     }
 }
 

@@ -19,7 +19,7 @@ impl Arena {
             true => limit.is_above_share(),
             false => limit.is_above_share_and_short(),
         };
-        let step = self.calls.pager.step_units();
+        let step = self.calls.pager.step_blocks();
         while limit.may_try() && is_more() {
             self.calls.pager.paced(step, || self.calls.evict(Goal::AtLeast(step)));
         }

@@ -64,8 +64,8 @@ pub(crate) trait Backend: Debug + Send + Sync {
         true
     }
 
-    /// Returns the largest number of mappings that the marks of `units` absent blocks may need.
-    fn mappings_max(&self, units: usize) -> usize;
+    /// Returns the largest number of mappings that the marks of `blocks` absent blocks may need.
+    fn mappings_max(&self, blocks: usize) -> usize;
 
     /// Prepares a chunk that was never touched, so that each of its blocks can be opened
     /// separately.

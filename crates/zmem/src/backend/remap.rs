@@ -72,8 +72,8 @@ impl Backend for SignalRemap {
         self.name
     }
 
-    fn mappings_max(&self, units: usize) -> usize {
-        units + 1
+    fn mappings_max(&self, blocks: usize) -> usize {
+        blocks + 1
     }
 
     fn open_chunk(&self, _memory: &Managed, _chunk: Range<usize>) -> Result<(), Errno> {

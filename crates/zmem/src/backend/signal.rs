@@ -26,10 +26,10 @@ impl Backend for Signal {
         self.name
     }
 
-    fn mappings_max(&self, units: usize) -> usize {
+    fn mappings_max(&self, blocks: usize) -> usize {
         match self.marks {
             Marks::Guards => 0,
-            Marks::Mappings => units,
+            Marks::Mappings => blocks,
         }
     }
 

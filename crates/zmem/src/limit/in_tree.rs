@@ -136,7 +136,7 @@ impl Limit {
     /// Returns whether more than `mark` bytes are held if `more` further blocks become resident. In
     /// a tree, the bytes of all processes count.
     pub(super) fn is_above(&self, more: usize, mark: u64) -> bool {
-        let more = (more * self.unit) as u64;
+        let more = (more * self.block) as u64;
         let limit = self.limit.load(Relaxed);
         let Some(member) = &self.member else { return self.held() + more > mark };
         let all = self.look(member, limit, more);

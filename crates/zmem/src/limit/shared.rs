@@ -14,13 +14,13 @@ const UNTOLD_SHARE: u64 = 2;
 
 impl Limit {
     /// Counts blocks that will be shared from the next fork on. The blocks stay resident.
-    pub(crate) fn add_shared(&self, units: usize) {
-        self.member.iter().for_each(|member| member.add_blocks((units * self.unit) as u64));
+    pub(crate) fn add_shared(&self, blocks: usize) {
+        self.member.iter().for_each(|member| member.add_blocks((blocks * self.block) as u64));
     }
 
     /// Subtracts blocks that are no longer shared.
-    pub(crate) fn leave_shared(&self, units: usize) {
-        self.member.iter().for_each(|member| member.leave_blocks((units * self.unit) as u64));
+    pub(crate) fn leave_shared(&self, blocks: usize) {
+        self.member.iter().for_each(|member| member.leave_blocks((blocks * self.block) as u64));
     }
 
     fn shared_bytes(&self) -> u64 {
@@ -28,7 +28,7 @@ impl Limit {
     }
 
     pub(crate) fn shared(&self) -> usize {
-        self.shared_bytes() as usize / self.unit
+        self.shared_bytes() as usize / self.block
     }
 
     /// Returns two numbers: the bytes of shared blocks whose eviction would free nothing, and the

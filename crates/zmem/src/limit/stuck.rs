@@ -80,10 +80,10 @@ impl Stuck {
     }
 
     /// Returns the number of resident blocks above which another attempt is worthwhile.
-    fn enough(&self, unit: usize) -> usize {
+    fn enough(&self, block: usize) -> usize {
         let resident = self.resident.load(Relaxed);
         let growths = self.vain.load(Relaxed).saturating_sub(1);
-        let new = (batch(unit) << growths).min(resident / NEW_SHARE).max(batch(unit));
+        let new = (batch(block) << growths).min(resident / NEW_SHARE).max(batch(block));
         resident.saturating_add(new)
     }
 }
@@ -107,7 +107,7 @@ impl Limit {
     /// resident since then.
     pub(crate) fn is_stuck(&self) -> bool {
         let is_known = self.stuck.resident.load(Relaxed) != usize::MAX;
-        is_known && self.resident() <= self.stuck.enough(self.unit)
+        is_known && self.resident() <= self.stuck.enough(self.block)
     }
 
     /// Returns whether an eviction is worthwhile: the last attempt evicted blocks, more blocks are
@@ -141,15 +141,15 @@ mod tests {
 
     #[test]
     fn who_is_stuck_waits_again_once_a_batch_has_come() {
-        for (unit, batch) in [(4 << 10, 64), (64 << 10, 4), (256 << 10, 1), (512 << 10, 1)] {
-            let limit = Limit::new(Some(1 << 30), 0, unit, unit);
+        for (block, batch) in [(4 << 10, 64), (64 << 10, 4), (256 << 10, 1), (512 << 10, 1)] {
+            let limit = Limit::new(Some(1 << 30), 0, block, block);
             limit.add(10);
             assert!(!limit.is_stuck());
             limit.set_stuck(true);
             limit.add(batch);
-            assert!(limit.is_stuck(), "{unit}");
+            assert!(limit.is_stuck(), "{block}");
             limit.add(1);
-            assert!(!limit.is_stuck(), "{unit}");
+            assert!(!limit.is_stuck(), "{block}");
         }
     }
 

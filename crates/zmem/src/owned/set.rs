@@ -17,41 +17,41 @@ pub(crate) struct OwnedSet<'p> {
     /// The piece's first block.
     first: usize,
     /// A bit for each owned block, numbered from `first`.
-    blocks: u64,
+    bits: u64,
 }
 
 impl<'p> OwnedSet<'p> {
     pub(crate) fn new(pager: &'p Pager, first: usize) -> Self {
-        OwnedSet { pager, first, blocks: 0 }
+        OwnedSet { pager, first, bits: 0 }
     }
 
     /// Adds a run of blocks of the piece.
     pub(crate) fn add(&mut self, mut run: OwnedRun<'p>) {
         debug_assert!(run.from == State::Resident && run.is_counted);
-        take(&mut run.units).for_each(|unit| self.blocks |= 1 << (unit - self.first));
+        take(&mut run.blocks).for_each(|block| self.bits |= 1 << (block - self.first));
     }
 
-    pub(crate) fn has(&self, unit: usize) -> bool {
-        self.blocks >> (unit - self.first) & 1 == 1
+    pub(crate) fn has(&self, block: usize) -> bool {
+        self.bits >> (block - self.first) & 1 == 1
     }
 
     /// Removes a block, and returns it if the set contained it.
-    pub(crate) fn take(&mut self, unit: usize) -> Option<OwnedRun<'p>> {
-        let has = self.has(unit);
-        self.blocks &= !(1 << (unit - self.first));
-        has.then(|| OwnedRun::new(self.pager, unit..unit + 1, State::Resident))
+    pub(crate) fn take(&mut self, block: usize) -> Option<OwnedRun<'p>> {
+        let has = self.has(block);
+        self.bits &= !(1 << (block - self.first));
+        has.then(|| OwnedRun::new(self.pager, block..block + 1, State::Resident))
     }
 
-    /// Makes accessible blocks absent, and frees their pages. Each of `units` is owned or absent.
-    pub(crate) fn drop_pages(&self, units: Range<usize>) -> Result<(), Errno> {
+    /// Makes accessible blocks absent, and frees their pages. Each of `blocks` is owned or absent.
+    pub(crate) fn drop_pages(&self, blocks: Range<usize>) -> Result<(), Errno> {
         let Pager { backend, memory, .. } = self.pager;
-        self.pager.note_closing(&units);
-        backend.drop_pages(memory, self.pager.bytes_of(units), Data::Open)
+        self.pager.note_closing(&blocks);
+        backend.drop_pages(memory, self.pager.bytes_of(blocks), Data::Open)
     }
 }
 
 impl Drop for OwnedSet<'_> {
     fn drop(&mut self) {
-        check_published(self.blocks == 0);
+        check_published(self.bits == 0);
     }
 }

@@ -7,32 +7,32 @@ use crate::state::{Seen, State};
 use std::ops::Range;
 
 /// Takes ownership of a block if its word is still `seen`, which is not `Busy`.
-pub(crate) fn own_block(pager: &Pager, unit: usize, seen: Seen) -> Option<OwnedRun<'_>> {
-    let is_owned = pager.words[unit].try_own(seen);
-    is_owned.then(|| OwnedRun::new(pager, unit..unit + 1, seen.state()))
+pub(crate) fn own_block(pager: &Pager, block: usize, seen: Seen) -> Option<OwnedRun<'_>> {
+    let is_owned = pager.words[block].try_own(seen);
+    is_owned.then(|| OwnedRun::new(pager, block..block + 1, seen.state()))
 }
 
-/// Takes ownership of blocks from the start of `units` until a block is not in the state `from`,
+/// Takes ownership of blocks from the start of `blocks` until a block is not in the state `from`,
 /// `takes` returns false, or the run has `PIECE` blocks. The returned run may be empty.
 pub(crate) fn own_first(
     pager: &Pager,
-    units: Range<usize>,
+    blocks: Range<usize>,
     from: State,
     takes: impl Fn(Seen) -> bool,
 ) -> OwnedRun<'_> {
-    let end = units.end.min(units.start + PIECE);
-    own_while(pager, units.start..end, from, |_, seen| takes(seen))
+    let end = blocks.end.min(blocks.start + PIECE);
+    own_while(pager, blocks.start..end, from, |_, seen| takes(seen))
 }
 
 fn own_while<'p>(
     pager: &'p Pager,
-    units: Range<usize>,
+    blocks: Range<usize>,
     from: State,
     takes: impl Fn(usize, Seen) -> bool,
 ) -> OwnedRun<'p> {
-    let mut run = OwnedRun::new(pager, units.start..units.start, from);
-    while run.units.end < units.end && run.take(run.units.end, &takes) {
-        run.units.end += 1;
+    let mut run = OwnedRun::new(pager, blocks.start..blocks.start, from);
+    while run.blocks.end < blocks.end && run.take(run.blocks.end, &takes) {
+        run.blocks.end += 1;
     }
     run
 }
@@ -41,16 +41,16 @@ fn own_while<'p>(
 /// `work` for each run of them.
 pub(crate) fn for_owned<'p>(
     pager: &'p Pager,
-    units: Range<usize>,
+    blocks: Range<usize>,
     from: State,
     takes: impl Fn(usize, Seen) -> bool,
     mut work: impl FnMut(OwnedRun<'p>),
 ) {
-    let mut next = units.start;
-    while next < units.end {
-        let run = own_while(pager, next..units.end, from, &takes);
+    let mut next = blocks.start;
+    while next < blocks.end {
+        let run = own_while(pager, next..blocks.end, from, &takes);
         // The block after the run was not taken, and is skipped.
-        next = run.units.end + 1;
+        next = run.blocks.end + 1;
         if !run.is_empty() {
             work(run);
         }
@@ -61,16 +61,16 @@ pub(crate) fn for_owned<'p>(
 /// caller has set the blocks to `Evicting`.
 pub(crate) fn for_evicting<'p>(
     pager: &'p Pager,
-    units: Range<usize>,
+    blocks: Range<usize>,
     mut work: impl FnMut(OwnedRun<'p>),
 ) {
-    let ends = |unit: usize| pager.words[unit].try_end_evicting();
-    pager.for_runs(units, usize::MAX, ends, |run| {
+    let ends = |block: usize| pager.words[block].try_end_evicting();
+    pager.for_runs(blocks, usize::MAX, ends, |run| {
         work(OwnedRun::new(pager, run, State::Evicting));
     });
 }
 
-/// Takes ownership of `unit`, which was just removed from the queue of the compressor thread.
-pub(crate) fn own_queued(pager: &Pager, unit: usize) -> OwnedRun<'_> {
-    OwnedRun::new(pager, unit..unit + 1, State::Evicted)
+/// Takes ownership of `block`, which was just removed from the queue of the compressor thread.
+pub(crate) fn own_queued(pager: &Pager, block: usize) -> OwnedRun<'_> {
+    OwnedRun::new(pager, block..block + 1, State::Evicted)
 }

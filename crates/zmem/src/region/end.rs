@@ -15,7 +15,7 @@ impl Drop for Region {
             // Another thread may still be evicting in a fault, and the blocks that it evicts would
             // not be filled below.
             let _no_one_evicts = self.calls.inside(|pager| pager.evictor.lock().has_ended = true);
-            let _someone_is_here = self.calls.bring(0..pager.units());
+            let _someone_is_here = self.calls.bring(0..pager.blocks());
             let _system_forgets = pager.backend.end(&pager.memory);
         }
         registry::remove(pager);

@@ -129,7 +129,7 @@ fn start(
     if OwnThread::is_useful() {
         program.arena.store_aside(&OWN_THREAD);
     }
-    SAFEPOINT.begin();
+    SAFEPOINT.enable();
     program.begin_simple();
     // SAFETY: the hook uses only its own heap, and waits for no lock of the program.
     unsafe { dispatch::arm(program)? };

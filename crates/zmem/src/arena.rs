@@ -118,7 +118,7 @@ impl Arena {
     pub unsafe fn set_use(&self, range: Range<usize>, to: Use) -> Result<(), Error> {
         let blocks = self.blocks(&range)?;
         self.calls.by_chunks(blocks, |part| {
-            self.calls.with_seat(|pager, seat| pager.set_use(part, to, seat))?
+            self.calls.with_context(|pager, context| pager.set_use(part, to, context))?
         })
     }
 
@@ -142,13 +142,13 @@ impl Arena {
     /// pinned.
     pub fn pin(&self, range: Range<usize>) -> Result<(), Error> {
         let blocks = self.blocks(&range)?;
-        // No seat is needed if all blocks are resident.
+        // No context is needed if all blocks are resident.
         if self.calls.pager.try_pin(blocks.clone()) {
             return Ok(());
         }
         let mut pinned = blocks.start..blocks.start;
         let done = self.calls.in_steps(blocks, |part| {
-            self.calls.with_seat(|pager, seat| pager.pin(part.clone(), seat))??;
+            self.calls.with_context(|pager, context| pager.pin(part.clone(), context))??;
             pinned.end = part.end;
             Ok(())
         });

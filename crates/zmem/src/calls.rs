@@ -1,13 +1,13 @@
 //! Calls from code outside of signal handlers. A long call proceeds in steps, so that forks and
 //! signals do not wait for the end of the call.
 
-use crate::backend::Heir;
+use crate::backend::ForkResult;
+use crate::contexts::{HandlerContext, Purpose};
 use crate::evict::Goal;
 use crate::gate::GATE;
 use crate::pager::Pager;
 use crate::policy::HEAT_KEPT_MAX;
 use crate::recent::Spares;
-use crate::seats::{Seat, Taker};
 use crate::signals;
 use crate::state::HEAT_MAX;
 use crate::stats::Stats;
@@ -38,8 +38,8 @@ impl Calls {
     /// # Errors
     /// [`Error::Forked`] if this process has no memory of the region.
     fn check_here(&self) -> Result<(), Error> {
-        match self.pager.heir() {
-            Heir::Nothing => Err(Error::Forked),
+        match self.pager.fork_result() {
+            ForkResult::Nothing => Err(Error::Forked),
             _ => Ok(()),
         }
     }
@@ -84,15 +84,15 @@ impl Calls {
     ///
     /// # Errors
     /// [`Error::Forked`]
-    pub(crate) fn with_seat<T>(
+    pub(crate) fn with_context<T>(
         &self,
-        work: impl FnOnce(&Pager, &mut Seat<'_>) -> T,
+        work: impl FnOnce(&Pager, &mut HandlerContext<'_>) -> T,
     ) -> Result<T, Error> {
-        self.inside(|pager| work(pager, &mut pager.seats.take(Taker::Call)))
+        self.inside(|pager| work(pager, &mut pager.contexts.take(Purpose::Call)))
     }
 
-    /// Calls `work` for one part of `blocks` after another, until a call fails. Each part except the
-    /// last has the maximum size of a step.
+    /// Calls `work` for one part of `blocks` after another, until a call fails. Each part except
+    /// the last has the maximum size of a step.
     pub(crate) fn in_steps(
         &self,
         blocks: Range<usize>,
@@ -121,8 +121,8 @@ impl Calls {
 
     /// Evicts blocks in one step, and returns their number.
     pub(crate) fn evict(&self, goal: Goal) -> usize {
-        let gone = self.with_seat(|pager, seat| {
-            pager.evict(&mut pager.evictor.lock(), goal, Spares::Nothing, seat)
+        let gone = self.with_context(|pager, context| {
+            pager.evict(&mut pager.eviction_lock.lock(), goal, Spares::Nothing, context)
         });
         gone.unwrap_or(0)
     }
@@ -149,9 +149,9 @@ impl Calls {
     /// [`Error::Forked`]
     pub(crate) fn advise(&self, blocks: Range<usize>, advice: Advice) -> Result<(), Error> {
         self.in_steps(blocks, |part| {
-            self.with_seat(|pager, seat| match advice {
-                Advice::Cold => pager.evict_range(part, seat),
-                Advice::Hot => pager.heat(part, seat),
+            self.with_context(|pager, context| match advice {
+                Advice::Cold => pager.evict_range(part, context),
+                Advice::Hot => pager.heat(part, context),
             })
         })?;
         if advice == Advice::Cold {
@@ -173,7 +173,9 @@ impl Calls {
     /// # Errors
     /// [`Error::Forked`]
     pub(crate) fn bring(&self, blocks: Range<usize>) -> Result<(), Error> {
-        self.in_steps(blocks, |part| self.with_seat(|pager, seat| pager.prefetch(part, seat)))
+        self.in_steps(blocks, |part| {
+            self.with_context(|pager, context| pager.prefetch(part, context))
+        })
     }
 
     /// Makes room, after the limit was lowered or blocks were unpinned.

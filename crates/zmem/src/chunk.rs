@@ -6,7 +6,7 @@
 use crate::chunk_word::{Chunk, ChunkWord};
 use crate::memory::table_reach;
 use crate::pager::Pager;
-use crate::policy::PIECE;
+use crate::policy::CLOCK_WINDOW;
 use crate::probes;
 use crate::state::BlockWord;
 use page::page_size;
@@ -149,7 +149,7 @@ impl Pager {
 
     /// Closes each chunk that contains some of these blocks, if all blocks of the chunk are absent.
     /// Closing a chunk can free its page tables, and the clock passes over closed chunks. The
-    /// caller holds the store's lock.
+    /// caller holds the eviction lock.
     pub(crate) fn close_chunks(&self, blocks: Range<usize>) {
         let chunks = self.chunk_of(blocks.start)..self.chunk_of(blocks.end - 1) + 1;
         for nth in chunks {
@@ -177,13 +177,13 @@ impl Pager {
         Chunk::Kept
     }
 
-    /// Returns the first piece, at or after `piece`, that contains blocks of a chunk that is open
-    /// or changing.
-    pub(crate) fn next_open_piece(&self, piece: usize) -> Option<usize> {
-        let first = self.chunk_of(piece * PIECE);
+    /// Returns the first clock window, at or after `window`, that contains blocks of a chunk that
+    /// is open or changing.
+    pub(crate) fn next_open_window(&self, window: usize) -> Option<usize> {
+        let first = self.chunk_of(window * CLOCK_WINDOW);
         let is_open = |word: &ChunkWord| matches!(word.load(), Chunk::Open | Chunk::Changing);
         let open = first + self.chunks[first..].iter().position(is_open)?;
-        Some((open * self.chunk_bytes / self.sizes.block / PIECE).max(piece))
+        Some((open * self.chunk_bytes / self.sizes.block / CLOCK_WINDOW).max(window))
     }
 
     /// Asserts that all blocks of chunks that are not open are absent.

@@ -1,8 +1,8 @@
 //! Copies: data that the device still stores although their blocks are resident. No thread reads
-//! these data. All functions except `note_copies` are called under the store's lock.
+//! these data. All functions except `note_copies` are called under the eviction lock.
 
 use crate::pager::Pager;
-use crate::policy::PIECE;
+use crate::policy::CLOCK_WINDOW;
 use crate::state::State;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
@@ -17,10 +17,10 @@ impl Pager {
 
     /// Records that some blocks may have copies, so that `drop_copies` finds them.
     pub(crate) fn note_copies(&self, blocks: Range<usize>) {
-        for piece in blocks.start / PIECE..blocks.end.div_ceil(PIECE) {
+        for window in blocks.start / CLOCK_WINDOW..blocks.end.div_ceil(CLOCK_WINDOW) {
             // The bit is written even if it is set already, so that the thread that clears the bit
             // sees the present state of the blocks.
-            self.copied[piece / 64].fetch_or(1 << (piece % 64), AcqRel);
+            self.copied[window / 64].fetch_or(1 << (window % 64), AcqRel);
         }
     }
 
@@ -35,8 +35,8 @@ impl Pager {
         }
     }
 
-    /// Frees the copies in a piece. Copies that can't be freed are recorded again.
-    fn drop_copies_of(&self, piece: usize) {
+    /// Frees the copies in a clock window. Copies that can't be freed are recorded again.
+    fn drop_copies_of(&self, window: usize) {
         let has_copy = |block: usize| {
             let seen = self.words[block].load();
             if seen.state() == State::Busy {
@@ -47,7 +47,7 @@ impl Pager {
             }
             seen.has_copy() && seen.state() != State::Busy
         };
-        self.for_runs(self.blocks_of(piece), usize::MAX, has_copy, |run| {
+        self.for_runs(self.blocks_of_window(window), usize::MAX, has_copy, |run| {
             if self.discard(run.clone()) {
                 run.for_each(|block| self.words[block].set_copy(false));
             } else {

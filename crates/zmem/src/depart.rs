@@ -1,11 +1,11 @@
 //! Evicts blocks that no thread accessed in probation: stores their data and drops their pages. All
-//! functions are called under the store's lock.
+//! functions are called under the eviction lock.
 
 use crate::backend::Data;
 use crate::fate::{Fate, Outcome};
 use crate::owned::{OwnedRun, for_evicting};
 use crate::pager::Pager;
-use crate::policy::PIECE;
+use crate::policy::CLOCK_WINDOW;
 use crate::state::{HEAT_MAX, State};
 use crate::stats::count;
 use crate::store;
@@ -103,7 +103,7 @@ impl Pager {
             own.release();
             if is_shown {
                 // The blocks stay readable: a fault only makes them writable as well, and
-                // `dont_need` waits for the store's lock.
+                // `dont_need` waits for the eviction lock.
                 let to = self.bytes_of(start - run.start..end - run.start);
                 self.memory.read_open(start * self.sizes.block, &mut data[to]);
             }
@@ -120,7 +120,7 @@ impl Pager {
             let fate = if store::is_zero(data) { Fate::Zeros } else { Fate::Waiting };
             outcome.set(nth, fate);
         }
-        debug_assert!(run.len() <= PIECE);
+        debug_assert!(run.len() <= CLOCK_WINDOW);
         outcome
     }
 
@@ -153,8 +153,8 @@ impl Pager {
     /// Writes blocks to the device. Returns whether that saves memory; if not, counts the reason.
     pub(crate) fn is_stored(&self, blocks: Range<usize>, data: &[u8]) -> bool {
         let at = self.bytes_of(blocks.clone()).start as u64;
-        // Raw blocks save no memory, so a block stays resident if more than half of its device blocks
-        // are raw.
+        // Raw blocks save no memory, so a block stays resident if more than half of its device
+        // blocks are raw.
         let parts = (data.len() / self.sizes.device_block) as u64;
         let counter = match self.device.write_telling(at, data) {
             Ok(written) if written.raw * 2 < parts.max(1) + 1 => return true,

@@ -1,8 +1,8 @@
-//! Eviction while only one thread is running. The cold blocks of a piece are evicted without being
-//! marked first, because no other thread can access them (zm-A4).
+//! Eviction while only one thread is running. The cold blocks of a clock window are evicted without
+//! being marked first, because no other thread can access them (zm-A4).
 //!
 //! ```text
-//!   piece:   | cold | absent | cold | hot | cold | Busy | cold |
+//!   clock window:   | cold | absent | cold | hot | cold | Busy | cold |
 //!   taken:      x              x            x             x       copied, stored or queued
 //!   dropped: |------------------|        |---|         |----|     a call for each span
 //! ```
@@ -15,12 +15,13 @@ use crate::fate::{Fate, Outcome};
 use crate::owned::{OwnedRun, OwnedSet, for_owned};
 use crate::pager::Pager;
 use crate::recent::Spares;
-use crate::state::{Seen, State};
-use crate::threads::Alone;
+use crate::state::{State, WordValue};
+use crate::threads::WorldStopped;
 use std::cell::Cell;
 use std::ops::Range;
 
-/// The blocks of a piece that are being evicted. Bits are numbered from the piece's first block.
+/// The blocks of a clock window that are being evicted. Bits are numbered from the clock window's
+/// first block.
 struct Going<'p> {
     pager: &'p Pager,
     first: usize,
@@ -34,18 +35,18 @@ struct Going<'p> {
 }
 
 impl Pager {
-    /// Evicts up to `most` cold blocks of a piece. Returns their number.
+    /// Evicts up to `most` cold blocks of a clock window. Returns their number.
     pub(crate) fn evict_open(
         &self,
-        piece: usize,
+        window: usize,
         most: usize,
         spares: Spares,
-        alone: &Alone,
+        alone: &WorldStopped,
         buf: &mut [u8],
     ) -> usize {
-        let blocks = self.blocks_of(piece);
+        let blocks = self.blocks_of_window(window);
         let (first, left) = (blocks.start, Cell::new(self.batch().min(most)));
-        let takes = |block: usize, seen: Seen| {
+        let takes = |block: usize, seen: WordValue| {
             let is_taken = left.get() > 0 && self.may_be_marked(block, seen, spares);
             left.set(left.get() - usize::from(is_taken));
             is_taken
@@ -57,7 +58,7 @@ impl Pager {
             let room = room.get_or_insert_with(|| self.waiting_room(self.batch()));
             *room -= going.copy_and_store(run, alone, *room);
         });
-        // When memory is short, the hand passes many pieces in which no block is taken.
+        // When memory is short, the hand passes many clock windows in which no block is taken.
         let mut gone = 0;
         if going.taken != 0 {
             going.drop_spans(blocks.clone());
@@ -87,7 +88,7 @@ impl<'p> Going<'p> {
 
     /// Copies a run of taken blocks. Chooses the first `room` blocks to be queued, and stores the
     /// other blocks. Returns the number of blocks that are to be queued or are zeros.
-    fn copy_and_store(&mut self, own: OwnedRun<'p>, alone: &Alone, room: usize) -> usize {
+    fn copy_and_store(&mut self, own: OwnedRun<'p>, alone: &WorldStopped, room: usize) -> usize {
         let (pager, run) = (self.pager, own.blocks());
         let place = self.place(&run);
         run.clone().for_each(|block| self.taken |= 1 << (block - self.first));

@@ -13,7 +13,7 @@ pub(crate) enum Fate {
 }
 
 /// The results for all blocks of a run. Each word has a bit for each block. A word has enough bits,
-/// because a run has at most `PIECE` blocks.
+/// because a run has at most `CLOCK_WINDOW` blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outcome {
     zeros: u64,

@@ -5,7 +5,7 @@ use crate::order::{Side, Toucher, Wanted};
 use crate::owned::{OwnedRun, own_block};
 use crate::pager::{Pager, Verdict};
 use crate::policy::HEAT_KEPT_MAX;
-use crate::state::{Seen, State};
+use crate::state::{State, WordValue};
 use crate::stats::count;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,7 +18,7 @@ const SOON_ROUNDS: u32 = 1;
 const ROUNDS: u32 = crate::state::HEAT_MAX;
 
 impl Pager {
-    /// Handles a fault of `toucher` at `address`. `buf` is a seat's buffer.
+    /// Handles a fault of `toucher` at `address`. `buf` is a context's buffer.
     pub(crate) fn fault(&self, address: usize, toucher: Toucher, buf: &mut [u8]) -> Verdict {
         let began = Instant::now();
         let Some(offset) = self.memory.offset_of(address) else {
@@ -120,7 +120,7 @@ impl Pager {
 
     /// Takes ownership of an absent block if its word is still `seen`, and of neighbours in the
     /// same state and chunk, as `wanted` specifies. Returns the owned blocks. Their chunk is open.
-    fn own(&self, block: usize, seen: Seen, wanted: Wanted) -> Option<OwnedRun<'_>> {
+    fn own(&self, block: usize, seen: WordValue, wanted: Wanted) -> Option<OwnedRun<'_>> {
         self.open_chunk(block);
         let mut own = own_block(self, block, seen)?;
         // Another thread may have closed the chunk again, because all blocks of the chunk were
@@ -139,7 +139,7 @@ impl Pager {
 
     /// Does the same as `own`, and counts the blocks as resident. The blocks are counted before
     /// they are owned, so that simultaneous faults do not exceed the limit together.
-    fn own_counted(&self, block: usize, seen: Seen, wanted: Wanted) -> Option<OwnedRun<'_>> {
+    fn own_counted(&self, block: usize, seen: WordValue, wanted: Wanted) -> Option<OwnedRun<'_>> {
         let claimed = self.limit.claim(wanted.most);
         let mut own = self.own(block, seen, Wanted { most: claimed, ..wanted });
         self.limit.settle(claimed, own.as_ref().map_or(0, OwnedRun::len));
@@ -149,7 +149,7 @@ impl Pager {
 
     /// Opens a block whose pages still exist. Returns the opened block, or an empty range if its
     /// word is no longer `seen`.
-    fn keep(&self, block: usize, seen: Seen) -> Range<usize> {
+    fn keep(&self, block: usize, seen: WordValue) -> Range<usize> {
         let Some(own) = own_block(self, block, seen) else { return block..block };
         self.expect("memory can't be opened again", own.reopen());
         let is_kept = seen.state() == State::Probation;
@@ -173,7 +173,7 @@ impl Pager {
     /// block that a thread accessed. Returns the blocks.
     fn fill(&self, touched: usize, own: OwnedRun<'_>, buf: &mut [u8]) -> Range<usize> {
         let (blocks, bytes) = (own.blocks(), self.bytes_of(own.blocks()));
-        match self.alone() {
+        match self.try_stop_world() {
             Some(alone) => {
                 own.fill_in_place(&alone, |place| self.read_back(bytes.start, place));
                 count(&self.counters.in_place, blocks.len());
@@ -188,7 +188,7 @@ impl Pager {
         count(&self.counters.ahead, blocks.len() - 1);
         self.note_copies(blocks.clone());
         let now = self.round();
-        let rounds = |word: Seen| now.wrapping_sub(word.heat()) & ROUNDS;
+        let rounds = |word: WordValue| now.wrapping_sub(word.heat()) & ROUNDS;
         for word in &self.words[blocks.clone()] {
             let rounds = rounds(word.load());
             count(&self.counters.distances[rounds as usize], 1);

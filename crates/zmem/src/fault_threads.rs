@@ -7,13 +7,13 @@
 #![allow(unsafe_code)]
 
 use crate::Error;
+use crate::contexts::Purpose;
 use crate::fatal::{fatal, refused};
 use crate::gate::GATE;
 use crate::in_handler;
 use crate::order::Toucher;
 use crate::pager::Pager;
 use crate::process::generation;
-use crate::seats::Taker;
 use crate::signals;
 use crate::threads::OwnThread;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -123,8 +123,8 @@ impl Pager {
         let start = (address - self.memory.addresses().start) / page * page;
         signals::without_signals(|| {
             let _inside = GATE.enter();
-            let mut seat = self.seats.take(Taker::Fault);
-            let _verdict = self.fault(address, Toucher::Other(thread), &mut seat);
+            let mut context = self.contexts.take(Purpose::Fault);
+            let _verdict = self.fault(address, Toucher::Other(thread), &mut context);
             // The waiting thread is woken even if the block was resident, because another thread
             // may have filled the block before the waiting thread began to wait.
             self.backend.wake(&self.memory, start..start + page)

@@ -2,13 +2,13 @@
 //! filled, because a child does not inherit these marks. In a child, the state of each region is
 //! adapted. All functions run while the gate is closed, so no other thread changes a block.
 
-use crate::backend::Heir;
+use crate::backend::ForkResult;
+use crate::contexts::Purpose;
 use crate::gate::{self, Forks};
 use crate::in_handler;
 use crate::order::Wanted;
 use crate::pager::Pager;
 use crate::registry;
-use crate::seats::Taker;
 use crate::state::State;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -44,13 +44,13 @@ fn in_parent() {
 /// Determines which part of each region a child has, and adapts the state of the region.
 fn in_child() {
     registry::for_each(|pager| {
-        let heir = pager.backend.in_child(&pager.memory);
+        let fork_result = pager.backend.in_child(&pager.memory);
         // The value never returns to `Copy`, because the child's children lack the same memory as
         // the child.
-        if heir != Heir::Copy {
-            pager.heir.store(heir as u32, Release);
+        if fork_result != ForkResult::Copy {
+            pager.fork_result.store(fork_result as u32, Release);
         }
-        if heir == Heir::Plain {
+        if fork_result == ForkResult::Plain {
             pager.keep_all();
         }
         pager.storer.begin_child();
@@ -67,11 +67,11 @@ fn in_child() {
 
 impl Pager {
     /// Returns the part of the region that this process has.
-    pub(crate) fn heir(&self) -> Heir {
-        match self.heir.load(Acquire) {
-            heir if heir == Heir::Plain as u32 => Heir::Plain,
-            heir if heir == Heir::Nothing as u32 => Heir::Nothing,
-            _ => Heir::Copy,
+    pub(crate) fn fork_result(&self) -> ForkResult {
+        match self.fork_result.load(Acquire) {
+            fork_result if fork_result == ForkResult::Plain as u32 => ForkResult::Plain,
+            fork_result if fork_result == ForkResult::Nothing as u32 => ForkResult::Nothing,
+            _ => ForkResult::Copy,
         }
     }
 
@@ -82,10 +82,10 @@ impl Pager {
         // As in a signal handler, this code must not use the heap, because another thread may hold
         // the allocator's lock and wait for the gate (zm-H3).
         in_handler::set(true);
-        let mut seat = self.seats.take(Taker::Fault);
+        let mut context = self.contexts.take(Purpose::Fault);
         for block in 0..self.blocks() {
             if !matches!(self.words[block].load().state(), State::Resident | State::Untouched) {
-                self.bring(block, Wanted::from_it_on(self.batch()), &mut seat);
+                self.bring(block, Wanted::from_it_on(self.batch()), &mut context);
             }
         }
         in_handler::set(false);

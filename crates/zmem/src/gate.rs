@@ -6,7 +6,7 @@
 //! handler that enters the gate.
 
 use crate::fatal::fatal;
-use crate::process::{self, Told};
+use crate::process::{self, CopyDetectedBy};
 use crate::signals::{self, SignalMask};
 use crate::sync::{AtomicU32, Ordering, wait, wait_for, wake};
 use crate::{kept_file, threads};
@@ -60,9 +60,9 @@ pub(crate) fn register(forks: Forks) {
 }
 
 /// Replaces state that a copy of a process must not share with the original.
-fn put_right(told: Told) {
+fn put_right(by: CopyDetectedBy) {
     threads::begin_child();
-    if told == Told::ByPage {
+    if by == CopyDetectedBy::Page {
         GATE.begin_copy();
     }
     kept_file::begin_child();

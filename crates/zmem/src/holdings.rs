@@ -1,7 +1,7 @@
 //! The memory of a process by kind, for the message about a limit that can't be kept.
 
 use crate::pager::Pager;
-use crate::policy::PIECE;
+use crate::policy::CLOCK_WINDOW;
 use crate::state::State;
 
 /// The memory that a process holds and can't evict, in bytes, by reason.
@@ -55,16 +55,16 @@ impl Pager {
     }
 
     fn pinned_bytes(&self) -> u64 {
-        let (mut piece, mut pinned) = (0, 0);
-        while let Some(open) = self.next_open_piece(piece) {
-            let blocks = open * PIECE..self.blocks().min((open + 1) * PIECE);
+        let (mut window, mut pinned) = (0, 0);
+        while let Some(open) = self.next_open_window(window) {
+            let blocks = open * CLOCK_WINDOW..self.blocks().min((open + 1) * CLOCK_WINDOW);
             let is_pinned = |block: &usize| {
                 let seen = self.words[*block].load();
                 seen.state() == State::Resident && seen.pins() > 0
             };
             pinned += blocks.filter(is_pinned).count() * self.sizes.block;
-            piece = open + 1;
-            if piece * PIECE >= self.blocks() {
+            window = open + 1;
+            if window * CLOCK_WINDOW >= self.blocks() {
                 break;
             }
         }

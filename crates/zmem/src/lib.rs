@@ -1,8 +1,8 @@
 //! zmem: memory that compresses itself.
 //!
 //! ```text
-//!   Region -> Pager: words of blocks | chunks | limit | clock | seats | backend | zram::Device
-//!   touch of an absent block -> SIGSEGV, SIGBUS -> handler -> registry: which region? --> seat -.
+//!   Region -> Pager: words of blocks | chunks | limit | clock | contexts | backend | zram::Device
+//!   touch of an absent block -> SIGSEGV, SIGBUS -> handler -> registry: which region? -> context -.
 //!                            -> userfaultfd message -> fault thread ----------------> Pager::fault
 //!     Probation: opened again | Untouched: filled with zeros | Evicted: read from the device
 //!   near the limit: worker, or the fault itself -> Pager::evict: clock -> probation -> the device
@@ -33,6 +33,7 @@ mod all {
     pub(crate) mod calls;
     pub(crate) mod chunk;
     pub(crate) mod clock;
+    pub(crate) mod contexts;
     pub(crate) mod copied;
     pub(crate) mod depart;
     pub(crate) mod described;
@@ -71,7 +72,6 @@ mod all {
     pub(crate) mod region;
     pub(crate) mod registry;
     pub(crate) mod room;
-    pub(crate) mod seats;
     pub(crate) mod shared;
     pub(crate) mod signals;
     pub(crate) mod stats;

@@ -124,8 +124,8 @@ impl Limit {
 
     /// Returns the reserve of a limit.
     fn reserve_of(&self, limit: u64) -> u64 {
-        // Simultaneous faults may fill as many bytes as the buffers of all seats hold, but seldom
-        // do. In a small region, these buffers are most of the memory.
+        // Simultaneous faults may fill as many bytes as the buffers of all contexts hold, but
+        // seldom do. In a small region, these buffers are most of the memory.
         let at_once = self.at_once.min(limit / 16).min(AT_ONCE_MAX);
         (limit / RESERVE_SHARE).max(GROWTH_BYTES.min(limit / 32)).max(at_once)
     }

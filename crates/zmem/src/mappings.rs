@@ -38,15 +38,15 @@ fn count_max() -> usize {
 }
 
 impl Mappings {
-    /// Reserves the mappings that a region of `bytes` bytes with `seats` seats may use, plus one
-    /// mapping for each of `marked` blocks.
+    /// Reserves the mappings that a region of `bytes` bytes with `contexts` contexts may use, plus
+    /// one mapping for each of `marked` blocks.
     pub(crate) fn reserve(
         bytes: usize,
         blocks: usize,
-        seats: usize,
+        contexts: usize,
         marked: usize,
     ) -> Result<Self, Error> {
-        Self::reserve_of(&RESERVED, count_max(), bytes, blocks, 2 * seats + marked)
+        Self::reserve_of(&RESERVED, count_max(), bytes, blocks, 2 * contexts + marked)
     }
 
     fn reserve_of(

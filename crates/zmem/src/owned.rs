@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   own_block, own_first, for_owned, ... -> OwnedRun -> fill, reopen, close, drop_pages ... -.
-//!                                             '-> OwnedSet: owned blocks of one piece ------+
+//!                                             '-> OwnedSet: blocks of a clock window ---------+
 //!                         publish | release | queue: once, or the process is aborted <------'
 //! ```
 
@@ -13,8 +13,8 @@ mod take;
 use crate::backend::Data;
 use crate::fatal::fatal;
 use crate::pager::Pager;
-use crate::state::{Seen, State};
-use crate::threads::Alone;
+use crate::state::{State, WordValue};
+use crate::threads::WorldStopped;
 use rustix::io::Errno;
 pub(crate) use set::OwnedSet;
 use std::ops::Range;
@@ -74,7 +74,7 @@ impl<'p> OwnedRun<'p> {
         }
     }
 
-    fn take(&self, block: usize, takes: impl Fn(usize, Seen) -> bool) -> bool {
+    fn take(&self, block: usize, takes: impl Fn(usize, WordValue) -> bool) -> bool {
         let (word, seen) = (&self.pager.words[block], self.pager.words[block].load());
         seen.state() == self.from && takes(block, seen) && word.try_own(seen)
     }
@@ -118,14 +118,14 @@ impl<'p> OwnedRun<'p> {
 
     /// Makes absent blocks accessible, and calls `fill` to write to them. No other thread can read
     /// a partly filled block (zm-A1).
-    pub(crate) fn fill_in_place(&self, alone: &Alone, fill: impl FnOnce(&mut [u8])) {
+    pub(crate) fn fill_in_place(&self, alone: &WorldStopped, fill: impl FnOnce(&mut [u8])) {
         self.fill_zeros();
         self.pager.memory.populate(self.bytes());
         self.pager.memory.with_bytes(self.bytes(), alone, fill);
     }
 
     /// Calls `read` with the contents of accessible blocks.
-    pub(crate) fn with_bytes(&self, alone: &Alone, read: impl FnOnce(&mut [u8])) {
+    pub(crate) fn with_bytes(&self, alone: &WorldStopped, read: impl FnOnce(&mut [u8])) {
         self.pager.memory.with_bytes(self.bytes(), alone, read);
     }
 
@@ -196,7 +196,7 @@ impl<'p> OwnedRun<'p> {
 
     /// Publishes the blocks in the state `to`, and updates the counts of states. `change` returns
     /// the other bits of each block's word, and may be called several times.
-    pub(crate) fn publish(mut self, to: State, change: impl Fn(usize, Seen) -> Seen) {
+    pub(crate) fn publish(mut self, to: State, change: impl Fn(usize, WordValue) -> WordValue) {
         self.count(to.is_counted());
         let Pager { words, limit, probation, .. } = self.pager;
         match self.from {
@@ -214,7 +214,7 @@ impl<'p> OwnedRun<'p> {
     }
 
     /// Passes blocks whose pages were dropped to the compressor thread. `data` are their contents.
-    /// The queue has room for the blocks. The caller holds the store's lock.
+    /// The queue has room for the blocks. The caller holds the eviction lock.
     pub(crate) fn queue(mut self, data: &[u8]) {
         debug_assert!(data.len() == self.bytes().len());
         debug_assert!(!matches!(self.from, State::Probation | State::Shared));
@@ -291,7 +291,7 @@ mod tests {
         // The block between two runs is pinned.
         assert!(pager.words[12].try_pin(pager.words[12].load()));
         let mut runs = Vec::new();
-        let takes = |_, seen: Seen| seen.is_evictable();
+        let takes = |_, seen: WordValue| seen.is_evictable();
         for_owned(&pager, 2..16, State::Resident, takes, |run| runs.push(run));
         let blocks: Vec<_> = runs.iter().map(OwnedRun::blocks).collect();
         assert_eq!(blocks, [2..4, 9..12, 13..16]);

@@ -3,7 +3,7 @@
 use crate::fatal::fatal;
 use crate::gate::GATE;
 use crate::pager::Pager;
-use crate::state::Seen;
+use crate::state::WordValue;
 use std::time::Duration;
 
 /// The interval at which a thread that waits for a block checks whether the block was queued.
@@ -15,7 +15,7 @@ const LOST_LOOKS: u32 = 1000;
 impl Pager {
     /// Waits while another thread owns a block. If the block is queued for compression, takes the
     /// block back and makes it resident.
-    pub(crate) fn wait_for_block(&self, block: usize, seen: Seen) {
+    pub(crate) fn wait_for_block(&self, block: usize, seen: WordValue) {
         let word = &self.words[block];
         if self.take_back(block) {
             return;

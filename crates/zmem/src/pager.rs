@@ -4,21 +4,21 @@
 use crate::aside::Storer;
 use crate::backend::{Backend, choose};
 use crate::chunk_word::ChunkWord;
-use crate::clock::Evictor;
+use crate::clock::Clock;
+use crate::contexts::HandlerContexts;
 use crate::fatal::refused;
 use crate::limit::Limit;
 use crate::mappings::{CHUNK_BYTES, Mappings};
 use crate::memory::Managed;
 use crate::options::BlockSizes;
 use crate::order::Order;
-use crate::policy::{BATCH_BYTES, PIECE, batch, seats};
+use crate::policy::{BATCH_BYTES, CLOCK_WINDOW, batch, contexts};
 use crate::recent::Recent;
-use crate::seats::Seats;
 use crate::state::BlockWord;
 use crate::stats::{Counters, StoredMost};
 use crate::store;
 use crate::table::Table;
-use crate::threads::{self, Alone};
+use crate::threads::{self, WorldStopped};
 use crate::tree::Member;
 use crate::waker::Waker;
 use crate::working_set::Window;
@@ -52,13 +52,13 @@ pub(crate) struct Pager {
     pub(crate) words: Table<BlockWord>,
     pub(crate) chunks: Table<ChunkWord>,
     pub(crate) chunk_bytes: usize,
-    /// A bit for each piece in which a block may have a copy.
+    /// A bit for each clock window in which a block may have a copy.
     pub(crate) copied: Table<AtomicU64>,
     pub(crate) device: Device,
     pub(crate) backend: Box<dyn Backend>,
-    /// The part of the region that this process has, encoded as a `Heir`.
-    pub(crate) heir: AtomicU32,
-    pub(crate) seats: Seats,
+    /// The part of the region that this process has, encoded as a `ForkResult`.
+    pub(crate) fork_result: AtomicU32,
+    pub(crate) contexts: HandlerContexts,
     pub(crate) limit: Limit,
     /// The number of blocks in probation.
     pub(crate) probation: AtomicUsize,
@@ -66,8 +66,8 @@ pub(crate) struct Pager {
     pub(crate) probation_max: usize,
     /// The number of shared blocks that one fault opens.
     pub(crate) group: AtomicUsize,
-    /// The store's lock (zm-S5).
-    pub(crate) evictor: Mutex<Evictor>,
+    /// The eviction lock (zm-S5).
+    pub(crate) eviction_lock: Mutex<Clock>,
     /// The number of rounds of the clock's hand.
     pub(crate) round: AtomicU32,
     pub(crate) waker: Waker,
@@ -78,7 +78,8 @@ pub(crate) struct Pager {
     pub(crate) packs_from: Mutex<Option<Instant>>,
     /// Whether the allocator is never interrupted by a fault.
     pub(crate) is_heap_own: bool,
-    /// The number of closings of resident blocks in each piece. Several pieces share a counter.
+    /// The number of closings of resident blocks in each clock window. Several clock windows share
+    /// a counter.
     closings: [AtomicU32; CLOSINGS],
     pub(crate) order: Order,
     pub(crate) recent: Recent,
@@ -107,14 +108,14 @@ fn fit(
     mut sizes: BlockSizes,
     backend: &dyn Backend,
     bytes: usize,
-    seats: usize,
+    contexts: usize,
 ) -> Result<(BlockSizes, Mappings), Error> {
     loop {
         let blocks = bytes / sizes.block;
         let marked = backend.mappings_max(blocks);
         let larger = 2 * sizes.block;
         let may_grow = marked > 0 && larger <= CHUNK_BYTES && bytes.is_multiple_of(larger);
-        match Mappings::reserve(bytes, blocks, seats, marked) {
+        match Mappings::reserve(bytes, blocks, contexts, marked) {
             Err(_) if may_grow => sizes.block = larger,
             reserved => return Ok((sizes, reserved?)),
         }
@@ -124,9 +125,9 @@ fn fit(
 impl Pager {
     /// Returns a proof that no other thread runs and no other process reads this memory, or `None`.
     /// Also returns `None` if the backend can't fill and evict blocks in place.
-    pub(crate) fn alone(&self) -> Option<Alone> {
+    pub(crate) fn try_stop_world(&self) -> Option<WorldStopped> {
         let has_peers = self.limit.member.as_ref().is_some_and(Member::has_peers);
-        if self.backend.opens_first() && !has_peers { threads::alone() } else { None }
+        if self.backend.opens_first() && !has_peers { threads::try_stop_world() } else { None }
     }
 
     pub(crate) fn new(
@@ -136,19 +137,20 @@ impl Pager {
     ) -> Result<Self, Error> {
         let backend = choose(options, &memory)?;
         backend.probe().map_err(Error::system("what this backend does with memory"))?;
-        let seats = seats(processors(), backend.threads(), options.limit);
-        let (sizes, mappings) = fit(options.sizes()?, &*backend, memory.bytes(), seats)?;
+        let contexts = contexts(processors(), backend.threads(), options.limit);
+        let (sizes, mappings) = fit(options.sizes()?, &*backend, memory.bytes(), contexts)?;
         let blocks = memory.bytes() / sizes.block;
-        let pieces = blocks.div_ceil(PIECE);
+        let windows = blocks.div_ceil(CLOCK_WINDOW);
         let buffer = BATCH_BYTES.max(sizes.block);
-        let seats = Seats::new(seats, buffer).map_err(Error::system("stacks for faults"))?;
+        let contexts =
+            HandlerContexts::new(contexts, buffer).map_err(Error::system("stacks for faults"))?;
         let is_heap_own = contents == Contents::Vacant;
-        let device = store::device(options, memory.bytes(), sizes, seats.len(), is_heap_own)?;
-        let (words, copied) = (Table::new(blocks)?, Table::new(pieces.div_ceil(64))?);
+        let device = store::device(options, memory.bytes(), sizes, contexts.len(), is_heap_own)?;
+        let (words, copied) = (Table::new(blocks)?, Table::new(windows.div_ceil(64))?);
         let chunks = Table::new(memory.bytes().div_ceil(mappings.chunk_bytes))?;
-        let evictor = Evictor::new(pieces)?;
-        let own = seats.bytes() + buffer + evictor.bytes() + copied.bytes() + chunks.bytes();
-        let mut limit = Limit::new(options.limit, own as u64, sizes.block, buffer * seats.len());
+        let clock = Clock::new(windows)?;
+        let own = contexts.bytes() + buffer + clock.bytes() + copied.bytes() + chunks.bytes();
+        let mut limit = Limit::new(options.limit, own as u64, sizes.block, buffer * contexts.len());
         limit.share(options.tree);
         let pager = Pager {
             memory,
@@ -159,13 +161,13 @@ impl Pager {
             copied,
             device,
             backend,
-            heir: AtomicU32::new(0),
-            seats,
+            fork_result: AtomicU32::new(0),
+            contexts,
             limit,
             probation: AtomicUsize::new(0),
             probation_max: mappings.probation_max,
             group: AtomicUsize::new(1),
-            evictor: Mutex::new(evictor),
+            eviction_lock: Mutex::new(clock),
             round: AtomicU32::new(0),
             waker: Waker::default(),
             storer: Storer::default(),
@@ -194,15 +196,16 @@ impl Pager {
         blocks.start * self.sizes.block..blocks.end * self.sizes.block
     }
 
-    /// Returns the number of closings near a block: in all pieces that share the block's counter.
+    /// Returns the number of closings near a block: in all clock windows that share the block's
+    /// counter.
     pub(crate) fn closings(&self, block: usize) -> u32 {
-        self.closings[block / PIECE % CLOSINGS].load(SeqCst)
+        self.closings[block / CLOCK_WINDOW % CLOSINGS].load(SeqCst)
     }
 
     /// Counts blocks that are about to be closed.
     pub(crate) fn note_closing(&self, blocks: &Range<usize>) {
-        for piece in blocks.start / PIECE..blocks.end.div_ceil(PIECE) {
-            self.closings[piece % CLOSINGS].fetch_add(1, SeqCst);
+        for window in blocks.start / CLOCK_WINDOW..blocks.end.div_ceil(CLOCK_WINDOW) {
+            self.closings[window % CLOSINGS].fetch_add(1, SeqCst);
         }
     }
 

@@ -1,10 +1,11 @@
 //! Thresholds and other tuning parameters.
 
-use crate::seats::SEATS_MAX;
+use crate::contexts::CONTEXTS_MAX;
 
-/// The number of blocks of a piece. The clock's hand examines one piece at a time, and at most one
-/// piece is evicted at once. A `u64` has a bit for each block of a piece.
-pub(crate) const PIECE: usize = 64;
+/// The number of blocks of a clock window. The clock's hand examines one clock window at a time,
+/// and at most one clock window is evicted at once. A `u64` has a bit for each block of a clock
+/// window.
+pub(crate) const CLOCK_WINDOW: usize = 64;
 
 /// The maximum number of bytes that a fault or an eviction moves at once, unless a block is larger.
 pub(crate) const BATCH_BYTES: usize = 256 << 10;
@@ -14,16 +15,17 @@ pub(crate) const fn batch(size: usize) -> usize {
     if size < BATCH_BYTES { BATCH_BYTES / size } else { 1 }
 }
 
-/// The buffers of seats use at most this share (1/32) of a limit, regardless of the number of
+/// The buffers of contexts use at most this share (1/32) of a limit, regardless of the number of
 /// processors. The buffers for two processors are always permitted.
-const SEATS_SHARE: usize = 32;
+const CONTEXTS_SHARE: usize = 32;
 
-/// Returns the number of seats: one for each processor, two more, and one for each of `threads`
+/// Returns the number of contexts: one for each processor, two more, and one for each of `threads`
 /// threads that handle faults.
-pub(crate) fn seats(processors: usize, threads: usize, limit: Option<u64>) -> usize {
+pub(crate) fn contexts(processors: usize, threads: usize, limit: Option<u64>) -> usize {
     let of = |processors: usize| processors + 2 + threads.min(processors);
-    let afforded = limit.map_or(SEATS_MAX, |limit| limit as usize / SEATS_SHARE / BATCH_BYTES);
-    of(processors).min(of(2).max(afforded)).min(SEATS_MAX)
+    let afforded =
+        limit.map_or(CONTEXTS_MAX, |limit| limit as usize / CONTEXTS_SHARE / BATCH_BYTES);
+    of(processors).min(of(2).max(afforded)).min(CONTEXTS_MAX)
 }
 
 /// The maximum number of rounds for which the clock passes over a block that was accessed in
@@ -44,11 +46,11 @@ mod tests {
     #[test]
     fn seats_are_for_all_processors_if_the_limit_has_room_for_them() {
         const MIB: u64 = 1 << 20;
-        assert_eq!([1, 2, 16, 64].map(|count| seats(count, 0, None)), [3, 4, 18, SEATS_MAX]);
-        assert_eq!([1, 2, 16, 64].map(|count| seats(count, 0, Some(MIB))), [3, 4, 4, 4]);
-        assert_eq!([2, 16].map(|count| seats(count, count, Some(MIB))), [6, 6]);
+        assert_eq!([1, 2, 16, 64].map(|count| contexts(count, 0, None)), [3, 4, 18, CONTEXTS_MAX]);
+        assert_eq!([1, 2, 16, 64].map(|count| contexts(count, 0, Some(MIB))), [3, 4, 4, 4]);
+        assert_eq!([2, 16].map(|count| contexts(count, count, Some(MIB))), [6, 6]);
         // Each buffer has 256 KiB. All buffers together may use 1/32 of the limit.
-        assert_eq!([39, 40, 48].map(|mib| seats(16, 0, Some(mib * MIB))), [4, 5, 6]);
-        assert_eq!([143, 144, 152].map(|mib| seats(16, 0, Some(mib * MIB))), [17, 18, 18]);
+        assert_eq!([39, 40, 48].map(|mib| contexts(16, 0, Some(mib * MIB))), [4, 5, 6]);
+        assert_eq!([143, 144, 152].map(|mib| contexts(16, 0, Some(mib * MIB))), [17, 18, 18]);
     }
 }

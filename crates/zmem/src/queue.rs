@@ -11,7 +11,7 @@
 //! ```
 //! A block in a slot is `Busy`, and the slot represents its owner (zm-Q1). A thread that takes the
 //! block out of the slot becomes its owner, either to store the block or because the thread
-//! accessed it. Blocks are offered under the store's lock, and only one thread at a time calls
+//! accessed it. Blocks are offered under the eviction lock, and only one thread at a time calls
 //! `take` (zm-Q2).
 
 #[cfg(all(test, loom))]
@@ -73,7 +73,7 @@ impl Queue {
     }
 
     /// Queues an owned block in the next slot, after `fill` has copied the block's data to that
-    /// slot. The caller checked that the queue has room, and holds the store's lock.
+    /// slot. The caller checked that the queue has room, and holds the eviction lock.
     pub(crate) fn offer(&self, block: usize, fill: impl FnOnce(usize)) {
         let tail = self.tail.load(Ordering::Relaxed);
         let slot = self.index(tail);

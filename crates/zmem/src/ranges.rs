@@ -1,12 +1,12 @@
 //! Operations on ranges of blocks, for calls from code outside of signal handlers.
 
 use crate::Error;
-use crate::backend::{Data, Heir};
+use crate::backend::{Data, ForkResult};
 use crate::order::Wanted;
 use crate::owned::{OwnedRun, own_first};
 use crate::pager::Pager;
-use crate::policy::{HEAT_KEPT_MAX, PIECE};
-use crate::state::{Seen, State};
+use crate::policy::{CLOCK_WINDOW, HEAT_KEPT_MAX};
+use crate::state::{State, WordValue};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -94,7 +94,7 @@ impl Pager {
 
     /// Returns an error if a block is pinned.
     pub(crate) fn check_unpinned(&self, blocks: Range<usize>) -> Result<(), Error> {
-        if self.heir() == Heir::Plain {
+        if self.fork_result() == ForkResult::Plain {
             return Ok(());
         }
         let is_pinned = |block: &usize| {
@@ -104,9 +104,9 @@ impl Pager {
         let mut next = blocks.start;
         while next < blocks.end {
             // A pinned block is resident, so its chunk is open (zm-C2).
-            let Some(piece) = self.next_open_piece(next / PIECE) else { break };
-            let part = next.max(piece * PIECE)..blocks.end.min((piece + 1) * PIECE);
-            next = (piece + 1) * PIECE;
+            let Some(window) = self.next_open_window(next / CLOCK_WINDOW) else { break };
+            let part = next.max(window * CLOCK_WINDOW)..blocks.end.min((window + 1) * CLOCK_WINDOW);
+            next = (window + 1) * CLOCK_WINDOW;
             part.into_iter().find(is_pinned).map_or(Ok(()), |block| Err(self.locked(block)))?;
         }
         Ok(())
@@ -115,7 +115,7 @@ impl Pager {
     /// Replaces the contents of blocks with zeros, which use no memory. After an error, some of the
     /// blocks may be zeros.
     pub(crate) fn dont_need(&self, blocks: Range<usize>) -> Result<(), Error> {
-        if self.heir() == Heir::Plain {
+        if self.fork_result() == ForkResult::Plain {
             self.expect("memory can't be freed", self.memory.drop_pages(self.bytes_of(blocks)));
             return Ok(());
         }
@@ -129,27 +129,27 @@ impl Pager {
                     return Err(self.locked(next));
                 }
                 state => {
-                    // The store's lock is needed because the evicting thread may be reading these
+                    // The eviction lock is needed because the evicting thread may be reading these
                     // blocks (zm-S3).
-                    let evictor = self.evictor.lock();
-                    let may_go = |seen: Seen| state != State::Resident || seen.pins() == 0;
+                    let clock = self.eviction_lock.lock();
+                    let may_go = |seen: WordValue| state != State::Resident || seen.pins() == 0;
                     let own = own_first(self, next..blocks.end, state, may_go);
                     (next, has_dropped) = (own.blocks().end, true);
                     self.drop_owned(own, State::Untouched);
-                    drop(evictor);
+                    drop(clock);
                 }
             }
         }
         if has_dropped {
-            let evictor = self.evictor.lock();
+            let clock = self.eviction_lock.lock();
             self.close_chunks(blocks);
-            drop(evictor);
+            drop(clock);
         }
         Ok(())
     }
 
     /// Drops the contents of blocks, and publishes `next`, which is `Untouched` or `Free`. The
-    /// caller holds the store's lock.
+    /// caller holds the eviction lock.
     pub(crate) fn drop_owned(&self, own: OwnedRun<'_>, mut next: State) {
         if own.is_empty() {
             return;
@@ -185,7 +185,7 @@ impl Pager {
     /// Asserts that counters equal the sums over all blocks. No other thread may change a block
     /// during the call.
     pub(crate) fn check(&self) {
-        let evictor = self.evictor.lock();
+        let clock = self.eviction_lock.lock();
         for (block, word) in self.words.iter().enumerate() {
             // The block is queued or is being stored.
             while word.load().state() == State::Busy && self.storer.bytes() > 0 {
@@ -211,6 +211,6 @@ impl Pager {
             );
         }
         self.device.check();
-        drop(evictor);
+        drop(clock);
     }
 }

@@ -199,7 +199,7 @@ impl Region {
         // After an error, dropping `locked` unlocks the blocks that were locked already.
         let mut locked = Locked { calls: &self.calls, blocks: blocks.start..blocks.start };
         self.calls.in_steps(blocks, |part| {
-            self.calls.with_seat(|pager, seat| pager.pin(part.clone(), seat))??;
+            self.calls.with_context(|pager, context| pager.pin(part.clone(), context))??;
             locked.blocks.end = part.end;
             Ok(())
         })?;

@@ -45,7 +45,7 @@ impl Pager {
     }
 
     /// Makes room for `blocks` more resident blocks. The caller owns no block, and holds the buffer
-    /// of a seat.
+    /// of a context.
     pub(crate) fn make_room(&self, blocks: usize, buf: &mut [u8]) {
         self.limit.weigh_now_and_then();
         if self.limit.is_lost() {
@@ -69,14 +69,15 @@ impl Pager {
         // The thread that holds the lock does not wait for any thread that waits here (zm-S4). In a
         // copy of the process, the thread that holds the lock may be missing.
         let waits = is_full && !GATE.is_torn();
-        let evictor = if waits { Some(self.evictor.lock()) } else { self.evictor.try_lock() };
-        if let Some(mut evictor) = evictor.filter(|_| self.limit.is_wanted(blocks)) {
+        let clock =
+            if waits { Some(self.eviction_lock.lock()) } else { self.eviction_lock.try_lock() };
+        if let Some(mut clock) = clock.filter(|_| self.limit.is_wanted(blocks)) {
             // A child that is far above its limit evicts in larger steps.
             let least = if self.limit.is_passed() { self.step_blocks() } else { self.batch() };
             let wanted = least.min(self.blocks_above_floor()).max(blocks);
             let goal = Goal::AtLeast(wanted);
-            self.paced(wanted, || self.evict(&mut evictor, goal, Spares::Recent, buf));
-            drop(evictor);
+            self.paced(wanted, || self.evict(&mut clock, goal, Spares::Recent, buf));
+            drop(clock);
             if self.is_heap_own {
                 self.pack_where_tight();
             }
@@ -108,7 +109,7 @@ impl Pager {
     /// Counts memory that was freed, and frees copies. An eviction would do the same, but no
     /// eviction happens if only the floor is resident.
     fn regain_limit(&self) {
-        if let Some(_evictor) = self.evictor.try_lock() {
+        if let Some(_lock) = self.eviction_lock.try_lock() {
             self.drop_copies();
             self.weigh();
         }

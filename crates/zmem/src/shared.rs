@@ -11,8 +11,8 @@
 
 use crate::owned::for_owned;
 use crate::pager::Pager;
-use crate::policy::{PIECE, SHARED_BYTES};
-use crate::state::{Seen, State};
+use crate::policy::{CLOCK_WINDOW, SHARED_BYTES};
+use crate::state::{State, WordValue};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -21,17 +21,17 @@ impl Pager {
     /// thread changes a block.
     pub(crate) fn share_all(&self) {
         // In a copy of the process, the thread that holds the lock may be missing.
-        let Some(evictor) = self.evictor.try_lock() else { return };
+        let Some(clock) = self.eviction_lock.try_lock() else { return };
         let group = self.set_group();
-        let (mut piece, mut groups) = (0, self.groups_max());
-        while piece < evictor.pieces
-            && let Some(open) = self.next_open_piece(piece)
+        let (mut window, mut groups) = (0, self.groups_max());
+        while window < clock.windows
+            && let Some(open) = self.next_open_window(window)
         {
-            // A chunk may have several pieces, or a piece several chunks.
-            let Range { start, end } = self.blocks_of(open);
+            // A chunk may have several clock windows, or a clock window several chunks.
+            let Range { start, end } = self.blocks_of_window(open);
             let end = self.blocks_of_chunk(start).end.max(end);
-            piece = end.div_ceil(PIECE);
-            let takes = |_, seen: Seen| seen.is_evictable();
+            window = end.div_ceil(CLOCK_WINDOW);
+            let takes = |_, seen: WordValue| seen.is_evictable();
             for_owned(self, start..end, State::Resident, takes, |run| {
                 let needed = run.len().div_ceil(group);
                 if run.len() < group || needed > groups {
@@ -59,8 +59,8 @@ impl Pager {
         group
     }
 
-    /// Returns the blocks that a touch of `block` opens: its group, or its chunk if no other process
-    /// shares the blocks any more.
+    /// Returns the blocks that a touch of `block` opens: its group, or its chunk if no other
+    /// process shares the blocks any more.
     pub(crate) fn group_of(&self, block: usize) -> Range<usize> {
         let (group, chunk) = (self.group.load(Relaxed), self.blocks_of_chunk(block));
         if !self.limit.is_sharing() {

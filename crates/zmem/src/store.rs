@@ -17,13 +17,13 @@ impl Supply for HandlerSupply {
     }
 }
 
-/// Creates a device of `bytes` bytes. At most `seats` threads with seats, and the pager thread, use
-/// it at the same time. If `is_heap_own`, no fault interrupts the allocator.
+/// Creates a device of `bytes` bytes. At most `contexts` threads with contexts, and the pager
+/// thread, use it at the same time. If `is_heap_own`, no fault interrupts the allocator.
 pub(crate) fn device(
     options: &Options,
     bytes: usize,
     sizes: BlockSizes,
-    seats: usize,
+    contexts: usize,
     is_heap_own: bool,
 ) -> Result<Device, Error> {
     let needed = sizes.device_block.max(page::page_size()) as u64;
@@ -36,8 +36,8 @@ pub(crate) fn device(
         params: options.params.clone(),
         mem_limit: options.store_limit,
         checksums: options.checksums,
-        // One stream for each seat and one for the pager, so no thread waits for a stream.
-        streams: Some(seats + 1),
+        // One stream for each context and one for the pager, so no thread waits for a stream.
+        streams: Some(contexts + 1),
         // The device starts no threads, because a child would lack them.
         compaction: Compaction::Manual,
         // A fork locks this device after other devices, whose requests may access bytes of a

@@ -10,7 +10,7 @@ use crate::policy::{BATCH_BYTES, HEAT_KEPT_MAX};
 use crate::process::shares_memory;
 use crate::queue::{BLOCKS_MAX, Taken};
 use crate::signals;
-use crate::state::{HEAT_MAX, Seen, State};
+use crate::state::{HEAT_MAX, State, WordValue};
 use crate::stats::count;
 use crate::sync::{Ordering::SeqCst, fence, wait_for, wake};
 use crate::threads::OwnThread;
@@ -70,7 +70,7 @@ impl Pager {
 
     /// Returns how many blocks may be put aside to be stored, up to `most`. Returns 0 if there is
     /// no thread to store them, or if most of them would become resident again because they do not
-    /// compress. The caller holds the store's lock.
+    /// compress. The caller holds the eviction lock.
     pub(crate) fn waiting_room(&self, most: usize) -> usize {
         match self.copies() {
             Some(copies) if !self.limit.stuck.is_braked() && self.has_storer() => {
@@ -201,7 +201,7 @@ impl Pager {
     fn put_back(&self, taken: &Taken<'_>, data: &[u8]) -> OwnedRun<'_> {
         let mut own = own_queued(self, taken.block);
         own.count(true);
-        match self.alone() {
+        match self.try_stop_world() {
             Some(alone) => own.fill_in_place(&alone, |place| place.copy_from_slice(data)),
             None => own.fill(data),
         }
@@ -210,7 +210,7 @@ impl Pager {
 
     /// Makes a block that was taken back resident. The device's data of the block become a copy.
     fn publish_put_back(&self, own: OwnedRun<'_>, heat: u32, is_stored: bool) {
-        let has_copy = |word: Seen| word.has_copy() || is_stored;
+        let has_copy = |word: WordValue| word.has_copy() || is_stored;
         if own.blocks().any(|block| has_copy(self.words[block].load())) {
             self.note_copies(own.blocks());
         }
@@ -222,11 +222,11 @@ impl Pager {
 mod tests {
     use super::*;
     use crate::backend::Data;
+    use crate::contexts::Purpose;
     use crate::memory::Managed;
     use crate::order::Wanted;
     use crate::owned::own_block;
     use crate::pager::Contents;
-    use crate::seats::Taker;
     use crate::{Options, Use};
     use std::sync::atomic::Ordering::Relaxed;
     use std::thread;
@@ -259,8 +259,8 @@ mod tests {
         let pager = Arc::new(Pager::new(memory, Contents::Vacant, &options).unwrap());
         pager.store_aside(&Refuses);
         let one = Wanted::from_it_on(1);
-        let bring = || pager.bring(0, one, &mut pager.seats.take(Taker::Call));
-        pager.set_use(0..1, Use::Managed, &mut pager.seats.take(Taker::Call)).unwrap();
+        let bring = || pager.bring(0, one, &mut pager.contexts.take(Purpose::Call));
+        pager.set_use(0..1, Use::Managed, &mut pager.contexts.take(Purpose::Call)).unwrap();
         assert_eq!(bring(), 0..1);
         assert_eq!(pager.waiting_room(1), 0, "nobody would store it");
         let own = own_block(&pager, 0, pager.words[0].load()).unwrap();

@@ -88,8 +88,8 @@ impl Pager {
         Ok(())
     }
 
-    /// Changes the first blocks of `blocks` from the state `from` to the state `to`, one of which is
-    /// an unmanaged state. Returns the number of the block after the changed blocks.
+    /// Changes the first blocks of `blocks` from the state `from` to the state `to`, one of which
+    /// is an unmanaged state. Returns the number of the block after the changed blocks.
     fn turn(&self, blocks: Range<usize>, from: State, to: State) -> usize {
         let mut own = own_first(self, blocks, from, |_| true);
         let Range { start, end } = own.blocks();
@@ -118,9 +118,9 @@ impl Pager {
     /// Frees the first blocks of `blocks`, which are managed and in the same state. Returns the
     /// number of the block after the freed blocks.
     fn free_managed(&self, blocks: Range<usize>, state: State) -> usize {
-        // The store's lock is held, because otherwise the evicting thread could be reading these
+        // The eviction lock is held, because otherwise the evicting thread could be reading these
         // blocks (zm-S3).
-        let _evictor = self.evictor.lock();
+        let _lock = self.eviction_lock.lock();
         let own = own_first(self, blocks, state, |_| true);
         let end = own.blocks().end;
         self.drop_owned(own, State::Free);
@@ -136,7 +136,7 @@ impl Pager {
         self.pin(own.clone(), buf)?;
         // Until the lock was taken, a thread that stores blocks may have been reading these blocks
         // in place (zm-R5).
-        drop(self.evictor.lock());
+        drop(self.eviction_lock.lock());
         for block in own.clone() {
             let owned = loop {
                 let owned = own_first(self, block..block + 1, State::Resident, |_| true);
@@ -171,9 +171,9 @@ impl Pager {
 mod tests {
     use super::*;
     use crate::Options;
+    use crate::contexts::Purpose;
     use crate::memory::Managed;
     use crate::pager::Contents;
-    use crate::seats::Taker;
     use std::thread;
     use std::time::Duration;
 
@@ -182,15 +182,15 @@ mod tests {
     fn what_is_being_stored_is_plain_no_sooner_than_that_ends() {
         let memory = Managed::map(2 << 20, 2 << 20).unwrap();
         let pager = Pager::new(memory, Contents::Vacant, &Options::default()).unwrap();
-        let change = |to| pager.set_use(0..2, to, &mut pager.seats.take(Taker::Call)).unwrap();
+        let change = |to| pager.set_use(0..2, to, &mut pager.contexts.take(Purpose::Call)).unwrap();
         change(Use::Managed);
         thread::scope(|scope| {
-            let evictor = pager.evictor.lock();
+            let clock = pager.eviction_lock.lock();
             let changes = scope.spawn(|| change(Use::Plain));
             testkit::wait::until("it is pinned", || pager.words[1].load().pins() > 0);
             thread::sleep(Duration::from_millis(20));
             assert_eq!(pager.words[0].load().state(), State::Resident);
-            drop(evictor);
+            drop(clock);
             changes.join().unwrap();
         });
         assert_eq!(pager.words[0].load().state(), State::Plain);

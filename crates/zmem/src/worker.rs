@@ -128,7 +128,8 @@ impl Worker {
 
 impl Pager {
     fn run(&self) {
-        // The buffer is not in a seat, because faults that wait for this thread may hold all seats.
+        // The buffer is not in a context, because faults that wait for this thread may hold all
+        // contexts.
         let mut buf = vec![0; self.bytes_of(0..self.batch()).len()];
         let mut evicted = 0;
         loop {
@@ -183,7 +184,7 @@ impl Pager {
         let gone = signals::without_signals(|| {
             let _inside = GATE.enter();
             let wanted = self.step_blocks().min(self.blocks_above_floor());
-            self.evict(&mut self.evictor.lock(), Goal::AtLeast(wanted), Spares::Nothing, buf)
+            self.evict(&mut self.eviction_lock.lock(), Goal::AtLeast(wanted), Spares::Nothing, buf)
         });
         self.waker.step();
         gone

@@ -73,7 +73,7 @@ impl Arena {
     /// no lock of the arena.
     pub fn keep_all(&self) {
         self.calls.pager.limit.member.iter().for_each(Member::keep_all);
-        let _kept = self.calls.inside(|pager| drop(pager.evictor.lock()));
+        let _kept = self.calls.inside(|pager| drop(pager.eviction_lock.lock()));
     }
 
     /// Returns whether [`note_whole`](Self::note_whole) was called and no debugger has sent a

@@ -43,7 +43,7 @@ pub(crate) enum Data {
 
 /// The part of a region that a child of fork has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heir {
+pub(crate) enum ForkResult {
     /// A copy that is still managed.
     Copy,
     /// A copy that is entirely resident and not managed.
@@ -177,7 +177,7 @@ pub(crate) trait Backend: Debug + Send + Sync {
 
     /// Prepares the backend in a child of fork, while the child has only one thread. Returns the
     /// part of the region that the child has.
-    fn in_child(&self, _memory: &Managed) -> Heir {
-        Heir::Copy
+    fn in_child(&self, _memory: &Managed) -> ForkResult {
+        ForkResult::Copy
     }
 }

@@ -5,7 +5,7 @@
 
 use super::answers::{ANSWERS, Answers};
 use super::staging::Staging;
-use super::{Backend, Data, Heir, undone};
+use super::{Backend, Data, ForkResult, undone};
 use crate::fatal::refused;
 use crate::memory::Managed;
 use crate::uffd::{CanMove, Delivery, Fault, Uffd};
@@ -201,31 +201,31 @@ impl Backend for Userfaultfd {
         self.fork == Fork::Copied && self.is_managed()
     }
 
-    fn in_child(&self, memory: &Managed) -> Heir {
+    fn in_child(&self, memory: &Managed) -> ForkResult {
         if !self.is_managed() {
             // The parent was already a child that does not manage the region.
-            return Heir::Copy;
+            return ForkResult::Copy;
         }
         let can_move = if self.staging.is_some() { CanMove::Yes } else { CanMove::No };
         let begins_again =
             || self.uffd.open_again(can_move).and_then(|()| self.register(memory)).is_ok();
-        let (answers, heir) = match self.fork {
-            Fork::Default => (Answers::LeftOut, Heir::Nothing),
+        let (answers, fork_result) = match self.fork {
+            Fork::Default => (Answers::LeftOut, ForkResult::Nothing),
             // The fault threads exist only in the parent, so a faulting thread of the child handles
             // the fault itself.
-            Fork::Copied if begins_again() => (Answers::Toucher, Heir::Copy),
-            Fork::Copied => (Answers::Nothing, Heir::Plain),
+            Fork::Copied if begins_again() => (Answers::Toucher, ForkResult::Copy),
+            Fork::Copied => (Answers::Nothing, ForkResult::Plain),
         };
-        if heir != Heir::Copy {
+        if fork_result != ForkResult::Copy {
             self.uffd.close();
         }
         self.answers.store(answers as u8, Relaxed);
-        if heir == Heir::Nothing {
+        if fork_result == ForkResult::Nothing {
             let staging = self.staging.as_ref().map_or(Ok(()), |staging| staging.0.keep_place());
             if let Err(errno) = memory.keep_place().and(staging) {
                 refused("a child has other memory where a region was", errno);
             }
         }
-        heir
+        fork_result
     }
 }

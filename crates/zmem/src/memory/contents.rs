@@ -6,7 +6,7 @@
 
 use super::Managed;
 use crate::process_memory;
-use crate::threads::Alone;
+use crate::threads::WorldStopped;
 use rustix::io::Errno;
 use std::ops::Range;
 
@@ -54,7 +54,7 @@ impl Managed {
     pub(crate) fn with_bytes<T>(
         &self,
         range: Range<usize>,
-        _alone: &Alone,
+        _alone: &WorldStopped,
         work: impl FnOnce(&mut [u8]) -> T,
     ) -> T {
         let (start, len) = self.place(&range);

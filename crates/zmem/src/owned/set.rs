@@ -1,4 +1,4 @@
-//! Owned blocks of one piece, which are published one by one.
+//! Owned blocks of one clock window, which are published one by one.
 
 use super::{OwnedRun, check_published};
 use crate::backend::Data;
@@ -8,13 +8,13 @@ use rustix::io::Errno;
 use std::mem::take;
 use std::ops::Range;
 
-/// Owned blocks of one piece. The blocks were resident before this thread became their owner, and
-/// still count as resident.
+/// Owned blocks of one clock window. The blocks were resident before this thread became their
+/// owner, and still count as resident.
 #[derive(Debug)]
 #[must_use = "other threads wait for owned blocks until they are published"]
 pub(crate) struct OwnedSet<'p> {
     pager: &'p Pager,
-    /// The piece's first block.
+    /// The clock window's first block.
     first: usize,
     /// A bit for each owned block, numbered from `first`.
     bits: u64,
@@ -25,7 +25,7 @@ impl<'p> OwnedSet<'p> {
         OwnedSet { pager, first, bits: 0 }
     }
 
-    /// Adds a run of blocks of the piece.
+    /// Adds a run of blocks of the clock window.
     pub(crate) fn add(&mut self, mut run: OwnedRun<'p>) {
         debug_assert!(run.from == State::Resident && run.is_counted);
         take(&mut run.blocks).for_each(|block| self.bits |= 1 << (block - self.first));

@@ -2,25 +2,25 @@
 
 use super::OwnedRun;
 use crate::pager::Pager;
-use crate::policy::PIECE;
-use crate::state::{Seen, State};
+use crate::policy::CLOCK_WINDOW;
+use crate::state::{State, WordValue};
 use std::ops::Range;
 
 /// Takes ownership of a block if its word is still `seen`, which is not `Busy`.
-pub(crate) fn own_block(pager: &Pager, block: usize, seen: Seen) -> Option<OwnedRun<'_>> {
+pub(crate) fn own_block(pager: &Pager, block: usize, seen: WordValue) -> Option<OwnedRun<'_>> {
     let is_owned = pager.words[block].try_own(seen);
     is_owned.then(|| OwnedRun::new(pager, block..block + 1, seen.state()))
 }
 
 /// Takes ownership of blocks from the start of `blocks` until a block is not in the state `from`,
-/// `takes` returns false, or the run has `PIECE` blocks. The returned run may be empty.
+/// `takes` returns false, or the run has `CLOCK_WINDOW` blocks. The returned run may be empty.
 pub(crate) fn own_first(
     pager: &Pager,
     blocks: Range<usize>,
     from: State,
-    takes: impl Fn(Seen) -> bool,
+    takes: impl Fn(WordValue) -> bool,
 ) -> OwnedRun<'_> {
-    let end = blocks.end.min(blocks.start + PIECE);
+    let end = blocks.end.min(blocks.start + CLOCK_WINDOW);
     own_while(pager, blocks.start..end, from, |_, seen| takes(seen))
 }
 
@@ -28,7 +28,7 @@ fn own_while<'p>(
     pager: &'p Pager,
     blocks: Range<usize>,
     from: State,
-    takes: impl Fn(usize, Seen) -> bool,
+    takes: impl Fn(usize, WordValue) -> bool,
 ) -> OwnedRun<'p> {
     let mut run = OwnedRun::new(pager, blocks.start..blocks.start, from);
     while run.blocks.end < blocks.end && run.take(run.blocks.end, &takes) {
@@ -43,7 +43,7 @@ pub(crate) fn for_owned<'p>(
     pager: &'p Pager,
     blocks: Range<usize>,
     from: State,
-    takes: impl Fn(usize, Seen) -> bool,
+    takes: impl Fn(usize, WordValue) -> bool,
     mut work: impl FnMut(OwnedRun<'p>),
 ) {
     let mut next = blocks.start;

@@ -3,12 +3,12 @@
 //! ```text
 //!   | PROT_NONE | stack: STACK_BYTES, used from its end down | buffer | PROT_NONE | stack ...
 //! ```
-//! Calls from outside of handlers use at most half of the seats, because such calls wait for locks
-//! while they hold seats. The other half is reserved for faults.
+//! Calls from outside of handlers use at most half of the contexts, because such calls wait for
+//! locks while they hold contexts. The other half is reserved for faults.
 //!
 //! # Safety
-//! A [`Seat`] is taken by clearing its bit of `free`, which is set again when the seat is dropped.
-//! So only one thread at a time uses the seat's stack and buffer.
+//! A [`HandlerContext`] is taken by clearing its bit of `free`, which is set again when the context
+//! is dropped. So only one thread at a time uses the context's stack and buffer.
 #![allow(unsafe_code)]
 
 use crate::gate::GATE;
@@ -22,54 +22,54 @@ use std::time::Duration;
 /// The bytes of a stack: enough for a fault, also in a build without optimisation. Pages of a stack
 /// that are never touched use no memory.
 const STACK_BYTES: usize = 256 << 10;
-/// The interval at which a thread that waits for a seat checks whether the threads that held the
-/// seats are missing.
+/// The interval at which a thread that waits for a context checks whether the threads that held the
+/// contexts are missing.
 const LOST_TICK: Duration = Duration::from_millis(100);
-/// The maximum number of seats: `free` has this many bits.
-pub(crate) const SEATS_MAX: usize = 32;
+/// The maximum number of contexts: `free` has this many bits.
+pub(crate) const CONTEXTS_MAX: usize = 32;
 
-/// All seats of a region.
+/// All contexts of a region.
 #[derive(Debug)]
-pub(crate) struct Seats {
+pub(crate) struct HandlerContexts {
     memory: Managed,
     buffer_bytes: usize,
     count: usize,
-    /// A bit for each seat, set if the seat is free.
+    /// A bit for each context, set if the context is free.
     free: AtomicU32,
-    /// The number of seats that calls from outside of handlers may still take.
+    /// The number of contexts that calls from outside of handlers may still take.
     calls: AtomicU32,
 }
 
-/// The purpose for which a seat is taken.
+/// The purpose for which a context is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taker {
+pub(crate) enum Purpose {
     Fault,
     /// A call from outside of handlers.
     Call,
 }
 
-/// A seat that was taken. Dropping this value frees the seat.
+/// A context that was taken. Dropping this value frees the context.
 #[derive(Debug)]
-pub(crate) struct Seat<'s> {
-    seats: &'s Seats,
+pub(crate) struct HandlerContext<'s> {
+    contexts: &'s HandlerContexts,
     nth: usize,
-    taker: Taker,
+    purpose: Purpose,
 }
 
-impl Seats {
-    /// Creates `count` seats with buffers of `buffer_bytes` bytes each, a multiple of the page
+impl HandlerContexts {
+    /// Creates `count` contexts with buffers of `buffer_bytes` bytes each, a multiple of the page
     /// size.
     pub(crate) fn new(count: usize, buffer_bytes: usize) -> Result<Self, Errno> {
-        assert!((2..=SEATS_MAX).contains(&count));
+        assert!((2..=CONTEXTS_MAX).contains(&count));
         let page = page::page_size();
         let each = page + STACK_BYTES + buffer_bytes;
         let memory = Managed::map(count * each, page)?;
         for nth in 0..count {
             memory.open(nth * each + page..(nth + 1) * each)?;
         }
-        let free = AtomicU32::new(u32::MAX >> (SEATS_MAX - count));
+        let free = AtomicU32::new(u32::MAX >> (CONTEXTS_MAX - count));
         let calls = AtomicU32::new(count as u32 / 2);
-        Ok(Seats { memory, buffer_bytes, count, free, calls })
+        Ok(HandlerContexts { memory, buffer_bytes, count, free, calls })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -81,19 +81,19 @@ impl Seats {
         self.count * (self.buffer_bytes + 4 * page::page_size())
     }
 
-    /// Takes a seat. Waits for a seat if none is free.
-    pub(crate) fn take(&self, taker: Taker) -> Seat<'_> {
-        if taker == Taker::Call {
+    /// Takes a context. Waits for a context if none is free.
+    pub(crate) fn take(&self, purpose: Purpose) -> HandlerContext<'_> {
+        if purpose == Purpose::Call {
             self.begin_call();
         }
-        let mut patience = Patience::new("a seat");
+        let mut patience = Patience::new("a context");
         loop {
             let seen = self.free.load(Ordering::Relaxed);
             if seen == 0 {
                 patience.spend();
-                // In a copy of the process, missing threads may hold all seats (zm-F3).
+                // In a copy of the process, missing threads may hold all contexts (zm-F3).
                 if GATE.is_torn() && GATE.is_alone_inside() {
-                    self.free.store(u32::MAX >> (SEATS_MAX - self.count), Ordering::Relaxed);
+                    self.free.store(u32::MAX >> (CONTEXTS_MAX - self.count), Ordering::Relaxed);
                 }
                 wait_for(&self.free, 0, LOST_TICK);
                 continue;
@@ -103,12 +103,12 @@ impl Seats {
             let taken =
                 self.free.compare_exchange_weak(seen, rest, Ordering::Acquire, Ordering::Relaxed);
             if taken.is_ok() {
-                return Seat { seats: self, nth: nth as usize, taker };
+                return HandlerContext { contexts: self, nth: nth as usize, purpose };
             }
         }
     }
 
-    /// Waits until another call may take a seat, and counts the call.
+    /// Waits until another call may take a context, and counts the call.
     fn begin_call(&self) {
         loop {
             let seen = self.calls.load(Ordering::Relaxed);
@@ -125,22 +125,22 @@ impl Seats {
         }
     }
 
-    /// Returns the bytes of a seat, including the inaccessible page before its stack.
+    /// Returns the bytes of a context, including the inaccessible page before its stack.
     fn each(&self) -> usize {
         page::page_size() + STACK_BYTES + self.buffer_bytes
     }
 }
 
-impl Seat<'_> {
-    /// Returns the start of the seat's buffer, where its stack ends.
+impl HandlerContext<'_> {
+    /// Returns the start of the context's buffer, where its stack ends.
     fn buffer(&self) -> *mut u8 {
-        let at = (self.nth + 1) * self.seats.each() - self.seats.buffer_bytes;
+        let at = (self.nth + 1) * self.contexts.each() - self.contexts.buffer_bytes;
         // SAFETY: `at` lies in the mapping, which has `count` times `each()` bytes.
-        unsafe { self.seats.memory.start().add(at) }.as_ptr()
+        unsafe { self.contexts.memory.start().add(at) }.as_ptr()
     }
 
-    /// Calls `work` on the seat's stack, with the seat as its buffer.
-    pub(crate) fn with_stack(mut self, mut work: impl FnMut(&mut Seat<'_>)) {
+    /// Calls `work` on the context's stack, with the context as its buffer.
+    pub(crate) fn with_stack(mut self, mut work: impl FnMut(&mut HandlerContext<'_>)) {
         let top = self.buffer();
         let mut call = || work(&mut self);
         extern "C" fn run<F: FnMut()>(call: *mut F) {
@@ -198,30 +198,31 @@ pub(crate) unsafe fn call_on(top: *mut u8, function: usize, argument: *mut u8) {
     }
 }
 
-impl Deref for Seat<'_> {
+impl Deref for HandlerContext<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         // SAFETY: the bytes are valid for reading, for the reasons in `deref_mut`.
-        unsafe { std::slice::from_raw_parts(self.buffer(), self.seats.buffer_bytes) }
+        unsafe { std::slice::from_raw_parts(self.buffer(), self.contexts.buffer_bytes) }
     }
 }
 
-impl DerefMut for Seat<'_> {
+impl DerefMut for HandlerContext<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: `Seats::new` mapped the bytes readable and writable. They are initialized,
-        // because a new mapping contains zeros, and only this seat uses them.
-        unsafe { std::slice::from_raw_parts_mut(self.buffer(), self.seats.buffer_bytes) }
+        // SAFETY: `HandlerContexts::new` mapped the bytes readable and writable. They are
+        // initialized, because a new mapping contains zeros, and only this context uses them.
+        unsafe { std::slice::from_raw_parts_mut(self.buffer(), self.contexts.buffer_bytes) }
     }
 }
 
-impl Drop for Seat<'_> {
+impl Drop for HandlerContext<'_> {
     fn drop(&mut self) {
-        if self.seats.free.fetch_or(1 << self.nth, Ordering::Release) == 0 {
-            wake(&self.seats.free);
+        if self.contexts.free.fetch_or(1 << self.nth, Ordering::Release) == 0 {
+            wake(&self.contexts.free);
         }
-        if self.taker == Taker::Call && self.seats.calls.fetch_add(1, Ordering::Release) == 0 {
-            wake(&self.seats.calls);
+        if self.purpose == Purpose::Call && self.contexts.calls.fetch_add(1, Ordering::Release) == 0
+        {
+            wake(&self.contexts.calls);
         }
     }
 }
@@ -232,42 +233,46 @@ mod tests {
 
     #[test]
     fn work_is_done_on_the_seats_stack() {
-        let seats = Seats::new(3, 1 << 16).unwrap();
-        let taken = [seats.take(Taker::Fault), seats.take(Taker::Fault), seats.take(Taker::Fault)];
-        assert_eq!(seats.free.load(Ordering::Relaxed), 0);
-        for seat in taken {
-            let end = seat.buffer().addr();
+        let contexts = HandlerContexts::new(3, 1 << 16).unwrap();
+        let taken = [
+            contexts.take(Purpose::Fault),
+            contexts.take(Purpose::Fault),
+            contexts.take(Purpose::Fault),
+        ];
+        assert_eq!(contexts.free.load(Ordering::Relaxed), 0);
+        for context in taken {
+            let end = context.buffer().addr();
             let mut at = 0;
-            seat.with_stack(|seat| {
+            context.with_stack(|context| {
                 let here = 0u8;
                 at = (&raw const here).addr();
-                seat.fill(7);
+                context.fill(7);
             });
             assert!((end - STACK_BYTES..end).contains(&at));
         }
-        assert_eq!(seats.free.load(Ordering::Relaxed), 7);
-        assert!(seats.take(Taker::Fault).iter().all(|&byte| byte == 7));
+        assert_eq!(contexts.free.load(Ordering::Relaxed), 7);
+        assert!(contexts.take(Purpose::Fault).iter().all(|&byte| byte == 7));
     }
 
-    /// Faults get seats, however many calls hold seats or wait for one.
+    /// Faults get contexts, however many calls hold contexts or wait for one.
     #[test]
     fn calls_leave_half_of_the_seats_to_faults() {
-        let seats = Seats::new(5, 1 << 16).unwrap();
-        let calls = [seats.take(Taker::Call), seats.take(Taker::Call)];
+        let contexts = HandlerContexts::new(5, 1 << 16).unwrap();
+        let calls = [contexts.take(Purpose::Call), contexts.take(Purpose::Call)];
         let is_third = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let third = seats.take(Taker::Call);
+                let third = contexts.take(Purpose::Call);
                 is_third.store(true, Ordering::Relaxed);
                 drop(third);
             });
             for _ in 0..100 {
-                let faults = [0; 3].map(|_| seats.take(Taker::Fault));
+                let faults = [0; 3].map(|_| contexts.take(Purpose::Fault));
                 drop(faults);
             }
             assert!(!is_third.load(Ordering::Relaxed));
             drop(calls);
         });
-        assert_eq!((seats.free.load(Ordering::Relaxed), seats.calls.into_inner()), (31, 2));
+        assert_eq!((contexts.free.load(Ordering::Relaxed), contexts.calls.into_inner()), (31, 2));
     }
 }

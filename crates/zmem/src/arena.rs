@@ -8,15 +8,17 @@
 mod in_tree;
 mod windows;
 
-use crate::aside::StartThread;
 use crate::calls::Calls;
+use crate::compressor_thread;
+use crate::deferred::StartThread;
 use crate::memory::Managed;
 use crate::pager::{Contents, Pager};
+use crate::range_calls;
 use crate::state::{BlockWord, State};
 use crate::stats::Stats;
-use crate::uses::Use;
+use crate::uses::{self, Use};
 use crate::worker::Workers;
-use crate::{Advice, Error, Options, forks, mappings, registry};
+use crate::{Advice, Error, Options, chunk, forks, policy, registry};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -57,7 +59,7 @@ impl Arena {
         options: &Options,
     ) -> Result<Self, Error> {
         let block = options.sizes()?.block;
-        let chunk = mappings::CHUNK_BYTES;
+        let chunk = policy::CHUNK_BYTES;
         if bytes == 0 || !(address | bytes | room).is_multiple_of(chunk) {
             return Err(Error::Size { bytes, block });
         }
@@ -72,6 +74,7 @@ impl Arena {
         forks::register();
         let memory = memory.with_room(room);
         let pager = Arc::new(Pager::new(memory, Contents::Vacant, options)?);
+        chunk::begin(&pager, Contents::Vacant);
         // SAFETY: `drop` removes the pager from the registry before the arena drops it.
         unsafe { registry::add(&pager, pager.memory.addresses(), || Ok(()))? };
         Ok(Arena { calls: Calls { pager, worker: Workers::none() } })
@@ -118,7 +121,7 @@ impl Arena {
     pub unsafe fn set_use(&self, range: Range<usize>, to: Use) -> Result<(), Error> {
         let blocks = self.blocks(&range)?;
         self.calls.by_chunks(blocks, |part| {
-            self.calls.with_context(|pager, context| pager.set_use(part, to, context))?
+            self.calls.with_context(|pager, context| uses::set_use(pager, part, to, context))?
         })
     }
 
@@ -132,7 +135,7 @@ impl Arena {
     /// The program has requested that the range read as zeros.
     pub unsafe fn dont_need(&self, range: Range<usize>) -> Result<(), Error> {
         let blocks = self.blocks(&range)?;
-        self.calls.in_steps(blocks, |part| self.calls.inside(|pager| pager.zero_all(part)))
+        self.calls.in_steps(blocks, |part| self.calls.inside(|pager| uses::zero_all(pager, part)))
     }
 
     /// Fills the managed blocks of a range, and keeps them resident until [`unpin`](Self::unpin).
@@ -143,17 +146,18 @@ impl Arena {
     pub fn pin(&self, range: Range<usize>) -> Result<(), Error> {
         let blocks = self.blocks(&range)?;
         // No context is needed if all blocks are resident.
-        if self.calls.pager.try_pin(blocks.clone()) {
+        if range_calls::try_pin(&self.calls.pager, blocks.clone()) {
             return Ok(());
         }
         let mut pinned = blocks.start..blocks.start;
         let done = self.calls.in_steps(blocks, |part| {
-            self.calls.with_context(|pager, context| pager.pin(part.clone(), context))??;
+            self.calls
+                .with_context(|pager, context| range_calls::pin(pager, part.clone(), context))??;
             pinned.end = part.end;
             Ok(())
         });
         if done.is_err() {
-            self.calls.pager.unpin(pinned);
+            range_calls::unpin(&self.calls.pager, pinned);
         }
         done
     }
@@ -161,7 +165,7 @@ impl Arena {
     /// If all of a range is resident and no wait is needed, pins the range as [`pin`](Self::pin)
     /// does. Otherwise pins no block. Returns whether the range was pinned.
     pub fn try_pin(&self, range: Range<usize>) -> bool {
-        self.blocks(&range).is_ok_and(|blocks| self.calls.pager.try_pin(blocks))
+        self.blocks(&range).is_ok_and(|blocks| range_calls::try_pin(&self.calls.pager, blocks))
     }
 
     /// Undoes one call of [`pin`](Self::pin) with the same range.
@@ -169,7 +173,7 @@ impl Arena {
     /// # Errors
     /// [`Error::Range`]
     pub fn unpin(&self, range: Range<usize>) -> Result<(), Error> {
-        self.calls.pager.unpin(self.blocks(&range)?);
+        range_calls::unpin(&self.calls.pager, self.blocks(&range)?);
         Ok(())
     }
 
@@ -207,18 +211,18 @@ impl Arena {
     /// compression. `starter` starts that thread when there is a block to store; the thread ends
     /// after some time without work.
     pub fn store_aside(&self, starter: &'static dyn StartThread) {
-        self.calls.pager.store_aside(starter);
+        compressor_thread::set_starter(&self.calls.pager, starter);
     }
 
     /// Ends the compressor thread until blocks are evicted again, and waits until that thread has
     /// exited. The calling thread holds no lock of the arena and is not in a fault.
     pub fn rest(&self) {
-        self.calls.pager.storer.rest();
+        self.calls.pager.compressor.rest();
     }
 
     /// Ends the compressor thread. The arena starts no such thread again.
     pub fn end_thread(&self) {
-        self.calls.pager.storer.end();
+        self.calls.pager.compressor.end();
     }
 
     /// Returns the arena's statistics.
@@ -229,7 +233,7 @@ impl Arena {
     /// Asserts that the counters equal the sums over all blocks. No other thread may use the arena
     /// during the call.
     pub fn check(&self) {
-        let _no_one_here = self.calls.inside(|pager| pager.check());
+        let _no_one_here = self.calls.inside(|pager| range_calls::check(pager));
     }
 }
 

@@ -2,24 +2,23 @@
 //! signals do not wait for the end of the call.
 
 use crate::backend::ForkResult;
+use crate::chunk;
 use crate::contexts::{HandlerContext, Purpose};
-use crate::evict::Goal;
+use crate::evict::{self, Goal};
 use crate::gate::GATE;
 use crate::pager::Pager;
-use crate::policy::HEAT_KEPT_MAX;
+use crate::policy::{CALL_FREEABLE_SHARE, HEAT_KEPT_MAX};
+use crate::range_calls;
 use crate::recent::Spares;
+use crate::room;
 use crate::signals;
 use crate::state::HEAT_MAX;
 use crate::stats::Stats;
+use crate::told;
 use crate::worker::Workers;
 use crate::{Advice, Error};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// A call that evicted blocks compacts the device if compaction frees at least one page in
-/// `FREEABLE_SHARE` pages of the device. The pager thread requires a larger share. A smaller share
-/// is enough here, because the caller asked for memory to be freed.
-const FREEABLE_SHARE: u64 = 100;
 
 /// A pager and its thread, for calls from code outside of signal handlers.
 #[derive(Debug)]
@@ -76,7 +75,7 @@ impl Calls {
     pub(crate) fn stats(&self) -> Stats {
         signals::without_signals(|| {
             let _inside = GATE.enter();
-            self.pager.stats()
+            told::stats(&self.pager)
         })
     }
 
@@ -112,7 +111,7 @@ impl Calls {
     ) -> Result<(), Error> {
         let mut next = blocks.start;
         while next < blocks.end {
-            let part = next..blocks.end.min(self.pager.blocks_of_chunk(next).end);
+            let part = next..blocks.end.min(chunk::blocks_of(&self.pager, next).end);
             next = part.end;
             work(part)?;
         }
@@ -122,7 +121,7 @@ impl Calls {
     /// Evicts blocks in one step, and returns their number.
     pub(crate) fn evict(&self, goal: Goal) -> usize {
         let gone = self.with_context(|pager, context| {
-            pager.evict(&mut pager.eviction_lock.lock(), goal, Spares::Nothing, context)
+            evict::evict(pager, &mut pager.eviction_lock.lock(), goal, Spares::Nothing, context)
         });
         gone.unwrap_or(0)
     }
@@ -150,8 +149,8 @@ impl Calls {
     pub(crate) fn advise(&self, blocks: Range<usize>, advice: Advice) -> Result<(), Error> {
         self.in_steps(blocks, |part| {
             self.with_context(|pager, context| match advice {
-                Advice::Cold => pager.evict_range(part, context),
-                Advice::Hot => pager.heat(part, context),
+                Advice::Cold => evict::evict_range(pager, part, context),
+                Advice::Hot => range_calls::heat(pager, part, context),
             })
         })?;
         if advice == Advice::Cold {
@@ -163,8 +162,8 @@ impl Calls {
     /// Compacts the device after a call that evicted blocks, if compaction frees enough pages.
     fn compact(&self) {
         if self.check_here().is_ok() {
-            while self.pager.compact(FREEABLE_SHARE) {}
-            self.pager.compact_whole();
+            while room::compact(&self.pager, CALL_FREEABLE_SHARE) {}
+            room::compact_whole(&self.pager);
         }
     }
 
@@ -174,20 +173,20 @@ impl Calls {
     /// [`Error::Forked`]
     pub(crate) fn bring(&self, blocks: Range<usize>) -> Result<(), Error> {
         self.in_steps(blocks, |part| {
-            self.with_context(|pager, context| pager.prefetch(part, context))
+            self.with_context(|pager, context| range_calls::prefetch(pager, part, context))
         })
     }
 
     /// Makes room, after the limit was lowered or blocks were unpinned.
     pub(crate) fn seek_room(&self) {
         if self.inside(|_| ()).is_ok() {
-            self.pager.seek_room(|blocks| self.evict(Goal::AtLeast(blocks)));
+            room::seek_room(&self.pager, |blocks| self.evict(Goal::AtLeast(blocks)));
         }
     }
 
     /// Unpins blocks, and then evicts blocks if the limit requires an eviction.
     pub(crate) fn unpin(&self, blocks: Range<usize>) {
-        self.pager.unpin(blocks);
+        range_calls::unpin(&self.pager, blocks);
         self.seek_room();
     }
 }

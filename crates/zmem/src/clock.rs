@@ -2,7 +2,7 @@
 //! probation.
 
 use crate::Error;
-use crate::mappings::PROBATION_MAX;
+use crate::policy::PROBATION_MAX;
 
 #[derive(Debug)]
 pub(crate) struct Clock {

@@ -13,20 +13,11 @@
 
 use crate::gate::GATE;
 use crate::memory::Managed;
+use crate::policy::{CONTEXTS_MAX, LOST_CONTEXT_TICK, STACK_BYTES};
 use crate::sync::{AtomicU32, Ordering, wait, wait_for, wake};
 use page::Patience;
 use rustix::io::Errno;
 use std::ops::{Deref, DerefMut};
-use std::time::Duration;
-
-/// The bytes of a stack: enough for a fault, also in a build without optimisation. Pages of a stack
-/// that are never touched use no memory.
-const STACK_BYTES: usize = 256 << 10;
-/// The interval at which a thread that waits for a context checks whether the threads that held the
-/// contexts are missing.
-const LOST_TICK: Duration = Duration::from_millis(100);
-/// The maximum number of contexts: `free` has this many bits.
-pub(crate) const CONTEXTS_MAX: usize = 32;
 
 /// All contexts of a region.
 #[derive(Debug)]
@@ -95,7 +86,7 @@ impl HandlerContexts {
                 if GATE.is_torn() && GATE.is_alone_inside() {
                     self.free.store(u32::MAX >> (CONTEXTS_MAX - self.count), Ordering::Relaxed);
                 }
-                wait_for(&self.free, 0, LOST_TICK);
+                wait_for(&self.free, 0, LOST_CONTEXT_TICK);
                 continue;
             }
             let nth = seen.trailing_zeros();

@@ -11,11 +11,13 @@
 //! thread may be putting it back. If this crate has other threads, each call that drops pages
 //! interrupts the processors on which these threads run.
 
-use crate::fate::{Fate, Outcome};
+use crate::chunk;
+use crate::compressor_thread;
+use crate::depart;
 use crate::owned::{OwnedRun, OwnedSet, for_owned};
 use crate::pager::Pager;
-use crate::recent::Spares;
 use crate::state::{State, WordValue};
+use crate::stored::{self, Fate, Outcome};
 use crate::threads::WorldStopped;
 use std::cell::Cell;
 use std::ops::Range;
@@ -34,44 +36,44 @@ struct Going<'p> {
     data: &'p mut [u8],
 }
 
-impl Pager {
-    /// Evicts up to `most` cold blocks of a clock window. Returns their number.
-    pub(crate) fn evict_open(
-        &self,
-        window: usize,
-        most: usize,
-        spares: Spares,
-        alone: &WorldStopped,
-        buf: &mut [u8],
-    ) -> usize {
-        let blocks = self.blocks_of_window(window);
-        let (first, left) = (blocks.start, Cell::new(self.batch().min(most)));
-        let takes = |block: usize, seen: WordValue| {
-            let is_taken = left.get() > 0 && self.may_be_marked(block, seen, spares);
-            left.set(left.get() - usize::from(is_taken));
-            is_taken
-        };
-        let (owned, outcome) = (OwnedSet::new(self, first), Outcome::default());
-        let mut going = Going { pager: self, first, taken: 0, owned, outcome, data: buf };
-        let mut room = None;
-        for_owned(self, blocks.clone(), State::Resident, takes, |run| {
-            let room = room.get_or_insert_with(|| self.waiting_room(self.batch()));
-            *room -= going.copy_and_store(run, alone, *room);
-        });
-        // When memory is short, the hand passes many clock windows in which no block is taken.
-        let mut gone = 0;
-        if going.taken != 0 {
-            going.drop_spans(blocks.clone());
-            gone = going.leave(blocks.clone());
-            self.storer.ring();
-        }
-        // The chunks are closed even if no block was evicted now, because blocks that the previous
-        // round queued may have been stored since.
-        if self.limit.has_many_tables() {
-            self.close_chunks(blocks);
-        }
-        gone
+/// Evicts up to `most` blocks of a clock window for which `may_go` returns true. Returns their
+/// number.
+pub(crate) fn evict_open(
+    pager: &Pager,
+    window: usize,
+    most: usize,
+    may_go: impl Fn(usize, WordValue) -> bool,
+    alone: &WorldStopped,
+    buf: &mut [u8],
+) -> usize {
+    let blocks = pager.blocks_of_window(window);
+    let (first, left) = (blocks.start, Cell::new(pager.batch().min(most)));
+    let takes = |block: usize, seen: WordValue| {
+        let is_taken = left.get() > 0 && may_go(block, seen);
+        left.set(left.get() - usize::from(is_taken));
+        is_taken
+    };
+    let (owned, outcome) = (OwnedSet::new(pager, first), Outcome::default());
+    let mut going = Going { pager, first, taken: 0, owned, outcome, data: buf };
+    let mut room = None;
+    for_owned(pager, blocks.clone(), State::Resident, takes, |run| {
+        let room =
+            room.get_or_insert_with(|| compressor_thread::waiting_room(pager, pager.batch()));
+        *room -= going.copy_and_store(run, alone, *room);
+    });
+    // When memory is short, the hand passes many clock windows in which no block is taken.
+    let mut gone = 0;
+    if going.taken != 0 {
+        going.drop_spans(blocks.clone());
+        gone = going.leave(blocks.clone());
+        pager.compressor.ring();
     }
+    // The chunks are closed even if no block was evicted now, because blocks that the previous
+    // round queued may have been stored since.
+    if pager.limit.has_many_tables() {
+        chunk::close_chunks(pager, blocks);
+    }
+    gone
 }
 
 impl<'p> Going<'p> {
@@ -101,8 +103,8 @@ impl<'p> Going<'p> {
             }
             let data = &self.data[self.place(&part)];
             let outcome = match is_deferred {
-                true => pager.defer(part.clone(), data),
-                false => pager.store(part.clone(), data),
+                true => stored::defer(pager, part.clone(), data),
+                false => stored::store(pager, part.clone(), data),
             };
             self.outcome.add(outcome, part.start - self.first);
         }
@@ -136,7 +138,7 @@ impl<'p> Going<'p> {
         for block in span {
             if let Some(own) = self.owned.take(block) {
                 let data = &self.data[self.place(&own.blocks())];
-                self.pager.stay_stored(own, data, |block| self.fate(block));
+                depart::stay_stored(self.pager, own, data, |block| self.fate(block));
             }
         }
     }
@@ -148,12 +150,12 @@ impl<'p> Going<'p> {
         for block in blocks {
             let Some(own) = self.owned.take(block) else { continue };
             if self.fate(block) == Fate::Kept {
-                let is_freed = self.pager.discard(own.blocks());
-                self.pager.publish_kept(own, |_| !is_freed);
+                let is_freed = stored::discard(self.pager, own.blocks());
+                depart::publish_kept(self.pager, own, |_| !is_freed);
                 continue;
             }
             let data = &self.data[self.place(&own.blocks())];
-            self.pager.publish_gone(own, data, |block| self.fate(block));
+            depart::publish_gone(self.pager, own, data, |block| self.fate(block));
             gone += 1;
         }
         gone

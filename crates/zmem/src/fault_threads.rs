@@ -9,6 +9,7 @@
 use crate::Error;
 use crate::contexts::Purpose;
 use crate::fatal::{fatal, refused};
+use crate::fault;
 use crate::gate::GATE;
 use crate::in_handler;
 use crate::order::Toucher;
@@ -48,7 +49,7 @@ impl FaultThreads {
             let spawned = signals::without_programs_signals(|| {
                 Builder::new().name("zmem faults".into()).spawn(move || {
                     let _counted = OwnThread::begin();
-                    if catch_unwind(AssertUnwindSafe(|| own.answer_faults(&stop))).is_err() {
+                    if catch_unwind(AssertUnwindSafe(|| answer_faults(&own, &stop))).is_err() {
                         fatal("a thread that answers faults", &"it panicked");
                     }
                 })
@@ -88,46 +89,44 @@ impl FaultThreads {
     }
 }
 
-impl Pager {
-    fn answer_faults(&self, stop: &OwnedFd) {
-        in_handler::set(true);
-        let result = self.answer_until(stop);
-        in_handler::set(false);
-        if let Err(errno) = result {
-            refused("faults can't be answered (was the descriptor closed?)", errno);
+fn answer_faults(pager: &Pager, stop: &OwnedFd) {
+    in_handler::set(true);
+    let result = answer_until(pager, stop);
+    in_handler::set(false);
+    if let Err(errno) = result {
+        refused("faults can't be answered (was the descriptor closed?)", errno);
+    }
+}
+
+fn answer_until(pager: &Pager, stop: &OwnedFd) -> Result<(), Errno> {
+    loop {
+        while let Some(fault) = pager.backend.next_fault()? {
+            answer(pager, fault.address, fault.thread)?;
+        }
+        let file = pager.backend.file()?;
+        let mut files = [PollFd::new(&file, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+        match poll(&mut files, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+        if !files[1].revents().is_empty() {
+            return Ok(());
+        }
+        if files[0].revents().contains(PollFlags::NVAL) {
+            return Err(Errno::BADF);
         }
     }
+}
 
-    fn answer_until(&self, stop: &OwnedFd) -> Result<(), Errno> {
-        loop {
-            while let Some(fault) = self.backend.next_fault()? {
-                self.answer(fault.address, fault.thread)?;
-            }
-            let file = self.backend.file()?;
-            let mut files = [PollFd::new(&file, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
-            match poll(&mut files, None) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno),
-            }
-            if !files[1].revents().is_empty() {
-                return Ok(());
-            }
-            if files[0].revents().contains(PollFlags::NVAL) {
-                return Err(Errno::BADF);
-            }
-        }
-    }
-
-    fn answer(&self, address: usize, thread: u32) -> Result<(), Errno> {
-        let page = page::page_size();
-        let start = (address - self.memory.addresses().start) / page * page;
-        signals::without_signals(|| {
-            let _inside = GATE.enter();
-            let mut context = self.contexts.take(Purpose::Fault);
-            let _verdict = self.fault(address, Toucher::Other(thread), &mut context);
-            // The waiting thread is woken even if the block was resident, because another thread
-            // may have filled the block before the waiting thread began to wait.
-            self.backend.wake(&self.memory, start..start + page)
-        })
-    }
+fn answer(pager: &Pager, address: usize, thread: u32) -> Result<(), Errno> {
+    let page = page::page_size();
+    let start = (address - pager.memory.addresses().start) / page * page;
+    signals::without_signals(|| {
+        let _inside = GATE.enter();
+        let mut context = pager.contexts.take(Purpose::Fault);
+        let _verdict = fault::handle(pager, address, Toucher::Other(thread), &mut context);
+        // The waiting thread is woken even if the block was resident, because another thread
+        // may have filled the block before the waiting thread began to wait.
+        pager.backend.wake(&pager.memory, start..start + page)
+    })
 }

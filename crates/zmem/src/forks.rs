@@ -3,14 +3,17 @@
 //! adapted. All functions run while the gate is closed, so no other thread changes a block.
 
 use crate::backend::ForkResult;
+use crate::chunk;
 use crate::contexts::Purpose;
+use crate::fault;
 use crate::gate::{self, Forks};
 use crate::in_handler;
 use crate::order::Wanted;
 use crate::pager::Pager;
 use crate::registry;
+use crate::shared;
 use crate::state::State;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// Makes each fork close the gate and call the functions below. The caller calls this before it
 /// creates the first device, because a fork must close the gate before it takes the locks of
@@ -25,9 +28,9 @@ pub(crate) fn register() {
 fn prepare() {
     registry::for_each(|pager| {
         if pager.backend.is_whole_over_forks() {
-            pager.bring_all_back();
+            bring_all_back(pager);
         } else if pager.is_heap_own && pager.limit.is_much_with_child() {
-            pager.share_all();
+            shared::share_all(pager);
         }
     });
 }
@@ -51,9 +54,9 @@ fn in_child() {
             pager.fork_result.store(fork_result as u32, Release);
         }
         if fork_result == ForkResult::Plain {
-            pager.keep_all();
+            keep_all(pager);
         }
-        pager.storer.begin_child();
+        pager.compressor.begin_child();
         pager.limit.begin_child();
         pager.counters.begin_child();
         pager.stored_most.begin();
@@ -65,38 +68,27 @@ fn in_child() {
     });
 }
 
-impl Pager {
-    /// Returns the part of the region that this process has.
-    pub(crate) fn fork_result(&self) -> ForkResult {
-        match self.fork_result.load(Acquire) {
-            fork_result if fork_result == ForkResult::Plain as u32 => ForkResult::Plain,
-            fork_result if fork_result == ForkResult::Nothing as u32 => ForkResult::Nothing,
-            _ => ForkResult::Copy,
+/// Fills all blocks, regardless of the limit.
+fn bring_all_back(pager: &Pager) {
+    let limit = pager.limit.get();
+    let _none_is_too_low = pager.limit.set(None);
+    // As in a signal handler, this code must not use the heap, because another thread may hold
+    // the allocator's lock and wait for the gate (zm-H3).
+    in_handler::set(true);
+    let mut context = pager.contexts.take(Purpose::Fault);
+    for block in 0..pager.blocks() {
+        if !matches!(pager.words[block].load().state(), State::Resident | State::Untouched) {
+            fault::bring(pager, block, Wanted::from_it_on(pager.batch()), &mut context);
         }
     }
+    in_handler::set(false);
+    let _as_it_was = pager.limit.set(limit);
+}
 
-    /// Fills all blocks, regardless of the limit.
-    fn bring_all_back(&self) {
-        let limit = self.limit.get();
-        let _none_is_too_low = self.limit.set(None);
-        // As in a signal handler, this code must not use the heap, because another thread may hold
-        // the allocator's lock and wait for the gate (zm-H3).
-        in_handler::set(true);
-        let mut context = self.contexts.take(Purpose::Fault);
-        for block in 0..self.blocks() {
-            if !matches!(self.words[block].load().state(), State::Resident | State::Untouched) {
-                self.bring(block, Wanted::from_it_on(self.batch()), &mut context);
-            }
-        }
-        in_handler::set(false);
-        let _as_it_was = self.limit.set(limit);
-    }
-
-    /// Makes all blocks permanently resident, in a child whose memory is no longer managed.
-    fn keep_all(&self) {
-        let untouched = |block: &usize| self.words[*block].load().state() == State::Untouched;
-        self.limit.add((0..self.blocks()).filter(untouched).count());
-        self.open_all_chunks();
-        self.words.iter().for_each(|word| word.keep());
-    }
+/// Makes all blocks permanently resident, in a child whose memory is no longer managed.
+fn keep_all(pager: &Pager) {
+    let untouched = |block: &usize| pager.words[*block].load().state() == State::Untouched;
+    pager.limit.add((0..pager.blocks()).filter(untouched).count());
+    chunk::open_all(pager);
+    pager.words.iter().for_each(|word| word.keep());
 }

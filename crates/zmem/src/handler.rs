@@ -8,25 +8,20 @@
 
 use crate::backend::ForkResult;
 use crate::contexts::{HandlerContext, Purpose};
+use crate::fault;
 use crate::forks;
 use crate::gate::GATE;
 use crate::in_handler;
 use crate::next_handler::{self, Actions};
 use crate::order::Toucher;
 use crate::pager::Verdict;
+use crate::policy::{RESIDENT_FAULTS_MAX, UNMANAGED_FAULTS_MAX};
 use crate::registry;
 use crate::signals::{SignalMask, action_of, default_action, set_action, without_signals};
 use page::fork::Mutex;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::SeqCst;
-
-/// The maximum number of consecutive faults of one instruction on a resident block, if no block was
-/// closed in between. If more faults occur, the program must have protected the memory itself.
-const RESIDENT_FAULTS_MAX: u32 = 16;
-/// The same maximum for a block that is not managed, which may have been managed when the thread
-/// accessed it.
-const UNMANAGED_FAULTS_MAX: u32 = 1;
 
 thread_local! {
     /// The last fault of this thread on a resident block, and the number of its occurrences.
@@ -176,7 +171,7 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack
         let mut verdict = Verdict::Resident { closings: 0 };
         let mut context = pager.contexts.take(Purpose::Fault);
         let mut fault = |context: &mut HandlerContext<'_>| {
-            verdict = pager.fault(address, Toucher::This, context)
+            verdict = fault::handle(pager, address, Toucher::This, context)
         };
         match stack {
             Stack::This => fault(&mut context),

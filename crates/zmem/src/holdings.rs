@@ -1,5 +1,6 @@
 //! The memory of a process by kind, for the message about a limit that can't be kept.
 
+use crate::chunk;
 use crate::pager::Pager;
 use crate::policy::CLOCK_WINDOW;
 use crate::state::State;
@@ -33,41 +34,39 @@ impl Holdings {
     }
 }
 
-impl Pager {
-    /// Returns the memory that this process held when it found that the limit of its tree can't be
-    /// kept. If this process has not found this, returns the memory that this process holds now.
-    pub(crate) fn holdings(&self) -> Holdings {
-        let Some(member) = &self.limit.member else { return Holdings::default() };
-        let kept = member.unevictable().unwrap_or_else(|| self.limit.unevictable(member));
-        let stored_whole = self.device.mm_stat().huge_pages * page::page_size() as u64;
-        let pinned = self.pinned_bytes().min(kept.resident);
-        let others = kept.resident - pinned;
-        let (resident, debugged) = if self.limit.keeps_all() { (0, others) } else { (others, 0) };
-        Holdings {
-            compressed: kept.compressed,
-            incompressible: stored_whole.min(kept.compressed),
-            pinned,
-            resident,
-            debugged,
-            shared: kept.shared,
-            unmanaged: kept.unmanaged,
-        }
+/// Returns the memory that this process held when it found that the limit of its tree can't be
+/// kept. If this process has not found this, returns the memory that this process holds now.
+pub(crate) fn holdings(pager: &Pager) -> Holdings {
+    let Some(member) = &pager.limit.member else { return Holdings::default() };
+    let kept = member.unevictable().unwrap_or_else(|| pager.limit.unevictable(member));
+    let stored_whole = pager.device.mm_stat().huge_pages * page::page_size() as u64;
+    let pinned = pinned_bytes(pager).min(kept.resident);
+    let others = kept.resident - pinned;
+    let (resident, debugged) = if pager.limit.keeps_all() { (0, others) } else { (others, 0) };
+    Holdings {
+        compressed: kept.compressed,
+        incompressible: stored_whole.min(kept.compressed),
+        pinned,
+        resident,
+        debugged,
+        shared: kept.shared,
+        unmanaged: kept.unmanaged,
     }
+}
 
-    fn pinned_bytes(&self) -> u64 {
-        let (mut window, mut pinned) = (0, 0);
-        while let Some(open) = self.next_open_window(window) {
-            let blocks = open * CLOCK_WINDOW..self.blocks().min((open + 1) * CLOCK_WINDOW);
-            let is_pinned = |block: &usize| {
-                let seen = self.words[*block].load();
-                seen.state() == State::Resident && seen.pins() > 0
-            };
-            pinned += blocks.filter(is_pinned).count() * self.sizes.block;
-            window = open + 1;
-            if window * CLOCK_WINDOW >= self.blocks() {
-                break;
-            }
+fn pinned_bytes(pager: &Pager) -> u64 {
+    let (mut window, mut pinned) = (0, 0);
+    while let Some(open) = chunk::next_open_window(pager, window) {
+        let blocks = open * CLOCK_WINDOW..pager.blocks().min((open + 1) * CLOCK_WINDOW);
+        let is_pinned = |block: &usize| {
+            let seen = pager.words[*block].load();
+            seen.state() == State::Resident && seen.pins() > 0
+        };
+        pinned += blocks.filter(is_pinned).count() * pager.sizes.block;
+        window = open + 1;
+        if window * CLOCK_WINDOW >= pager.blocks() {
+            break;
         }
-        pinned as u64
     }
+    pinned as u64
 }

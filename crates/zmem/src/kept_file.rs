@@ -6,6 +6,7 @@
 //! the page that the kernel wipes in each copy of the process.
 
 use crate::descriptor::{Descriptor, File, name};
+use crate::policy::OPENINGS_MAX;
 use crate::process::{FILES, own, shares_memory};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{Mode, OFlags, Stat, fstat, open, stat};
@@ -13,8 +14,6 @@ use rustix::io::Errno;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// The maximum number of attempts to open a file if other threads keep closing it.
-const TRIES: usize = 16;
 #[derive(Debug)]
 pub(crate) struct KeptFile {
     nth: usize,
@@ -81,7 +80,7 @@ impl KeptFile {
         &self,
         mut work: impl FnMut(BorrowedFd<'_>) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        for _ in 0..TRIES {
+        for _ in 0..OPENINGS_MAX {
             let seen = self.kept();
             let found = match seen.look() {
                 Some(_) => Some((seen, false)),

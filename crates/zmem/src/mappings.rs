@@ -1,24 +1,13 @@
 //! The share of the process's mappings that a region may use (zm-M1).
 
 use crate::Error;
-use crate::policy::PROBATION_SHARE;
+use crate::policy::{CHUNK_BYTES, PROBATION_MAX, PROBATION_MIN, PROBATION_SHARE};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The kernel's default for the maximum number of mappings, used if the setting can't be read.
 const MAP_COUNT: usize = 65_530;
-/// The minimum size of a chunk in bytes: one page table maps this number of bytes.
-pub(crate) const CHUNK_BYTES: usize = 2 << 20;
-/// The maximum number of blocks that may each be a separate mapping under the kernel's default
-/// setting.
-pub(crate) const FEW: usize = 8192;
-/// The maximum number of blocks in probation. A larger number would not improve the selection of
-/// blocks to evict.
-pub(crate) const PROBATION_MAX: usize = 4096;
-/// The minimum number of blocks in probation. With fewer, blocks would be evicted as soon as they
-/// are marked.
-const PROBATION_MIN: usize = 64;
 
 /// The number of mappings that all regions have reserved.
 static RESERVED: AtomicUsize = AtomicUsize::new(0);

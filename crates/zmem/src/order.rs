@@ -1,12 +1,11 @@
 //! Detects accesses in ascending or descending order: records which blocks the last fault of each
 //! thread filled.
 
+use crate::policy::FAULTING_THREADS;
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The number of slots of the table of threads whose faults are handled by a fault thread.
-const LASTS: usize = 64;
 const COUNT_BITS: u32 = 8;
 const BLOCK_BITS: u32 = 32;
 
@@ -52,11 +51,11 @@ pub(crate) enum Toucher {
 /// The last faults of threads that wait for a fault thread. Threads whose numbers belong to the
 /// same slot overwrite each other's data.
 #[derive(Debug)]
-pub(crate) struct Order([AtomicU64; LASTS]);
+pub(crate) struct Order([AtomicU64; FAULTING_THREADS]);
 
 impl Default for Order {
     fn default() -> Self {
-        Order([const { AtomicU64::new(0) }; LASTS])
+        Order([const { AtomicU64::new(0) }; FAULTING_THREADS])
     }
 }
 
@@ -81,7 +80,7 @@ impl Order {
                 (pager == self.name()).then_some((next, count))
             }
             Toucher::Other(thread) => {
-                let last = self.0[thread as usize % LASTS].load(Relaxed);
+                let last = self.0[thread as usize % FAULTING_THREADS].load(Relaxed);
                 let count = last as usize & ((1 << COUNT_BITS) - 1);
                 let next = (last >> COUNT_BITS) as usize & ((1 << BLOCK_BITS) - 1);
                 (count > 0 && last == Self::pack(thread, next, count)).then_some((next, count))
@@ -104,7 +103,8 @@ impl Order {
         match toucher {
             Toucher::This => LAST.set((self.name(), next, count)),
             Toucher::Other(thread) => {
-                self.0[thread as usize % LASTS].store(Self::pack(thread, next, count), Relaxed);
+                self.0[thread as usize % FAULTING_THREADS]
+                    .store(Self::pack(thread, next, count), Relaxed);
             }
         }
     }

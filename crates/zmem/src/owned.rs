@@ -19,7 +19,7 @@ use rustix::io::Errno;
 pub(crate) use set::OwnedSet;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
-pub(crate) use take::{for_evicting, for_owned, own_block, own_first, own_queued};
+pub(crate) use take::{for_evicting, for_owned, for_runs, own_block, own_first, own_queued};
 
 /// Neighbouring blocks that this thread owns. Each had the state `from` before it was owned.
 #[derive(Debug)]
@@ -222,7 +222,27 @@ impl<'p> OwnedRun<'p> {
         for (block, data) in
             std::mem::take(&mut self.blocks).zip(data.chunks(self.pager.sizes.block))
         {
-            self.pager.hand_over(block, data);
+            self.pager.compressor.hand_over(block, data);
+        }
+    }
+
+    /// Closes the blocks, and publishes them as in probation or shared. Returns their number. If the
+    /// kernel refuses the run because some blocks are locked, the run's blocks are closed one by
+    /// one, unless `to` is `Shared`.
+    pub(crate) fn publish_closed(mut self, to: State) -> usize {
+        let closed = self.len();
+        match self.close() {
+            Ok(()) => {
+                self.publish(to, |_, word| word);
+                closed
+            }
+            Err(_) if closed > 1 && to != State::Shared => {
+                std::iter::from_fn(|| self.split_first()).map(|own| own.publish_closed(to)).sum()
+            }
+            Err(_) => {
+                self.release();
+                0
+            }
         }
     }
 }
@@ -247,11 +267,14 @@ mod tests {
     use crate::Options;
     use crate::memory::Managed;
     use crate::pager::Contents;
+    use crate::range_calls;
     use testkit::child::Child;
 
     fn pager() -> Pager {
         let memory = Managed::map(2 << 20, 2 << 20).unwrap();
-        Pager::new(memory, Contents::InUse, &Options::default()).unwrap()
+        let pager = Pager::new(memory, Contents::InUse, &Options::default()).unwrap();
+        crate::chunk::begin(&pager, Contents::InUse);
+        pager
     }
 
     #[test]
@@ -274,7 +297,7 @@ mod tests {
             let status = Child::fork(forgets).status();
             assert_eq!(libc::WTERMSIG(status), libc::SIGABRT, "{status}");
         }
-        pager.check();
+        range_calls::check(&pager);
     }
 
     #[test]
@@ -305,6 +328,6 @@ mod tests {
         marked.publish(State::Resident, |_, word| word);
         assert_eq!(pager.probation.load(Relaxed), 0);
         pager.words[12].unpin();
-        pager.check();
+        range_calls::check(&pager);
     }
 }

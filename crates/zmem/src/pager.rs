@@ -1,22 +1,24 @@
 //! The pager of a region: the words of its blocks, its device, and the state for moving blocks
 //! between memory and the device.
 
-use crate::aside::Storer;
-use crate::backend::{Backend, choose};
+use crate::backend::{Backend, ForkResult, choose};
 use crate::chunk_word::ChunkWord;
 use crate::clock::Clock;
 use crate::contexts::HandlerContexts;
+use crate::deferred::CompressorThread;
+use crate::device;
 use crate::fatal::refused;
 use crate::limit::Limit;
-use crate::mappings::{CHUNK_BYTES, Mappings};
+use crate::mappings::Mappings;
 use crate::memory::Managed;
 use crate::options::BlockSizes;
 use crate::order::Order;
-use crate::policy::{BATCH_BYTES, CLOCK_WINDOW, batch, contexts};
+use crate::policy::{
+    BATCH_BYTES, CHUNK_BYTES, CLOCK_WINDOW, CLOSINGS, STEP_BYTES, batch, contexts,
+};
 use crate::recent::Recent;
 use crate::state::BlockWord;
 use crate::stats::{Counters, StoredMost};
-use crate::store;
 use crate::table::Table;
 use crate::threads::{self, WorldStopped};
 use crate::tree::Member;
@@ -25,7 +27,8 @@ use crate::working_set::Window;
 use crate::{Error, Options, processors};
 use page::fork::Mutex;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::time::Instant;
 use zram::{Device, MmStat};
 
@@ -41,8 +44,8 @@ pub(crate) enum Verdict {
     Unmanaged { closings: u32 },
 }
 
-/// The number of counters of closings.
-const CLOSINGS: usize = 64;
+/// The mask for round numbers: the round of a block's eviction is kept in the bits of its heat.
+pub(crate) const ROUNDS: u32 = crate::state::HEAT_MAX;
 
 /// The data structures of a region.
 #[derive(Debug)]
@@ -71,7 +74,7 @@ pub(crate) struct Pager {
     /// The number of rounds of the clock's hand.
     pub(crate) round: AtomicU32,
     pub(crate) waker: Waker,
-    pub(crate) storer: Storer,
+    pub(crate) compressor: CompressorThread,
     /// The number of evicted bytes when the whole device was last compacted.
     pub(crate) compacted: AtomicU64,
     /// The time from which the device may be compacted again when room is tight.
@@ -145,7 +148,7 @@ impl Pager {
         let contexts =
             HandlerContexts::new(contexts, buffer).map_err(Error::system("stacks for faults"))?;
         let is_heap_own = contents == Contents::Vacant;
-        let device = store::device(options, memory.bytes(), sizes, contexts.len(), is_heap_own)?;
+        let device = device::create(options, memory.bytes(), sizes, contexts.len(), is_heap_own)?;
         let (words, copied) = (Table::new(blocks)?, Table::new(windows.div_ceil(64))?);
         let chunks = Table::new(memory.bytes().div_ceil(mappings.chunk_bytes))?;
         let clock = Clock::new(windows)?;
@@ -170,7 +173,7 @@ impl Pager {
             eviction_lock: Mutex::new(clock),
             round: AtomicU32::new(0),
             waker: Waker::default(),
-            storer: Storer::default(),
+            compressor: CompressorThread::default(),
             compacted: AtomicU64::new(0),
             packs_from: Mutex::new(None),
             is_heap_own,
@@ -184,11 +187,6 @@ impl Pager {
         };
         pager.memory.allow_folios(sizes.device_block.min(sizes.block));
         pager.limit.begin(pager.device_bytes(), pager.device.mem_total())?;
-        match contents {
-            Contents::Untouched => {}
-            Contents::InUse => pager.take_over(),
-            Contents::Vacant => pager.vacate_all_chunks(),
-        }
         Ok(pager)
     }
 
@@ -231,7 +229,7 @@ impl Pager {
     /// Updates the limit with the size of the device and of the copies in the queue. Returns the
     /// device's statistics.
     pub(crate) fn weigh_device(&self) -> MmStat {
-        self.limit.set_device(self.device_bytes() + self.storer.bytes());
+        self.limit.set_device(self.device_bytes() + self.compressor.bytes());
         let stat = self.device.mm_stat();
         if let Some(member) = &self.limit.member {
             let room = stat.mem_used_total.saturating_sub(stat.compr_data_size);
@@ -244,5 +242,35 @@ impl Pager {
     pub(crate) fn weigh(&self) {
         let stat = self.weigh_device();
         self.stored_most.note(stat.orig_data_size, stat.compr_data_size);
+    }
+
+    pub(crate) fn blocks_of_window(&self, window: usize) -> Range<usize> {
+        window * CLOCK_WINDOW..((window + 1) * CLOCK_WINDOW).min(self.blocks())
+    }
+
+    /// Returns the low bits of the number of the clock's round: as many bits as a block's heat has.
+    pub(crate) fn round(&self) -> u32 {
+        self.round.load(Relaxed) & ROUNDS
+    }
+
+    /// Returns the part of the region that this process has.
+    pub(crate) fn fork_result(&self) -> ForkResult {
+        match self.fork_result.load(Acquire) {
+            fork_result if fork_result == ForkResult::Plain as u32 => ForkResult::Plain,
+            fork_result if fork_result == ForkResult::Nothing as u32 => ForkResult::Nothing,
+            _ => ForkResult::Copy,
+        }
+    }
+
+    /// Returns the number of blocks in a step.
+    pub(crate) fn step_blocks(&self) -> usize {
+        STEP_BYTES.div_ceil(self.sizes.block)
+    }
+
+    /// Returns true if there is a limit and no self thread, so a fault evicts blocks itself. Such
+    /// a fault also records the blocks that it fills, which writes to memory that all threads
+    /// share.
+    pub(crate) fn makes_room_itself(&self) -> bool {
+        self.limit.get().is_some() && !self.waker.has_thread()
     }
 }

@@ -2,13 +2,8 @@
 //! instruction may need several blocks, and would fault forever if each fault evicted another of
 //! these blocks.
 
+use crate::policy::{RECENT_BYTES, RECENT_MAX, RECENT_MIN};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
-/// The maximum number of recent blocks: enough for an instruction that gathers words.
-const COUNT: usize = 32;
-/// The minimum number of recent blocks, for large blocks: enough for an instruction that copies.
-const COUNT_MIN: usize = 4;
-const BYTES: usize = 128 << 10;
 
 /// The blocks that an eviction spares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +16,7 @@ pub(crate) enum Spares {
 /// See the module documentation.
 #[derive(Debug)]
 pub(crate) struct Recent {
-    blocks: [AtomicUsize; COUNT],
+    blocks: [AtomicUsize; RECENT_MAX],
     next: AtomicUsize,
     count: usize,
 }
@@ -29,8 +24,8 @@ pub(crate) struct Recent {
 impl Recent {
     /// Returns an empty list for blocks of `size` bytes.
     pub(crate) fn new(size: usize) -> Self {
-        let count = (BYTES / size).clamp(COUNT_MIN, COUNT);
-        let blocks = [const { AtomicUsize::new(usize::MAX) }; COUNT];
+        let count = (RECENT_BYTES / size).clamp(RECENT_MIN, RECENT_MAX);
+        let blocks = [const { AtomicUsize::new(usize::MAX) }; RECENT_MAX];
         Recent { blocks, next: AtomicUsize::new(0), count }
     }
 

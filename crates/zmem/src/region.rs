@@ -12,8 +12,9 @@ use crate::fault_threads::FaultThreads;
 use crate::locked::Locked;
 use crate::memory::Managed;
 use crate::pager::{Contents, Pager};
+use crate::range_calls;
 use crate::stats::Stats;
-use crate::{Advice, Error, Options, forks, handler, mappings, probes, registry};
+use crate::{Advice, Error, Options, chunk, forks, handler, mappings, policy, probes, registry};
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -58,11 +59,11 @@ impl Region {
     pub fn new(bytes: usize, options: Options) -> Result<Self, Error> {
         let block = options.sizes()?.block;
         // A large region consists of whole chunks, because blocks may be marked together (zm-M2).
-        let is_small = bytes / block < mappings::FEW;
-        let least = if is_small { block } else { mappings::CHUNK_BYTES };
+        let is_small = bytes / block < policy::FEW_BLOCKS;
+        let least = if is_small { block } else { policy::CHUNK_BYTES };
         let whole = bytes.checked_next_multiple_of(least).filter(|&whole| whole > 0);
         let whole = whole.ok_or(Error::Size { bytes, block })?;
-        let memory = Managed::map(whole, mappings::CHUNK_BYTES);
+        let memory = Managed::map(whole, policy::CHUNK_BYTES);
         let memory = memory.map_err(Error::system("address space for a region"))?;
         probes::may_be_data(&memory)
             .map_err(Error::system("so much data (see RLIMIT_DATA and vm.overcommit_memory)"))?;
@@ -117,6 +118,7 @@ impl Region {
             handler::install_for_bus();
         }
         let pager = Arc::new(Pager::new(memory, contents, options)?);
+        chunk::begin(&pager, contents);
         // SAFETY: `drop` removes the pager from the registry before the region drops it.
         unsafe { registry::add(&pager, pager.memory.addresses(), || Ok(()))? };
         let (calls, threads) = (Calls::new(pager), FaultThreads::default());
@@ -178,13 +180,15 @@ impl Region {
         let first = range.start.next_multiple_of(size).min(range.end);
         let last = (range.end / size * size).max(first);
         let whole = first / size..last / size;
-        self.calls.pager.check_unpinned(whole.clone())?;
+        range_calls::check_unpinned(&self.calls.pager, whole.clone())?;
         let zero = |part: Range<usize>| {
             // SAFETY: `blocks` checked that `part` is in the region; the caller permits the change.
             unsafe { self.as_ptr().add(part.start).write_bytes(0, part.len()) }
         };
         zero(range.start..first);
-        self.calls.in_steps(whole, |part| self.calls.inside(|pager| pager.dont_need(part))?)?;
+        self.calls.in_steps(whole, |part| {
+            self.calls.inside(|pager| range_calls::dont_need(pager, part))?
+        })?;
         zero(last..range.end);
         Ok(())
     }
@@ -199,7 +203,8 @@ impl Region {
         // After an error, dropping `locked` unlocks the blocks that were locked already.
         let mut locked = Locked { calls: &self.calls, blocks: blocks.start..blocks.start };
         self.calls.in_steps(blocks, |part| {
-            self.calls.with_context(|pager, context| pager.pin(part.clone(), context))??;
+            self.calls
+                .with_context(|pager, context| range_calls::pin(pager, part.clone(), context))??;
             locked.blocks.end = part.end;
             Ok(())
         })?;
@@ -229,7 +234,7 @@ impl Region {
     /// Asserts that counters equal the sums over all blocks. No other thread may use the region
     /// during the call.
     pub fn check(&self) {
-        let _no_one_here = self.calls.inside(|pager| pager.check());
+        let _no_one_here = self.calls.inside(|pager| range_calls::check(pager));
     }
 }
 

@@ -8,6 +8,7 @@
 //! The word is 0 in a program whose system calls are not dispatched, because its threads are not
 //! counted.
 
+use crate::policy::LOOKS;
 use crate::sync::{AtomicU32, Ordering::*, wait, wake};
 use std::hint::spin_loop;
 
@@ -16,10 +17,6 @@ const STOPPED: u32 = 1 << 31;
 /// If set, a thread waits to leave its safepoint.
 const WAITED: u32 = 1 << 30;
 const COUNT: u32 = WAITED - 1;
-/// The number of loads of the word, some 25 ns each, before a waiting thread calls the kernel.
-/// While [`Safepoint::stop`] waits for running threads to reach a safepoint, it loads the word at
-/// most this number of times. Threads that fault often reach a safepoint at their next fault.
-const LOOKS: u32 = if cfg!(loom) { 1 } else { 20_000 };
 
 /// The number of threads that are not at a safepoint.
 #[derive(Debug)]

@@ -10,6 +10,7 @@
 //! memory.
 
 use crate::kept_file::TASKS;
+use crate::policy::{ASKED_LATER, ASKED_LATER_MAX};
 use crate::process::shares_memory;
 use crate::safepoint::Safepoint;
 use crate::sync::AtomicU32;
@@ -25,12 +26,6 @@ const CHANGE: u64 = 1 << 32;
 
 /// The number of this crate's running threads, and the number of changes of this number.
 static OWN: AtomicU64 = AtomicU64::new(0);
-
-/// The number of faults for which a thread skips the check after it found that it was not alone. If
-/// there are other threads, a check costs a system call or an unsuccessful wait.
-const ASKED_LATER: u32 = 16;
-/// The maximum of that number of faults, which doubles after each unsuccessful check.
-const ASKED_LATER_MAX: u32 = 64;
 
 thread_local! {
     static IS_OWN: Cell<bool> = const { Cell::new(false) };

@@ -13,6 +13,7 @@ pub(crate) use open::{CanMove, Delivery};
 
 use crate::descriptor::{Descriptor, File, name};
 use crate::memory::Managed;
+use crate::policy::TRIES_MAX;
 use abi::*;
 use open::{ask, open_for};
 use rustix::fd::BorrowedFd;
@@ -20,9 +21,6 @@ use rustix::fs::fstat;
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
-
-/// The maximum number of consecutive EAGAIN results.
-const TRIES_MAX: u32 = 10_000;
 
 /// A fault that has not been handled yet.
 #[derive(Clone, Copy, Debug)]

@@ -6,12 +6,14 @@
 #![allow(unsafe_code)]
 
 use crate::Error;
-use crate::evict::Goal;
+use crate::evict::{self, Goal};
 use crate::fatal::fatal;
 use crate::gate::GATE;
 use crate::pager::Pager;
+use crate::policy::{AGAIN_TIME, COMPACTED_STEPS, FREEABLE_SHARE};
 use crate::process::generation;
 use crate::recent::Spares;
+use crate::room;
 use crate::signals;
 use crate::state::HEAT_MAX;
 use crate::sync::{idle, wake};
@@ -22,21 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
-
-/// Objects are moved together if that frees 1/`FREEABLE_SHARE` of the device's pages.
-const FREEABLE_SHARE: u64 = 8;
-/// The maximum size in bytes of a pool that is compacted as a whole, which takes some 50 ms.
-const WHOLE_MAX: u64 = 64 << 20;
-/// The number of steps of eviction between two checks of `FREEABLE_SHARE`.
-const COMPACTED_STEPS: usize = 16;
-/// A step frees 1/`STEP_SHARE` of the device's memory if that is more than `STEP_BYTES`.
-const STEP_SHARE: u64 = 256;
-/// The bytes that are evicted in a step. After each step, a waiting fork may begin, and other
-/// threads may evict.
-const STEP_BYTES: usize = 1 << 20;
-/// After failed evictions, the maximum duration of a search for blocks that became evictable.
-const AGAIN_TIME: Duration = Duration::from_millis(10);
+use std::time::Instant;
 
 /// A pager thread that was started.
 #[derive(Debug)]
@@ -93,7 +81,7 @@ impl Worker {
         let spawned = signals::without_programs_signals(|| {
             Builder::new().name("zmem".into()).spawn(move || {
                 let _counted = OwnThread::begin();
-                if catch_unwind(AssertUnwindSafe(|| own.run())).is_err() {
+                if catch_unwind(AssertUnwindSafe(|| run(&own))).is_err() {
                     fatal("the thread that evicts", &"it panicked");
                 }
             })
@@ -126,110 +114,71 @@ impl Worker {
     }
 }
 
-impl Pager {
-    fn run(&self) {
-        // The buffer is not in a context, because faults that wait for this thread may hold all
-        // contexts.
-        let mut buf = vec![0; self.bytes_of(0..self.batch()).len()];
-        let mut evicted = 0;
-        loop {
-            match self.waker.word.load(Acquire) {
-                0 if !self.limit.is_wanted(0) => idle(&self.waker.word, 0),
-                0 if !self.limit.may_try() => self.waker.nap(self.limit.stuck.left()),
-                seen if seen & STOPPED != 0 => return,
-                _ => {
-                    // The bit is cleared before the limit is read: a thread that sets the limit
-                    // later wakes this thread again.
-                    self.waker.word.fetch_and(!WANTED, AcqRel);
-                    evicted += self.run_steps(&mut buf);
-                    if self.limit.is_lost() {
-                        self.compact_by(|| self.pack_where_tight());
-                    }
-                    if evicted >= COMPACTED_STEPS {
-                        self.compact(FREEABLE_SHARE);
-                        evicted = 0;
-                    }
+fn run(pager: &Pager) {
+    // The buffer is not in a context, because faults that wait for this thread may hold all
+    // contexts.
+    let mut buf = vec![0; pager.bytes_of(0..pager.batch()).len()];
+    let mut evicted = 0;
+    loop {
+        match pager.waker.word.load(Acquire) {
+            0 if !pager.limit.is_wanted(0) => idle(&pager.waker.word, 0),
+            0 if !pager.limit.may_try() => pager.waker.nap(pager.limit.stuck.left()),
+            seen if seen & STOPPED != 0 => return,
+            _ => {
+                // The bit is cleared before the limit is read: a thread that sets the limit
+                // later wakes this thread again.
+                pager.waker.word.fetch_and(!WANTED, AcqRel);
+                evicted += run_steps(pager, &mut buf);
+                if pager.limit.is_lost() {
+                    room::compact_by(pager, || room::pack_where_tight(pager));
+                }
+                if evicted >= COMPACTED_STEPS {
+                    room::compact(pager, FREEABLE_SHARE);
+                    evicted = 0;
                 }
             }
         }
     }
+}
 
-    /// Evicts until enough memory is free, or nothing can be evicted. Returns the number of steps.
-    fn run_steps(&self, buf: &mut [u8]) -> usize {
-        let (is_again, began) = (self.limit.is_stuck(), Instant::now());
-        let mut goes_on = self.limit.is_wanted(self.batch()) && self.limit.may_try();
-        let first_round = self.round.load(Relaxed);
-        let mut steps = 0;
-        while goes_on {
-            let gone = self.run_step(buf);
-            self.compact_by(|| self.pack_where_tight());
-            steps += 1;
-            // The number of rounds in which the hottest blocks are passed over, plus the round that
-            // evicts them.
-            let rounds = self.round.load(Relaxed).wrapping_sub(first_round);
-            let looks_on = is_again && rounds <= HEAT_MAX && began.elapsed() < AGAIN_TIME;
-            if gone == 0 && !looks_on {
-                self.limit.stuck.postpone(began.elapsed(), false);
-            } else if gone > 0 {
-                self.limit.stuck.succeed();
-            }
-            let is_stopped = self.waker.word.load(Acquire) & STOPPED != 0;
-            goes_on = (gone > 0 || looks_on) && !is_stopped && self.limit.is_above_enough();
+/// Evicts until enough memory is free, or nothing can be evicted. Returns the number of steps.
+fn run_steps(pager: &Pager, buf: &mut [u8]) -> usize {
+    let (is_again, began) = (pager.limit.is_stuck(), Instant::now());
+    let mut goes_on = pager.limit.is_wanted(pager.batch()) && pager.limit.may_try();
+    let first_round = pager.round.load(Relaxed);
+    let mut steps = 0;
+    while goes_on {
+        let gone = run_step(pager, buf);
+        room::compact_by(pager, || room::pack_where_tight(pager));
+        steps += 1;
+        // The number of rounds in which the hottest blocks are passed over, plus the round that
+        // evicts them.
+        let rounds = pager.round.load(Relaxed).wrapping_sub(first_round);
+        let looks_on = is_again && rounds <= HEAT_MAX && began.elapsed() < AGAIN_TIME;
+        if gone == 0 && !looks_on {
+            pager.limit.stuck.postpone(began.elapsed(), false);
+        } else if gone > 0 {
+            pager.limit.stuck.succeed();
         }
-        steps
+        let is_stopped = pager.waker.word.load(Acquire) & STOPPED != 0;
+        goes_on = (gone > 0 || looks_on) && !is_stopped && pager.limit.is_above_enough();
     }
+    steps
+}
 
-    /// Evicts the blocks of one step. Returns the number of evicted blocks.
-    fn run_step(&self, buf: &mut [u8]) -> usize {
-        let gone = signals::without_signals(|| {
-            let _inside = GATE.enter();
-            let wanted = self.step_blocks().min(self.blocks_above_floor());
-            self.evict(&mut self.eviction_lock.lock(), Goal::AtLeast(wanted), Spares::Nothing, buf)
-        });
-        self.waker.step();
-        gone
-    }
-
-    /// Returns the number of blocks in a step.
-    pub(crate) fn step_blocks(&self) -> usize {
-        STEP_BYTES.div_ceil(self.sizes.block)
-    }
-
-    /// Moves objects of the device together, if that frees 1/`share` of the device's pages. Returns
-    /// whether pages were freed.
-    pub(crate) fn compact(&self, share: u64) -> bool {
-        self.compact_by(|| self.pack(share))
-    }
-
-    /// Does the same as [`compact`](Self::compact), for a caller inside the gate with signals
-    /// blocked.
-    pub(crate) fn pack(&self, share: u64) -> bool {
-        let used = self.device.mm_stat().mem_used_total;
-        let is_due = self.device.freeable() as u64 > used / share;
-        is_due && self.device.shrink(STEP_BYTES.max((used / STEP_SHARE) as usize)) > 0
-    }
-
-    /// Moves all objects of a small device together, because partly filled pages are a large share
-    /// of its pages. Moves them whenever more bytes were stored since the previous time than the
-    /// device uses.
-    pub(crate) fn compact_whole(&self) {
-        self.compact_by(|| {
-            let used = self.device.mm_stat().mem_used_total;
-            let stored = self.counters.evicted.load(Relaxed) * self.sizes.block as u64;
-            let before = self.compacted.load(Relaxed);
-            if used <= WHOLE_MAX && stored.saturating_sub(before) >= used {
-                self.compacted.store(stored, Relaxed);
-                self.device.compact();
-            }
-        });
-    }
-
-    fn compact_by<T>(&self, compact: impl FnOnce() -> T) -> T {
-        signals::without_signals(|| {
-            let _inside = GATE.enter();
-            let compacted = compact();
-            self.weigh();
-            compacted
-        })
-    }
+/// Evicts the blocks of one step. Returns the number of evicted blocks.
+fn run_step(pager: &Pager, buf: &mut [u8]) -> usize {
+    let gone = signals::without_signals(|| {
+        let _inside = GATE.enter();
+        let wanted = pager.step_blocks().min(room::blocks_above_floor(pager));
+        evict::evict(
+            pager,
+            &mut pager.eviction_lock.lock(),
+            Goal::AtLeast(wanted),
+            Spares::Nothing,
+            buf,
+        )
+    });
+    pager.waker.step();
+    gone
 }

@@ -9,18 +9,9 @@
 //!               less compressed
 //! ```
 
+use crate::policy::{PREVENTED_SHARE, SLOW_SHARE, SLOW_WINDOWS, WATCHED_TIME};
 use crate::stats::DISTANCES;
 use std::time::Duration;
-
-/// The length of a window, in milliseconds.
-const WINDOW: u64 = 5000;
-/// The number of consecutive slow windows after which the working set counts as permanently larger
-/// than the limit.
-const WINDOWS: u32 = 2;
-/// A window is slow if faults take more than 1/`SLOW_SHARE` of its time.
-const SLOW_SHARE: u32 = 2;
-/// The share of refaults that a larger limit should prevent: nine in ten.
-const MOST: (u64, u64) = (9, 10);
 
 /// Counts at the start of a window.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,7 +28,7 @@ pub(crate) struct Window {
 
 /// Returns the number of rounds within which most refaults happen, or 0 if there are none.
 fn rounds_of_most(distances: &[u64; DISTANCES]) -> u64 {
-    let wanted = distances.iter().sum::<u64>() * MOST.0 / MOST.1;
+    let wanted = distances.iter().sum::<u64>() * PREVENTED_SHARE.0 / PREVENTED_SHARE.1;
     let mut below = 0;
     let nth = distances.iter().position(|count| {
         below += count;
@@ -49,12 +40,12 @@ fn rounds_of_most(distances: &[u64; DISTANCES]) -> u64 {
 impl Window {
     /// Returns whether the window has ended at `now`, in milliseconds, or no window has begun.
     pub(crate) fn is_over(&self, now: u64) -> bool {
-        self.began == 0 || now.saturating_sub(self.began) >= WINDOW
+        self.began == 0 || now.saturating_sub(self.began) >= WATCHED_TIME
     }
 
     /// Ends this window, and begins the next one. Returns the bytes that a larger limit would keep
     /// resident; a block has `size` bytes. Returns `None` unless this window is the last of
-    /// `WINDOWS` consecutive slow windows.
+    /// `SLOW_WINDOWS` consecutive slow windows.
     pub(crate) fn end(&mut self, next: Window, size: usize) -> Option<u64> {
         let took = next.began.saturating_sub(self.began);
         let in_faults = next.in_faults.saturating_sub(self.in_faults);
@@ -65,7 +56,7 @@ impl Window {
         let per_round = self.evicted.saturating_sub(before.evicted) / rounds;
         let distances = |nth: usize| self.distances[nth].saturating_sub(before.distances[nth]);
         let blocks = per_round * rounds_of_most(&std::array::from_fn(distances));
-        (slow >= WINDOWS && blocks > 0).then_some(blocks * size as u64)
+        (slow >= SLOW_WINDOWS && blocks > 0).then_some(blocks * size as u64)
     }
 }
 

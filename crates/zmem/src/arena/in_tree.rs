@@ -3,8 +3,10 @@
 use super::Arena;
 use crate::evict::Goal;
 use crate::figures::Figures;
-use crate::holdings::Holdings;
+use crate::holdings::{Holdings, holdings};
 use crate::process::shares_memory;
+use crate::room;
+use crate::told;
 use crate::tree::{LACKING, Lost, Member, TRACED};
 
 impl Arena {
@@ -21,7 +23,7 @@ impl Arena {
         };
         let step = self.calls.pager.step_blocks();
         while limit.may_try() && is_more() {
-            self.calls.pager.paced(step, || self.calls.evict(Goal::AtLeast(step)));
+            room::paced(&self.calls.pager, step, || self.calls.evict(Goal::AtLeast(step)));
         }
     }
 
@@ -128,7 +130,7 @@ impl Arena {
 
     /// Returns the sizes of this process's memory by kind.
     pub fn holdings(&self) -> Holdings {
-        self.calls.pager.holdings()
+        holdings(&self.calls.pager)
     }
 
     /// Measures the process's shared memory, if it maps any and a measurement is due. Opens files.
@@ -145,7 +147,7 @@ impl Arena {
     /// limit would keep resident. The number is returned once, to one process of the tree for which
     /// `may_say` returns true.
     pub fn take_lacking(&self, may_say: impl FnOnce() -> bool) -> Option<u64> {
-        let lacks = self.calls.pager.lacks()?;
+        let lacks = told::lacks(&self.calls.pager)?;
         let member = self.calls.pager.limit.member.as_ref()?;
         member.takes(LACKING, may_say).then_some(lacks)
     }

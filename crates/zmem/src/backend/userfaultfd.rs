@@ -8,15 +8,13 @@ use super::staging::Staging;
 use super::{Backend, Data, ForkResult, undone};
 use crate::fatal::refused;
 use crate::memory::Managed;
+use crate::policy::FAULT_THREADS_MAX;
 use crate::uffd::{CanMove, Delivery, Fault, Uffd};
 use crate::{Fork, processors};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-
-/// The maximum number of fault threads. More threads would only wait for the same locks.
-const THREADS_MAX: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Userfaultfd {
@@ -182,7 +180,7 @@ impl Backend for Userfaultfd {
     }
 
     fn threads(&self) -> usize {
-        if self.answers() == Answers::Threads { processors().min(THREADS_MAX) } else { 0 }
+        if self.answers() == Answers::Threads { processors().min(FAULT_THREADS_MAX) } else { 0 }
     }
 
     fn file(&self) -> Result<BorrowedFd<'_>, Errno> {

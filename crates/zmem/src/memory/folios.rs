@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::Managed;
+use crate::policy::POPULATED_MIN;
 use rustix::mm::{Advice, madvise};
 use std::fs::{read_dir, read_to_string};
 use std::ops::Range;
@@ -13,9 +14,6 @@ use std::path::Path;
 
 /// The advice exists since Linux 5.14. `libc` does not define it on all systems.
 const MADV_POPULATE_WRITE: i32 = 23;
-/// The minimum number of pages to populate with one call. For fewer pages, populating them one by
-/// one is as fast.
-const POPULATED_MIN: usize = 4;
 const FOLIOS: &str = "/sys/kernel/mm/transparent_hugepage";
 
 impl Managed {

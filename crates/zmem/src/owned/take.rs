@@ -65,7 +65,7 @@ pub(crate) fn for_evicting<'p>(
     mut work: impl FnMut(OwnedRun<'p>),
 ) {
     let ends = |block: usize| pager.words[block].try_end_evicting();
-    pager.for_runs(blocks, usize::MAX, ends, |run| {
+    for_runs(blocks, usize::MAX, ends, |run| {
         work(OwnedRun::new(pager, run, State::Evicting));
     });
 }
@@ -73,4 +73,24 @@ pub(crate) fn for_evicting<'p>(
 /// Takes ownership of `block`, which was just removed from the queue of the compressor thread.
 pub(crate) fn own_queued(pager: &Pager, block: usize) -> OwnedRun<'_> {
     OwnedRun::new(pager, block..block + 1, State::Evicted)
+}
+
+/// Calls `takes` for each block, and `work` for each run of neighbours for which `takes`
+/// returned true. A run has at most `longest` blocks.
+pub(crate) fn for_runs(
+    blocks: Range<usize>,
+    longest: usize,
+    takes: impl Fn(usize) -> bool,
+    mut work: impl FnMut(Range<usize>),
+) {
+    let mut start = blocks.start;
+    while start < blocks.end {
+        let end = blocks.end.min(start.saturating_add(longest));
+        let taken = (start..end).take_while(|&block| takes(block)).count();
+        if taken > 0 {
+            work(start..start + taken);
+        }
+        // The block that ended the run was not taken. The next run begins after it.
+        start += taken + usize::from(start + taken < end);
+    }
 }

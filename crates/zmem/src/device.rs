@@ -19,7 +19,7 @@ impl Supply for HandlerSupply {
 
 /// Creates a device of `bytes` bytes. At most `contexts` threads with contexts, and the pager
 /// thread, use it at the same time. If `is_heap_own`, no fault interrupts the allocator.
-pub(crate) fn device(
+pub(crate) fn create(
     options: &Options,
     bytes: usize,
     sizes: BlockSizes,

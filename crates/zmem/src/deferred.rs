@@ -8,6 +8,7 @@
 //! An arena uses a compressor thread if the arena's caller can start threads that are hidden from
 //! the program. The thread ends after a time without evictions, or on request.
 
+use crate::policy::{END_TIME, IDLE_TIME, STARTS_AT_REST};
 use crate::process::shares_memory;
 use crate::queue::Queue;
 use crate::sync::{AtomicU32, Ordering::SeqCst, fence, wait_for, wake};
@@ -16,14 +17,6 @@ use std::fmt::{self, Debug, Formatter};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
-
-/// A compressor thread without work ends after this time.
-const IDLE_TIME: Duration = Duration::from_millis(50);
-/// The request that the compressor thread end is repeated at this interval.
-const END_TIME: Duration = Duration::from_millis(5);
-/// The number of starts that are skipped after the thread was asked to end, because a program that
-/// expects to be single-threaded may check the number of threads, as Python does after a fork.
-const STARTS_AT_REST: u32 = 64;
 
 /// Starts threads that are hidden from the program.
 pub trait StartThread: Debug + Send + Sync {
@@ -71,7 +64,7 @@ impl Starter {
 
 /// See the module documentation.
 #[derive(Debug, Default)]
-pub(crate) struct Storer {
+pub(crate) struct CompressorThread {
     pub(crate) starter: OnceLock<Starter>,
     /// The copies, allocated when the first block is queued; `None` if blocks must not be copied.
     pub(crate) copies: OnceLock<Option<Copies>>,
@@ -115,7 +108,7 @@ impl Copies {
     }
 }
 
-impl Storer {
+impl CompressorThread {
     /// Sets the starter of the thread, and `make`, which creates the function that the thread runs.
     pub(crate) fn set_starter(
         &self,
@@ -185,5 +178,12 @@ impl Storer {
         }
         self.sleeps.store(0, SeqCst);
         !is_due && self.bell.load(SeqCst) == seen
+    }
+
+    /// Queues an owned block whose pages were dropped. The queue has room for the block. The caller
+    /// holds the eviction lock.
+    pub(crate) fn hand_over(&self, block: usize, data: &[u8]) {
+        let Some(copies) = self.made() else { unreachable!("there was room") };
+        copies.queue.offer(block, |slot| copies.data[slot].lock().copy_from_slice(data));
     }
 }

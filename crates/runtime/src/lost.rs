@@ -7,9 +7,10 @@ use crate::program::Program;
 use crate::say::say;
 use crate::space::Space;
 use crate::windows;
+use procgroup::{Holdings, Lost};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use zmem::{Arena, Holdings, Lost};
+use zmem::Arena;
 
 /// The process that holds the most memory should write the message. After this number of checks in
 /// which another process left the message to it, the other process writes the message.
@@ -23,7 +24,7 @@ struct Unmanaged {
 }
 
 impl Program {
-    /// Reports, once per tree, that the limit can't be kept, if standard error is still the one of
+    /// Reports, once per group, that the limit can't be kept, if standard error is still the one of
     /// `uzram run`.
     pub(crate) fn say_if_lost(&self) {
         /// The number of times that this process left the message to another process.
@@ -36,8 +37,9 @@ impl Program {
             let is_left = lost.is_there && !lost.is_own;
             (!is_left || LEFT.fetch_add(1, Relaxed) >= LEFT_MAX) && self.is_heard()
         };
-        let Some(lost) = self.arena.take_lost(may_say) else { return };
-        let holdings = lost.is_own.then(|| self.arena.holdings());
+        let Some(member) = self.member() else { return };
+        let Some(lost) = member.take_lost(may_say) else { return };
+        let holdings = lost.is_own.then(|| member.holdings(&self.arena));
         let most = holdings.map_or(lost.most, |holdings| holdings.all());
         let limit = self.arena.stats().limit.unwrap_or(0) >> 10;
         let mut text = format!(

@@ -5,12 +5,13 @@
 //! uses the blocks in the passed range, and no reference in this crate points to them.
 #![allow(unsafe_code)]
 
-mod in_tree;
+mod room;
 mod windows;
 
 use crate::calls::Calls;
 use crate::compressor_thread;
 use crate::deferred::StartThread;
+use crate::limit::SharedLimit;
 use crate::memory::Managed;
 use crate::pager::{Contents, Pager};
 use crate::range_calls;
@@ -43,12 +44,13 @@ impl Arena {
     /// # Errors
     /// The errors of a new region; [`Error::System`] if another mapping is in the range.
     pub fn new(address: usize, bytes: usize, options: &Options) -> Result<Self, Error> {
-        Self::with_room(address, bytes, 0, options)
+        Self::with_room(address, bytes, 0, options, None)
     }
 
     /// Creates an arena to which windows can be added (see [`add_window`](Self::add_window)). A gap
     /// of at least one chunk precedes each window. Windows and gaps have up to `room` bytes in all.
-    /// `room` is a multiple of 2 MiB.
+    /// `room` is a multiple of 2 MiB. With `shared`, the limit applies to all memory of several
+    /// processes, including their other anonymous memory if /proc shows its size.
     ///
     /// # Errors
     /// The errors of [`new`](Self::new).
@@ -57,6 +59,7 @@ impl Arena {
         bytes: usize,
         room: usize,
         options: &Options,
+        shared: Option<Arc<dyn SharedLimit>>,
     ) -> Result<Self, Error> {
         let block = options.sizes()?.block;
         let chunk = policy::CHUNK_BYTES;
@@ -73,7 +76,9 @@ impl Arena {
         let memory = memory.map_err(Error::system("address space for an arena"))?;
         forks::register();
         let memory = memory.with_room(room);
-        let pager = Arc::new(Pager::new(memory, Contents::Vacant, options)?);
+        let mut pager = Pager::new(memory, Contents::Vacant, options)?;
+        shared.into_iter().for_each(|shared| pager.limit.share(shared));
+        let pager = Arc::new(pager);
         chunk::begin(&pager, Contents::Vacant);
         // SAFETY: `drop` removes the pager from the registry before the arena drops it.
         unsafe { registry::add(&pager, pager.memory.addresses(), || Ok(()))? };

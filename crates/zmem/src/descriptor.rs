@@ -42,7 +42,7 @@ pub(crate) fn name(stat: &Stat) -> u32 {
 /// An open file. Dropping the value closes the file by a direct system call: the C library's
 /// `close`, which [`OwnedFd`] calls, is a cancellation point, and a fault handler can't be unwound.
 #[derive(Debug)]
-pub(crate) struct File(ManuallyDrop<OwnedFd>);
+pub struct File(ManuallyDrop<OwnedFd>);
 
 impl From<OwnedFd> for File {
     fn from(file: OwnedFd) -> Self {

@@ -136,7 +136,7 @@ fn step(pager: &Pager, clock: &mut Clock, idle: usize) -> Step {
     if step.is_round {
         pager.round.fetch_add(1, Relaxed);
     }
-    let takes_shared = || pager.limit.may_go_shared(step.is_after_vain);
+    let takes_shared = || pager.limit.may_evict_shared(step.is_after_vain);
     if let Some(window) = step.window.filter(|_| takes_shared()) {
         shared::unshare(pager, pager.blocks_of_window(window));
     }

@@ -22,14 +22,14 @@ pub(crate) fn register() {
     gate::register(Forks { prepare, in_parent, in_child });
 }
 
-/// Fills all blocks of regions that have a userfaultfd and that a child inherits as copies. In a
-/// tree, closes resident blocks in both processes if private copies of these blocks would use too
-/// much memory.
+/// Fills all blocks of regions that have a userfaultfd and that a child inherits as copies. If
+/// processes share the limit, closes resident blocks in parent and child if private copies of these
+/// blocks would use too much memory.
 fn prepare() {
     registry::for_each(|pager| {
         if pager.backend.is_whole_over_forks() {
             bring_all_back(pager);
-        } else if pager.is_heap_own && pager.limit.is_much_with_child() {
+        } else if pager.is_heap_own && pager.limit.closes_at_fork() {
             shared::share_all(pager);
         }
     });

@@ -10,7 +10,7 @@ use crate::policy::OPENINGS_MAX;
 use crate::process::{FILES, own, shares_memory};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{Mode, OFlags, Stat, fstat, open, stat};
-use rustix::io::Errno;
+use rustix::io::{Errno, pread};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -46,6 +46,20 @@ pub(crate) fn begin_child() {
             let _later = file.open().map(|opened| file.keep(Descriptor::NONE, opened));
         }
     }
+}
+
+/// Returns the size of this process's anonymous memory in bytes, if it can be read from /proc.
+pub(crate) fn anonymous() -> Option<u64> {
+    if page::is_confined() {
+        return None;
+    }
+    let mut bytes = [0; 96];
+    let len = MEMORY_USED.with(|file| pread(file, &mut bytes, 0)).ok()?;
+    let text = str::from_utf8(&bytes[..len]).ok()?;
+    let mut numbers = text.split(' ').map(str::parse::<u64>);
+    let (resident, shared) = (numbers.nth(1)?.ok()?, numbers.next()?.ok()?);
+    // If the first thread of a process has ended, the kernel reports 0 pages.
+    (resident > 0).then_some(resident.saturating_sub(shared) * page::page_size() as u64)
 }
 
 impl KeptFile {
@@ -138,5 +152,18 @@ impl KeptFile {
                 return Some((opened, false));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_process_has_is_told() {
+        let before = anonymous().unwrap();
+        let block = vec![1u8; 64 << 20];
+        let with = anonymous().unwrap();
+        assert!(with >= before + (60 << 20), "{before}, {with}, {}", block[5]);
     }
 }

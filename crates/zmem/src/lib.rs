@@ -26,7 +26,6 @@ mod sync;
 #[cfg(not(loom))]
 #[path = "."]
 mod all {
-    pub(crate) mod alive;
     pub(crate) mod arena;
     pub(crate) mod backend;
     pub(crate) mod calls;
@@ -36,7 +35,6 @@ mod all {
     pub(crate) mod contexts;
     pub(crate) mod deferred;
     pub(crate) mod depart;
-    pub(crate) mod described;
     pub(crate) mod descriptor;
     pub(crate) mod device;
     pub(crate) mod error;
@@ -45,11 +43,9 @@ mod all {
     pub(crate) mod fatal;
     pub(crate) mod fault;
     pub(crate) mod fault_threads;
-    pub(crate) mod figures;
     pub(crate) mod forks;
     pub(crate) mod gate;
     pub(crate) mod handler;
-    pub(crate) mod holdings;
     pub(crate) mod in_handler;
     pub(crate) mod kept_file;
     pub(crate) mod limit;
@@ -61,7 +57,6 @@ mod all {
     pub(crate) mod order;
     pub(crate) mod owned;
     pub(crate) mod pager;
-    pub mod poke;
     pub(crate) mod policy;
     pub(crate) mod probes;
     pub(crate) mod process;
@@ -79,7 +74,6 @@ mod all {
     pub(crate) mod threads;
     pub(crate) mod times;
     pub(crate) mod told;
-    pub(crate) mod tree;
     pub(crate) mod uffd;
     pub(crate) mod uses;
     pub(crate) mod waker;
@@ -88,20 +82,20 @@ mod all {
 
     pub use crate::state::WORD_LAYOUT;
     pub use arena::Arena;
+    pub use backend::ARENA_BACKENDS;
     pub use deferred::StartThread;
+    pub use descriptor::File;
     pub use error::Error;
-    pub use figures::Figures;
     pub use handler::{answer_fault, set_next_bus_handler, set_next_handler};
-    pub use holdings::Holdings;
     pub use in_handler::in_handler;
+    pub use limit::{Relatives, SharedLimit, Sum, Usage};
     pub use locked::Locked;
     pub use options::{Advice, BackendKind, BlockOrder, Fork, Options};
     pub use process::processors;
     pub use region::Region;
     pub use stats::Stats;
     pub use threads::SAFEPOINT;
-    pub use times::Histogram;
-    pub use tree::{Kept, Lost, Presence, Seen, SeenProcess, Tree};
+    pub use times::{Histogram, milliseconds};
     pub use uses::Use;
     // Types of other crates to which `Options`, `Stats` and `Error` refer.
     pub use zram::{

@@ -8,17 +8,18 @@
 //!   0 ----------- enough --- wanted -- full -- limit
 //!                 |  reserve |    reserve     |
 //! ```
-//! Eviction begins above "wanted", and ends at "enough". Above "full", faults wait for eviction. In
-//! a tree, these levels apply to the sum over all processes (see `in_tree`).
+//! Eviction begins above "wanted", and ends at "enough". Above "full", faults wait for eviction. If
+//! processes share the limit, these levels apply to the sum over all of them (`SharedLimit`).
 
-mod in_tree;
+mod evictable;
 mod peak;
-mod shared;
+mod shared_limit;
 mod stuck;
 
 use crate::Error;
-use crate::tree::{Member, Tree};
 use peak::Peak;
+pub use shared_limit::{Relatives, SharedLimit, Sum, Usage};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use stuck::Stuck;
 
@@ -49,12 +50,8 @@ pub(crate) struct Limit {
     pub(crate) peak: Peak,
     /// Whether no more blocks could be evicted, and the time of the next attempt.
     pub(crate) stuck: Stuck,
-    /// The bytes by which unevictable memory exceeds a tree's limit, divided by `large`.
-    beyond: AtomicU64,
-    /// The number of large processes when `beyond` was set.
-    large: AtomicU64,
-    /// The membership of this process in its tree, if several processes share the limit.
-    pub(crate) member: Option<Member>,
+    /// The other processes, if several processes share the limit.
+    pub(crate) shared: Option<Arc<dyn SharedLimit>>,
 }
 
 impl Limit {
@@ -70,15 +67,14 @@ impl Limit {
             tables: AtomicU64::new(0),
             peak: Peak::default(),
             stuck: Stuck::new(),
-            beyond: AtomicU64::new(0),
-            large: AtomicU64::new(0),
-            member: None,
+            shared: None,
         }
     }
 
-    /// Makes this limit the limit of all processes of a tree.
-    pub(crate) fn share(&mut self, tree: Option<Tree>) {
-        self.member = tree.map(Member::new);
+    /// Makes this limit the limit of several processes.
+    pub(crate) fn share(&mut self, shared: Arc<dyn SharedLimit>) {
+        self.shared = Some(shared);
+        self.publish();
     }
 
     /// Sets the bytes that the device uses in an empty region (`device`), and the bytes that it
@@ -181,7 +177,7 @@ impl Limit {
     }
 
     fn note_peak(&self) {
-        self.peak.note(self.told_held(), self.told_resident());
+        self.peak.note(self.process_held(), self.process_resident());
         self.publish();
     }
 

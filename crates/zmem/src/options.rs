@@ -1,6 +1,6 @@
 //! Options of a region.
 
-use crate::{Error, Tree};
+use crate::Error;
 use zcomp::{Codec, Params};
 use zram::{ORDER_MAX, SLOT_BYTES};
 
@@ -97,10 +97,6 @@ pub struct Options {
     /// about half a second. If data become compressible later, they are evicted after some seconds,
     /// or later if attempts take long.
     pub limit: Option<u64>,
-    /// The processes that share the limit, and their shared memory. The limit then applies to all
-    /// memory that these processes hold, including their other anonymous memory if /proc shows its
-    /// size. If the tree has no free slot, the limit applies to this process alone.
-    pub tree: Option<Tree>,
     /// The maximum number of bytes of the device's pages. The maximum must be at least the bytes
     /// that one block needs. Blocks that the device refuses stay resident.
     pub store_limit: Option<u64>,
@@ -119,7 +115,6 @@ impl Default for Options {
             codec: zcomp::codecs()[0],
             params: Params::default(),
             limit: None,
-            tree: None,
             store_limit: None,
             backend: BackendKind::Best,
             fork: Fork::Default,

@@ -21,7 +21,6 @@ use crate::state::BlockWord;
 use crate::stats::{Counters, StoredMost};
 use crate::table::Table;
 use crate::threads::{self, WorldStopped};
-use crate::tree::Member;
 use crate::waker::Waker;
 use crate::working_set::Window;
 use crate::{Error, Options, processors};
@@ -129,7 +128,7 @@ impl Pager {
     /// Returns a proof that no other thread runs and no other process reads this memory, or `None`.
     /// Also returns `None` if the backend can't fill and evict blocks in place.
     pub(crate) fn try_stop_world(&self) -> Option<WorldStopped> {
-        let has_peers = self.limit.member.as_ref().is_some_and(Member::has_peers);
+        let has_peers = self.limit.shared.as_ref().is_some_and(|shared| shared.has_peers());
         if self.backend.opens_first() && !has_peers { threads::try_stop_world() } else { None }
     }
 
@@ -153,8 +152,7 @@ impl Pager {
         let chunks = Table::new(memory.bytes().div_ceil(mappings.chunk_bytes))?;
         let clock = Clock::new(windows)?;
         let own = contexts.bytes() + buffer + clock.bytes() + copied.bytes() + chunks.bytes();
-        let mut limit = Limit::new(options.limit, own as u64, sizes.block, buffer * contexts.len());
-        limit.share(options.tree);
+        let limit = Limit::new(options.limit, own as u64, sizes.block, buffer * contexts.len());
         let pager = Pager {
             memory,
             sizes,
@@ -231,9 +229,9 @@ impl Pager {
     pub(crate) fn weigh_device(&self) -> MmStat {
         self.limit.set_device(self.device_bytes() + self.compressor.bytes());
         let stat = self.device.mm_stat();
-        if let Some(member) = &self.limit.member {
+        if let Some(shared) = &self.limit.shared {
             let room = stat.mem_used_total.saturating_sub(stat.compr_data_size);
-            member.note_pool(stat.mem_used_total, room, self.device.changed_bytes());
+            shared.note_pool(stat.mem_used_total, room, self.device.changed_bytes());
         }
         stat
     }

@@ -47,16 +47,6 @@ static PROCESS: AtomicI32 = AtomicI32::new(0);
 /// Null, or the function of type `fn(CopyDetectedBy)` that repairs a copy.
 static PUT_RIGHT: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
-/// Returns the name of this thread from the kernel, or zeros if the process is confined.
-pub(crate) fn thread_name() -> [u8; 16] {
-    let mut name = [0; 16];
-    if !page::is_confined() {
-        // SAFETY: the kernel writes 16 bytes, which is the size of `name`.
-        unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
-    }
-    name
-}
-
 /// Returns the number of processors that this process may use. The first call determines the
 /// number.
 pub fn processors() -> usize {

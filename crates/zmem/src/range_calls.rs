@@ -192,7 +192,7 @@ pub(crate) fn check(pager: &Pager) {
     chunk::check(pager);
     let (probation, shared) = (states(State::Probation), states(State::Shared));
     assert_eq!(pager.probation.load(Relaxed), probation, "in probation");
-    assert_eq!(pager.limit.shared(), shared, "shared");
+    assert_eq!(pager.limit.shared_blocks(), shared, "shared");
     let resident = states(State::Resident);
     assert_eq!(pager.limit.resident(), probation + shared + resident, "resident");
     let has_live = |block: usize| pager.words[block].load().state() == State::Evicted;

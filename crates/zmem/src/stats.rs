@@ -99,8 +99,6 @@ pub struct Stats {
     pub held: u64,
     /// The maximum of `held` in bytes.
     pub held_max: u64,
-    /// Whether the region shares its limit with the other processes of a [`Tree`](crate::Tree).
-    pub is_in_tree: bool,
     /// Bytes of resident blocks.
     pub resident: u64,
     /// The maximum of `resident` in bytes.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub(crate) fn stats(pager: &Pager) -> Stats {
     let get = |counter: &AtomicU64| counter.load(Relaxed);
     let (counters, mm) = (&pager.counters, pager.device.mm_stat());
-    pager.limit.peak.note(pager.limit.told_held(), pager.limit.told_resident());
+    pager.limit.peak.note(pager.limit.process_held(), pager.limit.process_resident());
     pager.stored_most.note(mm.orig_data_size, mm.compr_data_size);
     let described = pager.backend.describe();
     let (backend, backend_reason) = described.split_once(':').unwrap_or((described, ""));
@@ -18,10 +18,9 @@ pub(crate) fn stats(pager: &Pager) -> Stats {
         backend_reason: backend_reason.trim_start(),
         block: pager.sizes.block,
         limit: pager.limit.get(),
-        held: pager.limit.told_held(),
+        held: pager.limit.process_held(),
         held_max: pager.limit.peak.held(),
-        is_in_tree: pager.limit.is_in_tree(),
-        resident: pager.limit.told_resident(),
+        resident: pager.limit.process_resident(),
         resident_max: pager.limit.peak.resident(),
         device: pager.device_bytes(),
         pool: mm.mem_used_total,

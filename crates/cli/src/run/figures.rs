@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::cmp::max;
 
-/// The report of a process: `zmem::Figures` as JSON, with the name of the process.
+/// The report of a process: `procgroup::Figures` as JSON, with the name of the process.
 pub(crate) type Line = Map<String, Value>;
 
 /// The field that marks a process that ended without a report, usually killed by a signal.

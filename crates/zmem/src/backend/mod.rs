@@ -12,6 +12,7 @@ mod signal;
 mod staging;
 mod userfaultfd;
 
+pub use choose::ARENA_BACKENDS;
 pub(crate) use choose::choose;
 
 use crate::fatal::refused;

@@ -1,17 +1,7 @@
 //! Names of the backends of arenas, and the reasons why a backend was chosen. A process publishes
-//! both to other processes as one number.
+//! both to other processes as one number: the index in the list of all descriptions plus 1.
 
-pub(crate) const GUARDS: &str = "signal: marks of page tables; needs no right";
-pub(crate) const NO_GUARDS: &str =
-    "signal-mappings: a mapping for each run of marked blocks; the system has no guards";
-pub(crate) const MAPPINGS: &str =
-    "signal-mappings: a mapping for each run of marked blocks; asked for";
-pub(crate) const NO_MEMORY_FILE: &str =
-    "signal-remap: blocks are moved to their places; /proc/self/mem is refused";
-pub(crate) const REMAP: &str = "signal-remap: blocks are moved to their places; asked for";
-
-/// The list of descriptions. The number of a description is its index in this list plus 1.
-const ALL: [&str; 5] = [GUARDS, NO_GUARDS, MAPPINGS, NO_MEMORY_FILE, REMAP];
+use zmem::ARENA_BACKENDS as ALL;
 
 /// Returns the number for a backend's name and the reason for its choice, or 0 if the list does not
 /// contain both.

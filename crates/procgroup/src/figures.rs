@@ -2,13 +2,12 @@
 //! they are reported.
 
 use crate::described;
-use crate::stats::Stats;
-use crate::times::{BUCKETS, Histogram};
 use std::fmt::Write;
+use zmem::{Histogram, Stats};
 
 /// The number of words that encode figures: the named figures first, the times of faults last.
 pub(crate) const WORDS: usize = 64;
-const TIMES_AT: usize = WORDS - (BUCKETS + 1);
+const TIMES_AT: usize = WORDS - Histogram::WORDS;
 
 /// Joins a figure whose value before the process executed its program no longer applies: returns
 /// `own`.
@@ -61,9 +60,9 @@ figures! {
     held_max: u64::max,
     /// 1 if the process shares the limit with other processes.
     in_tree: own,
-    /// The bytes of memory that the tree counts for this process: all of its anonymous memory.
+    /// The bytes of memory that the group counts for this process: all of its anonymous memory.
     tree_held: own,
-    /// The maximum of the bytes that all processes of the tree held together.
+    /// The maximum of the bytes that all processes of the group held together.
     tree_held_max: own,
     /// Bytes of resident blocks.
     resident: own,
@@ -108,14 +107,13 @@ figures! {
 const _: () = assert!(NAMES.len() <= TIMES_AT);
 
 impl Figures {
-    /// Returns the figures of a region or an arena. Figures that `stats` does not contain are 0.
+    /// Returns the figures of an arena. Figures that `stats` does not contain are 0.
     pub fn of(stats: &Stats) -> Self {
         Figures {
             limit: stats.limit.unwrap_or(0),
             block: stats.block as u64,
             held: stats.held,
             held_max: stats.held_max,
-            in_tree: stats.is_in_tree.into(),
             resident: stats.resident,
             resident_max: stats.resident_max,
             stored: stats.stored,
@@ -191,7 +189,6 @@ impl Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn words_are_figures_and_the_other_way_round() {
@@ -248,10 +245,13 @@ mod tests {
 
     #[test]
     fn times_of_faults_are_added_up() {
-        let times = crate::times::Times::default();
-        times.add(Duration::from_micros(3));
-        times.add(Duration::from_micros(5));
-        let figures = Figures { faults: times.histogram(), ..Figures::default() };
+        // Times of 3 and 5 us, in the buckets below 4.1 and 8.2 us.
+        let words = std::array::from_fn(|nth| match nth {
+            12 | 13 => 1,
+            36 => 8000,
+            _ => 0,
+        });
+        let figures = Figures { faults: Histogram::of_words(&words), ..Figures::default() };
         let line = figures.json();
         for part in ["\"faults\":2,", "\"faults_us\":8,", "\"fault_us_99\":8,"] {
             assert!(line.contains(part), "{part}: {line}");

@@ -11,21 +11,22 @@
 //! only integers, which are atomic because other processes change them at any time.
 #![allow(unsafe_code)]
 
-use crate::settings::TreeName;
+use crate::settings::GroupName;
 use dispatch::{Failed, system};
+use procgroup::{GroupMember, ProcessGroup};
 use std::mem::zeroed;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use zmem::Tree;
 
 const EBADF: isize = -(libc::EBADF as isize);
 const NAMESPACE: &str = "/proc/self/ns/pid\0";
 const CWD: usize = libc::AT_FDCWD as usize;
 
-/// The file of the tree to which this process belongs.
+/// The membership of this process in its group, and the group's file.
 #[derive(Debug)]
-pub(crate) struct TreeFile {
-    pub(crate) tree: Tree,
+pub(crate) struct GroupFile {
+    pub(crate) member: Arc<GroupMember>,
     /// The number of the descriptor, which executed programs inherit.
     number: usize,
 }
@@ -42,24 +43,24 @@ pub(crate) fn stat(number: i64, args: [usize; 2]) -> Result<libc::stat, Failed> 
     system(number, args).map(|_| facts)
 }
 
-impl TreeFile {
-    /// Opens the tree's file. Returns `None` if the file can't be opened, so that this process does
-    /// not share the tree's limit.
-    pub(crate) fn open(name: TreeName) -> Option<Self> {
+impl GroupFile {
+    /// Opens the group's file. Returns `None` if the file can't be opened, so that this process does
+    /// not share the group's limit.
+    pub(crate) fn open(name: GroupName) -> Option<Self> {
         let own = Self::map(name.number, name.inode);
-        let tree = own.or_else(|| Self::of_parent(name))?;
-        Some(TreeFile { tree, number: name.number })
+        let group = own.or_else(|| Self::of_parent(name))?;
+        Some(GroupFile { member: Arc::new(GroupMember::new(group)), number: name.number })
     }
 
     /// Opens the parent's file, and duplicates the descriptor to the same number if that number is
     /// free.
-    fn of_parent(name: TreeName) -> Option<Tree> {
+    fn of_parent(name: GroupName) -> Option<ProcessGroup> {
         let parent = system(libc::SYS_getppid, [0; 6]).ok()?;
         let path = format!("/proc/{parent}/fd/{}\0", name.number);
         let flags = (libc::O_RDWR | libc::O_CLOEXEC) as usize;
         let low = system(libc::SYS_openat, [CWD, path.as_ptr().addr(), flags, 0, 0, 0]).ok()?;
-        let tree = Self::map(low, name.inode);
-        if tree.is_some() {
+        let group = Self::map(low, name.inode);
+        if group.is_some() {
             let (as_it_is, number) = (libc::F_DUPFD as usize, name.number);
             let high = system(libc::SYS_fcntl, [low, as_it_is, number, 0, 0, 0]);
             // If the number is not free, the duplicate is closed: executed programs look for the
@@ -68,11 +69,11 @@ impl TreeFile {
             other.inspect(|high| _ = system(libc::SYS_close, [*high, 0, 0, 0, 0, 0]));
         }
         let _closed = system(libc::SYS_close, [low, 0, 0, 0, 0, 0]);
-        tree
+        group
     }
 
-    /// Maps the file, if the descriptor refers to the tree's file.
-    fn map(file: usize, inode: usize) -> Option<Tree> {
+    /// Maps the file, if the descriptor refers to the group's file.
+    fn map(file: usize, inode: usize) -> Option<ProcessGroup> {
         let facts = stat(libc::SYS_fstat, [file, 0]).ok()?;
         let get_seals = [file, libc::F_GET_SEALS as usize, 0, 0, 0, 0];
         let seals = system(libc::SYS_fcntl, get_seals).unwrap_or(0);
@@ -89,7 +90,7 @@ impl TreeFile {
         };
         let path = NAMESPACE.as_ptr().addr();
         let space = stat(libc::SYS_newfstatat, [CWD, path]).map_or(0, |facts| facts.st_ino);
-        Tree::of(words, space)
+        ProcessGroup::of(words, space)
     }
 
     pub(crate) fn descriptor(&self) -> i32 {

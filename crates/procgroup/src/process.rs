@@ -1,12 +1,16 @@
-//! Reads from /proc whether a process has ended, and how much memory this process uses.
+//! Facts about processes from the kernel: numbers and names, whether a process has ended, and how
+//! much shared memory it maps.
+//!
+//! # Safety
+//! The only unsafe call writes to an array of the size that the kernel writes.
+#![allow(unsafe_code)]
 
-use crate::descriptor::File;
-use crate::kept_file::MEMORY_USED;
 use rustix::fs::{CWD, Mode, OFlags, open, readlinkat_raw};
-use rustix::io::{Errno, pread, read};
+use rustix::io::{Errno, read};
 use rustix::process::{Pid, test_kill_process};
 use std::ffi::CStr;
 use std::fmt::Write;
+use zmem::File;
 
 /// Text in a buffer on the stack, because a signal handler must not allocate.
 #[derive(Debug, Default)]
@@ -48,23 +52,9 @@ pub(crate) fn is_gone(process: i32) -> bool {
     has_none && !is_without(c"/proc/self/exe")
 }
 
-/// Returns the size of this process's anonymous memory in bytes, if it can be read from /proc.
-pub(crate) fn anonymous() -> Option<u64> {
-    if page::is_confined() {
-        return None;
-    }
-    let mut bytes = [0; 96];
-    let len = MEMORY_USED.with(|file| pread(file, &mut bytes, 0)).ok()?;
-    let text = str::from_utf8(&bytes[..len]).ok()?;
-    let mut numbers = text.split(' ').map(str::parse::<u64>);
-    let (resident, shared) = (numbers.nth(1)?.ok()?, numbers.next()?.ok()?);
-    // If the first thread of a process has ended, the kernel reports 0 pages.
-    (resident > 0).then_some(resident.saturating_sub(shared) * page::page_size() as u64)
-}
-
 /// Returns the proportional share of shared memory of the process `process`, in bytes, if /proc
 /// reports this share (since Linux 5.4).
-pub(crate) fn shared(process: u64) -> Option<u64> {
+pub(crate) fn shared_memory(process: u64) -> Option<u64> {
     if page::is_confined() {
         return None;
     }
@@ -79,15 +69,17 @@ pub(crate) fn shared(process: u64) -> Option<u64> {
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_this_process_has_is_told() {
-        let before = anonymous().unwrap();
-        let block = vec![1u8; 64 << 20];
-        let with = anonymous().unwrap();
-        assert!(with >= before + (60 << 20), "{before}, {with}, {}", block[5]);
+/// Returns the name of this thread from the kernel, or zeros if the process is confined.
+pub(crate) fn thread_name() -> [u8; 16] {
+    let mut name = [0; 16];
+    if !page::is_confined() {
+        // SAFETY: the kernel writes 16 bytes, which is the size of `name`.
+        unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
     }
+    name
+}
+
+/// Returns the number of this process.
+pub(crate) fn own_number() -> u64 {
+    rustix::process::getpid().as_raw_nonzero().get() as u64
 }

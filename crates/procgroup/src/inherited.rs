@@ -16,8 +16,8 @@
 //! with it. A page of the pool changes if an object is stored in free room of the page. A page
 //! whose objects are all freed is released.
 
-use super::layout::{Part, Slot as SlotOf};
-use super::{NONE, Slot, Tree};
+use crate::group::{NONE, ProcessGroup, Slot};
+use crate::layout::{Part, Slot as SlotOf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The distance between the numbers of two processes that use a slot one after the other. No
@@ -30,14 +30,14 @@ const WEIGHT: u64 = 4;
 
 /// The bytes that a child shares with its parent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Shares {
-    pub(super) pool: u64,
-    pub(super) blocks: u64,
+pub(crate) struct Shares {
+    pub(crate) pool: u64,
+    pub(crate) blocks: u64,
 }
 
 impl Shares {
     /// Returns the bytes that the two processes have published as shared.
-    pub(super) fn of(child: &SlotOf<'_, u64>, parent: &SlotOf<'_, u64>) -> Self {
+    pub(crate) fn of(child: &SlotOf<'_, u64>, parent: &SlotOf<'_, u64>) -> Self {
         let shared = |of: &Part<'_, u64>, with: &Part<'_, u64>| {
             match of.inherited.wrapping_sub(*with.changed) {
                 shared if shared < LIFE => shared.min(*parent.held),
@@ -52,19 +52,19 @@ impl Shares {
     }
 
     /// Returns the bytes that count for a process that has `all` bytes, and how many of them could
-    /// be evicted. `may_go` is the part of `all` that could be evicted, shared blocks included. The
+    /// be evicted. `evictable` is the part of `all` that could be evicted, shared blocks included. The
     /// pool can't be evicted.
-    pub(super) fn counted(self, all: u64, may_go: u64) -> (u64, u64) {
-        let stays = all.saturating_sub(may_go).saturating_sub(self.pool);
+    pub(crate) fn counted(self, all: u64, evictable: u64) -> (u64, u64) {
+        let stays = all.saturating_sub(evictable).saturating_sub(self.pool);
         let held = all.saturating_sub(self.pool + self.blocks);
         (held, held.saturating_sub(stays))
     }
 }
 
-impl Tree {
+impl ProcessGroup {
     /// Begins the use of a slot by another process, which shares no pages with relatives of the
     /// slot's previous process. Returns `changed` for the pool and for blocks.
-    pub(super) fn renew(&self, nth: usize) -> [u64; 2] {
+    pub(crate) fn renew(&self, nth: usize) -> [u64; 2] {
         let slot = self.slot(nth);
         slot.parent.store(0, Relaxed);
         let next =
@@ -74,7 +74,7 @@ impl Tree {
 
     /// Publishes that the process in slot `nth` inherited the bytes `inherited`, of the pool and of
     /// blocks, from the process in slot `parent`.
-    pub(super) fn set_parent(&self, nth: usize, parent: usize, inherited: [u64; 2]) {
+    pub(crate) fn set_parent(&self, nth: usize, parent: usize, inherited: [u64; 2]) {
         if nth != NONE && parent != NONE {
             let slot = self.slot(nth);
             slot.pool.inherited.store(inherited[0], Relaxed);
@@ -85,28 +85,29 @@ impl Tree {
 
     /// Returns 0, or 1 more than the slot of the parent with which the process in a slot shares
     /// memory.
-    pub(super) fn parent(&self, nth: usize) -> u64 {
+    pub(crate) fn parent(&self, nth: usize) -> u64 {
         let Slot { process, parent, .. } = self.slot(nth);
         if process.load(Relaxed) == 0 { 0 } else { parent.load(Relaxed) }
     }
 
     /// Returns the bytes that count for the process of a slot, without those that count for its
     /// parent.
-    pub(super) fn held(&self, nth: usize) -> u64 {
+    pub(crate) fn held(&self, nth: usize) -> u64 {
         self.counted(nth).0
     }
 
     /// Returns the bytes that count for the process of a slot, and how many of them could be
     /// evicted.
-    pub(super) fn counted(&self, nth: usize) -> (u64, u64) {
-        let Slot { held, may_go, .. } = self.slot(nth);
-        let (held, may_go) = self.shares(nth).counted(held.load(Relaxed), may_go.load(Relaxed));
-        (held + self.shared(nth), may_go)
+    pub(crate) fn counted(&self, nth: usize) -> (u64, u64) {
+        let Slot { held, evictable, .. } = self.slot(nth);
+        let (held, evictable) =
+            self.shares(nth).counted(held.load(Relaxed), evictable.load(Relaxed));
+        (held + self.shared(nth), evictable)
     }
 
     /// Returns the bytes that the process of a slot shares with its parent, which count for the
     /// parent.
-    pub(super) fn shares(&self, nth: usize) -> Shares {
+    pub(crate) fn shares(&self, nth: usize) -> Shares {
         let parent = (self.slot(nth).parent.load(Relaxed) as usize).wrapping_sub(1);
         if parent >= self.slots.len() {
             return Shares::default();
@@ -119,19 +120,19 @@ impl Tree {
 
 /// The numbers of one kind of memory (pool or blocks) that a child would share.
 #[derive(Debug, Default)]
-pub(super) struct Said {
-    pub(super) whole: AtomicU64,
+pub(crate) struct Said {
+    pub(crate) whole: AtomicU64,
     /// The bytes that have changed since the process began.
-    pub(super) changed: AtomicU64,
+    pub(crate) changed: AtomicU64,
     /// The difference between the slot's number `changed` and the field `changed` above.
-    pub(super) life: AtomicU64,
+    pub(crate) life: AtomicU64,
 }
 
 /// The numbers for both kinds of memory.
 #[derive(Debug, Default)]
-pub(super) struct Sharing {
-    pub(super) pool: Said,
-    pub(super) blocks: Said,
+pub(crate) struct Sharing {
+    pub(crate) pool: Said,
+    pub(crate) blocks: Said,
 }
 
 impl Said {
@@ -158,14 +159,14 @@ impl Part<'_, AtomicU64> {
 
 impl Sharing {
     /// Begins to use a slot in which the numbers `changed` have these values.
-    pub(super) fn begin(&self, changed: [u64; 2]) {
+    pub(crate) fn begin(&self, changed: [u64; 2]) {
         self.pool.begin(changed[0]);
         self.blocks.begin(changed[1]);
     }
 
     /// Records the bytes of the pool's pages, the bytes in these pages that no object uses, and the
     /// bytes of all objects that were freed or moved. Publishes the change in the process's slot.
-    pub(super) fn note_pool(&self, slot: Option<Slot<'_>>, pages: u64, room: u64, gone: u64) {
+    pub(crate) fn note_pool(&self, slot: Option<Slot<'_>>, pages: u64, room: u64, gone: u64) {
         self.pool.whole.store(pages.saturating_sub(WEIGHT * room), Relaxed);
         let changed = gone.saturating_mul(WEIGHT);
         // Another thread may have recorded a larger number.
@@ -174,12 +175,12 @@ impl Sharing {
     }
 
     /// Records `bytes` of blocks that will be shared by the next fork.
-    pub(super) fn add_blocks(&self, bytes: u64) {
+    pub(crate) fn add_blocks(&self, bytes: u64) {
         self.blocks.whole.fetch_add(bytes, Relaxed);
     }
 
     /// Records that `bytes` of blocks are no longer shared.
-    pub(super) fn leave_blocks(&self, slot: Option<Slot<'_>>, bytes: u64) {
+    pub(crate) fn leave_blocks(&self, slot: Option<Slot<'_>>, bytes: u64) {
         self.blocks.whole.fetch_sub(bytes, Relaxed);
         self.blocks.changed.fetch_add(bytes, Relaxed);
         slot.inspect(|slot| slot.blocks.change(bytes));
@@ -187,7 +188,7 @@ impl Sharing {
 
     /// Returns the bytes of the pool and of blocks that a child inherits if it is forked now. In a
     /// process that was just forked, returns the bytes that this process inherited.
-    pub(super) fn inherited(&self) -> [u64; 2] {
+    pub(crate) fn inherited(&self) -> [u64; 2] {
         [self.pool.inherited(), self.blocks.inherited()]
     }
 }

@@ -1,13 +1,13 @@
-//! The shared memory of a tree, as read by a process outside the tree.
+//! The shared memory of a group, as read by a process outside the group.
 
-use super::inherited::Shares;
-use super::layout::{
-    CLEARED, EXECUTES, HEAD, Head, MAGIC, Parts, ROW, SLOT, SLOTS, Slot, UNREPORTED,
-};
-use super::shared_memory::shared_bytes;
 use crate::figures::Figures;
+use crate::inherited::Shares;
+use crate::layout::{
+    CLEARED, EXECUTES, GroupRow, HEAD, Head, MAGIC, Parts, ROW, SLOT, SLOTS, Slot, UNREPORTED,
+};
+use crate::shared_memory::shared_bytes;
 
-/// The presence of a process in its tree.
+/// The presence of a process in its group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Presence {
     /// The process has a slot. It may have been killed since it wrote to the slot.
@@ -22,9 +22,9 @@ pub enum Presence {
     Killed,
 }
 
-/// A process of a tree, as the shared memory describes it.
+/// A process of a group, as the shared memory describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SeenProcess {
+pub struct ProcessSnapshot {
     /// The name of the process's program when the process began, at most 15 bytes; empty if
     /// unknown.
     pub name: String,
@@ -35,9 +35,9 @@ pub struct SeenProcess {
     pub figures: Figures,
 }
 
-/// The figures of the processes of a tree.
+/// The figures of the processes of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct GroupSnapshot {
     /// The inode in /proc of the processes' PID namespace; 0 before the first process.
     pub space: u64,
     /// The maximum of the bytes that the processes held together.
@@ -45,15 +45,15 @@ pub struct Seen {
     /// Whether the processes hold more than the limit allows.
     pub is_short: bool,
     /// Processes that have a slot, and processes that ended without a report.
-    pub processes: Vec<SeenProcess>,
+    pub processes: Vec<ProcessSnapshot>,
 }
 
-impl Seen {
-    /// The bytes of a tree's memory, in which at most 510 processes have their slots.
+impl GroupSnapshot {
+    /// The bytes of a group's memory, in which at most 510 processes have their slots.
     pub const BYTES: usize = size_of::<u64>() * (HEAD + SLOTS * (SLOT + ROW));
 
-    /// Reads a copy of a tree's memory. Returns `None` if the copy is not of a tree, or is of a
-    /// tree of another version. Any process may have written to the memory, so the numbers can have
+    /// Reads a copy of a group's memory. Returns `None` if the copy is not of a group, or is of a
+    /// group of another version. Any process may have written to the memory, so the numbers can have
     /// any values.
     pub fn of(copy: &[u8]) -> Option<Self> {
         let words: Vec<u64> =
@@ -64,7 +64,7 @@ impl Seen {
         if !matches!(*head.magic, 0 | MAGIC) {
             return None;
         }
-        let process = |(slot, row): (&[u64; SLOT], &[u64; ROW])| {
+        let process = |(slot, row): (&[u64; SLOT], &GroupRow<u64>)| {
             let slot = Slot::of(slot);
             let name = slot.name.map(|word| word.to_ne_bytes());
             let name = String::from_utf8_lossy(name.as_flattened());
@@ -77,7 +77,11 @@ impl Seen {
                     // The program that was executed reports the figures.
                     _ => return None,
                 };
-                return (row.process != 0).then_some(SeenProcess { name, presence, figures: row });
+                return (row.process != 0).then_some(ProcessSnapshot {
+                    name,
+                    presence,
+                    figures: row,
+                });
             }
             // The row may belong to the process that used the slot before.
             let said = Some(row).filter(|row| row.process == *slot.process);
@@ -88,10 +92,10 @@ impl Seen {
             let figures = Figures { process, tree_held, ..said.unwrap_or_default() };
             let executes = *slot.end == EXECUTES;
             let presence = if executes { Presence::Executes } else { Presence::Present };
-            Some(SeenProcess { name, presence, figures })
+            Some(ProcessSnapshot { name, presence, figures })
         };
         let used = usize::try_from(*head.used).unwrap_or(usize::MAX);
-        Some(Seen {
+        Some(GroupSnapshot {
             space: *head.space,
             held_max: *head.peak,
             is_short: *head.is_short != 0,

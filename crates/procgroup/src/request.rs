@@ -1,7 +1,7 @@
 //! The signals by which a process asks another process to make room, to fill absent memory, or to
 //! keep its memory resident.
 //!
-//! A thread announces that it waits (`Member::waits`). Other processes may then send it SIGBUS with
+//! A thread announces that it waits (`GroupMember::waits`). Other processes may then send it SIGBUS with
 //! a word that identifies the request. The caller that installed the handler of that signal makes
 //! room if the interrupted code permits it; then the interrupted call continues.
 //!
@@ -14,6 +14,8 @@
 //! a word.
 #![allow(unsafe_code)]
 
+use crate::process::own_number;
+
 /// The word of a request to make room.
 const ROOM: u64 = u64::from_le_bytes(*b"uzrmpoke");
 /// The error numbers that identify the other requests. The word of `MEMORY` is an address, the word
@@ -24,7 +26,7 @@ const LOOK: i32 = 0x757c;
 
 /// The request of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum Request {
     /// Evict blocks, to make room for other processes.
     Room,
     /// Fill the memory at this address, because another process is about to read or write it.
@@ -34,6 +36,33 @@ pub enum Asked {
     Stay(u64),
     /// Check whether the debugger for which memory stayed resident has left.
     Look,
+}
+
+impl Request {
+    /// Returns the request that a signal encodes, or `None` if the signal is not a request.
+    pub fn of(info: &libc::siginfo_t) -> Option<Self> {
+        // SAFETY: both types have the same size, and any bytes are valid numbers.
+        let queued = unsafe { &*(&raw const *info).cast::<Queued>() };
+        let is_queued = queued.signal == libc::SIGBUS && queued.code == libc::SI_QUEUE;
+        match (is_queued, queued.errno, queued.word) {
+            (true, MEMORY, address) => Some(Request::Memory(address as usize)),
+            (true, STAY, word) => Some(Request::Stay(word)),
+            (true, LOOK, _) => Some(Request::Look),
+            (true, _, ROOM) => Some(Request::Room),
+            _ => None,
+        }
+    }
+
+    /// Sends the request to a thread of a process.
+    pub(crate) fn send(self, process: i32, thread: i32) {
+        let (errno, word) = match self {
+            Request::Room => (0, ROOM),
+            Request::Memory(address) => (MEMORY, address as u64),
+            Request::Stay(word) => (STAY, word),
+            Request::Look => (LOOK, 0),
+        };
+        send(process, thread, errno, word);
+    }
 }
 
 /// The layout of `siginfo_t` for a queued signal.
@@ -51,30 +80,18 @@ struct Queued {
 
 const _: () = assert!(size_of::<Queued>() == size_of::<libc::siginfo_t>());
 
-/// Sends a request to a thread of a process.
-pub(crate) fn ask(process: i32, thread: i32, asked: Asked) {
-    let (errno, word) = match asked {
-        Asked::Room => (0, ROOM),
-        Asked::Memory(address) => (MEMORY, address as u64),
-        Asked::Stay(word) => (STAY, word),
-        Asked::Look => (LOOK, 0),
-    };
-    send(process, thread, errno, word);
-}
-
 /// Sends a signal. A confined process can't send signals, and the kernel refuses signals to
 /// processes of other users.
 fn send(process: i32, thread: i32, errno: i32, word: u64) {
     if page::is_confined() {
         return;
     }
-    let own = rustix::process::getpid().as_raw_nonzero().get();
     let info = Queued {
         signal: libc::SIGBUS,
         errno,
         code: libc::SI_QUEUE,
         padding: 0,
-        process: own,
+        process: own_number() as i32,
         user: rustix::process::getuid().as_raw(),
         word,
         rest: [0; 12],
@@ -86,19 +103,5 @@ fn send(process: i32, thread: i32, errno: i32, word: u64) {
         let before = *errno;
         libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, libc::SIGBUS, &raw const info);
         *errno = before;
-    }
-}
-
-/// Returns the request that a signal encodes, or `None` if the signal is not a request.
-pub fn asked(info: &libc::siginfo_t) -> Option<Asked> {
-    // SAFETY: both types have the same size, and any bytes are valid numbers.
-    let queued = unsafe { &*(&raw const *info).cast::<Queued>() };
-    let is_queued = queued.signal == libc::SIGBUS && queued.code == libc::SI_QUEUE;
-    match (is_queued, queued.errno, queued.word) {
-        (true, MEMORY, address) => Some(Asked::Memory(address as usize)),
-        (true, STAY, word) => Some(Asked::Stay(word)),
-        (true, LOOK, _) => Some(Asked::Look),
-        (true, _, ROOM) => Some(Asked::Room),
-        _ => None,
     }
 }

@@ -4,7 +4,7 @@
 //!   | head: 16 words | slots: 16 words each | rows: 64 words each |   slot n, row n: one process
 //!   head: | magic, most held, used, is short, looked at, space, messages, lost: bytes; of which
 //!         | process, its bytes | next walk | - |
-//!   slot: | process | held | may go | parent | pool: changed, inherited | blocks: the same |
+//!   slot: | process | held | evictable | parent | pool: changed, inherited | blocks: the same |
 //!         | waits | wanted | peers | shared | name: 2 words | end | - |
 //!   row:  | process | what it has done: `Figures`, by their order | - | faults by their times |
 //! ```
@@ -14,87 +14,90 @@
 
 use crate::figures;
 
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr9");
-pub(super) const HEAD: usize = 16;
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr9");
+pub(crate) const HEAD: usize = 16;
 /// The words of a slot, two cache lines: the numbers that other processes add up, and requests to
 /// the process.
-pub(super) const SLOT: usize = 16;
-pub(super) const ROW: usize = figures::WORDS;
+pub(crate) const SLOT: usize = 16;
+pub(crate) const ROW: usize = figures::WORDS;
 /// The maximum number of slots: the head and the slots use less than 64 KiB.
-pub(super) const SLOTS: usize = 510;
+pub(crate) const SLOTS: usize = 510;
 /// The number of words of a name: 16 bytes, the size of a process's name in the kernel.
-pub(super) const NAME: usize = 2;
+pub(crate) const NAME: usize = 2;
 /// The process number in a slot that is being freed.
-pub(super) const CLEARED: u64 = u64::MAX;
+pub(crate) const CLEARED: u64 = u64::MAX;
+
+/// The figures of one process.
+pub(crate) type GroupRow<T> = [T; ROW];
 
 /// The parts of shared memory, or of a copy of that memory.
 #[derive(Debug)]
-pub(super) struct Parts<'a, T> {
-    pub(super) head: &'a [T; HEAD],
-    pub(super) slots: &'a [[T; SLOT]],
-    pub(super) rows: &'a [[T; ROW]],
+pub(crate) struct Parts<'a, T> {
+    pub(crate) head: &'a [T; HEAD],
+    pub(crate) slots: &'a [[T; SLOT]],
+    pub(crate) rows: &'a [GroupRow<T>],
 }
 
 /// The words of the head.
-pub(super) struct Head<'a, T> {
-    pub(super) magic: &'a T,
-    pub(super) peak: &'a T,
+pub(crate) struct Head<'a, T> {
+    pub(crate) magic: &'a T,
+    pub(crate) peak: &'a T,
     /// The number of slots, from the first one, that were ever used.
-    pub(super) used: &'a T,
-    pub(super) is_short: &'a T,
+    pub(crate) used: &'a T,
+    pub(crate) is_short: &'a T,
     /// The time of the last search for processes that have ended, in milliseconds.
-    pub(super) looked: &'a T,
-    pub(super) space: &'a T,
-    /// The messages that a process of the tree has reported: one bit for each message.
-    pub(super) told: &'a T,
+    pub(crate) looked: &'a T,
+    pub(crate) space: &'a T,
+    /// The messages that a process of the group has reported: one bit for each message.
+    pub(crate) reported: &'a T,
     /// The bytes that can't be evicted, if a process found that the limit can't be kept.
-    pub(super) lost: &'a T,
+    pub(crate) lost: &'a T,
     /// The process that holds the most of the bytes in `lost`, and its number of bytes.
-    pub(super) lost_most: [&'a T; 2],
+    pub(crate) lost_most: [&'a T; 2],
     /// The time of the next measurement of shared memory, in milliseconds: see `shared_memory`.
-    pub(super) shared_next: &'a T,
+    pub(crate) shared_next: &'a T,
 }
 
 /// The words of a slot, which describe one process.
-pub(super) struct Slot<'a, T> {
+pub(crate) struct Slot<'a, T> {
     /// The process's number, or 0 if the slot is free.
-    pub(super) process: &'a T,
-    pub(super) held: &'a T,
-    pub(super) may_go: &'a T,
+    pub(crate) process: &'a T,
+    pub(crate) held: &'a T,
+    pub(crate) evictable: &'a T,
     /// 0, or 1 more than the number of the parent's slot if the process shares pages with its
     /// parent.
-    pub(super) parent: &'a T,
-    pub(super) pool: Part<'a, T>,
-    pub(super) blocks: Part<'a, T>,
-    pub(super) waits: &'a T,
+    pub(crate) parent: &'a T,
+    pub(crate) pool: Part<'a, T>,
+    pub(crate) blocks: Part<'a, T>,
+    pub(crate) waits: &'a T,
     /// The time when the process last found no room, in milliseconds.
-    pub(super) wanted: &'a T,
+    pub(crate) wanted: &'a T,
     /// Bits by which this process and processes that access its memory cooperate: see `peers`.
-    pub(super) peers: &'a T,
+    pub(crate) peers: &'a T,
     /// The bytes of shared memory that count for the process: see `shared_memory`.
-    pub(super) shared: &'a T,
+    pub(crate) shared: &'a T,
     /// The name of the process's program, padded with zeros.
-    pub(super) name: [&'a T; NAME],
+    pub(crate) name: [&'a T; NAME],
     /// 0, or how the process will end: `EXECUTES` or `UNREPORTED`.
-    pub(super) end: &'a T,
+    pub(crate) end: &'a T,
 }
 
 /// A value of `end`: the process was about to execute a program, or to continue without the
 /// runtime.
-pub(super) const EXECUTES: u64 = 1;
+pub(crate) const EXECUTES: u64 = 1;
 /// A value of `end`: the process ended by itself, and could not report its figures.
-pub(super) const UNREPORTED: u64 = 2;
+pub(crate) const UNREPORTED: u64 = 2;
 
 /// The numbers of one kind of shared pages: see `inherited`.
-pub(super) struct Part<'a, T> {
+pub(crate) struct Part<'a, T> {
     /// The bytes that have changed in pages that the process's children share.
-    pub(super) changed: &'a T,
-    pub(super) inherited: &'a T,
+    pub(crate) changed: &'a T,
+    pub(crate) inherited: &'a T,
 }
 
 impl<'a, T> Parts<'a, T> {
     /// Returns the parts of `words`, or `None` if `words` has no room for a slot and a row.
-    pub(super) fn of(words: &'a [T]) -> Option<Self> {
+    pub(crate) fn of(words: &'a [T]) -> Option<Self> {
         let (head, rest) = words.split_first_chunk()?;
         let count = rest.len() / (SLOT + ROW);
         let (slots, rows) = rest.split_at(count * SLOT);
@@ -104,8 +107,8 @@ impl<'a, T> Parts<'a, T> {
 }
 
 impl<'a, T> Head<'a, T> {
-    pub(super) fn of(
-        [magic, peak, used, is_short, looked, space, told, lost, by, most, next, ..]: &'a [T; HEAD],
+    pub(crate) fn of(
+        [magic, peak, used, is_short, looked, space, reported, lost, by, most, next, ..]: &'a [T; HEAD],
     ) -> Self {
         Head {
             magic,
@@ -114,7 +117,7 @@ impl<'a, T> Head<'a, T> {
             is_short,
             looked,
             space,
-            told,
+            reported,
             lost,
             lost_most: [by, most],
             shared_next: next,
@@ -123,11 +126,11 @@ impl<'a, T> Head<'a, T> {
 }
 
 impl<'a, T> Slot<'a, T> {
-    pub(super) fn of(words: &'a [T; SLOT]) -> Self {
+    pub(crate) fn of(words: &'a [T; SLOT]) -> Self {
         let [
             process,
             held,
-            may_go,
+            evictable,
             parent,
             pool,
             pools,
@@ -148,7 +151,7 @@ impl<'a, T> Slot<'a, T> {
         Slot {
             process,
             held,
-            may_go,
+            evictable,
             parent,
             pool,
             blocks,

@@ -1,7 +1,7 @@
-//! The shared memory in which each process of a tree publishes its figures; see `layout`.
+//! The shared memory in which each process of a group publishes its figures; see `layout`.
 //!
 //! ```text
-//!   slot:  | process | held | may go | parent | pool, blocks: see `inherited` | waits | ... |
+//!   slot:  | process | held | evictable | parent | pool, blocks: see `inherited` | waits | ... |
 //!   process: 0 free, `CLEARED` while it becomes free
 //!   waits: the waiting thread that may be poked, or 0; with `POKING` while it is being poked
 //! ```
@@ -9,73 +9,49 @@
 //! No sum is stored, because a killed process could leave it wrong; readers add up all slots ever
 //! used.
 
-mod inherited;
-mod layout;
-mod member;
-mod messages;
-mod peers;
-mod seen;
-mod share;
-mod shared_memory;
-mod sharing;
-mod unevictable;
-mod waits;
-
-use crate::alive::is_gone;
 use crate::figures::Figures;
-use layout::{CLEARED, EXECUTES, HEAD, MAGIC, NAME, Parts, ROW, SLOT, UNREPORTED};
-pub(crate) use member::Member;
-pub use messages::Lost;
-pub(crate) use messages::{LACKING, TRACED};
-pub use peers::Kept;
-pub use seen::{Presence, Seen, SeenProcess};
+use crate::layout::{
+    self, CLEARED, EXECUTES, GroupRow, HEAD, MAGIC, NAME, Parts, SLOT, UNREPORTED,
+};
+use crate::process::is_gone;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-pub(crate) use unevictable::Unevictable;
+use zmem::Sum;
 
 /// The time between two searches for processes that have ended, in milliseconds.
-const LOOK_TIME: u64 = 20;
+pub(crate) const LOOK_TIME: u64 = 20;
 /// Figures of ended processes are kept in at most this number of slots, the first ones, because a
 /// sum of the memory held reads all slots up to the last that was ever used.
 const KEPT: usize = 128;
-const NONE: usize = usize::MAX;
+/// The slot of a process without a slot.
+pub(crate) const NONE: usize = usize::MAX;
 
-/// Shared memory of processes that share one limit. Each process maps it, and passes it when it
-/// creates a region or an arena. A child of `fork` has its own slot.
+/// Shared memory of processes that share one limit. Each process maps it, and joins the group by a
+/// [`GroupMember`](crate::GroupMember). A child of `fork` has its own slot.
 #[derive(Clone, Copy, Debug)]
-pub struct Tree {
+pub struct ProcessGroup {
     head: &'static [AtomicU64; HEAD],
-    slots: &'static [[AtomicU64; SLOT]],
-    rows: &'static [[AtomicU64; ROW]],
+    pub(crate) slots: &'static [[AtomicU64; SLOT]],
+    pub(crate) rows: &'static [GroupRow<AtomicU64>],
 }
 
 type Head<'a> = layout::Head<'a, AtomicU64>;
-type Slot<'a> = layout::Slot<'a, AtomicU64>;
+pub(crate) type Slot<'a> = layout::Slot<'a, AtomicU64>;
 
-/// The sums of the memory that processes hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sum {
-    pub(crate) held: u64,
-    /// The bytes of `held` that could be evicted.
-    pub(crate) may_go: u64,
-    /// The number of processes that hold at least a given number of bytes.
-    pub(crate) large: u64,
-}
-
-impl Tree {
-    /// Returns the tree in shared memory that contained zeros before the first process called this.
+impl ProcessGroup {
+    /// Returns the group in shared memory that contained zeros before the first process called this.
     /// `space` identifies the PID namespace of this process. Returns `None` if the memory is too
-    /// small, holds no tree, or belongs to processes of another namespace.
+    /// small, holds no group, or belongs to processes of another namespace.
     pub fn of(words: &'static [AtomicU64], space: u64) -> Option<Self> {
         let is = |word: &AtomicU64, value: u64| {
             let before = word.compare_exchange(0, value, AcqRel, Acquire);
             before.is_ok() || before == Err(value)
         };
         let Parts { head, slots, rows } = Parts::of(words)?;
-        let tree = Tree { head, slots, rows };
-        let (magic, own_space) = (tree.head().magic, tree.head().space);
-        (is(magic, MAGIC) && is(own_space, space)).then_some(tree)
+        let group = ProcessGroup { head, slots, rows };
+        let (magic, own_space) = (group.head().magic, group.head().space);
+        (is(magic, MAGIC) && is(own_space, space)).then_some(group)
     }
 
     /// Returns the maximum of the memory held by all processes together, as far as it was measured.
@@ -93,16 +69,16 @@ impl Tree {
         Head::of(self.head).is_short
     }
 
-    fn head(&self) -> Head<'_> {
+    pub(crate) fn head(&self) -> Head<'_> {
         Head::of(self.head)
     }
 
-    fn slot(&self, nth: usize) -> Slot<'_> {
+    pub(crate) fn slot(&self, nth: usize) -> Slot<'_> {
         Slot::of(&self.slots[nth])
     }
 
     /// Publishes the statistics of the process in a slot.
-    fn show(&self, nth: usize, figures: &Figures) {
+    pub(crate) fn show(&self, nth: usize, figures: &Figures) {
         let row = &self.rows[nth];
         let words = row.iter().zip(figures.words()).skip(1);
         words.for_each(|(word, value)| word.store(value, Relaxed));
@@ -110,7 +86,7 @@ impl Tree {
     }
 
     /// Prepares the slot of a process that begins. `name` is the process's name, padded with zeros.
-    fn begin(&self, nth: usize, name: [u8; 8 * NAME]) {
+    pub(crate) fn begin(&self, nth: usize, name: [u8; 8 * NAME]) {
         self.forget_waits(nth);
         let slot = self.slot(nth);
         [slot.shared, slot.end].iter().for_each(|word| word.store(0, Relaxed));
@@ -120,7 +96,7 @@ impl Tree {
 
     /// Records whether the process of a slot is about to execute a program. If so, shared memory
     /// that the process has mapped does not count.
-    fn set_executes(&self, nth: usize, executes: bool) {
+    pub(crate) fn set_executes(&self, nth: usize, executes: bool) {
         let slot = self.slot(nth);
         slot.end.store(if executes { EXECUTES } else { 0 }, Relaxed);
         if executes {
@@ -129,7 +105,7 @@ impl Tree {
     }
 
     /// Frees the slot of a process that ends by itself. Figures that were not reported remain.
-    fn leave(&self, nth: usize, process: u64, is_reported: bool) {
+    pub(crate) fn leave(&self, nth: usize, process: u64, is_reported: bool) {
         if !is_reported {
             self.slot(nth).end.store(UNREPORTED, Relaxed);
         }
@@ -137,19 +113,19 @@ impl Tree {
     }
 
     /// Returns the last published statistics of the process in a slot, or zeros.
-    fn said(&self, nth: usize) -> Figures {
+    pub(crate) fn said(&self, nth: usize) -> Figures {
         Figures::of_words(&self.rows[nth].each_ref().map(|word| word.load(Acquire)))
     }
 
-    fn in_use(&self) -> Range<usize> {
+    pub(crate) fn in_use(&self) -> Range<usize> {
         0..(self.head().used.load(Acquire) as usize).min(self.slots.len())
     }
 
     /// Returns the process that holds the most bytes that can't be evicted, and these bytes.
-    fn largest(&self) -> (u64, u64) {
+    pub(crate) fn largest(&self) -> (u64, u64) {
         let stays = |nth: usize| {
-            let (held, may_go) = self.counted(nth);
-            (self.slot(nth).process.load(Relaxed), held.saturating_sub(may_go))
+            let (held, evictable) = self.counted(nth);
+            (self.slot(nth).process.load(Relaxed), held.saturating_sub(evictable))
         };
         let named =
             self.in_use().map(stays).filter(|(process, _)| !matches!(process, &(0 | CLEARED)));
@@ -157,19 +133,19 @@ impl Tree {
     }
 
     /// Returns whether a process has a slot.
-    fn has(&self, process: u64) -> bool {
+    pub(crate) fn has(&self, process: u64) -> bool {
         self.in_use().any(|nth| self.slot(nth).process.load(Relaxed) == process)
     }
 
     /// Returns the sum of all slots except `own`. A process with at least `much` bytes is large.
-    fn sum_but(&self, own: usize, much: u64) -> Sum {
+    pub(crate) fn sum_but(&self, own: usize, much: u64) -> Sum {
         let mut sum = Sum::default();
         for nth in self.in_use().filter(|nth| *nth != own) {
             let slot = self.slot(nth);
             if !matches!(slot.process.load(Relaxed), 0 | CLEARED) {
-                let (held, may_go) = self.counted(nth);
+                let (held, evictable) = self.counted(nth);
                 sum.held += held;
-                sum.may_go += may_go;
+                sum.evictable += evictable;
                 sum.large += u64::from(held >= much);
             }
         }
@@ -178,7 +154,7 @@ impl Tree {
 
     /// Finds a slot for a process: the slot that it used before it executed its program, or a free
     /// slot, preferably without figures of a process that ended.
-    fn take(&self, process: u64) -> Option<usize> {
+    pub(crate) fn take(&self, process: u64) -> Option<usize> {
         let own = |nth: &usize| self.slot(*nth).process.load(Acquire) == process;
         let free = |nth: &usize| {
             let word = self.slot(*nth).process;
@@ -199,7 +175,7 @@ impl Tree {
     }
 
     /// Frees the slot of a process. The figures remain unless the process has reported them.
-    fn free(&self, nth: usize, process: u64, is_reported: bool) {
+    pub(crate) fn free(&self, nth: usize, process: u64, is_reported: bool) {
         let slot = self.slot(nth);
         // The slot is freed in two steps, because a late caller must not clear words that the next
         // process has written.
@@ -214,13 +190,13 @@ impl Tree {
     }
 
     /// Publishes that the process of a slot holds nothing and does not wait.
-    fn hush(&self, nth: usize) {
-        let Slot { held, may_go, waits, wanted, peers, .. } = self.slot(nth);
-        [held, may_go, waits, wanted, peers].iter().for_each(|word| word.store(0, Relaxed));
+    pub(crate) fn hush(&self, nth: usize) {
+        let Slot { held, evictable, waits, wanted, peers, .. } = self.slot(nth);
+        [held, evictable, waits, wanted, peers].iter().for_each(|word| word.store(0, Relaxed));
     }
 
     /// Frees the slots of processes that have ended without a report. Their figures remain.
-    fn clear_gone(&self) {
+    pub(crate) fn clear_gone(&self) {
         for nth in self.in_use() {
             let process = self.slot(nth).process.load(Acquire);
             if !matches!(process, 0 | CLEARED) && is_gone(process as i32) {
@@ -231,7 +207,7 @@ impl Tree {
 
     /// Frees the slots of processes that have ended, unless this was done less than `LOOK_TIME`
     /// ago. `now` is in milliseconds. Returns whether slots were checked.
-    fn clear_gone_at(&self, now: u64) -> bool {
+    pub(crate) fn clear_gone_at(&self, now: u64) -> bool {
         let before = self.head().looked.load(Relaxed);
         let is_due = before.saturating_add(LOOK_TIME) <= now || now < before;
         let look = || self.head().looked.compare_exchange(before, now, Relaxed, Relaxed);
@@ -242,6 +218,3 @@ impl Tree {
         is_ours
     }
 }
-
-#[cfg(test)]
-mod tests;

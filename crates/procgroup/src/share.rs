@@ -1,13 +1,14 @@
-//! The share of the limit: the memory that each process of a tree may hold if all processes that
+//! The share of the limit: the memory that each process of a group may hold if all processes that
 //! need more get the same (zm-L6).
 //!
 //! ```text
 //!   limit: | a | b | c: share      | d: share      |    a and b hold less, and need no more
 //! ```
 
-use super::{Member, Tree};
-use crate::times::milliseconds;
+use crate::group::ProcessGroup;
+use crate::member::GroupMember;
 use std::sync::atomic::Ordering::Relaxed;
+use zmem::milliseconds;
 
 /// A process that found no room counts as needing room for this time, in milliseconds.
 const WANT_TIME: u64 = 200;
@@ -22,7 +23,7 @@ pub(crate) struct Share {
     pub(crate) is_passed: bool,
 }
 
-impl Tree {
+impl ProcessGroup {
     /// Returns the share of the process in slot `own`, which needs room. Processes that hold less
     /// than the share and need no room keep their memory. The other processes divide the rest of
     /// the limit. `now` is in milliseconds.
@@ -41,7 +42,7 @@ impl Tree {
     }
 
     /// Returns whether the process in slot `nth` found no room less than `WANT_TIME` ago.
-    pub(super) fn wants(&self, nth: usize, now: u64) -> bool {
+    pub(crate) fn wants(&self, nth: usize, now: u64) -> bool {
         let wanted = self.slot(nth).wanted.load(Relaxed);
         wanted <= now && now - wanted < WANT_TIME
     }
@@ -64,10 +65,10 @@ impl Tree {
     }
 }
 
-impl Member {
+impl GroupMember {
     /// Returns the memory that this process may hold while it needs room.
     pub(crate) fn share(&self, limit: u64) -> Share {
-        self.tree.share(self.slot.load(Relaxed), limit, milliseconds())
+        self.group.share(self.slot.load(Relaxed), limit, milliseconds())
     }
 
     /// Publishes that this process found no room.

@@ -15,15 +15,12 @@ use crate::Choices;
 use crate::child::Child;
 use crate::contents::Data;
 use crate::model::Model;
-use crate::wait::until_with;
 use company::Company;
 use mirror::Mirror;
 use setup::Memory;
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::path::PathBuf;
-use std::time::Duration;
 use zmem::{Error, Locked, Region};
 
 pub use crate::contents::Data::*;
@@ -89,15 +86,6 @@ pub struct PagerModel {
     /// The number of events that were applied; the contents of each differ.
     stamp: u64,
     report: Report,
-}
-
-/// Returns whether no pager thread of this process runs.
-fn is_worker_asleep() -> bool {
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
-    let mut workers = tasks.filter(|task| read(task.path().join("comm")).trim() == "zmem");
-    let in_futex = format!("{} ", libc::SYS_futex);
-    workers.all(|task| read(task.path().join("syscall")).starts_with(&in_futex))
 }
 
 impl Drop for PagerModel {
@@ -278,21 +266,7 @@ impl PagerModel {
         }
         region.reclaim(self.bytes());
         mirror.compare_all();
-        self.check_region();
-    }
-
-    /// Lets the region check itself while its pager thread sleeps. Otherwise the thread could
-    /// compact the device during the check, because it takes no lock that the check takes.
-    fn check_region(&self) {
-        let (region, limit) = (self.region(), self.region().stats().limit);
-        if self.has_worker {
-            region.set_limit(None).expect("this needs no memory");
-            until_with(Duration::from_micros(100), "the pager thread sleeps", is_worker_asleep);
-        }
-        region.check();
-        if limit.is_some() {
-            region.set_limit(limit).expect("it was possible before");
-        }
+        self.region().check();
     }
 
     fn expect_forked(&self) {
@@ -559,7 +533,7 @@ impl Model for PagerModel {
     fn check(&mut self) {
         let _pause = self.company.as_ref().map(Company::pause);
         self.mirror().compare_all();
-        self.check_region();
+        self.region().check();
         let (stats, blocks) = (self.region().stats(), self.bytes().div_ceil(self.block));
         let locked = (0..blocks).filter(|&block| self.locks_of(block) > 0).count() * self.block;
         assert!(stats.resident >= locked as u64, "{locked} bytes are locked: {stats:?}");

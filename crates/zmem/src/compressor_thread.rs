@@ -2,7 +2,7 @@
 //! `aside`.
 
 use crate::deferred::{Copies, NONE, RUNS, STARTING, STOPS, StartThread};
-use crate::fatal::fatal;
+use crate::error::fatal;
 use crate::gate::GATE;
 use crate::owned::{OwnedRun, own_queued};
 use crate::pager::Pager;
@@ -220,9 +220,9 @@ mod tests {
     use crate::backend::Data;
     use crate::contexts::Purpose;
     use crate::memory::Managed;
-    use crate::order::Wanted;
     use crate::owned::own_block;
     use crate::pager::Contents;
+    use crate::recent::Wanted;
     use crate::{Options, Use};
     use crate::{chunk, fault, range_calls, uses};
     use std::sync::atomic::Ordering::Relaxed;

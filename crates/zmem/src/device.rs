@@ -1,7 +1,7 @@
 //! The device on which evicted blocks are stored.
 
-use crate::in_handler::in_handler;
 use crate::options::BlockSizes;
+use crate::signals::in_handler;
 use crate::{Error, Options};
 use std::sync::Arc;
 use zram::{Compaction, Config, Device, Supply};

@@ -2,11 +2,11 @@
 
 use crate::chunk;
 use crate::compressor_thread;
-use crate::fatal::fatal;
-use crate::order::{Side, Toucher, Wanted};
+use crate::error::fatal;
 use crate::owned::{OwnedRun, own_block};
 use crate::pager::{Pager, ROUNDS, Verdict};
 use crate::policy::{HEAT_KEPT_MAX, SOON_ROUNDS};
+use crate::recent::{Side, Toucher, Wanted};
 use crate::room;
 use crate::shared;
 use crate::state::{State, WordValue};

@@ -8,13 +8,12 @@
 
 use crate::Error;
 use crate::contexts::Purpose;
-use crate::fatal::{fatal, refused};
+use crate::error::{fatal, refused};
 use crate::fault;
 use crate::gate::GATE;
-use crate::in_handler;
-use crate::order::Toucher;
 use crate::pager::Pager;
 use crate::process::generation;
+use crate::recent::Toucher;
 use crate::signals;
 use crate::threads::OwnThread;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -90,9 +89,9 @@ impl FaultThreads {
 }
 
 fn answer_faults(pager: &Pager, stop: &OwnedFd) {
-    in_handler::set(true);
+    signals::set_in_handler(true);
     let result = answer_until(pager, stop);
-    in_handler::set(false);
+    signals::set_in_handler(false);
     if let Err(errno) = result {
         refused("faults can't be answered (was the descriptor closed?)", errno);
     }

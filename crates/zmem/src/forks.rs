@@ -7,13 +7,13 @@ use crate::chunk;
 use crate::contexts::Purpose;
 use crate::fault;
 use crate::gate::{self, Forks};
-use crate::in_handler;
-use crate::order::Wanted;
 use crate::pager::Pager;
+use crate::recent::Wanted;
 use crate::registry;
 use crate::shared;
+use crate::signals;
 use crate::state::State;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::Release;
 
 /// Makes each fork close the gate and call the functions below. The caller calls this before it
 /// creates the first device, because a fork must close the gate before it takes the locks of
@@ -61,8 +61,8 @@ fn in_child() {
         pager.counters.begin_child();
         pager.stored_most.begin();
         pager.weigh();
-        // `compacted` is compared with the counter of evicted blocks, which was just reset.
-        pager.compacted.store(0, Relaxed);
+        // The value is compared with the counter of evicted blocks, which was just reset.
+        pager.packing.lock().whole_at = 0;
         // Blocks that could not be evicted before may be evictable now.
         pager.limit.set_stuck(false);
     });
@@ -74,14 +74,14 @@ fn bring_all_back(pager: &Pager) {
     let _none_is_too_low = pager.limit.set(None);
     // As in a signal handler, this code must not use the heap, because another thread may hold
     // the allocator's lock and wait for the gate (zm-H3).
-    in_handler::set(true);
+    signals::set_in_handler(true);
     let mut context = pager.contexts.take(Purpose::Fault);
     for block in 0..pager.blocks() {
         if !matches!(pager.words[block].load().state(), State::Resident | State::Untouched) {
             fault::bring(pager, block, Wanted::from_it_on(pager.batch()), &mut context);
         }
     }
-    in_handler::set(false);
+    signals::set_in_handler(false);
     let _as_it_was = pager.limit.set(limit);
 }
 

@@ -5,7 +5,7 @@
 //! A thread has all signals blocked while it is inside (zm-H2), so it is not interrupted by a
 //! handler that enters the gate.
 
-use crate::fatal::fatal;
+use crate::error::fatal;
 use crate::policy::{FORK_TIME, LOST_LOOKS};
 use crate::process::{self, CopyDetectedBy};
 use crate::signals::{self, SignalMask};

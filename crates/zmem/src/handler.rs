@@ -11,13 +11,12 @@ use crate::contexts::{HandlerContext, Purpose};
 use crate::fault;
 use crate::forks;
 use crate::gate::GATE;
-use crate::in_handler;
 use crate::next_handler::{self, Actions};
-use crate::order::Toucher;
 use crate::pager::Verdict;
 use crate::policy::{RESIDENT_FAULTS_MAX, UNMANAGED_FAULTS_MAX};
+use crate::recent::Toucher;
 use crate::registry;
-use crate::signals::{SignalMask, action_of, default_action, set_action, without_signals};
+use crate::signals::{self, SignalMask, action_of, default_action, set_action, without_signals};
 use page::fork::Mutex;
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -166,7 +165,7 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack
         if pager.fork_result() == ForkResult::Nothing {
             return None;
         }
-        in_handler::set(true);
+        signals::set_in_handler(true);
         let inside = GATE.enter();
         let mut verdict = Verdict::Resident { closings: 0 };
         let mut context = pager.contexts.take(Purpose::Fault);
@@ -178,7 +177,7 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack
             Stack::HandlerContext => context.with_stack(fault),
         }
         drop(inside);
-        in_handler::set(false);
+        signals::set_in_handler(false);
         Some(verdict)
     });
     let (closings, most) = match verdict {

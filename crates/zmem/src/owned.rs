@@ -11,7 +11,7 @@ mod set;
 mod take;
 
 use crate::backend::Data;
-use crate::fatal::fatal;
+use crate::error::fatal;
 use crate::pager::Pager;
 use crate::state::{State, WordValue};
 use crate::threads::WorldStopped;

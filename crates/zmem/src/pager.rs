@@ -7,15 +7,15 @@ use crate::clock::Clock;
 use crate::contexts::HandlerContexts;
 use crate::deferred::CompressorThread;
 use crate::device;
-use crate::fatal::refused;
+use crate::error::refused;
 use crate::limit::Limit;
 use crate::mappings::Mappings;
 use crate::memory::Managed;
 use crate::options::BlockSizes;
-use crate::order::Order;
 use crate::policy::{
     BATCH_BYTES, CHUNK_BYTES, CLOCK_WINDOW, CLOSINGS, STEP_BYTES, batch, contexts,
 };
+use crate::recent::Order;
 use crate::recent::Recent;
 use crate::state::BlockWord;
 use crate::stats::{Counters, StoredMost};
@@ -74,10 +74,7 @@ pub(crate) struct Pager {
     pub(crate) round: AtomicU32,
     pub(crate) waker: Waker,
     pub(crate) compressor: CompressorThread,
-    /// The number of evicted bytes when the whole device was last compacted.
-    pub(crate) compacted: AtomicU64,
-    /// The time from which the device may be compacted again when room is tight.
-    pub(crate) packs_from: Mutex<Option<Instant>>,
+    pub(crate) packing: Mutex<Packing>,
     /// Whether the allocator is never interrupted by a fault.
     pub(crate) is_heap_own: bool,
     /// The number of closings of resident blocks in each clock window. Several clock windows share
@@ -90,6 +87,16 @@ pub(crate) struct Pager {
     /// The observation window of `working_set`.
     pub(crate) watched: Mutex<Window>,
     _mappings: Mappings,
+}
+
+/// What is known about earlier packings, which move objects of the device together. One thread at a
+/// time packs: it locks this value.
+#[derive(Debug, Default)]
+pub(crate) struct Packing {
+    /// The time from which the device may be packed again when room is tight.
+    pub(crate) resumes: Option<Instant>,
+    /// The number of evicted bytes when the whole device was last compacted.
+    pub(crate) whole_at: u64,
 }
 
 /// The initial contents of the memory.
@@ -172,8 +179,7 @@ impl Pager {
             round: AtomicU32::new(0),
             waker: Waker::default(),
             compressor: CompressorThread::default(),
-            compacted: AtomicU64::new(0),
-            packs_from: Mutex::new(None),
+            packing: Mutex::default(),
             is_heap_own,
             closings: [const { AtomicU32::new(0) }; CLOSINGS],
             order: Order::default(),

@@ -5,10 +5,10 @@ use crate::backend::{Data, ForkResult};
 use crate::chunk;
 use crate::compressor_thread;
 use crate::fault;
-use crate::order::Wanted;
 use crate::owned::{OwnedRun, own_first};
 use crate::pager::Pager;
 use crate::policy::{CLOCK_WINDOW, HEAT_KEPT_MAX};
+use crate::recent::Wanted;
 use crate::state::{State, WordValue};
 use crate::stored;
 use std::ops::Range;
@@ -176,10 +176,11 @@ pub(crate) fn drop_owned(pager: &Pager, own: OwnedRun<'_>, mut next: State) {
     });
 }
 
-/// Asserts that counters equal the sums over all blocks. No other thread may change a block
-/// during the call.
+/// Asserts that counters equal the sums over all blocks. No thread of the program may access the
+/// memory during the call.
 pub(crate) fn check(pager: &Pager) {
-    let clock = pager.eviction_lock.lock();
+    // The pager thread may neither evict nor move objects of the device during the check.
+    let locks = (pager.eviction_lock.lock(), pager.packing.lock());
     for (block, word) in pager.words.iter().enumerate() {
         // The block is queued or is being stored.
         while word.load().state() == State::Busy && pager.compressor.bytes() > 0 {
@@ -202,5 +203,5 @@ pub(crate) fn check(pager: &Pager) {
         assert!(has_live(block) || pager.words[block].load().has_copy(), "block {block} is stored");
     }
     pager.device.check();
-    drop(clock);
+    drop(locks);
 }

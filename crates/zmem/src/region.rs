@@ -8,8 +8,8 @@
 mod end;
 
 use crate::calls::Calls;
+use crate::calls::Locked;
 use crate::fault_threads::FaultThreads;
-use crate::locked::Locked;
 use crate::memory::Managed;
 use crate::pager::{Contents, Pager};
 use crate::range_calls;

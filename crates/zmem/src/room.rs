@@ -3,7 +3,7 @@
 
 use crate::evict::{self, Goal};
 use crate::gate::GATE;
-use crate::pager::Pager;
+use crate::pager::{Packing, Pager};
 use crate::policy::{
     GAIN_SHARE, OVER_LIMIT_GAIN_SHARE, PACK_PAUSE, PACK_TIME_MAX, PROGRESS_SHARE, ROOM_TICK,
     ROOM_TIME, ROOM_TIME_MAX, STEP_BYTES, STEP_SHARE, WHOLE_MAX,
@@ -101,22 +101,26 @@ fn regain_limit(pager: &Pager) {
     }
 }
 
-/// Moves objects of the device together if memory that can't be evicted leaves little room. In
-/// that case, each further block that can stay resident is worth the time of packing. The
-/// caller is inside the gate with signals blocked. Packing allocates, so faults that may have
-/// interrupted the allocator must not call this function.
-pub(crate) fn pack_where_tight(pager: &Pager) {
-    // One thread at a time packs.
-    let Some(mut packs_from) = pager.packs_from.try_lock() else { return };
+/// Packs the device if room is tight: see [`pack_if_tight`]. The caller is inside the gate with
+/// signals blocked. Packing allocates, so faults that may have interrupted the allocator must not
+/// call this function.
+fn pack_where_tight(pager: &Pager) {
+    if let Some(mut packing) = pager.packing.try_lock() {
+        pack_if_tight(pager, &mut packing);
+    }
+}
+
+/// Moves objects of the device together if memory that can't be evicted leaves little room. In that
+/// case, each further block that can stay resident is worth the time of packing.
+pub(crate) fn pack_if_tight(pager: &Pager, packing: &mut Packing) {
     let began = Instant::now();
-    if packs_from.is_some_and(|from| began < from) || !pager.limit.is_tight() {
+    if packing.resumes.is_some_and(|from| began < from) || !pager.limit.is_tight() {
         return;
     }
-    let share = if pager.limit.is_lost() { OVER_LIMIT_GAIN_SHARE } else { GAIN_SHARE };
-    pack(pager, share);
+    pack(pager, if pager.limit.is_lost() { OVER_LIMIT_GAIN_SHARE } else { GAIN_SHARE });
     pager.weigh();
     let took = began.elapsed().min(PACK_TIME_MAX);
-    *packs_from = Some(began + took * (PACK_PAUSE + 1));
+    packing.resumes = Some(began + took * (PACK_PAUSE + 1));
 }
 
 /// Waits until the pager thread has made room, finds no block to evict, or makes no step for
@@ -141,36 +145,38 @@ fn wait_for_room(pager: &Pager, blocks: usize) {
 /// Moves objects of the device together, if that frees 1/`share` of the device's pages. Returns
 /// whether pages were freed.
 pub(crate) fn compact(pager: &Pager, share: u64) -> bool {
-    compact_by(pager, || pack(pager, share))
+    compact_by(pager, |_| pack(pager, share))
 }
 
-/// Does the same as [`compact`](compact), for a caller inside the gate with signals
-/// blocked.
-pub(crate) fn pack(pager: &Pager, share: u64) -> bool {
+/// Does the same as [`compact`]. The caller has locked `packing` of the pager.
+fn pack(pager: &Pager, share: u64) -> bool {
     let used = pager.device.mm_stat().mem_used_total;
     let is_due = pager.device.freeable() as u64 > used / share;
     is_due && pager.device.shrink(STEP_BYTES.max((used / STEP_SHARE) as usize)) > 0
 }
 
-/// Moves all objects of a small device together, because partly filled pages are a large share
-/// of its pages. Moves them whenever more bytes were stored since the previous time than the
-/// device uses.
+/// Moves all objects of a small device together, because partly filled pages are a large share of
+/// its pages. Moves them whenever more bytes were stored since the previous time than the device
+/// uses.
 pub(crate) fn compact_whole(pager: &Pager) {
-    compact_by(pager, || {
+    compact_by(pager, |packing| {
         let used = pager.device.mm_stat().mem_used_total;
         let stored = pager.counters.evicted.load(Relaxed) * pager.sizes.block as u64;
-        let before = pager.compacted.load(Relaxed);
-        if used <= WHOLE_MAX && stored.saturating_sub(before) >= used {
-            pager.compacted.store(stored, Relaxed);
+        if used <= WHOLE_MAX && stored.saturating_sub(packing.whole_at) >= used {
+            packing.whole_at = stored;
             pager.device.compact();
         }
     });
 }
 
-pub(crate) fn compact_by<T>(pager: &Pager, compact: impl FnOnce() -> T) -> T {
+/// Calls `compact` inside the gate, while no other thread packs. In a copy of the process, the
+/// thread that packed may be missing (zm-F3): then nothing is compacted.
+pub(crate) fn compact_by<T: Default>(pager: &Pager, compact: impl FnOnce(&mut Packing) -> T) -> T {
     signals::without_signals(|| {
         let _inside = GATE.enter();
-        let compacted = compact();
+        let waits = !GATE.is_torn();
+        let packing = if waits { Some(pager.packing.lock()) } else { pager.packing.try_lock() };
+        let compacted = packing.map_or_else(T::default, |mut packing| compact(&mut packing));
         pager.weigh();
         compacted
     })

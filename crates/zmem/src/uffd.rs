@@ -6,7 +6,6 @@
 //! has exclusive access to them, as [`memory`](crate::memory) requires of code that changes pages.
 #![allow(unsafe_code)]
 
-mod abi;
 mod open;
 
 pub(crate) use open::{CanMove, Delivery};
@@ -14,8 +13,7 @@ pub(crate) use open::{CanMove, Delivery};
 use crate::descriptor::{Descriptor, File, name};
 use crate::memory::Managed;
 use crate::policy::TRIES_MAX;
-use abi::*;
-use open::{ask, open_for};
+use open::*;
 use rustix::fd::BorrowedFd;
 use rustix::fs::fstat;
 use rustix::io::Errno;

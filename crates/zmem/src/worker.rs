@@ -6,8 +6,8 @@
 #![allow(unsafe_code)]
 
 use crate::Error;
+use crate::error::fatal;
 use crate::evict::{self, Goal};
-use crate::fatal::fatal;
 use crate::gate::GATE;
 use crate::pager::Pager;
 use crate::policy::{AGAIN_TIME, COMPACTED_STEPS, FREEABLE_SHARE};
@@ -130,7 +130,7 @@ fn run(pager: &Pager) {
                 pager.waker.word.fetch_and(!WANTED, AcqRel);
                 evicted += run_steps(pager, &mut buf);
                 if pager.limit.is_lost() {
-                    room::compact_by(pager, || room::pack_where_tight(pager));
+                    room::compact_by(pager, |packing| room::pack_if_tight(pager, packing));
                 }
                 if evicted >= COMPACTED_STEPS {
                     room::compact(pager, FREEABLE_SHARE);
@@ -149,7 +149,7 @@ fn run_steps(pager: &Pager, buf: &mut [u8]) -> usize {
     let mut steps = 0;
     while goes_on {
         let gone = run_step(pager, buf);
-        room::compact_by(pager, || room::pack_where_tight(pager));
+        room::compact_by(pager, |packing| room::pack_if_tight(pager, packing));
         steps += 1;
         // The number of rounds in which the hottest blocks are passed over, plus the round that
         // evicts them.

@@ -1,8 +1,7 @@
 //! Chooses the requested backend, or the backend that suits this system best.
 
 use super::Backend;
-use super::remap::{Beside, SignalRemap};
-use super::signal::{Marks, Signal};
+use super::signal::{Beside, Marks, Signal, SignalRemap};
 use super::userfaultfd::Userfaultfd;
 use crate::memory::Managed;
 use crate::probes::{has_guards, writes_below_protection};

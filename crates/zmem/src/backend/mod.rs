@@ -7,7 +7,6 @@
 
 mod answers;
 mod choose;
-mod remap;
 mod signal;
 mod staging;
 mod userfaultfd;
@@ -15,7 +14,7 @@ mod userfaultfd;
 pub use choose::ARENA_BACKENDS;
 pub(crate) use choose::choose;
 
-use crate::fatal::refused;
+use crate::error::refused;
 use crate::memory::Managed;
 use crate::uffd::Fault;
 use rustix::fd::BorrowedFd;

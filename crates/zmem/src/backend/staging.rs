@@ -1,7 +1,7 @@
 //! The staging area, to which pages in probation are moved, each at its own offset (zm-U4, zm-U5).
 
 use crate::device;
-use crate::fatal::refused;
+use crate::error::refused;
 use crate::memory::{Managed, table_reach};
 use crate::uffd::{Short, Uffd};
 use rustix::io::Errno;

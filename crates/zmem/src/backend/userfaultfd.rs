@@ -6,7 +6,7 @@
 use super::answers::{ANSWERS, Answers};
 use super::staging::Staging;
 use super::{Backend, Data, ForkResult, undone};
-use crate::fatal::refused;
+use crate::error::refused;
 use crate::memory::Managed;
 use crate::policy::FAULT_THREADS_MAX;
 use crate::uffd::{CanMove, Delivery, Fault, Uffd};

@@ -1,12 +1,13 @@
-//! Hints on how the kernel allocates pages of managed memory: one by one, several at once, or in
-//! folios of up to a block.
+//! Advice to the kernel about managed memory: whether pages are allocated one by one, several at once,
+//! or in folios of up to a block; and whether parent and child share pages.
 //!
 //! # Safety
-//! See [`memory`](super). The functions give hints, which change no data.
+//! See [`memory`](super). No function in this module changes data.
 #![allow(unsafe_code)]
 
 use super::Managed;
 use crate::policy::POPULATED_MIN;
+use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
 use std::fs::{read_dir, read_to_string};
 use std::ops::Range;
@@ -70,6 +71,30 @@ fn has_folios(settings: &Path, block: usize) -> bool {
         matches!(chosen.as_str(), "always" | "madvise").then_some(bytes << 10)
     });
     sizes.next().is_some_and(|first| first <= block && sizes.all(|size| size <= block))
+}
+
+impl Managed {
+    /// Makes each page of a range present and private to this process: shared pages are copied.
+    pub(crate) fn make_own(&self, range: Range<usize>) -> Result<(), Errno> {
+        let (start, bytes) = self.place(&range);
+        // SAFETY: the call changes no data.
+        unsafe { madvise(start, bytes, Advice::LinuxPopulateWrite) }
+    }
+
+    /// Sets whether children inherit this memory.
+    pub(crate) fn set_inherited(&self, is_inherited: bool) -> Result<(), Errno> {
+        let advice = if is_inherited { Advice::LinuxDoFork } else { Advice::LinuxDontFork };
+        let (start, bytes) = self.place(&(0..self.own));
+        // SAFETY: the call changes no data in this process. In a child, `keep_place` ensures that
+        // no other mapping is created in the range.
+        unsafe { madvise(start, bytes, advice) }
+    }
+
+    /// In a child that lacks this memory, maps the range of the memory as PROT_NONE, so that no
+    /// other mapping is created in this range.
+    pub(crate) fn keep_place(&self) -> Result<(), Errno> {
+        Managed::map_at(self.addresses().start, self.own).map(std::mem::forget)
+    }
 }
 
 #[cfg(test)]

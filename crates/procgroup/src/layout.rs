@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   | head: 16 words | slots: 16 words each | rows: 64 words each |   slot n, row n: one process
-//!   head: | magic, most held, used, is short, looked at, space, messages, lost: bytes; of which
+//!   head: | magic, most held, used, is short, looked at, space, messages, over_limit: bytes; of which
 //!         | process, its bytes | next walk | - |
 //!   slot: | process | held | evictable | parent | pool: changed, inherited | blocks: the same |
 //!         | waits | wanted | peers | shared | name: 2 words | end | - |
@@ -51,9 +51,9 @@ pub(crate) struct Head<'a, T> {
     /// The messages that a process of the group has reported: one bit for each message.
     pub(crate) reported: &'a T,
     /// The bytes that can't be evicted, if a process found that the limit can't be kept.
-    pub(crate) lost: &'a T,
-    /// The process that holds the most of the bytes in `lost`, and its number of bytes.
-    pub(crate) lost_most: [&'a T; 2],
+    pub(crate) over_limit: &'a T,
+    /// The process that holds the most of the bytes in `over_limit`, and its number of bytes.
+    pub(crate) over_limit_most: [&'a T; 2],
     /// The time of the next measurement of shared memory, in milliseconds: see `shared_memory`.
     pub(crate) shared_next: &'a T,
 }
@@ -108,7 +108,7 @@ impl<'a, T> Parts<'a, T> {
 
 impl<'a, T> Head<'a, T> {
     pub(crate) fn of(
-        [magic, peak, used, is_short, looked, space, reported, lost, by, most, next, ..]: &'a [T; HEAD],
+        [magic, peak, used, is_short, looked, space, reported, over_limit, by, most, next, ..]: &'a [T; HEAD],
     ) -> Self {
         Head {
             magic,
@@ -118,8 +118,8 @@ impl<'a, T> Head<'a, T> {
             looked,
             space,
             reported,
-            lost,
-            lost_most: [by, most],
+            over_limit,
+            over_limit_most: [by, most],
             shared_next: next,
         }
     }

@@ -22,9 +22,9 @@ const FLOOR_MAX: u64 = 16 << 20;
 const FLOOR_SHARE_MAX: u64 = 8;
 /// A process is large if it holds at least this share (1/16) of the limit.
 const LARGE_SHARE: u64 = 16;
-/// A group's limit is reported as lost if unevictable memory exceeds it by more than this share
+/// A group's limit is reported as exceeded if unevictable memory exceeds it by more than this share
 /// (1/64).
-const LOST_SHARE: u64 = 64;
+const OVER_LIMIT_SHARE: u64 = 64;
 /// A fork closes no blocks if all processes would hold at most this share (1/2) of the limit, even
 /// if the child copied all blocks.
 const UNCLOSED_SHARE: u64 = 2;
@@ -55,8 +55,8 @@ impl SharedLimit for GroupMember {
             self.excess.store(excess / all.large, Relaxed);
             self.large.store(all.large, Relaxed);
         }
-        if excess > limit / LOST_SHARE {
-            self.note_lost(all.unevictable(), &self.unevictable(own));
+        if excess > limit / OVER_LIMIT_SHARE {
+            self.note_over_limit(all.unevictable(), &self.unevictable(own));
         }
         all
     }

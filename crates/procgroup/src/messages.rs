@@ -8,13 +8,13 @@ use zmem::{Arena, SharedLimit, Usage};
 
 /// Bits for these messages: the limit can't be kept, a working set is larger than the limit, and a
 /// process is traced.
-const LOST: u64 = 1;
+const OVER_LIMIT: u64 = 1;
 const LACKING: u64 = 2;
 const TRACED: u64 = 4;
 
 /// A limit that can't be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct OverLimit {
     /// The bytes of all processes that can't be evicted.
     pub stays: u64,
     /// The process that holds the most of these bytes.
@@ -30,14 +30,14 @@ pub struct Lost {
 impl GroupMember {
     /// Records that the limit can't be kept, because `stays` bytes can't be evicted. `kept` is this
     /// process's part of these bytes.
-    pub(crate) fn note_lost(&self, stays: u64, kept: &Unevictable) {
+    pub(crate) fn note_over_limit(&self, stays: u64, kept: &Unevictable) {
         let head = self.group.head();
-        if head.reported.load(Relaxed) & LOST == 0 {
+        if head.reported.load(Relaxed) & OVER_LIMIT == 0 {
             self.kept.store(kept);
-            head.lost.store(stays, Relaxed);
+            head.over_limit.store(stays, Relaxed);
             let (process, bytes) = self.group.largest();
-            head.lost_most[0].store(process, Relaxed);
-            head.lost_most[1].store(bytes, Relaxed);
+            head.over_limit_most[0].store(process, Relaxed);
+            head.over_limit_most[1].store(bytes, Relaxed);
         }
     }
 
@@ -75,16 +75,22 @@ impl GroupMember {
 
     /// Returns the facts about a limit that can't be kept. Returns `None` if no process found such
     /// a limit, if `may_say` returns false, or if the facts were already reported.
-    pub fn take_lost(&self, may_say: impl FnOnce(&Lost) -> bool) -> Option<Lost> {
+    pub fn take_over_limit(&self, may_say: impl FnOnce(&OverLimit) -> bool) -> Option<OverLimit> {
         let head = self.group.head();
-        let stays = head.lost.load(Relaxed);
-        if stays == 0 || head.reported.load(Relaxed) & LOST != 0 {
+        let stays = head.over_limit.load(Relaxed);
+        if stays == 0 || head.reported.load(Relaxed) & OVER_LIMIT != 0 {
             return None;
         }
-        let process = head.lost_most[0].load(Relaxed);
+        let process = head.over_limit_most[0].load(Relaxed);
         let (is_own, is_there) = (process == own_number(), self.group.has(process));
-        let lost = Lost { stays, process, most: head.lost_most[1].load(Relaxed), is_own, is_there };
-        self.takes(LOST, || may_say(&lost)).then_some(lost)
+        let over_limit = OverLimit {
+            stays,
+            process,
+            most: head.over_limit_most[1].load(Relaxed),
+            is_own,
+            is_there,
+        };
+        self.takes(OVER_LIMIT, || may_say(&over_limit)).then_some(over_limit)
     }
 
     /// If faults have taken half of the time for 10 s, returns the bytes of blocks that a larger

@@ -367,20 +367,20 @@ fn a_process_with_blocks_opened_ahead_is_weighed_often() {
 fn that_the_limit_is_lost_is_said_once() {
     let group = group(2);
     let own = GroupMember::new(group);
-    let take = |may_say| own.take_lost(|_| may_say).map(|lost| (lost.stays, lost.most));
+    let take = |may_say| own.take_over_limit(|_| may_say).map(|over| (over.stays, over.most));
     assert_eq!(take(true), None);
     // Any process may report the message.
     own.publish_bytes(4000, 1000);
     let kept = Unevictable { compressed: 1000, resident: 500, shared: 0, unmanaged: 1500 };
     let recorded = || own.kept.load();
     assert_eq!(recorded(), Unevictable::default());
-    own.note_lost(5000, &kept);
-    GroupMember::new(group).note_lost(5000, &Unevictable::default());
+    own.note_over_limit(5000, &kept);
+    GroupMember::new(group).note_over_limit(5000, &Unevictable::default());
     assert_eq!(recorded(), kept);
     let expected = (None, Some((5000, 3000)), None);
     assert_eq!((take(false), take(true), take(true)), expected);
     // The memory of the first note is kept for the message.
-    own.note_lost(6000, &Unevictable::default());
+    own.note_over_limit(6000, &Unevictable::default());
     assert_eq!((take(true), recorded()), (None, kept));
 }
 

@@ -116,7 +116,7 @@ impl Program {
             libc::SYS_exit | libc::SYS_exit_group => self.report_end(),
             libc::SYS_execve | libc::SYS_execveat => {
                 // The program may close its standard error before it ends, as many programs do.
-                self.say_if_lost();
+                self.warn_if_over_limit();
                 self.begin_exec();
             }
             _ => return,

@@ -52,7 +52,7 @@ impl Hook for Program {
         }
         self.do_left();
         self.look_for_debuggers();
-        self.say_if_lost();
+        self.warn_if_over_limit();
         self.show_now_and_then();
         is_answered
     }

@@ -101,7 +101,7 @@ impl Program {
         self.look_for_debuggers();
         if (nth + 1).is_multiple_of(WEIGHED) {
             self.arena.weigh_process();
-            self.say_if_lost();
+            self.warn_if_over_limit();
         }
         if member.group().is_short() {
             self.arena.yield_room(false);

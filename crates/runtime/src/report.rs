@@ -91,7 +91,7 @@ impl Program {
 
     /// Reports the figures of this process, which is about to end, and leaves its group.
     pub(crate) fn report_end(&self) {
-        self.say_if_lost();
+        self.warn_if_over_limit();
         let is_reported = self.report();
         if !is_reported {
             self.show();

@@ -129,14 +129,14 @@ impl Calls {
     /// Evicts `blocks` blocks, or fewer if no more can be evicted, and returns their number.
     pub(crate) fn reclaim(&self, blocks: usize) -> usize {
         let wanted = blocks.min(self.pager.blocks());
-        let (mut gone, mut vain) = (0, 0);
+        let (mut gone, mut failures) = (0, 0);
         // The clock passes over a refused block for more rounds than one step lasts, so a step that
         // evicts nothing does not prove that nothing can be evicted.
-        while gone < wanted && vain <= HEAT_MAX / HEAT_KEPT_MAX {
+        while gone < wanted && failures <= HEAT_MAX / HEAT_KEPT_MAX {
             let step = self.pager.step_blocks().min(wanted - gone);
             let more = self.evict(Goal::Exactly(step));
             gone += more;
-            vain += u32::from(more == 0);
+            failures += u32::from(more == 0);
         }
         self.compact();
         gone

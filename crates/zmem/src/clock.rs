@@ -12,7 +12,7 @@ pub(crate) struct Clock {
     hand: usize,
     /// The number of clock windows that the hand has not passed yet in the round that follows a
     /// round without an eviction.
-    after_vain: usize,
+    after_no_progress: usize,
     /// A ring buffer that contains `queued` clock windows. The oldest clock window is at the index
     /// `first`.
     queue: Box<[u32]>,
@@ -31,7 +31,7 @@ pub(crate) struct Step {
     pub(crate) passed: usize,
     pub(crate) is_round: bool,
     /// Whether the previous round evicted nothing.
-    pub(crate) is_after_vain: bool,
+    pub(crate) is_after_no_progress: bool,
 }
 
 impl Clock {
@@ -43,7 +43,15 @@ impl Clock {
             .map_err(|_| Error::System { what: "a queue of blocks", errno: libc::ENOMEM })?;
         queue.resize(room, 0);
         let queue = queue.into();
-        Ok(Clock { windows, hand: 0, after_vain: 0, queue, first: 0, queued: 0, has_ended: false })
+        Ok(Clock {
+            windows,
+            hand: 0,
+            after_no_progress: 0,
+            queue,
+            first: 0,
+            queued: 0,
+            has_ended: false,
+        })
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -86,18 +94,18 @@ impl Clock {
 
     /// Moves the hand past the next clock window with an open chunk. `next` returns the first such
     /// clock window at or after a given clock window. A step never passes the end of a round.
-    /// `is_vain` is true if the last round evicted nothing.
+    /// `has_no_progress` is true if the last round evicted nothing.
     pub(crate) fn step(
         &mut self,
-        is_vain: bool,
+        has_no_progress: bool,
         next: impl FnOnce(usize) -> Option<usize>,
     ) -> Step {
         let (from, window) = (self.hand, next(self.hand));
         let end = window.map_or(self.windows, |window| window + 1);
         self.hand = end % self.windows;
-        let after_vain = if is_vain { self.windows } else { self.after_vain };
-        self.after_vain = after_vain.saturating_sub(end - from);
-        let (is_round, is_after_vain) = (self.hand == 0, after_vain > 0);
-        Step { window, passed: end - from, is_round, is_after_vain }
+        let after_no_progress = if has_no_progress { self.windows } else { self.after_no_progress };
+        self.after_no_progress = after_no_progress.saturating_sub(end - from);
+        let (is_round, is_after_no_progress) = (self.hand == 0, after_no_progress > 0);
+        Step { window, passed: end - from, is_round, is_after_no_progress }
     }
 }

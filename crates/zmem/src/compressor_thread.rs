@@ -63,7 +63,7 @@ fn make_copies(pager: &Pager) -> Option<Copies> {
 /// compress. The caller holds the eviction lock.
 pub(crate) fn waiting_room(pager: &Pager, most: usize) -> usize {
     match copies(pager) {
-        Some(copies) if !pager.limit.stuck.is_braked() && has_thread(pager) => {
+        Some(copies) if !pager.limit.no_progress.is_braked() && has_thread(pager) => {
             copies.queue.room(most)
         }
         _ => 0,

@@ -13,7 +13,7 @@
 
 use crate::gate::GATE;
 use crate::memory::Managed;
-use crate::policy::{CONTEXTS_MAX, LOST_CONTEXT_TICK, STACK_BYTES};
+use crate::policy::{CONTEXTS_MAX, MISSING_CONTEXT_TICK, STACK_BYTES};
 use crate::sync::{AtomicU32, Ordering, wait, wait_for, wake};
 use page::Patience;
 use rustix::io::Errno;
@@ -86,7 +86,7 @@ impl HandlerContexts {
                 if GATE.is_torn() && GATE.is_alone_inside() {
                     self.free.store(u32::MAX >> (CONTEXTS_MAX - self.count), Ordering::Relaxed);
                 }
-                wait_for(&self.free, 0, LOST_CONTEXT_TICK);
+                wait_for(&self.free, 0, MISSING_CONTEXT_TICK);
                 continue;
             }
             let nth = seen.trailing_zeros();

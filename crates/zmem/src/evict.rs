@@ -49,18 +49,18 @@ pub(crate) fn evict(
     buf: &mut [u8],
 ) -> usize {
     if clock.has_ended || pager.limit.keeps_all() {
-        pager.limit.set_stuck(true);
+        pager.limit.set_no_progress(true);
         return 0;
     }
     let (wanted, most) = match goal {
         Goal::AtLeast(blocks) => (blocks, usize::MAX),
         Goal::Exactly(blocks) => (blocks, blocks),
     };
-    let (mut gone, mut idle, mut vain) = (0, 0, 0);
+    let (mut gone, mut idle, mut refusals) = (0, 0, 0);
     stored::drop_copies(pager);
     let alone = pager.try_stop_world();
     let may_go = |block: usize, seen: WordValue| may_be_marked(pager, block, seen, spares);
-    while gone < wanted && idle <= ROUNDS_MAX * clock.windows && vain < REFUSED_WINDOWS_MAX {
+    while gone < wanted && idle <= ROUNDS_MAX * clock.windows && refusals < REFUSED_WINDOWS_MAX {
         let refused = pager.counters.refused.load(Relaxed);
         let more = if let Some(alone) = alone.as_ref().filter(|_| clock.is_empty()) {
             let step = step(pager, clock, idle);
@@ -85,13 +85,13 @@ pub(crate) fn evict(
             }
             more
         };
-        let is_vain = more == 0 && pager.counters.refused.load(Relaxed) > refused;
-        vain = if is_vain { vain + 1 } else { 0 };
+        let has_no_progress = more == 0 && pager.counters.refused.load(Relaxed) > refused;
+        refusals = if has_no_progress { refusals + 1 } else { 0 };
         idle = if more > 0 { 0 } else { idle };
         gone += more;
     }
     pager.weigh();
-    pager.limit.set_stuck(gone == 0);
+    pager.limit.set_no_progress(gone == 0);
     gone
 }
 
@@ -131,12 +131,12 @@ fn advance(
 /// Moves the hand past a clock window. `idle` clock windows were passed since the last
 /// eviction.
 fn step(pager: &Pager, clock: &mut Clock, idle: usize) -> Step {
-    let is_vain = idle > clock.windows;
-    let step = clock.step(is_vain, |window| chunk::next_open_window(pager, window));
+    let has_no_progress = idle > clock.windows;
+    let step = clock.step(has_no_progress, |window| chunk::next_open_window(pager, window));
     if step.is_round {
         pager.round.fetch_add(1, Relaxed);
     }
-    let takes_shared = || pager.limit.may_evict_shared(step.is_after_vain);
+    let takes_shared = || pager.limit.may_evict_shared(step.is_after_no_progress);
     if let Some(window) = step.window.filter(|_| takes_shared()) {
         shared::unshare(pager, pager.blocks_of_window(window));
     }
@@ -173,7 +173,7 @@ fn may_be_marked(pager: &Pager, block: usize, seen: WordValue, spares: Spares) -
     if !seen.is_evictable() || (spares == Spares::Recent && pager.recent.has(block)) {
         return false;
     }
-    if seen.heat() > HEAT_KEPT_MAX && pager.limit.stuck.is_slow(pager.round.load(Relaxed)) {
+    if seen.heat() > HEAT_KEPT_MAX && pager.limit.no_progress.is_slow(pager.round.load(Relaxed)) {
         return false;
     }
     if seen.heat() > 0 {

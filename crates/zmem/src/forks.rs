@@ -64,7 +64,7 @@ fn in_child() {
         // The value is compared with the counter of evicted blocks, which was just reset.
         pager.packing.lock().whole_at = 0;
         // Blocks that could not be evicted before may be evictable now.
-        pager.limit.set_stuck(false);
+        pager.limit.set_no_progress(false);
     });
 }
 

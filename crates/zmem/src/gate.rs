@@ -6,7 +6,7 @@
 //! handler that enters the gate.
 
 use crate::error::fatal;
-use crate::policy::{FORK_TIME, LOST_LOOKS};
+use crate::policy::{FORK_TIME, MISSING_OWNER_LOOKS};
 use crate::process::{self, CopyDetectedBy};
 use crate::signals::{self, SignalMask};
 use crate::sync::{AtomicU32, Ordering, wait, wait_for, wake};
@@ -145,7 +145,7 @@ impl Gate {
         if !self.is_torn() {
             return wait();
         }
-        for _ in 0..LOST_LOOKS {
+        for _ in 0..MISSING_OWNER_LOOKS {
             std::thread::yield_now();
             if has_ended() || !self.is_alone_inside() {
                 return;

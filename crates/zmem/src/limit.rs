@@ -12,16 +12,16 @@
 //! processes share the limit, these levels apply to the sum over all of them (`SharedLimit`).
 
 mod evictable;
+mod no_progress;
 mod peak;
 mod shared_limit;
-mod stuck;
 
 use crate::Error;
+use no_progress::NoProgress;
 use peak::Peak;
 pub use shared_limit::{Relatives, SharedLimit, Sum, Usage};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use stuck::Stuck;
 
 /// The bytes that the device needs in addition to its pages while it grows: the maps of a segment
 /// and the objects of a piece.
@@ -49,7 +49,7 @@ pub(crate) struct Limit {
     tables: AtomicU64,
     pub(crate) peak: Peak,
     /// Whether no more blocks could be evicted, and the time of the next attempt.
-    pub(crate) stuck: Stuck,
+    pub(crate) no_progress: NoProgress,
     /// The other processes, if several processes share the limit.
     pub(crate) shared: Option<Arc<dyn SharedLimit>>,
 }
@@ -66,7 +66,7 @@ impl Limit {
             other: AtomicU64::new(own),
             tables: AtomicU64::new(0),
             peak: Peak::default(),
-            stuck: Stuck::new(),
+            no_progress: NoProgress::new(),
             shared: None,
         }
     }
@@ -154,7 +154,7 @@ impl Limit {
         let mut seen = self.resident.load(Relaxed);
         loop {
             let mut blocks = wanted;
-            while blocks > 1 && !self.stuck.is_braked() && self.is_full(blocks) {
+            while blocks > 1 && !self.no_progress.is_braked() && self.is_full(blocks) {
                 blocks /= 2;
             }
             match self.resident.compare_exchange_weak(seen, seen + blocks, Relaxed, Relaxed) {

@@ -62,7 +62,7 @@ pub(crate) const FAULT_THREADS_MAX: usize = 4;
 pub(crate) const STACK_BYTES: usize = 256 << 10;
 /// The interval at which a thread that waits for a context checks whether the threads that held the
 /// contexts are missing.
-pub(crate) const LOST_CONTEXT_TICK: Duration = Duration::from_millis(100);
+pub(crate) const MISSING_CONTEXT_TICK: Duration = Duration::from_millis(100);
 /// The maximum number of contexts: `free` has this many bits.
 pub(crate) const CONTEXTS_MAX: usize = 32;
 /// The minimum number of pages to populate with one call. For fewer pages, populating them one by
@@ -76,9 +76,9 @@ pub(crate) const ROOM_TIME_MAX: Duration = Duration::from_secs(1);
 pub(crate) const ROOM_TICK: Duration = Duration::from_millis(1);
 /// If the limit is almost reached, the device is packed if that frees 1/`GAIN_SHARE` of its pages.
 pub(crate) const GAIN_SHARE: u64 = 32;
-/// If the limit can't be kept, the device is packed if that frees 1/`LOST_GAIN_SHARE` of its pages.
+/// If the limit can't be kept, the device is packed if that frees 1/`OVER_LIMIT_GAIN_SHARE` of its pages.
 pub(crate) const OVER_LIMIT_GAIN_SHARE: u64 = 128;
-/// An eviction was in vain if it evicted less than 1/`VAIN_SHARE` of the requested blocks.
+/// An eviction made no progress if it evicted less than 1/`PROGRESS_SHARE` of the requested blocks.
 pub(crate) const PROGRESS_SHARE: usize = 4;
 /// The pause after packing, as a multiple of the time that the packing took.
 pub(crate) const PACK_PAUSE: u32 = 16;
@@ -179,8 +179,8 @@ pub(crate) const LOOKS: u32 = if cfg!(loom) { 1 } else { 20_000 };
 /// The interval at which a thread that waits for a block checks whether the block was queued.
 pub(crate) const HANDED_OVER: Duration = Duration::from_millis(1);
 /// If no other thread is inside the gate, a copy of a process treats the owner of a `Busy` block as
-/// lost after this number of consecutive checks.
-pub(crate) const LOST_LOOKS: u32 = 1000;
+/// missing after this number of consecutive checks.
+pub(crate) const MISSING_OWNER_LOOKS: u32 = 1000;
 
 #[cfg(test)]
 mod tests {

@@ -19,7 +19,7 @@ use std::time::Instant;
 /// thread, or calls `evict` if there is no such thread. `evict` gets the number of blocks to
 /// evict and returns the number of evicted ones.
 pub(crate) fn seek_room(pager: &Pager, mut evict: impl FnMut(usize) -> usize) {
-    pager.limit.set_stuck(false);
+    pager.limit.set_no_progress(false);
     if pager.limit.is_wanted(0) && !pager.waker.wake() {
         while pager.limit.is_above_enough() && evict(pager.step_blocks()) > 0 {}
     }
@@ -29,7 +29,7 @@ pub(crate) fn seek_room(pager: &Pager, mut evict: impl FnMut(usize) -> usize) {
 /// of a context.
 pub(crate) fn make_room(pager: &Pager, blocks: usize, buf: &mut [u8]) {
     pager.limit.weigh_now_and_then();
-    if pager.limit.is_lost() {
+    if pager.limit.is_over_limit() {
         regain_limit(pager);
     }
     if !pager.limit.is_wanted(blocks) {
@@ -37,7 +37,7 @@ pub(crate) fn make_room(pager: &Pager, blocks: usize, buf: &mut [u8]) {
     }
     // If nothing can be evicted, the next attempt is made when more blocks have become
     // resident, or after a pause.
-    if pager.limit.is_stuck() && (pager.waker.watch() || !pager.limit.may_try()) {
+    if pager.limit.has_no_progress() && (pager.waker.watch() || !pager.limit.may_try()) {
         return;
     }
     if pager.waker.wake() {
@@ -65,7 +65,7 @@ pub(crate) fn make_room(pager: &Pager, blocks: usize, buf: &mut [u8]) {
     }
 }
 
-/// Calls `evict`, and records whether the eviction was in vain: few of the `wanted` blocks were
+/// Calls `evict`, and records whether the eviction made no progress: few of the `wanted` blocks were
 /// evicted, or the blocks became resident again because they did not compress. Without the
 /// record, each following fault or call would try to evict all of these blocks again.
 pub(crate) fn paced(pager: &Pager, wanted: usize, evict: impl FnOnce() -> usize) {
@@ -76,7 +76,7 @@ pub(crate) fn paced(pager: &Pager, wanted: usize, evict: impl FnOnce() -> usize)
     if gone < wanted.div_ceil(PROGRESS_SHARE) {
         pager.limit.postpone(began.elapsed(), dense() > dense_before);
     } else {
-        pager.limit.stuck.succeed();
+        pager.limit.no_progress.succeed();
     }
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn pack_if_tight(pager: &Pager, packing: &mut Packing) {
     if packing.resumes.is_some_and(|from| began < from) || !pager.limit.is_tight() {
         return;
     }
-    pack(pager, if pager.limit.is_lost() { OVER_LIMIT_GAIN_SHARE } else { GAIN_SHARE });
+    pack(pager, if pager.limit.is_over_limit() { OVER_LIMIT_GAIN_SHARE } else { GAIN_SHARE });
     pager.weigh();
     let took = began.elapsed().min(PACK_TIME_MAX);
     packing.resumes = Some(began + took * (PACK_PAUSE + 1));
@@ -129,7 +129,7 @@ pub(crate) fn pack_if_tight(pager: &Pager, packing: &mut Packing) {
 fn wait_for_room(pager: &Pager, blocks: usize) {
     let began = Instant::now();
     let (mut last_step, mut steps) = (began, pager.waker.steps.load(Acquire));
-    while pager.limit.is_full(blocks) && !pager.limit.is_stuck() && !GATE.is_closed() {
+    while pager.limit.is_full(blocks) && !pager.limit.has_no_progress() && !GATE.is_closed() {
         wait_for(&pager.waker.steps, steps, ROOM_TICK);
         let (now, seen) = (Instant::now(), pager.waker.steps.load(Acquire));
         if seen != steps {

@@ -54,11 +54,11 @@ impl Workers {
         }
         let mut worker = self.worker.lock();
         if !worker.as_ref().is_some_and(Worker::is_here) {
-            worker.take().into_iter().for_each(|lost| lost.stop(pager));
+            worker.take().into_iter().for_each(|missing| missing.stop(pager));
             *worker = Worker::start(pager).ok();
             // A child may begin above its limit, and no fault has yet woken its thread to evict.
             if worker.is_some() && pager.limit.is_wanted(0) {
-                pager.limit.set_stuck(false);
+                pager.limit.set_no_progress(false);
                 pager.waker.wake();
             }
         }
@@ -122,14 +122,14 @@ fn run(pager: &Pager) {
     loop {
         match pager.waker.word.load(Acquire) {
             0 if !pager.limit.is_wanted(0) => idle(&pager.waker.word, 0),
-            0 if !pager.limit.may_try() => pager.waker.nap(pager.limit.stuck.left()),
+            0 if !pager.limit.may_try() => pager.waker.nap(pager.limit.no_progress.left()),
             seen if seen & STOPPED != 0 => return,
             _ => {
                 // The bit is cleared before the limit is read: a thread that sets the limit
                 // later wakes this thread again.
                 pager.waker.word.fetch_and(!WANTED, AcqRel);
                 evicted += run_steps(pager, &mut buf);
-                if pager.limit.is_lost() {
+                if pager.limit.is_over_limit() {
                     room::compact_by(pager, |packing| room::pack_if_tight(pager, packing));
                 }
                 if evicted >= COMPACTED_STEPS {
@@ -143,7 +143,7 @@ fn run(pager: &Pager) {
 
 /// Evicts until enough memory is free, or nothing can be evicted. Returns the number of steps.
 fn run_steps(pager: &Pager, buf: &mut [u8]) -> usize {
-    let (is_again, began) = (pager.limit.is_stuck(), Instant::now());
+    let (is_again, began) = (pager.limit.has_no_progress(), Instant::now());
     let mut goes_on = pager.limit.is_wanted(pager.batch()) && pager.limit.may_try();
     let first_round = pager.round.load(Relaxed);
     let mut steps = 0;
@@ -156,9 +156,9 @@ fn run_steps(pager: &Pager, buf: &mut [u8]) -> usize {
         let rounds = pager.round.load(Relaxed).wrapping_sub(first_round);
         let looks_on = is_again && rounds <= HEAT_MAX && began.elapsed() < AGAIN_TIME;
         if gone == 0 && !looks_on {
-            pager.limit.stuck.postpone(began.elapsed(), false);
+            pager.limit.no_progress.postpone(began.elapsed(), false);
         } else if gone > 0 {
-            pager.limit.stuck.succeed();
+            pager.limit.no_progress.succeed();
         }
         let is_stopped = pager.waker.word.load(Acquire) & STOPPED != 0;
         goes_on = (gone > 0 || looks_on) && !is_stopped && pager.limit.is_above_enough();

@@ -35,7 +35,7 @@ impl Arena {
 
     /// Permits evictions at once, although the last evictions evicted nothing.
     pub fn retry_evictions(&self) {
-        self.calls.pager.limit.set_stuck(false);
+        self.calls.pager.limit.set_no_progress(false);
     }
 
     /// Waits until no other thread evicts. The calling thread holds no lock of the arena.

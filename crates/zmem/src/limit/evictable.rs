@@ -18,14 +18,14 @@ const FLOOR_SHARE: u64 = 64;
 const EXCESS_WEIGHT: u64 = 4;
 /// The floor grows at most to this share (1/4) of the limit, divided by the number of large
 /// processes that share the limit.
-const LOST_FLOOR_SHARE: u64 = 4;
+const OVER_LIMIT_FLOOR_SHARE: u64 = 4;
 /// Room is tight if unevictable memory leaves less than this share (1/16) of the limit.
 const TIGHT_SHARE: u64 = 16;
 
 /// Returns the floor `floor` of a limit, grown by `excess`: see [`SharedLimit::excess`].
 fn grown(floor: u64, limit: u64, (excess, large): (u64, u64)) -> u64 {
     // The bound exists because a brief excess must not raise the floor much.
-    let most = limit / LOST_FLOOR_SHARE / large.max(1);
+    let most = limit / OVER_LIMIT_FLOOR_SHARE / large.max(1);
     (floor + excess * EXCESS_WEIGHT).min(floor.max(most))
 }
 
@@ -33,7 +33,7 @@ impl Limit {
     /// Returns the memory that this process holds now.
     pub(crate) fn usage(&self) -> Usage {
         let (limit, resident) = (self.limit.load(Relaxed), self.resident_bytes());
-        let is_evicting = self.get().is_some() && !self.is_stuck() && !self.keeps_all();
+        let is_evicting = self.get().is_some() && !self.has_no_progress() && !self.keeps_all();
         let kept = if is_evicting { self.kept_floor(limit) } else { resident };
         Usage {
             limit,
@@ -71,7 +71,7 @@ impl Limit {
     }
 
     /// Returns whether unevictable memory exceeds the limit.
-    pub(crate) fn is_lost(&self) -> bool {
+    pub(crate) fn is_over_limit(&self) -> bool {
         self.excess().0 > 0
     }
 
@@ -218,12 +218,12 @@ impl Limit {
     }
 
     /// Returns whether some shared blocks may be evicted. Blocks that children share may be evicted
-    /// only if `is_vain` is true because the last round evicted no other block. Evicting such
+    /// only if `has_no_progress` is true because the last round evicted no other block. Evicting such
     /// blocks saves memory only when the children drop them, too.
-    pub(crate) fn may_evict_shared(&self, is_vain: bool) -> bool {
+    pub(crate) fn may_evict_shared(&self, has_no_progress: bool) -> bool {
         let (staying, lent) = self.staying();
         let own = self.shared_bytes().saturating_sub(staying);
-        own > 0 && (is_vain || own > lent)
+        own > 0 && (has_no_progress || own > lent)
     }
 
     /// Returns whether a fork should close the resident blocks (zm-L16).

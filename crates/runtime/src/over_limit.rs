@@ -7,7 +7,7 @@ use crate::program::Program;
 use crate::say::say;
 use crate::space::Space;
 use crate::windows;
-use procgroup::{Holdings, Lost};
+use procgroup::{Holdings, OverLimit};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use zmem::Arena;
@@ -26,34 +26,34 @@ struct Unmanaged {
 impl Program {
     /// Reports, once per group, that the limit can't be kept, if standard error is still the one of
     /// `uzram run`.
-    pub(crate) fn say_if_lost(&self) {
+    pub(crate) fn warn_if_over_limit(&self) {
         /// The number of times that this process left the message to another process.
         static LEFT: AtomicU32 = AtomicU32::new(0);
-        let may_say = |lost: &Lost| {
+        let may_say = |over_limit: &OverLimit| {
             // A filter may end the program for calls that the program does not make itself.
             if self.is_confined.load(Relaxed) {
                 return false;
             }
-            let is_left = lost.is_there && !lost.is_own;
+            let is_left = over_limit.is_there && !over_limit.is_own;
             (!is_left || LEFT.fetch_add(1, Relaxed) >= LEFT_MAX) && self.is_heard()
         };
         let Some(member) = self.member() else { return };
-        let Some(lost) = member.take_lost(may_say) else { return };
-        let holdings = lost.is_own.then(|| member.holdings(&self.arena));
-        let most = holdings.map_or(lost.most, |holdings| holdings.all());
+        let Some(over_limit) = member.take_over_limit(may_say) else { return };
+        let holdings = over_limit.is_own.then(|| member.holdings(&self.arena));
+        let most = holdings.map_or(over_limit.most, |holdings| holdings.all());
         let limit = self.arena.stats().limit.unwrap_or(0) >> 10;
         let mut text = format!(
             "the limit of {limit} KiB can't be kept: all processes together hold {} KiB that \
              can't be evicted. ",
-            lost.stays.max(most) >> 10
+            over_limit.stays.max(most) >> 10
         );
-        let name = match lost.is_there {
-            true => contents(&format!("/proc/{}/comm", lost.process)),
+        let name = match over_limit.is_there {
+            true => contents(&format!("/proc/{}/comm", over_limit.process)),
             false => b"ended".into(),
         };
         let name = String::from_utf8_lossy(&name).trim_end_matches('\n').escape_debug().to_string();
         let _written =
-            write!(text, "Process {} ({name}) holds {} KiB of it", lost.process, most >> 10);
+            write!(text, "Process {} ({name}) holds {} KiB of it", over_limit.process, most >> 10);
         if let Some(holdings) = holdings {
             let maps = contents("/proc/self/smaps");
             // If the fault occurred during a mapping call of this thread, this thread already holds

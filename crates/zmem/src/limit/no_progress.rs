@@ -31,22 +31,22 @@ const NEW_SHARE: usize = 32;
 
 /// See the module documentation.
 #[derive(Debug)]
-pub(crate) struct Stuck {
+pub(crate) struct NoProgress {
     /// The number of resident blocks when no more blocks could be evicted, or `usize::MAX` if
     /// blocks could be evicted.
     resident: AtomicUsize,
     /// The number of consecutive attempts that evicted nothing.
-    vain: AtomicU32,
+    failures: AtomicU32,
     /// Whether the last attempt that evicted nothing found data that do not compress.
     is_dense: AtomicBool,
     /// The time of the next attempt, in milliseconds of `now`.
     due: AtomicU64,
 }
 
-impl Stuck {
+impl NoProgress {
     pub(super) fn new() -> Self {
         let resident = AtomicUsize::new(usize::MAX);
-        Stuck { resident, vain: 0.into(), is_dense: false.into(), due: 0.into() }
+        NoProgress { resident, failures: 0.into(), is_dense: false.into(), due: 0.into() }
     }
 
     pub(crate) fn left(&self) -> Duration {
@@ -57,8 +57,8 @@ impl Stuck {
     /// not compress.
     pub(crate) fn postpone(&self, took: Duration, is_dense: bool) {
         self.is_dense.store(is_dense, Relaxed);
-        let growths = self.vain.load(Relaxed).min(GROWTHS);
-        self.vain.store(growths + 1, Relaxed);
+        let growths = self.failures.load(Relaxed).min(GROWTHS);
+        self.failures.store(growths + 1, Relaxed);
         let first = PAUSE_MIN.max(took * WEIGHT_MIN);
         let pause = (first * (1 << growths)).min(PAUSE_MAX.max(took * WEIGHT_MAX));
         self.due.store(now() + pause.as_millis() as u64, Relaxed);
@@ -66,12 +66,12 @@ impl Stuck {
 
     /// Records that an attempt was successful.
     pub(crate) fn succeed(&self) {
-        self.vain.store(0, Relaxed);
+        self.failures.store(0, Relaxed);
     }
 
     /// Returns whether most of the memory that the last attempts tried to evict does not compress.
     pub(crate) fn is_braked(&self) -> bool {
-        self.vain.load(Relaxed) >= BRAKED && self.is_dense.load(Relaxed)
+        self.failures.load(Relaxed) >= BRAKED && self.is_dense.load(Relaxed)
     }
 
     /// Returns whether blocks that did not compress keep their heat in a round of the clock.
@@ -82,7 +82,7 @@ impl Stuck {
     /// Returns the number of resident blocks above which another attempt is worthwhile.
     fn enough(&self, block: usize) -> usize {
         let resident = self.resident.load(Relaxed);
-        let growths = self.vain.load(Relaxed).saturating_sub(1);
+        let growths = self.failures.load(Relaxed).saturating_sub(1);
         let new = (batch(block) << growths).min(resident / NEW_SHARE).max(batch(block));
         resident.saturating_add(new)
     }
@@ -90,53 +90,54 @@ impl Stuck {
 
 impl Limit {
     /// Records whether no block could be evicted.
-    pub(crate) fn set_stuck(&self, is_stuck: bool) {
-        let resident = if is_stuck { self.resident() } else { usize::MAX };
-        self.stuck.resident.store(resident, Relaxed);
+    pub(crate) fn set_no_progress(&self, has_no_progress: bool) {
+        let resident = if has_no_progress { self.resident() } else { usize::MAX };
+        self.no_progress.resident.store(resident, Relaxed);
     }
 
     /// Records that an eviction evicted (almost) nothing, the duration of the eviction, and whether
     /// data did not compress. The next attempt is due when more blocks are resident, or after a
     /// pause.
     pub(crate) fn postpone(&self, took: Duration, is_dense: bool) {
-        self.set_stuck(true);
-        self.stuck.postpone(took, is_dense);
+        self.set_no_progress(true);
+        self.no_progress.postpone(took, is_dense);
     }
 
     /// Returns whether no block could be evicted by the last attempt, and few blocks have become
     /// resident since then.
-    pub(crate) fn is_stuck(&self) -> bool {
-        let is_known = self.stuck.resident.load(Relaxed) != usize::MAX;
-        is_known && self.resident() <= self.stuck.enough(self.block)
+    pub(crate) fn has_no_progress(&self) -> bool {
+        let is_known = self.no_progress.resident.load(Relaxed) != usize::MAX;
+        is_known && self.resident() <= self.no_progress.enough(self.block)
     }
 
     /// Returns whether an eviction is worthwhile: the last attempt evicted blocks, more blocks are
     /// resident, or the pause has ended.
     pub(crate) fn may_try(&self) -> bool {
-        !self.is_stuck() || self.stuck.left().is_zero()
+        !self.has_no_progress() || self.no_progress.left().is_zero()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Limit, NEW_SHARE, PAUSE_MAX, PAUSE_MIN, Stuck, WEIGHT_MAX, WEIGHT_MIN};
+    use super::{Limit, NEW_SHARE, NoProgress, PAUSE_MAX, PAUSE_MIN, WEIGHT_MAX, WEIGHT_MIN};
     use std::time::Duration;
 
     #[test]
     fn pauses_grow_and_begin_anew() {
-        let (stuck, near) = (Stuck::new(), Duration::from_millis(50));
-        let is = |pause: Duration| stuck.left() <= pause && stuck.left() + near >= pause;
-        assert!(stuck.left().is_zero());
-        stuck.postpone(Duration::ZERO, true);
+        let (no_progress, near) = (NoProgress::new(), Duration::from_millis(50));
+        let is =
+            |pause: Duration| no_progress.left() <= pause && no_progress.left() + near >= pause;
+        assert!(no_progress.left().is_zero());
+        no_progress.postpone(Duration::ZERO, true);
         assert!(is(PAUSE_MIN));
-        (0..10).for_each(|_| stuck.postpone(Duration::ZERO, true));
+        (0..10).for_each(|_| no_progress.postpone(Duration::ZERO, true));
         assert!(is(PAUSE_MAX));
-        stuck.postpone(PAUSE_MIN, true);
+        no_progress.postpone(PAUSE_MIN, true);
         assert!(is(PAUSE_MIN * WEIGHT_MAX), "what costs much is seldom done");
-        assert!(stuck.is_braked());
-        stuck.succeed();
-        stuck.postpone(PAUSE_MIN, true);
-        assert!(is(PAUSE_MIN * WEIGHT_MIN) && !stuck.is_braked());
+        assert!(no_progress.is_braked());
+        no_progress.succeed();
+        no_progress.postpone(PAUSE_MIN, true);
+        assert!(is(PAUSE_MIN * WEIGHT_MIN) && !no_progress.is_braked());
     }
 
     #[test]
@@ -144,12 +145,12 @@ mod tests {
         for (block, batch) in [(4 << 10, 64), (64 << 10, 4), (256 << 10, 1), (512 << 10, 1)] {
             let limit = Limit::new(Some(1 << 30), 0, block, block);
             limit.add(10);
-            assert!(!limit.is_stuck());
-            limit.set_stuck(true);
+            assert!(!limit.has_no_progress());
+            limit.set_no_progress(true);
             limit.add(batch);
-            assert!(limit.is_stuck(), "{block}");
+            assert!(limit.has_no_progress(), "{block}");
             limit.add(1);
-            assert!(!limit.is_stuck(), "{block}");
+            assert!(!limit.has_no_progress(), "{block}");
         }
     }
 
@@ -160,9 +161,9 @@ mod tests {
         for new in [64, 128, 256, 512] {
             limit.postpone(Duration::ZERO, true);
             limit.add(new.min(limit.resident() / NEW_SHARE));
-            assert!(limit.is_stuck(), "{new}");
+            assert!(limit.has_no_progress(), "{new}");
             limit.add(1);
-            assert!(!limit.is_stuck(), "{new}");
+            assert!(!limit.has_no_progress(), "{new}");
         }
     }
 }

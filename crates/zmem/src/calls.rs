@@ -13,8 +13,8 @@ use crate::recent::Spares;
 use crate::room;
 use crate::signals;
 use crate::state::HEAT_MAX;
+use crate::stats;
 use crate::stats::Stats;
-use crate::told;
 use crate::worker::Workers;
 use crate::{Advice, Error};
 use std::ops::Range;
@@ -75,7 +75,7 @@ impl Calls {
     pub(crate) fn stats(&self) -> Stats {
         signals::without_signals(|| {
             let _inside = GATE.enter();
-            told::stats(&self.pager)
+            stats::stats(&self.pager)
         })
     }
 

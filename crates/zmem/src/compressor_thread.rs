@@ -1,6 +1,7 @@
 //! The compressor thread, which stores blocks that other threads have evicted and put aside: see
 //! `aside`.
 
+use crate::counters::count;
 use crate::deferred::{Copies, NONE, RUNS, STARTING, STOPS, StartThread};
 use crate::error::fatal;
 use crate::gate::GATE;
@@ -13,7 +14,6 @@ use crate::process::shares_memory;
 use crate::queue::{BLOCKS_MAX, Taken};
 use crate::signals;
 use crate::state::{HEAT_MAX, State, WordValue};
-use crate::stats::count;
 use crate::stored;
 use crate::sync::{Ordering::SeqCst, fence, wait_for, wake};
 use crate::threads::OwnThread;

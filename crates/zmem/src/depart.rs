@@ -3,10 +3,10 @@
 
 use crate::backend::Data;
 use crate::compressor_thread;
+use crate::counters::count;
 use crate::owned::{OwnedRun, for_evicting, for_runs};
 use crate::pager::Pager;
 use crate::state::{HEAT_MAX, State};
-use crate::stats::count;
 use crate::stored::{self, Fate, Outcome};
 use std::cell::Cell;
 use std::ops::Range;

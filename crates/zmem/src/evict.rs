@@ -13,6 +13,7 @@
 
 use crate::chunk;
 use crate::clock::{Clock, Step};
+use crate::counters::count;
 use crate::depart;
 use crate::evict_open;
 use crate::owned::{for_owned, for_runs};
@@ -23,7 +24,6 @@ use crate::policy::{
 use crate::recent::Spares;
 use crate::shared;
 use crate::state::{State, WordValue};
-use crate::stats::count;
 use crate::stored;
 use std::cell::Cell;
 use std::ops::Range;

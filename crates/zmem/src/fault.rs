@@ -2,6 +2,7 @@
 
 use crate::chunk;
 use crate::compressor_thread;
+use crate::counters::count;
 use crate::error::fatal;
 use crate::owned::{OwnedRun, own_block};
 use crate::pager::{Pager, ROUNDS, Verdict};
@@ -10,7 +11,6 @@ use crate::recent::{Side, Toucher, Wanted};
 use crate::room;
 use crate::shared;
 use crate::state::{State, WordValue};
-use crate::stats::count;
 use crate::stored;
 use std::ops::Range;
 use std::time::Instant;

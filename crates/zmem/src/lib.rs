@@ -33,6 +33,7 @@ mod all {
     pub(crate) mod clock;
     pub(crate) mod compressor_thread;
     pub(crate) mod contexts;
+    pub(crate) mod counters;
     pub(crate) mod deferred;
     pub(crate) mod depart;
     pub(crate) mod descriptor;
@@ -68,7 +69,6 @@ mod all {
     pub(crate) mod table;
     pub(crate) mod threads;
     pub(crate) mod times;
-    pub(crate) mod told;
     pub(crate) mod uffd;
     pub(crate) mod uses;
     pub(crate) mod waker;

@@ -13,25 +13,15 @@
 
 mod evictable;
 mod no_progress;
-mod peak;
 mod shared_limit;
 
 use crate::Error;
+use crate::counters::Peak;
+use crate::policy::{AT_ONCE_MAX, GROWTH_BYTES, RESERVE_SHARE, TABLES_SHARE};
 use no_progress::NoProgress;
-use peak::Peak;
 pub use shared_limit::{Relatives, SharedLimit, Sum, Usage};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-
-/// The bytes that the device needs in addition to its pages while it grows: the maps of a segment
-/// and the objects of a piece.
-const GROWTH_BYTES: u64 = 256 << 10;
-/// The reserve is at least this share (1/64) of the limit: a step evicts many blocks.
-const RESERVE_SHARE: u64 = 64;
-/// Chunks are closed if tables use more than this share (1/16) of the limit.
-const TABLES_SHARE: u64 = 16;
-/// The maximum reserve in bytes for simultaneous faults. In practice, such faults never fill more.
-const AT_ONCE_MAX: u64 = 1 << 20;
 
 /// See the module documentation.
 #[derive(Debug)]

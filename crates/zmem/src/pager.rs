@@ -5,6 +5,7 @@ use crate::backend::{Backend, ForkResult, choose};
 use crate::chunk_word::ChunkWord;
 use crate::clock::Clock;
 use crate::contexts::HandlerContexts;
+use crate::counters::{Counters, StoredMost};
 use crate::deferred::CompressorThread;
 use crate::device;
 use crate::error::refused;
@@ -18,7 +19,6 @@ use crate::policy::{
 use crate::recent::Order;
 use crate::recent::Recent;
 use crate::state::BlockWord;
-use crate::stats::{Counters, StoredMost};
 use crate::table::Table;
 use crate::threads::{self, WorldStopped};
 use crate::waker::Waker;

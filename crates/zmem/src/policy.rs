@@ -182,6 +182,46 @@ pub(crate) const HANDED_OVER: Duration = Duration::from_millis(1);
 /// missing after this number of consecutive checks.
 pub(crate) const MISSING_OWNER_LOOKS: u32 = 1000;
 
+/// The bytes that the device needs in addition to its pages while it grows: the maps of a segment
+/// and the objects of a piece.
+pub(crate) const GROWTH_BYTES: u64 = 256 << 10;
+/// The reserve is at least this share (1/64) of the limit: a step evicts many blocks.
+pub(crate) const RESERVE_SHARE: u64 = 64;
+/// Chunks are closed if tables use more than this share (1/16) of the limit.
+pub(crate) const TABLES_SHARE: u64 = 16;
+/// The maximum reserve in bytes for simultaneous faults. In practice, such faults never fill more.
+pub(crate) const AT_ONCE_MAX: u64 = 1 << 20;
+/// The floor is this share (1/64) of a limit.
+pub(crate) const FLOOR_SHARE: u64 = 64;
+/// The floor grows by this multiple of the unevictable bytes beyond the limit, because otherwise a
+/// process would spend all of its time on compression.
+pub(crate) const EXCESS_WEIGHT: u64 = 4;
+/// The floor grows at most to this share (1/4) of the limit, divided by the number of large
+/// processes that share the limit.
+pub(crate) const OVER_LIMIT_FLOOR_SHARE: u64 = 4;
+/// Room is tight if unevictable memory leaves less than this share (1/16) of the limit.
+pub(crate) const TIGHT_SHARE: u64 = 16;
+/// The minimum pause after an attempt that evicted nothing. Each further pause is twice as long as
+/// the previous one.
+pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// The maximum pause, if an attempt takes little time.
+pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(3200);
+/// The first pause is at least this multiple of the time that the attempt took.
+pub(crate) const WEIGHT_MIN: u32 = 8;
+/// The maximum pause is at least this multiple of the time that the attempt took.
+pub(crate) const WEIGHT_MAX: u32 = 128;
+/// The number of times that the pause is doubled between the first and the longest pause.
+pub(crate) const GROWTHS: u32 = 5;
+/// After this number of consecutive attempts that evicted nothing, most of the memory is treated as
+/// incompressible.
+pub(crate) const BRAKED: u32 = 2;
+/// If most blocks do not compress, a block that did not compress loses heat only in one of every
+/// `SLOW_ROUNDS` rounds.
+pub(crate) const SLOW_ROUNDS: u32 = 8;
+/// If the new blocks exceed both this share (1/32) of the resident blocks and a batch, an attempt
+/// is made even during a pause.
+pub(crate) const NEW_SHARE: usize = 32;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,12 +1,12 @@
 //! Copies: data that the device still stores although their blocks are resident. No thread reads
 //! these data. All functions except `note_copies` are called under the eviction lock.
 
+use crate::counters::count;
 use crate::device;
 use crate::owned::for_runs;
 use crate::pager::Pager;
 use crate::policy::CLOCK_WINDOW;
 use crate::state::State;
-use crate::stats::count;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 

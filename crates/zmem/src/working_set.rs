@@ -9,8 +9,8 @@
 //!               less compressed
 //! ```
 
+use crate::counters::DISTANCES;
 use crate::policy::{PREVENTED_SHARE, SLOW_SHARE, SLOW_WINDOWS, WATCHED_TIME};
-use crate::stats::DISTANCES;
 use std::time::Duration;
 
 /// Counts at the start of a window.

@@ -7,7 +7,7 @@ use crate::limit::Usage;
 use crate::policy::CLOCK_WINDOW;
 use crate::process::shares_memory;
 use crate::state::State;
-use crate::{chunk, room, told};
+use crate::{chunk, room, stats};
 
 impl Arena {
     /// While the processes that share the limit are short of room, evicts until this process holds
@@ -62,7 +62,7 @@ impl Arena {
     /// If faults have taken half of the time for 10 s, returns the bytes of blocks that a larger
     /// limit would keep resident.
     pub fn lacks(&self) -> Option<u64> {
-        told::lacks(&self.calls.pager)
+        stats::lacks(&self.calls.pager)
     }
 
     /// Returns the bytes of compressed data that are stored uncompressed, because compression does

@@ -9,18 +9,8 @@
 
 use super::{Limit, SharedLimit, Sum, Usage};
 use crate::kept_file::anonymous;
+use crate::policy::{EXCESS_WEIGHT, FLOOR_SHARE, OVER_LIMIT_FLOOR_SHARE, TIGHT_SHARE};
 use std::sync::atomic::Ordering::Relaxed;
-
-/// The floor is this share (1/64) of a limit.
-const FLOOR_SHARE: u64 = 64;
-/// The floor grows by this multiple of the unevictable bytes beyond the limit, because otherwise a
-/// process would spend all of its time on compression.
-const EXCESS_WEIGHT: u64 = 4;
-/// The floor grows at most to this share (1/4) of the limit, divided by the number of large
-/// processes that share the limit.
-const OVER_LIMIT_FLOOR_SHARE: u64 = 4;
-/// Room is tight if unevictable memory leaves less than this share (1/16) of the limit.
-const TIGHT_SHARE: u64 = 16;
 
 /// Returns the floor `floor` of a limit, grown by `excess`: see [`SharedLimit::excess`].
 fn grown(floor: u64, limit: u64, (excess, large): (u64, u64)) -> u64 {

@@ -3,31 +3,12 @@
 //! that compress, and no fault occurs.
 
 use super::Limit;
-use crate::policy::batch;
+use crate::policy::{
+    BRAKED, GROWTHS, NEW_SHARE, PAUSE_MAX, PAUSE_MIN, SLOW_ROUNDS, WEIGHT_MAX, WEIGHT_MIN, batch,
+};
 use crate::times::milliseconds as now;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
-
-/// The minimum pause after an attempt that evicted nothing. Each further pause is twice as long as
-/// the previous one.
-const PAUSE_MIN: Duration = Duration::from_millis(100);
-/// The maximum pause, if an attempt takes little time.
-const PAUSE_MAX: Duration = Duration::from_millis(3200);
-/// The first pause is at least this multiple of the time that the attempt took.
-const WEIGHT_MIN: u32 = 8;
-/// The maximum pause is at least this multiple of the time that the attempt took.
-const WEIGHT_MAX: u32 = 128;
-/// The number of times that the pause is doubled between the first and the longest pause.
-const GROWTHS: u32 = 5;
-/// After this number of consecutive attempts that evicted nothing, most of the memory is treated as
-/// incompressible.
-const BRAKED: u32 = 2;
-/// If most blocks do not compress, a block that did not compress loses heat only in one of every
-/// `SLOW_ROUNDS` rounds.
-const SLOW_ROUNDS: u32 = 8;
-/// If the new blocks exceed both this share (1/32) of the resident blocks and a batch, an attempt
-/// is made even during a pause.
-const NEW_SHARE: usize = 32;
 
 /// See the module documentation.
 #[derive(Debug)]

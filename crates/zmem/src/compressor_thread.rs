@@ -3,10 +3,10 @@
 
 use crate::counters::count;
 use crate::deferred::{Copies, NONE, RUNS, STARTING, STOPS, StartThread};
-use crate::error::fatal;
 use crate::gate::GATE;
 use crate::owned::{OwnedRun, own_queued};
 use crate::pager::Pager;
+use crate::pager_thread::run_counted;
 use crate::policy::{
     BATCH_BYTES, HANDED_OVER, HEAT_KEPT_MAX, REFUSED_STARTS, START_TIME, WAITING_SHARE, WEIGHED,
 };
@@ -16,8 +16,6 @@ use crate::signals;
 use crate::state::{HEAT_MAX, State, WordValue};
 use crate::stored;
 use crate::sync::{Ordering::SeqCst, fence, wait_for, wake};
-use crate::threads::OwnThread;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Lets a compressor thread, which `system` starts, store the blocks that this pager evicts.
@@ -25,13 +23,8 @@ pub(crate) fn set_starter(pager: &Arc<Pager>, system: &'static dyn StartThread) 
     let weak = Arc::downgrade(pager);
     pager.compressor.set_starter(system, move || {
         let pager = weak.clone();
-        Box::new(move || {
-            let _counted = OwnThread::begin();
-            let Some(pager) = pager.upgrade() else { return };
-            if catch_unwind(AssertUnwindSafe(|| run(&pager))).is_err() {
-                fatal("the thread that stores", &"it panicked");
-            }
-        })
+        let run = move || pager.upgrade().iter().for_each(|pager| run(pager));
+        Box::new(|| run_counted("the thread that stores", run))
     });
 }
 

@@ -16,7 +16,7 @@ use crate::clock::{Clock, Step};
 use crate::counters::count;
 use crate::depart;
 use crate::evict_open;
-use crate::owned::{for_owned, for_runs};
+use crate::owned::{for_owned, for_runs, publish_closed};
 use crate::pager::Pager;
 use crate::policy::{
     CLOCK_WINDOW, HEAT_KEPT_MAX, PROBATION_SHARE, REFUSED_WINDOWS_MAX, ROUNDS_MAX,
@@ -161,7 +161,7 @@ pub(crate) fn evict_range(pager: &Pager, blocks: Range<usize>, buf: &mut [u8]) {
 fn mark(pager: &Pager, blocks: Range<usize>, takes: impl Fn(usize, WordValue) -> bool) -> usize {
     let mut marked = 0;
     let to = State::Probation;
-    for_owned(pager, blocks, State::Resident, takes, |run| marked += run.publish_closed(to));
+    for_owned(pager, blocks, State::Resident, takes, |run| marked += publish_closed(run, to));
     count(&pager.counters.marked, marked);
     marked
 }

@@ -5,7 +5,7 @@ use crate::compressor_thread;
 use crate::counters::count;
 use crate::error::fatal;
 use crate::owned::{OwnedRun, own_block};
-use crate::pager::{Pager, ROUNDS, Verdict};
+use crate::pager::{Pager, ROUNDS};
 use crate::policy::{HEAT_KEPT_MAX, SOON_ROUNDS};
 use crate::recent::{Side, Toucher, Wanted};
 use crate::room;
@@ -14,6 +14,18 @@ use crate::state::{State, WordValue};
 use crate::stored;
 use std::ops::Range;
 use std::time::Instant;
+
+/// The result of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The instruction can be retried successfully.
+    Answered,
+    /// The block was already resident: another thread filled it, or the pager did not cause the
+    /// fault. `closings` is the number of closings near the block before the block was examined.
+    Resident { closings: u32 },
+    /// Like `Resident`, for a block of an arena that the pager does not manage.
+    Unmanaged { closings: u32 },
+}
 
 /// Handles a fault of `toucher` at `address`. `buf` is a context's buffer.
 pub(crate) fn handle(pager: &Pager, address: usize, toucher: Toucher, buf: &mut [u8]) -> Verdict {

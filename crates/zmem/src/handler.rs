@@ -8,11 +8,10 @@
 
 use crate::backend::ForkResult;
 use crate::contexts::{HandlerContext, Purpose};
-use crate::fault;
+use crate::fault::{self, Verdict};
 use crate::forks;
 use crate::gate::GATE;
 use crate::next_handler::{self, Actions};
-use crate::pager::Verdict;
 use crate::policy::{RESIDENT_FAULTS_MAX, UNMANAGED_FAULTS_MAX};
 use crate::recent::Toucher;
 use crate::registry;

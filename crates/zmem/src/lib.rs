@@ -54,6 +54,7 @@ mod all {
     pub(crate) mod options;
     pub(crate) mod owned;
     pub(crate) mod pager;
+    pub(crate) mod pager_thread;
     pub(crate) mod policy;
     pub(crate) mod probes;
     pub(crate) mod process;

@@ -1,6 +1,7 @@
 //! The share of the process's mappings that a region may use (zm-M1).
 
 use crate::Error;
+use crate::options::BlockSizes;
 use crate::policy::{CHUNK_BYTES, PROBATION_MAX, PROBATION_MIN, PROBATION_SHARE};
 use rustix::io::Errno;
 use std::ops::Range;
@@ -130,6 +131,27 @@ fn check_plain_of(maps: &str, addresses: &Range<usize>) -> Result<(), Error> {
     match next >= addresses.end {
         true => Ok(()),
         false => Err(Error::Memory { at: next, what: "not mapped" }),
+    }
+}
+
+/// Returns the block sizes of a region of `bytes` bytes, and the mappings that it may use. `marked`
+/// returns how many mappings the marks of a number of blocks may need. If each block may need a
+/// mapping and the kernel permits fewer mappings, one mark covers several blocks of the device
+/// (zm-M2).
+pub(crate) fn fit(
+    mut sizes: BlockSizes,
+    bytes: usize,
+    contexts: usize,
+    marked: impl Fn(usize) -> usize,
+) -> Result<(BlockSizes, Mappings), Error> {
+    loop {
+        let blocks = bytes / sizes.block;
+        let (marked, larger) = (marked(blocks), 2 * sizes.block);
+        let may_grow = marked > 0 && larger <= CHUNK_BYTES && bytes.is_multiple_of(larger);
+        match Mappings::reserve(bytes, blocks, contexts, marked) {
+            Err(_) if may_grow => sizes.block = larger,
+            reserved => return Ok((sizes, reserved?)),
+        }
     }
 }
 

@@ -19,7 +19,9 @@ use rustix::io::Errno;
 pub(crate) use set::OwnedSet;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
-pub(crate) use take::{for_evicting, for_owned, for_runs, own_block, own_first, own_queued};
+pub(crate) use take::{
+    for_evicting, for_owned, for_runs, own_block, own_first, own_queued, publish_closed,
+};
 
 /// Neighbouring blocks that this thread owns. Each had the state `from` before it was owned.
 #[derive(Debug)]
@@ -223,26 +225,6 @@ impl<'p> OwnedRun<'p> {
             std::mem::take(&mut self.blocks).zip(data.chunks(self.pager.sizes.block))
         {
             self.pager.compressor.hand_over(block, data);
-        }
-    }
-
-    /// Closes the blocks, and publishes them as in probation or shared. Returns their number. If the
-    /// kernel refuses the run because some blocks are locked, the run's blocks are closed one by
-    /// one, unless `to` is `Shared`.
-    pub(crate) fn publish_closed(mut self, to: State) -> usize {
-        let closed = self.len();
-        match self.close() {
-            Ok(()) => {
-                self.publish(to, |_, word| word);
-                closed
-            }
-            Err(_) if closed > 1 && to != State::Shared => {
-                std::iter::from_fn(|| self.split_first()).map(|own| own.publish_closed(to)).sum()
-            }
-            Err(_) => {
-                self.release();
-                0
-            }
         }
     }
 }

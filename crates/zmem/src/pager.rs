@@ -10,12 +10,10 @@ use crate::deferred::CompressorThread;
 use crate::device;
 use crate::error::refused;
 use crate::limit::Limit;
-use crate::mappings::Mappings;
+use crate::mappings::{Mappings, fit};
 use crate::memory::Managed;
 use crate::options::BlockSizes;
-use crate::policy::{
-    BATCH_BYTES, CHUNK_BYTES, CLOCK_WINDOW, CLOSINGS, STEP_BYTES, batch, contexts,
-};
+use crate::policy::{BATCH_BYTES, CLOCK_WINDOW, CLOSINGS, STEP_BYTES, batch, contexts};
 use crate::recent::Order;
 use crate::recent::Recent;
 use crate::state::BlockWord;
@@ -30,18 +28,6 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::time::Instant;
 use zram::{Device, MmStat};
-
-/// The result of a fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// The instruction can be retried successfully.
-    Answered,
-    /// The block was already resident: another thread filled it, or the pager did not cause the
-    /// fault. `closings` is the number of closings near the block before the block was examined.
-    Resident { closings: u32 },
-    /// Like `Resident`, for a block of an arena that the pager does not manage.
-    Unmanaged { closings: u32 },
-}
 
 /// The mask for round numbers: the round of a block's eviction is kept in the bits of its heat.
 pub(crate) const ROUNDS: u32 = crate::state::HEAT_MAX;
@@ -110,27 +96,6 @@ pub(crate) enum Contents {
     Vacant,
 }
 
-/// Returns the block sizes of a region, and the mappings that it may use. If each block may need a
-/// mapping and the kernel permits fewer mappings, one mark covers several blocks of the device
-/// (zm-M2).
-fn fit(
-    mut sizes: BlockSizes,
-    backend: &dyn Backend,
-    bytes: usize,
-    contexts: usize,
-) -> Result<(BlockSizes, Mappings), Error> {
-    loop {
-        let blocks = bytes / sizes.block;
-        let marked = backend.mappings_max(blocks);
-        let larger = 2 * sizes.block;
-        let may_grow = marked > 0 && larger <= CHUNK_BYTES && bytes.is_multiple_of(larger);
-        match Mappings::reserve(bytes, blocks, contexts, marked) {
-            Err(_) if may_grow => sizes.block = larger,
-            reserved => return Ok((sizes, reserved?)),
-        }
-    }
-}
-
 impl Pager {
     /// Returns a proof that no other thread runs and no other process reads this memory, or `None`.
     /// Also returns `None` if the backend can't fill and evict blocks in place.
@@ -147,7 +112,8 @@ impl Pager {
         let backend = choose(options, &memory)?;
         backend.probe().map_err(Error::system("what this backend does with memory"))?;
         let contexts = contexts(processors(), backend.threads(), options.limit);
-        let (sizes, mappings) = fit(options.sizes()?, &*backend, memory.bytes(), contexts)?;
+        let (sizes, mappings) =
+            fit(options.sizes()?, memory.bytes(), contexts, |blocks| backend.mappings_max(blocks))?;
         let blocks = memory.bytes() / sizes.block;
         let windows = blocks.div_ceil(CLOCK_WINDOW);
         let buffer = BATCH_BYTES.max(sizes.block);

@@ -76,7 +76,8 @@ pub(crate) const ROOM_TIME_MAX: Duration = Duration::from_secs(1);
 pub(crate) const ROOM_TICK: Duration = Duration::from_millis(1);
 /// If the limit is almost reached, the device is packed if that frees 1/`GAIN_SHARE` of its pages.
 pub(crate) const GAIN_SHARE: u64 = 32;
-/// If the limit can't be kept, the device is packed if that frees 1/`OVER_LIMIT_GAIN_SHARE` of its pages.
+/// If the limit can't be kept, the device is packed if that frees 1/`OVER_LIMIT_GAIN_SHARE` of its
+/// pages.
 pub(crate) const OVER_LIMIT_GAIN_SHARE: u64 = 128;
 /// An eviction made no progress if it evicted less than 1/`PROGRESS_SHARE` of the requested blocks.
 pub(crate) const PROGRESS_SHARE: usize = 4;

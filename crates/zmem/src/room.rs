@@ -65,8 +65,8 @@ pub(crate) fn make_room(pager: &Pager, blocks: usize, buf: &mut [u8]) {
     }
 }
 
-/// Calls `evict`, and records whether the eviction made no progress: few of the `wanted` blocks were
-/// evicted, or the blocks became resident again because they did not compress. Without the
+/// Calls `evict`, and records whether the eviction made no progress: few of the `wanted` blocks
+/// were evicted, or the blocks became resident again because they did not compress. Without the
 /// record, each following fault or call would try to evict all of these blocks again.
 pub(crate) fn paced(pager: &Pager, wanted: usize, evict: impl FnOnce() -> usize) {
     let returned = || pager.compressor.returned.load(Relaxed);

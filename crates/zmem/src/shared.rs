@@ -10,7 +10,7 @@
 //! ```
 
 use crate::chunk;
-use crate::owned::for_owned;
+use crate::owned::{for_owned, publish_closed};
 use crate::pager::Pager;
 use crate::policy::{CLOCK_WINDOW, SHARED_BYTES};
 use crate::state::{State, WordValue};
@@ -38,7 +38,7 @@ pub(crate) fn share_all(pager: &Pager) {
                 return run.release();
             }
             groups -= needed;
-            run.publish_closed(State::Shared);
+            publish_closed(run, State::Shared);
         });
     }
 }

@@ -1,15 +1,10 @@
 //! The pager thread, which evicts in the background.
-//!
-//! # Safety
-//! The thread has a reference to its pager until the thread is stopped. A [`Worker`] owns the
-//! thread and the reference.
-#![allow(unsafe_code)]
 
 use crate::Error;
-use crate::error::fatal;
 use crate::evict::{self, Goal};
 use crate::gate::GATE;
 use crate::pager::Pager;
+use crate::pager_thread::PagerThread;
 use crate::policy::{AGAIN_TIME, COMPACTED_STEPS, FREEABLE_SHARE};
 use crate::process::generation;
 use crate::recent::Spares;
@@ -17,26 +12,16 @@ use crate::room;
 use crate::signals;
 use crate::state::HEAT_MAX;
 use crate::sync::{idle, wake};
-use crate::threads::OwnThread;
 use crate::waker::{STOPPED, WANTED};
 use page::fork::Mutex;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
-
-/// A pager thread that was started.
-#[derive(Debug)]
-struct Worker {
-    thread: JoinHandle<()>,
-    generation: u32,
-}
 
 /// The pager thread of this process, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Workers {
-    worker: Mutex<Option<Worker>>,
+    worker: Mutex<Option<PagerThread>>,
     /// If true, no pager thread is ever started, and faults evict blocks themselves.
     are_none: bool,
 }
@@ -53,9 +38,9 @@ impl Workers {
             return;
         }
         let mut worker = self.worker.lock();
-        if !worker.as_ref().is_some_and(Worker::is_here) {
-            worker.take().into_iter().for_each(|missing| missing.stop(pager));
-            *worker = Worker::start(pager).ok();
+        if !worker.as_ref().is_some_and(PagerThread::is_here) {
+            worker.take().into_iter().for_each(|missing| missing.join(pager));
+            *worker = start(pager).ok();
             // A child may begin above its limit, and no fault has yet woken its thread to evict.
             if worker.is_some() && pager.limit.is_wanted(0) {
                 pager.limit.set_no_progress(false);
@@ -66,52 +51,22 @@ impl Workers {
 
     /// Ends the pager thread, if there is one.
     pub(crate) fn stop(&self, pager: &Arc<Pager>) {
-        self.worker.lock().take().into_iter().for_each(|worker| worker.stop(pager));
+        let Some(worker) = self.worker.lock().take() else { return };
+        if worker.is_here() {
+            pager.waker.word.fetch_or(STOPPED, AcqRel);
+            wake(&pager.waker.word);
+        }
+        worker.join(pager);
+        pager.waker.process.store(0, Relaxed);
     }
 }
 
-impl Worker {
-    /// Starts the pager thread.
-    fn start(pager: &Arc<Pager>) -> Result<Self, Error> {
-        let own = pager.clone();
-        let (waker, generation) = (&pager.waker, generation());
-        waker.word.store(0, Relaxed);
-        // The thread blocks all signals except those that the C library uses itself, because other
-        // threads may wait until the thread has handled one of these.
-        let spawned = signals::without_programs_signals(|| {
-            Builder::new().name("zmem".into()).spawn(move || {
-                let _counted = OwnThread::begin();
-                if catch_unwind(AssertUnwindSafe(|| run(&own))).is_err() {
-                    fatal("the thread that evicts", &"it panicked");
-                }
-            })
-        });
-        let thread = spawned.map_err(|error| Error::of_thread(&error))?;
-        waker.process.store(generation.wrapping_add(1), Relaxed);
-        Ok(Worker { thread, generation })
-    }
-
-    /// Returns whether the thread belongs to this process, and not to its parent.
-    fn is_here(&self) -> bool {
-        self.generation == generation()
-    }
-
-    /// Ends the thread and waits for it.
-    fn stop(self, pager: &Arc<Pager>) {
-        if self.is_here() {
-            pager.waker.word.fetch_or(STOPPED, AcqRel);
-            wake(&pager.waker.word);
-            let _panicked = self.thread.join();
-            pager.waker.process.store(0, Relaxed);
-        } else {
-            // The child lacks this thread, which held a reference to the pager.
-            std::mem::forget(self.thread);
-            // SAFETY: `start` gave this reference to the thread, which drops it only after it was
-            // stopped. The thread was not stopped before the fork, because this function was not
-            // called, and the thread does not run in the child.
-            unsafe { Arc::decrement_strong_count(Arc::as_ptr(pager)) };
-        }
-    }
+/// Starts the pager thread.
+fn start(pager: &Arc<Pager>) -> Result<PagerThread, Error> {
+    pager.waker.word.store(0, Relaxed);
+    let started = PagerThread::start(pager, "zmem", "the thread that evicts", run)?;
+    pager.waker.process.store(generation().wrapping_add(1), Relaxed);
+    Ok(started)
 }
 
 fn run(pager: &Pager) {

@@ -13,8 +13,8 @@ impl Arena {
     /// While the processes that share the limit are short of room, evicts until this process holds
     /// at most its share of the limit. If `waits`, evicts even if they are not short of room,
     /// because a waiting process does not need the memory. After an attempt that evicted hardly
-    /// anything, this function does nothing for a while, because otherwise each call would try every
-    /// block of a program whose data do not compress.
+    /// anything, this function does nothing for a while, because otherwise each call would try
+    /// every block of a program whose data do not compress.
     pub fn yield_room(&self, waits: bool) {
         let limit = &self.calls.pager.limit;
         let is_more = || (waits || limit.is_wanted(0)) && limit.is_above_share();

@@ -208,8 +208,8 @@ impl Limit {
     }
 
     /// Returns whether some shared blocks may be evicted. Blocks that children share may be evicted
-    /// only if `has_no_progress` is true because the last round evicted no other block. Evicting such
-    /// blocks saves memory only when the children drop them, too.
+    /// only if `has_no_progress` is true because the last round evicted no other block. Evicting
+    /// such blocks saves memory only when the children drop them, too.
     pub(crate) fn may_evict_shared(&self, has_no_progress: bool) -> bool {
         let (staying, lent) = self.staying();
         let own = self.shared_bytes().saturating_sub(staying);

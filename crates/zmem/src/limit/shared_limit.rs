@@ -100,7 +100,8 @@ pub trait SharedLimit: Debug + Send + Sync {
     /// Returns whether this process evicts no blocks because a debugger reads its memory (zm-L19).
     fn keeps_all(&self) -> bool;
 
-    /// Returns whether another process reads this process's memory, or is about to read it (zm-L17).
+    /// Returns whether another process reads this process's memory, or is about to read it
+    /// (zm-L17).
     fn has_peers(&self) -> bool;
 
     /// Counts `bytes` of resident blocks that are shared from the next fork on.

@@ -1,5 +1,5 @@
-//! Advice to the kernel about managed memory: whether pages are allocated one by one, several at once,
-//! or in folios of up to a block; and whether parent and child share pages.
+//! Advice to the kernel about managed memory: whether pages are allocated one by one, several at
+//! once, or in folios of up to a block; and whether parent and child share pages.
 //!
 //! # Safety
 //! See [`memory`](super). No function in this module changes data.

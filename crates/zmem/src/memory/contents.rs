@@ -1,8 +1,9 @@
 //! Reads and writes the contents of managed memory, regardless of its protection: through
 //! /proc/thread-self/mem, which ignores it.
 //!
-//! The descriptor of that file refers to the memory of the process that opened it. A child that used
-//! the inherited descriptor would write to its parent's memory, so the child opens the file again.
+//! The descriptor of that file refers to the memory of the process that opened it. A child that
+//! used the inherited descriptor would write to its parent's memory, so the child opens the file
+//! again.
 //!
 //! # Safety
 //! See [`memory`](super).

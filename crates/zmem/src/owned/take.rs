@@ -94,3 +94,23 @@ pub(crate) fn for_runs(
         start += taken + usize::from(start + taken < end);
     }
 }
+
+/// Closes owned blocks, and publishes them as in probation or shared. Returns their number. If the
+/// kernel refuses the run because some blocks are locked, the run's blocks are closed one by one,
+/// unless `to` is `Shared`.
+pub(crate) fn publish_closed(mut run: OwnedRun<'_>, to: State) -> usize {
+    let closed = run.len();
+    match run.close() {
+        Ok(()) => {
+            run.publish(to, |_, word| word);
+            closed
+        }
+        Err(_) if closed > 1 && to != State::Shared => {
+            std::iter::from_fn(|| run.split_first()).map(|own| publish_closed(own, to)).sum()
+        }
+        Err(_) => {
+            run.release();
+            0
+        }
+    }
+}

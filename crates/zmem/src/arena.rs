@@ -9,17 +9,17 @@ mod room;
 mod windows;
 
 use crate::calls::Calls;
-use crate::compressor_thread;
 use crate::deferred::StartThread;
 use crate::limit::SharedLimit;
 use crate::memory::Managed;
 use crate::pager::{Contents, Pager};
-use crate::range_calls;
 use crate::state::{BlockWord, State};
 use crate::stats::Stats;
 use crate::uses::{self, Use};
 use crate::worker::Workers;
-use crate::{Advice, Error, Options, chunk, forks, policy, registry};
+use crate::{
+    Advice, Error, Options, chunk, compressor_thread, forks, policy, range_calls, registry,
+};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -154,17 +154,7 @@ impl Arena {
         if range_calls::try_pin(&self.calls.pager, blocks.clone()) {
             return Ok(());
         }
-        let mut pinned = blocks.start..blocks.start;
-        let done = self.calls.in_steps(blocks, |part| {
-            self.calls
-                .with_context(|pager, context| range_calls::pin(pager, part.clone(), context))??;
-            pinned.end = part.end;
-            Ok(())
-        });
-        if done.is_err() {
-            range_calls::unpin(&self.calls.pager, pinned);
-        }
-        done
+        self.calls.pin(blocks)
     }
 
     /// If all of a range is resident and no wait is needed, pins the range as [`pin`](Self::pin)
@@ -193,7 +183,7 @@ impl Arena {
     /// Evicts the coldest blocks: `bytes` bytes, rounded up to whole blocks, or fewer if no more
     /// can be evicted. Returns the number of evicted bytes.
     pub fn reclaim(&self, bytes: usize) -> usize {
-        self.calls.reclaim(bytes.div_ceil(self.block())) * self.block()
+        self.calls.reclaim(bytes)
     }
 
     /// Returns whether all blocks of a range are resident or plain. Other threads may evict these

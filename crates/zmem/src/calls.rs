@@ -2,21 +2,16 @@
 //! signals do not wait for the end of the call.
 
 use crate::backend::ForkResult;
-use crate::chunk;
 use crate::contexts::{HandlerContext, Purpose};
 use crate::evict::{self, Goal};
 use crate::gate::GATE;
 use crate::pager::Pager;
 use crate::policy::{CALL_FREEABLE_SHARE, HEAT_KEPT_MAX};
-use crate::range_calls;
 use crate::recent::Spares;
-use crate::room;
-use crate::signals;
 use crate::state::HEAT_MAX;
-use crate::stats;
 use crate::stats::Stats;
 use crate::worker::Workers;
-use crate::{Advice, Error};
+use crate::{Advice, Error, chunk, range_calls, room, signals, stats};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -126,9 +121,11 @@ impl Calls {
         gone.unwrap_or(0)
     }
 
-    /// Evicts `blocks` blocks, or fewer if no more can be evicted, and returns their number.
-    pub(crate) fn reclaim(&self, blocks: usize) -> usize {
-        let wanted = blocks.min(self.pager.blocks());
+    /// Evicts `bytes` bytes, rounded up to whole blocks, or fewer if no more can be evicted. Returns
+    /// the evicted bytes.
+    pub(crate) fn reclaim(&self, bytes: usize) -> usize {
+        let size = self.pager.sizes.block;
+        let wanted = bytes.div_ceil(size).min(self.pager.blocks());
         let (mut gone, mut failures) = (0, 0);
         // The clock passes over a refused block for more rounds than one step lasts, so a step that
         // evicts nothing does not prove that nothing can be evicted.
@@ -139,7 +136,7 @@ impl Calls {
             failures += u32::from(more == 0);
         }
         self.compact();
-        gone
+        gone * size
     }
 
     /// Evicts blocks if `advice` is `Cold`, and fills blocks if `advice` is `Hot`.
@@ -188,6 +185,20 @@ impl Calls {
     pub(crate) fn unpin(&self, blocks: Range<usize>) {
         range_calls::unpin(&self.pager, blocks);
         self.seek_room();
+    }
+
+    /// Makes blocks resident and pins them, step by step. After an error, no block is pinned.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if a block has too many pins; [`Error::Forked`].
+    pub(crate) fn pin(&self, blocks: Range<usize>) -> Result<(), Error> {
+        let mut pinned = blocks.start..blocks.start;
+        let done = self.in_steps(blocks, |part| {
+            self.with_context(|pager, context| range_calls::pin(pager, part.clone(), context))??;
+            pinned.end = part.end;
+            Ok(())
+        });
+        done.inspect_err(|_| range_calls::unpin(&self.pager, pinned))
     }
 }
 

@@ -12,10 +12,9 @@ use crate::policy::{
 };
 use crate::process::shares_memory;
 use crate::queue::{BLOCKS_MAX, Taken};
-use crate::signals;
 use crate::state::{HEAT_MAX, State, WordValue};
-use crate::stored;
 use crate::sync::{Ordering::SeqCst, fence, wait_for, wake};
+use crate::{signals, stored};
 use std::sync::Arc;
 
 /// Lets a compressor thread, which `system` starts, store the blocks that this pager evicts.

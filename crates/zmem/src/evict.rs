@@ -11,20 +11,16 @@
 //! and drops the cold blocks of each clock window as soon as the hand reaches the clock window
 //! (zm-A4).
 
-use crate::chunk;
 use crate::clock::{Clock, Step};
 use crate::counters::count;
-use crate::depart;
-use crate::evict_open;
 use crate::owned::{for_owned, for_runs, publish_closed};
 use crate::pager::Pager;
 use crate::policy::{
     CLOCK_WINDOW, HEAT_KEPT_MAX, PROBATION_SHARE, REFUSED_WINDOWS_MAX, ROUNDS_MAX,
 };
 use crate::recent::Spares;
-use crate::shared;
 use crate::state::{State, WordValue};
-use crate::stored;
+use crate::{chunk, depart, evict_open, shared, stored};
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;

@@ -11,14 +11,12 @@
 //! thread may be putting it back. If this crate has other threads, each call that drops pages
 //! interrupts the processors on which these threads run.
 
-use crate::chunk;
-use crate::compressor_thread;
-use crate::depart;
 use crate::owned::{OwnedRun, OwnedSet, for_owned};
 use crate::pager::Pager;
 use crate::state::{State, WordValue};
 use crate::stored::{self, Fate, Outcome};
 use crate::threads::WorldStopped;
+use crate::{chunk, compressor_thread, depart};
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -53,7 +51,7 @@ pub(crate) fn evict_open(
         left.set(left.get() - usize::from(is_taken));
         is_taken
     };
-    let (owned, outcome) = (OwnedSet::new(pager, first), Outcome::default());
+    let (owned, outcome) = (OwnedSet::new(pager, first), Outcome::ALL_STORED);
     let mut going = Going { pager, first, taken: 0, owned, outcome, data: buf };
     let mut room = None;
     for_owned(pager, blocks.clone(), State::Resident, takes, |run| {
@@ -106,7 +104,7 @@ impl<'p> Going<'p> {
                 true => stored::defer(pager, part.clone(), data),
                 false => stored::store(pager, part.clone(), data),
             };
-            self.outcome.add(outcome, part.start - self.first);
+            self.outcome.add(&outcome, part.start - self.first, part.len());
         }
         middle - run.start
     }

@@ -1,17 +1,13 @@
 //! Faults: fills blocks that a thread accessed or a call requests.
 
-use crate::chunk;
-use crate::compressor_thread;
 use crate::counters::count;
 use crate::error::fatal;
 use crate::owned::{OwnedRun, own_block};
 use crate::pager::{Pager, ROUNDS};
 use crate::policy::{HEAT_KEPT_MAX, SOON_ROUNDS};
 use crate::recent::{Side, Toucher, Wanted};
-use crate::room;
-use crate::shared;
 use crate::state::{State, WordValue};
-use crate::stored;
+use crate::{chunk, compressor_thread, room, shared, stored};
 use std::ops::Range;
 use std::time::Instant;
 

@@ -1,15 +1,13 @@
 //! Threads that handle the faults of other threads, which wait in the kernel. The fault threads
 //! obey the rules for a signal handler (zm-H1), because a waiting thread may hold any lock.
 
-use crate::Error;
 use crate::contexts::Purpose;
 use crate::error::refused;
-use crate::fault;
 use crate::gate::GATE;
 use crate::pager::Pager;
 use crate::pager_thread::PagerThread;
 use crate::recent::Toucher;
-use crate::signals;
+use crate::{Error, fault, signals};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;

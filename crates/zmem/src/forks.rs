@@ -3,16 +3,12 @@
 //! adapted. All functions run while the gate is closed, so no other thread changes a block.
 
 use crate::backend::ForkResult;
-use crate::chunk;
 use crate::contexts::Purpose;
-use crate::fault;
 use crate::gate::{self, Forks};
 use crate::pager::Pager;
 use crate::recent::Wanted;
-use crate::registry;
-use crate::shared;
-use crate::signals;
 use crate::state::State;
+use crate::{chunk, fault, registry, shared, signals};
 use std::sync::atomic::Ordering::Release;
 
 /// Makes each fork close the gate and call the functions below. The caller calls this before it

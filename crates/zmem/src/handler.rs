@@ -9,13 +9,12 @@
 use crate::backend::ForkResult;
 use crate::contexts::{HandlerContext, Purpose};
 use crate::fault::{self, Verdict};
-use crate::forks;
 use crate::gate::GATE;
 use crate::next_handler::{self, Actions};
 use crate::policy::{RESIDENT_FAULTS_MAX, UNMANAGED_FAULTS_MAX};
 use crate::recent::Toucher;
-use crate::registry;
 use crate::signals::{self, SignalMask, action_of, default_action, set_action, without_signals};
+use crate::{forks, registry};
 use page::fork::Mutex;
 use std::cell::Cell;
 use std::ffi::c_void;

@@ -4,12 +4,11 @@
 //! Each thread holds a reference to its pager until the thread has ended.
 #![allow(unsafe_code)]
 
-use crate::Error;
 use crate::error::fatal;
 use crate::pager::Pager;
 use crate::process::generation;
-use crate::signals;
 use crate::threads::OwnThread;
+use crate::{Error, signals};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};

@@ -1,16 +1,12 @@
 //! Operations on ranges of blocks, for calls from code outside of signal handlers.
 
-use crate::Error;
 use crate::backend::{Data, ForkResult};
-use crate::chunk;
-use crate::compressor_thread;
-use crate::fault;
 use crate::owned::{OwnedRun, own_first};
 use crate::pager::Pager;
 use crate::policy::{CLOCK_WINDOW, HEAT_KEPT_MAX};
 use crate::recent::Wanted;
 use crate::state::{State, WordValue};
-use crate::stored;
+use crate::{Error, chunk, compressor_thread, fault, stored};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -3,8 +3,7 @@
 //! instruction may need several blocks, and would fault forever if each fault evicted another of
 //! these blocks.
 
-use crate::policy::FAULTING_THREADS;
-use crate::policy::{RECENT_BYTES, RECENT_MAX, RECENT_MIN};
+use crate::policy::{FAULTING_THREADS, RECENT_BYTES, RECENT_MAX, RECENT_MIN};
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};

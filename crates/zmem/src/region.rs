@@ -7,14 +7,14 @@
 
 mod end;
 
-use crate::calls::Calls;
-use crate::calls::Locked;
+use crate::calls::{Calls, Locked};
 use crate::fault_threads::FaultThreads;
 use crate::memory::Managed;
 use crate::pager::{Contents, Pager};
-use crate::range_calls;
 use crate::stats::Stats;
-use crate::{Advice, Error, Options, chunk, forks, handler, mappings, policy, probes, registry};
+use crate::{
+    Advice, Error, Options, chunk, forks, handler, mappings, policy, probes, range_calls, registry,
+};
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -124,8 +124,10 @@ impl Region {
         let (calls, threads) = (Calls::new(pager), FaultThreads::default());
         let mut region = Region { calls, bytes, contents, threads };
         let pager = &region.calls.pager;
-        let begun = pager.backend.begin(&pager.memory);
-        begun.map_err(Error::system("to tell of touches of this memory"))?;
+        pager
+            .backend
+            .begin(&pager.memory)
+            .map_err(Error::system("to tell of touches of this memory"))?;
         region.threads = FaultThreads::start(pager)?;
         region.calls.seek_room();
         Ok(region)
@@ -137,8 +139,7 @@ impl Region {
 
     /// Evicts the coldest blocks, `bytes` rounded up to whole blocks. Returns the evicted bytes.
     pub fn reclaim(&self, bytes: usize) -> usize {
-        let size = self.calls.pager.sizes.block;
-        self.calls.reclaim(bytes.div_ceil(size)) * size
+        self.calls.reclaim(bytes)
     }
 
     /// Fills all blocks of a range.
@@ -200,15 +201,9 @@ impl Region {
     /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`] if a block has 65,535 locks.
     pub fn lock(&self, range: Range<usize>) -> Result<Locked<'_>, Error> {
         let blocks = self.blocks(&range)?;
-        // After an error, dropping `locked` unlocks the blocks that were locked already.
-        let mut locked = Locked { calls: &self.calls, blocks: blocks.start..blocks.start };
-        self.calls.in_steps(blocks, |part| {
-            self.calls
-                .with_context(|pager, context| range_calls::pin(pager, part.clone(), context))??;
-            locked.blocks.end = part.end;
-            Ok(())
-        })?;
-        Ok(locked)
+        // Blocks that were pinned before an error may be evicted again.
+        self.calls.pin(blocks.clone()).inspect_err(|_| self.calls.seek_room())?;
+        Ok(Locked { calls: &self.calls, blocks })
     }
 
     /// Sets or removes the limit of the region. Memory above the limit is evicted from then on.

@@ -8,12 +8,11 @@
 //! waits for the reader, or the reader reads an end of 0.
 #![allow(unsafe_code)]
 
-use crate::Error;
 use crate::gate::GATE;
 use crate::pager::Pager;
 use crate::policy::REGIONS_MAX;
 use crate::process::generation;
-use crate::signals;
+use crate::{Error, signals};
 use page::Patience;
 use page::fork::Mutex;
 use std::ops::Range;

@@ -9,9 +9,8 @@ use crate::policy::{
     ROOM_TIME, ROOM_TIME_MAX, STEP_BYTES, STEP_SHARE, WHOLE_MAX,
 };
 use crate::recent::Spares;
-use crate::signals;
-use crate::stored;
 use crate::sync::wait_for;
+use crate::{signals, stored};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Instant;
 

@@ -61,7 +61,7 @@ fn drop_copies_of(pager: &Pager, window: usize) {
 /// Chooses the fate of each block: `Zeros` if the block is all zeros, otherwise `Waiting` (to
 /// be queued for the compressor thread).
 pub(crate) fn defer(pager: &Pager, run: Range<usize>, data: &[u8]) -> Outcome {
-    let mut outcome = Outcome::default();
+    let mut outcome = Outcome::ALL_STORED;
     for (nth, data) in data.chunks(pager.sizes.block).enumerate() {
         let fate = if device::is_zero(data) { Fate::Zeros } else { Fate::Waiting };
         outcome.set(nth, fate);
@@ -72,7 +72,7 @@ pub(crate) fn defer(pager: &Pager, run: Range<usize>, data: &[u8]) -> Outcome {
 
 /// Stores the blocks of a run that are not all zeros.
 pub(crate) fn store(pager: &Pager, run: Range<usize>, data: &[u8]) -> Outcome {
-    let mut outcome = Outcome::default();
+    let mut outcome = Outcome::ALL_STORED;
     // A block covers several blocks of the device if marks cover large blocks (zm-M2).
     let step = (pager.sizes.device_block / pager.sizes.block).max(1);
     let of = |blocks: &Range<usize>| {
@@ -123,40 +123,24 @@ pub(crate) enum Fate {
     Kept,
 }
 
-/// The results for all blocks of a run. Each word has a bit for each block. A word has enough bits,
-/// because a run has at most `CLOCK_WINDOW` blocks.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Outcome {
-    zeros: u64,
-    waiting: u64,
-    kept: u64,
-}
+/// The results for all blocks of a run, which has at most `CLOCK_WINDOW` blocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outcome([Fate; CLOCK_WINDOW]);
 
 impl Outcome {
-    pub(crate) const ALL_KEPT: Self = Outcome { zeros: 0, waiting: 0, kept: u64::MAX };
+    pub(crate) const ALL_KEPT: Self = Outcome([Fate::Kept; CLOCK_WINDOW]);
+    pub(crate) const ALL_STORED: Self = Outcome([Fate::Stored; CLOCK_WINDOW]);
 
     pub(crate) fn of(&self, nth: usize) -> Fate {
-        match (self.zeros >> nth & 1, self.waiting >> nth & 1, self.kept >> nth & 1) {
-            (1, _, _) => Fate::Zeros,
-            (_, 1, _) => Fate::Waiting,
-            (_, _, 1) => Fate::Kept,
-            _ => Fate::Stored,
-        }
+        self.0[nth]
     }
 
     pub(crate) fn set(&mut self, nth: usize, fate: Fate) {
-        match fate {
-            Fate::Zeros => self.zeros |= 1 << nth,
-            Fate::Waiting => self.waiting |= 1 << nth,
-            Fate::Kept => self.kept |= 1 << nth,
-            Fate::Stored => {}
-        }
+        self.0[nth] = fate;
     }
 
-    /// Adds the results of a part of the run. The part begins at block `first` of the run.
-    pub(crate) fn add(&mut self, of: Outcome, first: usize) {
-        self.zeros |= of.zeros << first;
-        self.waiting |= of.waiting << first;
-        self.kept |= of.kept << first;
+    /// Sets the results of `len` blocks from block `first` on: those of a part of the run.
+    pub(crate) fn add(&mut self, part: &Outcome, first: usize, len: usize) {
+        self.0[first..first + len].copy_from_slice(&part.0[..len]);
     }
 }

@@ -8,13 +8,10 @@
 //! Only one caller at a time changes the use of a block, just as a program maps and unmaps a range.
 //! Accesses and evictions may happen at the same time (zm-R2).
 
-use crate::Error;
-use crate::chunk;
-use crate::compressor_thread;
 use crate::owned::own_first;
 use crate::pager::Pager;
-use crate::range_calls;
 use crate::state::State;
+use crate::{Error, chunk, compressor_thread, range_calls};
 use std::ops::Range;
 
 /// The use of an arena's blocks.

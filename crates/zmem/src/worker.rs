@@ -1,6 +1,5 @@
 //! The pager thread, which evicts in the background.
 
-use crate::Error;
 use crate::evict::{self, Goal};
 use crate::gate::GATE;
 use crate::pager::Pager;
@@ -8,11 +7,10 @@ use crate::pager_thread::PagerThread;
 use crate::policy::{AGAIN_TIME, COMPACTED_STEPS, FREEABLE_SHARE};
 use crate::process::generation;
 use crate::recent::Spares;
-use crate::room;
-use crate::signals;
 use crate::state::HEAT_MAX;
 use crate::sync::{idle, wake};
 use crate::waker::{STOPPED, WANTED};
+use crate::{Error, room, signals};
 use page::fork::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};

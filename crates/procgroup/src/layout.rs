@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   | head: 16 words | slots: 16 words each | rows: 64 words each |   slot n, row n: one process
-//!   head: | magic, most held, used, is short, looked at, space, messages, over_limit: bytes; of which
-//!         | process, its bytes | next walk | - |
+//!   head: | magic, most held, used, is short, looked at, space, messages, bytes over
+//!         | the limit; of which process, its bytes | next walk | - |
 //!   slot: | process | held | evictable | parent | pool: changed, inherited | blocks: the same |
 //!         | waits | wanted | peers | shared | name: 2 words | end | - |
 //!   row:  | process | what it has done: `Figures`, by their order | - | faults by their times |
@@ -107,9 +107,9 @@ impl<'a, T> Parts<'a, T> {
 }
 
 impl<'a, T> Head<'a, T> {
-    pub(crate) fn of(
-        [magic, peak, used, is_short, looked, space, reported, over_limit, by, most, next, ..]: &'a [T; HEAD],
-    ) -> Self {
+    pub(crate) fn of(words: &'a [T; HEAD]) -> Self {
+        let [magic, peak, used, is_short, looked, space, reported, over_limit, by, most, next, ..] =
+            words;
         Head {
             magic,
             peak,

@@ -121,8 +121,8 @@ impl Calls {
         gone.unwrap_or(0)
     }
 
-    /// Evicts `bytes` bytes, rounded up to whole blocks, or fewer if no more can be evicted. Returns
-    /// the evicted bytes.
+    /// Evicts `bytes` bytes, rounded up to whole blocks, or fewer if no more can be evicted.
+    /// Returns the evicted bytes.
     pub(crate) fn reclaim(&self, bytes: usize) -> usize {
         let size = self.pager.sizes.block;
         let wanted = bytes.div_ceil(size).min(self.pager.blocks());

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   Region -> Pager: words of blocks | chunks | limit | clock | contexts | backend | zram::Device
-//!   touch of an absent block -> SIGSEGV, SIGBUS -> handler -> registry: which region? -> context -.
-//!                            -> userfaultfd message -> fault thread ----------------> Pager::fault
+//!   touch of an absent block -> SIGSEGV, SIGBUS -> handler -> registry: whose? --> context -.
+//!                            -> userfaultfd message -> fault thread ----------> fault::handle
 //!     Probation: opened again | Untouched: filled with zeros | Evicted: read from the device
-//!   near the limit: worker, or the fault itself -> Pager::evict: clock -> probation -> the device
+//!   near the limit: worker, or the fault itself -> evict: clock -> probation -> the device
 //! ```
 //!
 //! The rules for a block's states (zm-S1 ...), handlers (zm-H1 ...), the limit and forks are in

@@ -73,8 +73,8 @@ pub(crate) struct Pager {
     _mappings: Mappings,
 }
 
-/// What is known about earlier packings, which move objects of the device together. One thread at a
-/// time packs: it locks this value.
+/// The state of packing, which moves objects of the device together. One thread at a time packs: it
+/// locks this value.
 #[derive(Debug, Default)]
 pub(crate) struct Packing {
     /// The time from which the device may be packed again when room is tight.

@@ -91,7 +91,7 @@ impl ProcessGroup {
         let slot = self.slot(nth);
         [slot.shared, slot.end].iter().for_each(|word| word.store(0, Relaxed));
         let words = name.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes));
-        slot.name.iter().zip(words).for_each(|(word, value)| word.store(value, Relaxed));
+        slot.name().iter().zip(words).for_each(|(word, value)| word.store(value, Relaxed));
     }
 
     /// Records whether the process of a slot is about to execute a program. If so, shared memory

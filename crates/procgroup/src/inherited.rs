@@ -46,8 +46,8 @@ impl Shares {
             }
         };
         Shares {
-            pool: shared(&child.pool, &parent.pool),
-            blocks: shared(&child.blocks, &parent.blocks),
+            pool: shared(&child.pool(), &parent.pool()),
+            blocks: shared(&child.blocks(), &parent.blocks()),
         }
     }
 
@@ -69,7 +69,7 @@ impl ProcessGroup {
         slot.parent.store(0, Relaxed);
         let next =
             |part: Part<'_, AtomicU64>| part.changed.fetch_add(LIFE, Relaxed).wrapping_add(LIFE);
-        [next(slot.pool), next(slot.blocks)]
+        [next(slot.pool()), next(slot.blocks())]
     }
 
     /// Publishes that the process in slot `nth` inherited the bytes `inherited`, of the pool and of
@@ -77,8 +77,8 @@ impl ProcessGroup {
     pub(crate) fn set_parent(&self, nth: usize, parent: usize, inherited: [u64; 2]) {
         if nth != NONE && parent != NONE {
             let slot = self.slot(nth);
-            slot.pool.inherited.store(inherited[0], Relaxed);
-            slot.blocks.inherited.store(inherited[1], Relaxed);
+            slot.pool_inherited.store(inherited[0], Relaxed);
+            slot.blocks_inherited.store(inherited[1], Relaxed);
             slot.parent.store(parent as u64 + 1, Relaxed);
         }
     }
@@ -171,7 +171,7 @@ impl Sharing {
         let changed = gone.saturating_mul(WEIGHT);
         // Another thread may have recorded a larger number.
         let more = changed.saturating_sub(self.pool.changed.fetch_max(changed, Relaxed));
-        slot.inspect(|slot| slot.pool.change(more));
+        slot.inspect(|slot| slot.pool().change(more));
     }
 
     /// Records `bytes` of blocks that will be shared by the next fork.
@@ -183,7 +183,7 @@ impl Sharing {
     pub(crate) fn leave_blocks(&self, slot: Option<Slot<'_>>, bytes: u64) {
         self.blocks.whole.fetch_sub(bytes, Relaxed);
         self.blocks.changed.fetch_add(bytes, Relaxed);
-        slot.inspect(|slot| slot.blocks.change(bytes));
+        slot.inspect(|slot| slot.blocks().change(bytes));
     }
 
     /// Returns the bytes of the pool and of blocks that a child inherits if it is forked now. In a

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   | head: 16 words | slots: 16 words each | rows: 64 words each |   slot n, row n: one process
-//!   head: | magic, most held, used, is short, looked at, space, messages, bytes over
-//!         | the limit; of which process, its bytes | next walk | - |
+//!   head: | magic, most held, used, is short, looked at, space, messages, lost: bytes; of which
+//!         | process, its bytes | next walk | - |
 //!   slot: | process | held | evictable | parent | pool: changed, inherited | blocks: the same |
 //!         | waits | wanted | peers | shared | name: 2 words | end | - |
 //!   row:  | process | what it has done: `Figures`, by their order | - | faults by their times |
@@ -38,48 +38,71 @@ pub(crate) struct Parts<'a, T> {
     pub(crate) rows: &'a [GroupRow<T>],
 }
 
-/// The words of the head.
-pub(crate) struct Head<'a, T> {
-    pub(crate) magic: &'a T,
-    pub(crate) peak: &'a T,
-    /// The number of slots, from the first one, that were ever used.
-    pub(crate) used: &'a T,
-    pub(crate) is_short: &'a T,
-    /// The time of the last search for processes that have ended, in milliseconds.
-    pub(crate) looked: &'a T,
-    pub(crate) space: &'a T,
-    /// The messages that a process of the group has reported: one bit for each message.
-    pub(crate) reported: &'a T,
-    /// The bytes that can't be evicted, if a process found that the limit can't be kept.
-    pub(crate) over_limit: &'a T,
-    /// The process that holds the most of the bytes in `over_limit`, and its number of bytes.
-    pub(crate) over_limit_most: [&'a T; 2],
-    /// The time of the next measurement of shared memory, in milliseconds: see `shared_memory`.
-    pub(crate) shared_next: &'a T,
+/// Defines a structure that gives names to the words of an array, in their order.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident: $count:ident, $($(#[$word_doc:meta])* $word:ident,)*) => {
+        $(#[$doc])*
+        pub(crate) struct $name<'a, T> {
+            $($(#[$word_doc])* pub(crate) $word: &'a T,)*
+        }
+
+        impl<'a, T> $name<'a, T> {
+            pub(crate) fn of([$($word,)* ..]: &'a [T; $count]) -> Self {
+                $name { $($word),* }
+            }
+        }
+    };
 }
 
-/// The words of a slot, which describe one process.
-pub(crate) struct Slot<'a, T> {
+words! {
+    /// The words of the head.
+    Head: HEAD,
+    magic,
+    peak,
+    /// The number of slots, from the first one, that were ever used.
+    used,
+    is_short,
+    /// The time of the last search for processes that have ended, in milliseconds.
+    looked,
+    space,
+    /// The messages that a process of the group has reported: one bit for each message.
+    reported,
+    /// The bytes that can't be evicted, if a process found that the limit can't be kept.
+    over_limit,
+    /// The process that holds the most of the bytes in `over_limit`.
+    over_limit_process,
+    /// The number of bytes in `over_limit` that this process holds.
+    over_limit_most,
+    /// The time of the next measurement of shared memory, in milliseconds: see `shared_memory`.
+    shared_next,
+}
+
+words! {
+    /// The words of a slot, which describe one process.
+    Slot: SLOT,
     /// The process's number, or 0 if the slot is free.
-    pub(crate) process: &'a T,
-    pub(crate) held: &'a T,
-    pub(crate) evictable: &'a T,
+    process,
+    held,
+    evictable,
     /// 0, or 1 more than the number of the parent's slot if the process shares pages with its
     /// parent.
-    pub(crate) parent: &'a T,
-    pub(crate) pool: Part<'a, T>,
-    pub(crate) blocks: Part<'a, T>,
-    pub(crate) waits: &'a T,
+    parent,
+    pool_changed,
+    pool_inherited,
+    blocks_changed,
+    blocks_inherited,
+    waits,
     /// The time when the process last found no room, in milliseconds.
-    pub(crate) wanted: &'a T,
+    wanted,
     /// Bits by which this process and processes that access its memory cooperate: see `peers`.
-    pub(crate) peers: &'a T,
+    peers,
     /// The bytes of shared memory that count for the process: see `shared_memory`.
-    pub(crate) shared: &'a T,
-    /// The name of the process's program, padded with zeros.
-    pub(crate) name: [&'a T; NAME],
+    shared,
+    /// The first half of the name of the process's program, padded with zeros.
+    name_begin,
+    name_end,
     /// 0, or how the process will end: `EXECUTES` or `UNREPORTED`.
-    pub(crate) end: &'a T,
+    end,
 }
 
 /// A value of `end`: the process was about to execute a program, or to continue without the
@@ -106,61 +129,16 @@ impl<'a, T> Parts<'a, T> {
     }
 }
 
-impl<'a, T> Head<'a, T> {
-    pub(crate) fn of(words: &'a [T; HEAD]) -> Self {
-        let [magic, peak, used, is_short, looked, space, reported, over_limit, by, most, next, ..] =
-            words;
-        Head {
-            magic,
-            peak,
-            used,
-            is_short,
-            looked,
-            space,
-            reported,
-            over_limit,
-            over_limit_most: [by, most],
-            shared_next: next,
-        }
-    }
-}
-
 impl<'a, T> Slot<'a, T> {
-    pub(crate) fn of(words: &'a [T; SLOT]) -> Self {
-        let [
-            process,
-            held,
-            evictable,
-            parent,
-            pool,
-            pools,
-            blocks,
-            all,
-            waits,
-            wanted,
-            peers,
-            shared,
-            first,
-            second,
-            end,
-            ..,
-        ] = words;
-        let pool = Part { changed: pool, inherited: pools };
-        let blocks = Part { changed: blocks, inherited: all };
-        let name = [first, second];
-        Slot {
-            process,
-            held,
-            evictable,
-            parent,
-            pool,
-            blocks,
-            waits,
-            wanted,
-            peers,
-            shared,
-            name,
-            end,
-        }
+    pub(crate) fn pool(&self) -> Part<'a, T> {
+        Part { changed: self.pool_changed, inherited: self.pool_inherited }
+    }
+
+    pub(crate) fn blocks(&self) -> Part<'a, T> {
+        Part { changed: self.blocks_changed, inherited: self.blocks_inherited }
+    }
+
+    pub(crate) fn name(&self) -> [&'a T; NAME] {
+        [self.name_begin, self.name_end]
     }
 }

@@ -28,6 +28,10 @@ const OVER_LIMIT_SHARE: u64 = 64;
 /// A fork closes no blocks if all processes would hold at most this share (1/2) of the limit, even
 /// if the child copied all blocks.
 const UNCLOSED_SHARE: u64 = 2;
+/// The number of faults between two samples of the process's memory.
+const SAMPLE: usize = 256;
+/// The number of faults between two samples while some open blocks were not written yet.
+const SAMPLE_OPENED: usize = 4;
 
 impl SharedLimit for GroupMember {
     fn floor(&self, floor: u64, limit: u64) -> u64 {
@@ -39,7 +43,16 @@ impl SharedLimit for GroupMember {
     }
 
     fn sum(&self, own: &Usage) -> Sum {
-        self.sum_of(own.held, own.evictable, own.limit / LARGE_SHARE)
+        let mut sum = self.group.sum_but(self.slot.load(Relaxed), own.limit / LARGE_SHARE);
+        let (held, evictable) = self.shares().counted(self.process_bytes(own.held), own.evictable);
+        sum.held += held + self.shared_bytes();
+        sum.evictable += evictable;
+        sum.large += 1;
+        let peak = self.group.head().peak;
+        if sum.held > peak.load(Relaxed) {
+            peak.fetch_max(sum.held, Relaxed);
+        }
+        sum
     }
 
     fn check(&self, own: &Usage, more: u64) -> Sum {
@@ -66,7 +79,11 @@ impl SharedLimit for GroupMember {
     }
 
     fn publish(&self, own: &Usage) {
-        self.publish_bytes(own.held, own.evictable);
+        let Some(slot) = self.kept_slot() else { return self.slot.store(NONE, Relaxed) };
+        if !self.is_executing.load(Relaxed) {
+            slot.held.store(self.process_bytes(own.held), Relaxed);
+            slot.evictable.store(own.evictable.min(self.process_bytes(own.held)), Relaxed);
+        }
     }
 
     fn is_above_share(&self, own: &Usage) -> bool {
@@ -80,7 +97,10 @@ impl SharedLimit for GroupMember {
     }
 
     fn is_measurement_due(&self) -> bool {
-        self.is_sample_due()
+        // Blocks that were opened ahead are written without a fault, so memory that the kernel did
+        // not count at the last sample may soon be counted.
+        let every = if self.beside.load(Relaxed) < 0 { SAMPLE_OPENED } else { SAMPLE };
+        self.samples.fetch_add(1, Relaxed).is_multiple_of(every)
     }
 
     fn note_process(&self, bytes: u64, own: &Usage) {
@@ -94,7 +114,21 @@ impl SharedLimit for GroupMember {
     }
 
     fn begin_child(&self) {
-        self.join_as_child();
+        // A child in another PID namespace, and its children, take no slot, because their numbers
+        // would be ambiguous.
+        // Another thread of the parent, about to execute a program, may have set this flag.
+        self.is_executing.store(false, Relaxed);
+        let may_ask = self.is_in() && !page::is_confined();
+        if may_ask && rustix::process::getppid().is_none() {
+            self.is_foreign.store(true, Relaxed);
+        }
+        if self.is_foreign.load(Relaxed) {
+            return self.slot.store(NONE, Relaxed);
+        }
+        let (parent, inherited) = (self.slot.load(Relaxed), self.sharing.inherited());
+        self.begin();
+        self.group.set_parent(self.slot.load(Relaxed), parent, inherited);
+        self.begin_shared();
     }
 
     fn keeps_all(&self) -> bool {

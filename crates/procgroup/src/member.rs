@@ -8,12 +8,8 @@ use crate::process::{own_number, thread_name};
 use crate::unevictable::UnevictableWords;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
-use zmem::{SharedLimit, Sum, milliseconds};
+use zmem::{SharedLimit, milliseconds};
 
-/// The number of faults between two samples of the process's memory.
-const SAMPLE: usize = 256;
-/// The number of faults between two samples while some open blocks were not written yet.
-const SAMPLE_OPENED: usize = 4;
 /// A process in its group, as that process sees itself.
 #[derive(Debug)]
 pub struct GroupMember {
@@ -23,7 +19,7 @@ pub struct GroupMember {
     pub(crate) slot: AtomicUsize,
     /// The bytes of the process's memory minus the bytes that its pager counts.
     pub(crate) beside: AtomicI64,
-    samples: AtomicUsize,
+    pub(crate) samples: AtomicUsize,
     /// The time when the process last published its figures, in milliseconds.
     pub(crate) shown: AtomicU64,
     /// Whether the process is about to execute a program.
@@ -31,7 +27,7 @@ pub struct GroupMember {
     /// The figures of this process from before it executed its program.
     pub(crate) before: Figures,
     /// Whether the process is in another PID namespace than the group.
-    is_foreign: AtomicBool,
+    pub(crate) is_foreign: AtomicBool,
     pub(crate) sharing: Sharing,
     /// The bytes by which unevictable memory exceeds the limit, divided by `large`.
     pub(crate) excess: AtomicU64,
@@ -78,26 +74,8 @@ impl GroupMember {
         &self.group
     }
 
-    /// Takes a slot for a child, whose `GroupMember` is a copy of its parent's. A child in another
-    /// PID namespace, and its children, take no slot, because their numbers would be ambiguous.
-    pub(crate) fn join_as_child(&self) {
-        // Another thread of the parent, about to execute a program, may have set this flag.
-        self.is_executing.store(false, Relaxed);
-        let may_ask = self.is_in() && !page::is_confined();
-        if may_ask && rustix::process::getppid().is_none() {
-            self.is_foreign.store(true, Relaxed);
-        }
-        if self.is_foreign.load(Relaxed) {
-            return self.slot.store(NONE, Relaxed);
-        }
-        let (parent, inherited) = (self.slot.load(Relaxed), self.sharing.inherited());
-        self.begin();
-        self.group.set_parent(self.slot.load(Relaxed), parent, inherited);
-        self.begin_shared();
-    }
-
     /// Takes a slot for a process that begins.
-    fn begin(&self) {
+    pub(crate) fn begin(&self) {
         let process = own_number();
         self.process.store(process, Relaxed);
         let nth = self.group.take(process);
@@ -145,37 +123,6 @@ impl GroupMember {
     /// Returns the bytes that count for this process, without those that count for its parent.
     pub(crate) fn held(&self, counted: u64) -> u64 {
         self.shares().counted(self.process_bytes(counted), 0).0 + self.shared_bytes()
-    }
-
-    /// Publishes the bytes that this process holds, and how many of them could be evicted.
-    pub(crate) fn publish_bytes(&self, counted: u64, evictable: u64) {
-        let Some(slot) = self.kept_slot() else { return self.slot.store(NONE, Relaxed) };
-        if !self.is_executing.load(Relaxed) {
-            slot.held.store(self.process_bytes(counted), Relaxed);
-            slot.evictable.store(evictable.min(self.process_bytes(counted)), Relaxed);
-        }
-    }
-
-    /// Returns the sums over all processes, if the pager of this process counts `counted` bytes. A
-    /// process is large if it holds at least `much` bytes; this process always counts as large.
-    pub(crate) fn sum_of(&self, counted: u64, evictable: u64, much: u64) -> Sum {
-        let mut sum = self.group.sum_but(self.slot.load(Relaxed), much);
-        let (held, evictable) = self.shares().counted(self.process_bytes(counted), evictable);
-        sum.held += held + self.shared_bytes();
-        sum.evictable += evictable;
-        sum.large += 1;
-        let peak = self.group.head().peak;
-        if sum.held > peak.load(Relaxed) {
-            peak.fetch_max(sum.held, Relaxed);
-        }
-        sum
-    }
-
-    /// Returns whether a sample is due. Blocks that were opened ahead are written without a fault,
-    /// so memory that the kernel did not count at the last sample may soon be counted.
-    pub(crate) fn is_sample_due(&self) -> bool {
-        let every = if self.beside.load(Relaxed) < 0 { SAMPLE_OPENED } else { SAMPLE };
-        self.samples.fetch_add(1, Relaxed).is_multiple_of(every)
     }
 
     /// Records `all`, the bytes of anonymous memory of this process. The pager counts `counted`

@@ -36,8 +36,8 @@ impl GroupMember {
             self.kept.store(kept);
             head.over_limit.store(stays, Relaxed);
             let (process, bytes) = self.group.largest();
-            head.over_limit_most[0].store(process, Relaxed);
-            head.over_limit_most[1].store(bytes, Relaxed);
+            head.over_limit_process.store(process, Relaxed);
+            head.over_limit_most.store(bytes, Relaxed);
         }
     }
 
@@ -81,12 +81,12 @@ impl GroupMember {
         if stays == 0 || head.reported.load(Relaxed) & OVER_LIMIT != 0 {
             return None;
         }
-        let process = head.over_limit_most[0].load(Relaxed);
+        let process = head.over_limit_process.load(Relaxed);
         let (is_own, is_there) = (process == own_number(), self.group.has(process));
         let over_limit = OverLimit {
             stays,
             process,
-            most: head.over_limit_most[1].load(Relaxed),
+            most: head.over_limit_most.load(Relaxed),
             is_own,
             is_there,
         };

@@ -66,7 +66,7 @@ impl GroupSnapshot {
         }
         let process = |(slot, row): (&[u64; SLOT], &GroupRow<u64>)| {
             let slot = Slot::of(slot);
-            let name = slot.name.map(|word| word.to_ne_bytes());
+            let name = slot.name().map(|word| word.to_ne_bytes());
             let name = String::from_utf8_lossy(name.as_flattened());
             let name = name.trim_end_matches('\0').to_owned();
             let row = Figures::of_words(row);

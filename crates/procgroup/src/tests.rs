@@ -65,6 +65,19 @@ fn member(group: ProcessGroup, process: &Waiting) -> GroupMember {
     member
 }
 
+fn usage(held: u64, evictable: u64) -> Usage {
+    Usage { held, evictable, ..Usage::default() }
+}
+
+fn publish(member: &GroupMember, held: u64, evictable: u64) {
+    member.publish(&usage(held, evictable));
+}
+
+/// Returns the sum, if a process with `large` bytes is large.
+fn sum(member: &GroupMember, held: u64, evictable: u64, large: u64) -> Sum {
+    member.sum(&Usage { limit: 16 * large, ..usage(held, evictable) })
+}
+
 #[test]
 fn memory_is_a_trees_if_it_is_large_enough_and_of_one_space() {
     let words = words(1);
@@ -80,19 +93,19 @@ fn what_processes_hold_is_added_up() {
     let (group, others) = (group(4), [waiting(), waiting()]);
     let own = GroupMember::new(group);
     let members = others.each_ref().map(|process| member(group, process));
-    members.iter().zip([10, 200]).for_each(|(member, held)| member.publish_bytes(held, held / 2));
-    own.publish_bytes(3000, 1000);
+    members.iter().zip([10, 200]).for_each(|(member, held)| publish(&member, held, held / 2));
+    publish(&own, 3000, 1000);
     let expected = Sum { held: 3210, evictable: 1105, large: 3 };
-    assert_eq!(own.sum_of(3000, 1000, 10), expected);
-    assert_eq!(members[1].sum_of(200, 100, 10), expected);
+    assert_eq!(sum(&own, 3000, 1000, 10), expected);
+    assert_eq!(sum(&members[1], 200, 100, 10), expected);
     assert_eq!(group.held_max(), 3210);
     // Memory that the process's pager does not count is added, or subtracted.
     own.note_all(5000, 3000, 100);
-    assert_eq!(own.sum_of(3000, 0, 0).held, 5310);
+    assert_eq!(sum(&own, 3000, 0, 0).held, 5310);
     own.note_all(500, 3000, 100);
-    assert_eq!(own.sum_of(3000, 0, 0).held, 810);
+    assert_eq!(sum(&own, 3000, 0, 0).held, 810);
     own.set_executing(Some(&Figures::default()));
-    assert_eq!(members[0].sum_of(10, 5, 1), Sum { held: 210, evictable: 105, large: 2 });
+    assert_eq!(sum(&members[0], 10, 5, 1), Sum { held: 210, evictable: 105, large: 2 });
 }
 
 /// A process that holds little keeps its memory if it needs no room. If it needs room, it divides
@@ -102,8 +115,8 @@ fn a_limit_is_divided_among_those_who_want_more() {
     let (group, others) = (group(8), [waiting(), waiting(), waiting()]);
     let own = GroupMember::new(group);
     let members = others.each_ref().map(|process| member(group, process));
-    members.iter().zip([100, 60, 700]).for_each(|(member, held)| member.publish_bytes(held, 0));
-    own.publish_bytes(40, 0);
+    members.iter().zip([100, 60, 700]).for_each(|(member, held)| publish(&member, held, 0));
+    publish(&own, 40, 0);
     let share = |bytes, is_passed| Share { bytes, is_passed };
     assert_eq!(own.share(1000), share((1000 - 160) / 2, true));
     assert_eq!(own.share(1600), share(1600 - 160 - 700, false));
@@ -123,11 +136,11 @@ fn a_limit_is_divided_among_those_who_want_more() {
 fn a_process_that_executes_a_program_keeps_its_slot() {
     let group = group(4);
     let before = GroupMember::new(group);
-    before.publish_bytes(100, 0);
+    publish(&before, 100, 0);
     let after = GroupMember::new(group);
-    after.publish_bytes(30, 0);
+    publish(&after, 30, 0);
     assert_eq!(before.slot.load(Relaxed), after.slot.load(Relaxed));
-    assert_eq!(after.sum_of(30, 0, 0), Sum { held: 30, evictable: 0, large: 1 });
+    assert_eq!(sum(&after, 30, 0, 0), Sum { held: 30, evictable: 0, large: 1 });
 }
 
 #[test]
@@ -156,23 +169,23 @@ fn what_the_dead_held_is_free() {
     let group = group(8);
     let own = GroupMember::new(group);
     let (mut killed, lives) = (waiting(), waiting());
-    member(group, &killed).publish_bytes(1000, 0);
-    member(group, &lives).publish_bytes(20, 0);
-    assert_eq!(own.sum_of(0, 0, 0).held, 1020);
+    publish(&member(group, &killed), 1000, 0);
+    publish(&member(group, &lives), 20, 0);
+    assert_eq!(sum(&own, 0, 0, 0).held, 1020);
     group.clear_gone();
-    assert_eq!(own.sum_of(0, 0, 0).held, 1020);
+    assert_eq!(sum(&own, 0, 0, 0).held, 1020);
     killed.kill();
     // A killed process exists until its parent waits for it, but holds nothing after its end.
     let is_free = || {
         group.clear_gone();
-        own.sum_of(0, 0, 0).held == 20
+        sum(&own, 0, 0, 0).held == 20
     };
     testkit::wait::until("what it held is free", is_free);
     drop(killed);
     // The next process takes the slot of the killed one.
     let next = waiting();
-    member(group, &next).publish_bytes(5, 0);
-    assert_eq!((own.sum_of(0, 0, 0).held, group.in_use()), (25, 0..3));
+    publish(&member(group, &next), 5, 0);
+    assert_eq!((sum(&own, 0, 0, 0).held, group.in_use()), (25, 0..3));
     drop(lives);
 }
 
@@ -205,17 +218,17 @@ fn a_pool_that_a_child_shares_counts_once() {
     // Objects freed before the fork do not affect a child; room in pages counts as changed.
     own.note_pool(1000, 0, 700);
     own.note_pool(1040, 10, 800);
-    own.publish_bytes(1500, 0);
+    publish(&own, 1500, 0);
     let (one, two) = (child(&own, &others[0]), child(&own, &others[1]));
-    one.publish_bytes(1500, 0);
-    two.publish_bytes(1500, 0);
-    let held = || own.sum_of(1500, 0, 0).held;
+    publish(&one, 1500, 0);
+    publish(&two, 1500, 0);
+    let held = || sum(&own, 1500, 0, 0).held;
     assert_eq!(held(), 1500 + 500 + 500);
     // A child frees an object: the object's pages may be released, or written to.
     one.note_pool(1040, 30, 820);
     assert_eq!((held(), one.held(1500)), (1500 + 580 + 500, 580));
     two.note_pool(1140, 30, 820);
-    two.publish_bytes(1600, 0);
+    publish(&two, 1600, 0);
     assert_eq!(held(), 1500 + 580 + 680);
     // Pages that changed in the parent are no longer shared with either child.
     own.note_pool(1000, 0, 810);
@@ -223,7 +236,7 @@ fn a_pool_that_a_child_shares_counts_once() {
     // A grandchild shares memory with its parent, which also holds memory that it does not share.
     let third = waiting();
     let grandchild = child(&one, &third);
-    grandchild.publish_bytes(1500, 0);
+    publish(&grandchild, 1500, 0);
     assert_eq!(held(), 1500 + 620 + 720 + (1500 - 920));
     group.leave(one.slot.load(Relaxed), others[0].number(), true);
     assert_eq!(held(), 1500 + 720 + 1500);
@@ -232,11 +245,11 @@ fn a_pool_that_a_child_shares_counts_once() {
     assert_eq!(group.sum_but(NONE, 0).held, 1600 + 1500);
     // The `execve` failed, so the parent still has its pool.
     own.set_executing(None);
-    own.publish_bytes(5000, 0);
+    publish(&own, 5000, 0);
     assert_eq!(group.sum_but(NONE, 0).held, 5000 + 720 + 1500);
     let (late, held) = (waiting(), group.sum_but(NONE, 0).held);
     let last = child(&own, &late);
-    last.publish_bytes(1001, 0);
+    publish(&last, 1001, 0);
     assert_eq!((group.sum_but(NONE, 0).held, last.held(1001)), (held + 1, 1));
 }
 
@@ -255,10 +268,10 @@ fn blocks_that_a_child_shares_count_once_until_they_are_touched() {
     let own = GroupMember::new(group);
     own.note_pool(1000, 0, 0);
     own.add_blocks(3000);
-    own.publish_bytes(5000, 3000);
+    publish(&own, 5000, 3000);
     let [one, two] = others.each_ref().map(|process| child(&own, process));
-    [&one, &two].into_iter().for_each(|child| child.publish_bytes(5000, 3000));
-    let sum = || own.sum_of(5000, 3000, 0);
+    [&one, &two].into_iter().for_each(|child| publish(&child, 5000, 3000));
+    let sum = || sum(&own, 5000, 3000, 0);
     // Neither the pool nor the other memory of a process can be evicted.
     assert_eq!((sum().held, sum().evictable), (5000 + 1000 + 1000, 3000));
     assert_eq!((borrowed(&one), borrowed(&own)), (3000, 0));
@@ -278,7 +291,7 @@ fn blocks_that_a_child_shares_count_once_until_they_are_touched() {
     own.add_blocks(700);
     let third = waiting();
     let last = child(&own, &third);
-    last.publish_bytes(5000, 3000);
+    publish(&last, 5000, 3000);
     assert_eq!((sum().held, borrowed(&last)), (5000 + 3200 + 2700 + 1000, 3000));
     // Only blocks that were shared before can be shared, however many blocks are touched.
     two.note_wanted();
@@ -295,11 +308,11 @@ fn who_has_never_shared_or_has_more_of_it_than_it_holds_counts_as_it_is() {
     let (group, process) = (group(2), waiting());
     let own = GroupMember::new(group);
     own.note_pool(5000, 0, 0);
-    own.publish_bytes(9000, 0);
+    publish(&own, 9000, 0);
     assert_eq!(own.held(9000), 9000);
     let child = child(&own, &process);
-    child.publish_bytes(100, 0);
-    assert_eq!((child.held(100), own.sum_of(9000, 0, 0).held), (0, 9000));
+    publish(&child, 100, 0);
+    assert_eq!((child.held(100), sum(&own, 9000, 0, 0).held), (0, 9000));
     // No slot has this number.
     group.slot(1).parent.store(u64::MAX, Relaxed);
     assert_eq!(child.held(100), 100);
@@ -315,10 +328,10 @@ fn looks_for_the_dead_are_rare() {
 #[test]
 fn without_a_slot_a_process_is_by_itself() {
     let (group, processes) = (group(2), [waiting(), waiting()]);
-    let _others = processes.each_ref().map(|process| member(group, process).publish_bytes(10, 0));
+    let _others = processes.each_ref().map(|process| publish(&member(group, process), 10, 0));
     let own = GroupMember::new(group);
     assert!(!own.is_in());
-    own.publish_bytes(7, 7);
+    publish(&own, 7, 7);
     // A process without a slot does not take one later, because a process that begins may need a
     // slot that becomes free.
     drop(processes);
@@ -333,8 +346,8 @@ fn a_process_whose_slot_was_taken_away_writes_to_it_no_more() {
     let group = group(2);
     let (own, other) = (GroupMember::new(group), waiting());
     group.leave(0, own_number(), true);
-    member(group, &other).publish_bytes(10, 0);
-    own.publish_bytes(5000, 0);
+    publish(&member(group, &other), 10, 0);
+    publish(&own, 5000, 0);
     assert_eq!(group.sum_but(NONE, 0).held, 10);
 }
 
@@ -342,12 +355,12 @@ fn a_process_whose_slot_was_taken_away_writes_to_it_no_more() {
 fn who_is_about_to_execute_a_program_holds_nothing() {
     let group = group(2);
     let own = GroupMember::new(group);
-    own.publish_bytes(5000, 0);
+    publish(&own, 5000, 0);
     own.set_executing(Some(&Figures::default()));
-    own.publish_bytes(5000, 0);
+    publish(&own, 5000, 0);
     assert_eq!(group.sum_but(NONE, 0).held, 0);
     own.set_executing(None);
-    own.publish_bytes(5000, 0);
+    publish(&own, 5000, 0);
     assert_eq!(group.sum_but(NONE, 0).held, 5000);
 }
 
@@ -356,7 +369,7 @@ fn who_is_about_to_execute_a_program_holds_nothing() {
 #[test]
 fn a_process_with_blocks_opened_ahead_is_weighed_often() {
     let own = GroupMember::new(group(2));
-    let due = || (0..512).filter(|_| own.is_sample_due()).count();
+    let due = || (0..512).filter(|_| own.is_measurement_due()).count();
     for (all, counted, samples) in [(5000, 5000, 2), (5000, 9000, 128), (9000, 5000, 2)] {
         own.note_all(all, counted, 0);
         assert_eq!(due(), samples, "{all} {counted}");
@@ -370,7 +383,7 @@ fn that_the_limit_is_lost_is_said_once() {
     let take = |may_say| own.take_over_limit(|_| may_say).map(|over| (over.stays, over.most));
     assert_eq!(take(true), None);
     // Any process may report the message.
-    own.publish_bytes(4000, 1000);
+    publish(&own, 4000, 1000);
     let kept = Unevictable { compressed: 1000, resident: 500, shared: 0, unmanaged: 1500 };
     let recorded = || own.kept.load();
     assert_eq!(recorded(), Unevictable::default());
@@ -398,14 +411,14 @@ fn a_limit_that_others_pass_is_lost_until_they_do_not() {
     // large.
     assert_eq!(floor, MIB);
     for (stays, half_excess) in [(0, 0), (62, 0), (64, 2), (65, 3), (200, 138), (63, 1), (62, 0)] {
-        other.publish_bytes(stays * MIB, 0);
+        publish(&other, stays * MIB, 0);
         let sum = own.check(&usage, 0);
         assert_eq!(sum.unevictable(), (stays + 2) * MIB);
         assert_eq!(group.is_short(), stays > 0);
         assert_eq!(own.excess().0, half_excess * MIB / 2, "{stays}");
     }
     // Memory of the other process that can be evicted does not make the limit impossible to keep.
-    other.publish_bytes(200 * MIB, 200 * MIB);
+    publish(&other, 200 * MIB, 200 * MIB);
     assert_eq!((own.check(&usage, 0).unevictable(), own.excess().0), (2 * MIB, 0));
     assert!(group.is_short());
 }
@@ -415,8 +428,8 @@ fn a_child_tells_what_it_holds_though_its_parent_was_about_to_execute_a_program(
     let group = group(2);
     let own = GroupMember::new(group);
     own.set_executing(Some(&Figures::default()));
-    own.join_as_child();
-    own.publish_bytes(5000, 0);
+    own.begin_child();
+    publish(&own, 5000, 0);
     assert_eq!(group.sum_but(NONE, 0).held, 5000);
 }
 
@@ -428,9 +441,9 @@ fn who_waits_is_free_again_though_its_poker_was_killed() {
     own.waits();
     assert!(waits.load(Relaxed) != 0);
     // The process holds less than its share, or nothing that can be evicted, so it is not poked.
-    own.publish_bytes(100, 50);
+    publish(&own, 100, 50);
     group.poke_idle(100);
-    own.publish_bytes(100, 0);
+    publish(&own, 100, 0);
     group.poke_idle(10);
     waits.fetch_or(POKING, Relaxed);
     own.waited();
@@ -447,11 +460,11 @@ fn who_reads_a_copy_sees_what_processes_have_said() {
     let group = ProcessGroup::of(words, 7).unwrap();
     let own = GroupMember::new(group);
     let [first, second] = others.each_ref().map(|process| member(group, process));
-    first.publish_bytes(10, 0);
+    publish(&first, 10, 0);
     let figures = Figures { evicted: 5, compressed_max: 9, ..Figures::default() };
     first.show(&figures);
-    own.publish_bytes(3000, 0);
-    assert_eq!(own.sum_of(3000, 0, 0).held, 3010);
+    publish(&own, 3000, 0);
+    assert_eq!(sum(&own, 3000, 0, 0).held, 3010);
     let process = |figures| ProcessSnapshot { figures, ..ProcessSnapshot::default() };
     let said = Figures { process: others[0].number(), tree_held: 10, ..figures.clone() };
     let new = |number| process(Figures { process: number, ..Figures::default() });

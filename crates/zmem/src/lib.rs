@@ -11,9 +11,11 @@
 //! The rules for a block's states (zm-S1 ...), handlers (zm-H1 ...), the limit and forks are in
 //! `docs/design/pager.md`.
 
-// Loom models exist only for these modules.
+// Loom models exist only for these modules, and `policy` has a threshold of one of them.
 #[cfg_attr(loom, allow(dead_code))]
 mod chunk_word;
+#[cfg_attr(loom, allow(dead_code))]
+mod policy;
 #[cfg_attr(loom, allow(dead_code))]
 mod queue;
 #[cfg_attr(loom, allow(dead_code))]
@@ -55,7 +57,6 @@ mod all {
     pub(crate) mod owned;
     pub(crate) mod pager;
     pub(crate) mod pager_thread;
-    pub(crate) mod policy;
     pub(crate) mod probes;
     pub(crate) mod process;
     pub(crate) mod range_calls;
@@ -74,7 +75,6 @@ mod all {
     pub(crate) mod uses;
     pub(crate) mod waker;
     pub(crate) mod worker;
-    pub(crate) mod working_set;
 
     pub use crate::state::WORD_LAYOUT;
     pub use arena::Arena;

@@ -7,7 +7,6 @@
 //!                         publish | release | queue: once, or the process is aborted <------'
 //! ```
 
-mod set;
 mod take;
 
 use crate::backend::Data;
@@ -16,11 +15,10 @@ use crate::pager::Pager;
 use crate::state::{State, WordValue};
 use crate::threads::WorldStopped;
 use rustix::io::Errno;
-pub(crate) use set::OwnedSet;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 pub(crate) use take::{
-    for_evicting, for_owned, for_runs, own_block, own_first, own_queued, publish_closed,
+    OwnedSet, for_evicting, for_owned, for_runs, own_block, own_first, own_queued, publish_closed,
 };
 
 /// Neighbouring blocks that this thread owns. Each had the state `from` before it was owned.

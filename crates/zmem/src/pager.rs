@@ -5,7 +5,7 @@ use crate::backend::{Backend, ForkResult, choose};
 use crate::chunk_word::ChunkWord;
 use crate::clock::Clock;
 use crate::contexts::HandlerContexts;
-use crate::counters::{Counters, StoredMost};
+use crate::counters::{Counters, StoredMost, Window};
 use crate::deferred::CompressorThread;
 use crate::error::refused;
 use crate::limit::Limit;
@@ -18,7 +18,6 @@ use crate::state::BlockWord;
 use crate::table::Table;
 use crate::threads::{self, WorldStopped};
 use crate::waker::Waker;
-use crate::working_set::Window;
 use crate::{Error, Options, device, processors};
 use page::fork::Mutex;
 use std::ops::Range;
@@ -68,7 +67,7 @@ pub(crate) struct Pager {
     pub(crate) recent: Recent,
     pub(crate) counters: Counters,
     pub(crate) stored_most: StoredMost,
-    /// The observation window of `working_set`.
+    /// The window in which the working set is watched.
     pub(crate) watched: Mutex<Window>,
     _mappings: Mappings,
 }

@@ -1,8 +1,8 @@
 //! The statistics that a region reports.
 
+use crate::counters::Window;
 use crate::pager::Pager;
 use crate::times::{Histogram, milliseconds};
-use crate::working_set::Window;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The memory that a region holds, and what was done with its blocks. Counts and maxima begin when
@@ -118,7 +118,7 @@ pub(crate) fn stats(pager: &Pager) -> Stats {
     }
 }
 
-/// Returns the bytes by which the limit is too small: see `working_set`. Returns `None` until
+/// Returns the bytes by which the limit is too small: see `Window`. Returns `None` until
 /// the current window ends.
 pub(crate) fn lacks(pager: &Pager) -> Option<u64> {
     let (mut window, now) = (pager.watched.try_lock()?, milliseconds());

@@ -67,10 +67,10 @@ impl StartThread for Threads {
 }
 
 /// Starts to use a compressor thread for `arena`.
-pub fn store_aside(arena: &Arena) {
+pub fn defer_stores(arena: &Arena) {
     // This list makes the leaked threads reachable for a leak checker.
     static ALL: Mutex<Vec<&Threads>> = Mutex::new(Vec::new());
     let threads = Box::leak(Box::<Threads>::default());
     ALL.lock().unwrap().push(threads);
-    arena.store_aside(threads);
+    arena.defer_stores(threads);
 }

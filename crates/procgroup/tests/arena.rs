@@ -8,7 +8,7 @@ mod support;
 
 use fastrand::Rng;
 use support::{MIB, arena, group};
-use testkit::arena::store_aside;
+use testkit::arena::defer_stores;
 use testkit::child::in_child;
 use zmem::Options;
 
@@ -58,7 +58,7 @@ fn a_child_in_another_space_of_numbers_is_in_no_group() {
 fn what_does_not_compress_is_not_tried_for_each_call() {
     let options = Options { limit: Some(8 * MIB as u64), ..Options::default() };
     let (arena, _member) = arena(12 * MIB, &options, group());
-    store_aside(&arena);
+    defer_stores(&arena);
     // SAFETY: the bytes are readable and writable, and only this thread uses them.
     let bytes =
         unsafe { std::slice::from_raw_parts_mut(arena.addresses().start as *mut u8, 12 * MIB) };

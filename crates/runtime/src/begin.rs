@@ -132,7 +132,7 @@ fn start(
     let program = Program::new(arena, space, settings, (group, hosting));
     let program = PROGRAM.get_or_init(|| program);
     if OwnThread::is_useful() {
-        program.arena.store_aside(&OWN_THREAD);
+        program.arena.defer_stores(&OWN_THREAD);
     }
     SAFEPOINT.enable();
     program.begin_simple();

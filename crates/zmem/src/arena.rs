@@ -29,7 +29,7 @@ use std::sync::atomic::AtomicU32;
 ///
 /// An arena is for a caller that manages a program's mappings. All ranges are addresses, and begin
 /// and end at block boundaries. An arena installs no signal handler and starts no thread except by
-/// [`store_aside`](Self::store_aside). The caller must pass each fault on an absent block to
+/// [`defer_stores`](Self::defer_stores). The caller must pass each fault on an absent block to
 /// [`answer_fault`](crate::answer_fault), which also evicts blocks to make room. That function uses
 /// the heap, so the process needs an allocator that no fault on an arena can interrupt.
 #[derive(Debug)]
@@ -205,7 +205,7 @@ impl Arena {
     /// Lets a separate thread store evicted blocks, so that the evicting thread does not wait for
     /// compression. `starter` starts that thread when there is a block to store; the thread ends
     /// after some time without work.
-    pub fn store_aside(&self, starter: &'static dyn StartThread) {
+    pub fn defer_stores(&self, starter: &'static dyn StartThread) {
         compressor_thread::set_starter(&self.calls.pager, starter);
     }
 

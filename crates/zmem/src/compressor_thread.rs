@@ -1,5 +1,4 @@
-//! The compressor thread, which stores blocks that other threads have evicted and put aside: see
-//! `aside`.
+//! The compressor thread, which stores blocks that other threads have evicted: see `deferred`.
 
 use crate::counters::count;
 use crate::deferred::{Copies, NONE, RUNS, STARTING, STOPS, StartThread};
@@ -27,7 +26,7 @@ pub(crate) fn set_starter(pager: &Arc<Pager>, system: &'static dyn StartThread) 
     });
 }
 
-/// Returns the waiting copies, if blocks of this pager may be put aside.
+/// Returns the waiting copies, if blocks of this pager may be deferred.
 fn copies(pager: &Pager) -> Option<&Copies> {
     let copies = match pager.compressor.copies.get() {
         Some(copies) => copies,
@@ -50,7 +49,7 @@ fn make_copies(pager: &Pager) -> Option<Copies> {
     if may_wait { Copies::new(1 << count.ilog2(), pager.sizes.block) } else { None }
 }
 
-/// Returns how many blocks may be put aside to be stored, up to `most`. Returns 0 if there is
+/// Returns how many blocks may be deferred, up to `most`. Returns 0 if there is
 /// no thread to store them, or if most of them would become resident again because they do not
 /// compress. The caller holds the eviction lock.
 pub(crate) fn waiting_room(pager: &Pager, most: usize) -> usize {
@@ -119,7 +118,7 @@ fn run(pager: &Pager) {
         if is_stopped || compressor.sleep(&copies.queue) {
             weigh_inside(pager);
             compressor.state.store(NONE, SeqCst);
-            // A thread that put a block aside before it could read `NONE` relies on this thread
+            // A thread that deferred a block before it could read `NONE` relies on this thread
             // to store the block.
             fence(SeqCst);
             let goes_on = !is_stopped && !copies.queue.is_done();
@@ -176,7 +175,7 @@ fn put_back<'p>(pager: &'p Pager, taken: &Taken<'_>, data: &[u8]) -> OwnedRun<'p
     let mut own = own_queued(pager, taken.block);
     own.count(true);
     match pager.try_stop_world() {
-        Some(alone) => own.fill_in_place(&alone, |place| place.copy_from_slice(data)),
+        Some(stopped) => own.fill_in_place(&stopped, |place| place.copy_from_slice(data)),
         None => own.fill(data),
     }
     own

@@ -1,5 +1,5 @@
 //! Chooses the blocks to evict. A clock puts cold blocks in probation. Blocks
-//! not accessed in probation are stored on the device. All functions are called under the store's
+//! not accessed in probation are stored on the device. All functions are called under the eviction
 //! lock.
 //!
 //! ```text
@@ -54,17 +54,17 @@ pub(crate) fn evict(
     };
     let (mut gone, mut idle, mut refusals) = (0, 0, 0);
     stored::drop_copies(pager);
-    let alone = pager.try_stop_world();
+    let stopped = pager.try_stop_world();
     let may_go = |block: usize, seen: WordValue| may_be_marked(pager, block, seen, spares);
     while gone < wanted && idle <= ROUNDS_MAX * clock.windows && refusals < REFUSED_WINDOWS_MAX {
         let refused = pager.counters.refused.load(Relaxed);
-        let more = if let Some(alone) = alone.as_ref().filter(|_| clock.is_empty()) {
+        let more = if let Some(stopped) = stopped.as_ref().filter(|_| clock.is_empty()) {
             let step = step(pager, clock, idle);
             idle += step.passed;
             let evict =
-                |window| evict_open::evict_open(pager, window, most - gone, may_go, alone, buf);
+                |window| evict_open::evict_open(pager, window, most - gone, may_go, stopped, buf);
             step.window.map_or(0, evict)
-        } else if alone.is_none() && wants_marks(pager, clock, idle) {
+        } else if stopped.is_none() && wants_marks(pager, clock, idle) {
             idle += advance(pager, clock, idle, may_go);
             continue;
         } else {

@@ -41,7 +41,7 @@ pub(crate) fn evict_open(
     window: usize,
     most: usize,
     may_go: impl Fn(usize, WordValue) -> bool,
-    alone: &WorldStopped,
+    stopped: &WorldStopped,
     buf: &mut [u8],
 ) -> usize {
     let blocks = pager.blocks_of_window(window);
@@ -57,7 +57,7 @@ pub(crate) fn evict_open(
     for_owned(pager, blocks.clone(), State::Resident, takes, |run| {
         let room =
             room.get_or_insert_with(|| compressor_thread::waiting_room(pager, pager.batch()));
-        *room -= going.copy_and_store(run, alone, *room);
+        *room -= going.copy_and_store(run, stopped, *room);
     });
     // When memory is short, the hand passes many clock windows in which no block is taken.
     let mut gone = 0;
@@ -88,11 +88,11 @@ impl<'p> Going<'p> {
 
     /// Copies a run of taken blocks. Chooses the first `room` blocks to be queued, and stores the
     /// other blocks. Returns the number of blocks that are to be queued or are zeros.
-    fn copy_and_store(&mut self, own: OwnedRun<'p>, alone: &WorldStopped, room: usize) -> usize {
+    fn copy_and_store(&mut self, own: OwnedRun<'p>, stopped: &WorldStopped, room: usize) -> usize {
         let (pager, run) = (self.pager, own.blocks());
         let place = self.place(&run);
         run.clone().for_each(|block| self.taken |= 1 << (block - self.first));
-        own.with_bytes(alone, |bytes| self.data[place].copy_from_slice(bytes));
+        own.with_bytes(stopped, |bytes| self.data[place].copy_from_slice(bytes));
         self.owned.add(own);
         let middle = run.start + room.min(run.len());
         for (part, is_deferred) in [(run.start..middle, true), (middle..run.end, false)] {

@@ -182,8 +182,8 @@ fn first_touch(pager: &Pager, own: OwnedRun<'_>) -> Range<usize> {
 fn fill(pager: &Pager, touched: usize, own: OwnedRun<'_>, buf: &mut [u8]) -> Range<usize> {
     let (blocks, bytes) = (own.blocks(), pager.bytes_of(own.blocks()));
     match pager.try_stop_world() {
-        Some(alone) => {
-            own.fill_in_place(&alone, |place| read_back(pager, bytes.start, place));
+        Some(stopped) => {
+            own.fill_in_place(&stopped, |place| read_back(pager, bytes.start, place));
             count(&pager.counters.in_place, blocks.len());
         }
         None => {

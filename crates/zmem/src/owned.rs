@@ -118,15 +118,15 @@ impl<'p> OwnedRun<'p> {
 
     /// Makes absent blocks accessible, and calls `fill` to write to them. No other thread can read
     /// a partly filled block (zm-A1).
-    pub(crate) fn fill_in_place(&self, alone: &WorldStopped, fill: impl FnOnce(&mut [u8])) {
+    pub(crate) fn fill_in_place(&self, stopped: &WorldStopped, fill: impl FnOnce(&mut [u8])) {
         self.fill_zeros();
         self.pager.memory.populate(self.bytes());
-        self.pager.memory.with_bytes(self.bytes(), alone, fill);
+        self.pager.memory.with_bytes(self.bytes(), stopped, fill);
     }
 
     /// Calls `read` with the contents of accessible blocks.
-    pub(crate) fn with_bytes(&self, alone: &WorldStopped, read: impl FnOnce(&mut [u8])) {
-        self.pager.memory.with_bytes(self.bytes(), alone, read);
+    pub(crate) fn with_bytes(&self, stopped: &WorldStopped, read: impl FnOnce(&mut [u8])) {
+        self.pager.memory.with_bytes(self.bytes(), stopped, read);
     }
 
     /// Makes closed blocks accessible again.

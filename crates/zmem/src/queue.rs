@@ -60,8 +60,8 @@ impl Queue {
         nth as usize % self.slots.len()
     }
 
-    /// Returns the number of blocks that can be offered, up to `most`. The caller holds the store's
-    /// lock.
+    /// Returns the number of blocks that can be offered, up to `most`. The caller holds the
+    /// eviction lock.
     pub(crate) fn room(&self, most: usize) -> usize {
         let (tail, head) = (self.tail.load(Ordering::Relaxed), self.head.load(Ordering::Acquire));
         let free = self.slots.len() - tail.wrapping_sub(head) as usize;

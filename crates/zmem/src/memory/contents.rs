@@ -60,12 +60,12 @@ impl Managed {
     pub(crate) fn with_bytes<T>(
         &self,
         range: Range<usize>,
-        _alone: &WorldStopped,
+        _stopped: &WorldStopped,
         work: impl FnOnce(&mut [u8]) -> T,
     ) -> T {
         let (start, len) = self.place(&range);
         // SAFETY: the range is within this memory and mapped. The caller guarantees that the range
-        // is open, and it stays open, because the caller owns the blocks (zm-S1). `_alone` proves
+        // is open, and it stays open, because the caller owns the blocks (zm-S1). `_stopped` proves
         // that no other thread accesses the range. This thread runs only code of this crate until
         // the data are in place, so the program has not read the bytes yet.
         work(unsafe { std::slice::from_raw_parts_mut(start.cast(), len) })

@@ -3,7 +3,7 @@
 use crate::{MIB, options};
 use fastrand::Rng;
 use std::ops::Range;
-use testkit::arena::{install, store_aside};
+use testkit::arena::{defer_stores, install};
 use testkit::child::in_child;
 use testkit::wait::until;
 use zmem::{Advice, Arena, BackendKind, Options, Use};
@@ -45,7 +45,7 @@ fn what_waits_to_be_stored_can_be_touched_freed_and_inherited() {
             let limit = Some(16 * MIB as u64);
             let options = Options { limit, ..options(BackendKind::Signal, order) };
             let arena = Arena::new(0, 64 * MIB, &options).unwrap();
-            store_aside(&arena);
+            defer_stores(&arena);
             let at = arena.addresses().start;
             // SAFETY: only this thread uses the arena, and freed blocks are not read.
             let set_use = |pages: Range<usize>, to| unsafe {
@@ -107,7 +107,7 @@ fn what_does_not_compress_is_put_back_by_the_thread_that_stores() {
         let limit = Some(16 * MIB as u64);
         let arena =
             Arena::new(0, 32 * MIB, &Options { limit, ..options(BackendKind::Signal, 0) }).unwrap();
-        store_aside(&arena);
+        defer_stores(&arena);
         let at = arena.addresses().start;
         // SAFETY: no other code uses these addresses.
         unsafe { arena.set_use(at..at + 12 * MIB, Use::Managed).unwrap() };

@@ -3,7 +3,7 @@
 use crate::{KINDS, MIB, is_readable, options};
 use fastrand::Rng;
 use std::ops::Range;
-use testkit::arena::{install, store_aside};
+use testkit::arena::{defer_stores, install};
 use testkit::child::in_child;
 use zmem::{Advice, Arena, BackendKind, Options, Use};
 
@@ -164,7 +164,7 @@ fn what_blocks_are_for_can_change_at_any_time() {
             let options = Options { limit, ..options(kind, order) };
             let arena = Arena::new(0, 12 * MIB, &options).unwrap();
             if is_aside {
-                store_aside(&arena);
+                defer_stores(&arena);
             }
             let mut model = Model::new(arena, testkit::seed(nth as u64 * 8 + u64::from(order)));
             for round in 0..6 {

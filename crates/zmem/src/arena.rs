@@ -228,7 +228,7 @@ impl Arena {
     /// Asserts that the counters equal the sums over all blocks. No other thread may use the arena
     /// during the call.
     pub fn check(&self) {
-        let _no_one_here = self.calls.inside(|pager| range_calls::check(pager));
+        let _no_one_here = self.calls.inside(range_calls::check);
     }
 }
 

@@ -229,7 +229,7 @@ impl Region {
     /// Asserts that counters equal the sums over all blocks. No other thread may use the region
     /// during the call.
     pub fn check(&self) {
-        let _no_one_here = self.calls.inside(|pager| range_calls::check(pager));
+        let _no_one_here = self.calls.inside(range_calls::check);
     }
 }
 

@@ -8,10 +8,11 @@ use crate::gate::GATE;
 use crate::pager::Pager;
 use crate::policy::{CALL_FREEABLE_SHARE, HEAT_KEPT_MAX};
 use crate::recent::Spares;
+use crate::room::{self, Waits};
 use crate::state::HEAT_MAX;
 use crate::stats::Stats;
 use crate::worker::Workers;
-use crate::{Advice, Error, chunk, range_calls, room, signals, stats};
+use crate::{Advice, Error, chunk, range_calls, signals, stats};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -159,7 +160,7 @@ impl Calls {
     /// Compacts the device after a call that evicted blocks, if compaction frees enough pages.
     fn compact(&self) {
         if self.check_here().is_ok() {
-            while room::compact(&self.pager, CALL_FREEABLE_SHARE) {}
+            while room::compact(&self.pager, Waits::ForOthers, CALL_FREEABLE_SHARE) {}
             room::compact_whole(&self.pager);
         }
     }

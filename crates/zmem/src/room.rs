@@ -143,8 +143,8 @@ fn wait_for_room(pager: &Pager, blocks: usize) {
 
 /// Moves objects of the device together, if that frees 1/`share` of the device's pages. Returns
 /// whether pages were freed.
-pub(crate) fn compact(pager: &Pager, share: u64) -> bool {
-    compact_by(pager, |_| pack(pager, share))
+pub(crate) fn compact(pager: &Pager, waits: Waits, share: u64) -> bool {
+    pack_by(pager, waits, |_| pack(pager, share))
 }
 
 /// Does the same as [`compact`]. The caller has locked `packing` of the pager.
@@ -158,7 +158,7 @@ fn pack(pager: &Pager, share: u64) -> bool {
 /// its pages. Moves them whenever more bytes were stored since the previous time than the device
 /// uses.
 pub(crate) fn compact_whole(pager: &Pager) {
-    compact_by(pager, |packing| {
+    pack_by(pager, Waits::ForOthers, |packing| {
         let used = pager.device.mm_stat().mem_used_total;
         let stored = pager.counters.evicted.load(Relaxed) * pager.sizes.block as u64;
         if used <= WHOLE_MAX && stored.saturating_sub(packing.whole_at) >= used {
@@ -168,15 +168,29 @@ pub(crate) fn compact_whole(pager: &Pager) {
     });
 }
 
-/// Calls `compact` inside the gate, while no other thread packs. In a copy of the process, the
-/// thread that packed may be missing (zm-F3): then nothing is compacted.
-pub(crate) fn compact_by<T: Default>(pager: &Pager, compact: impl FnOnce(&mut Packing) -> T) -> T {
+/// What a thread does while another thread packs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waits {
+    /// It waits, unless the other thread may be missing in this copy of the process (zm-F3).
+    ForOthers,
+    /// It packs nothing, as the pager thread, for which faults may wait.
+    Never,
+}
+
+/// Calls `pack` inside the gate, while no other thread packs.
+pub(crate) fn pack_by<T: Default>(
+    pager: &Pager,
+    waits: Waits,
+    pack: impl FnOnce(&mut Packing) -> T,
+) -> T {
     signals::without_signals(|| {
         let _inside = GATE.enter();
-        let waits = !GATE.is_torn();
-        let packing = if waits { Some(pager.packing.lock()) } else { pager.packing.try_lock() };
-        let compacted = packing.map_or_else(T::default, |mut packing| compact(&mut packing));
+        let packing = match waits {
+            Waits::ForOthers if !GATE.is_torn() => Some(pager.packing.lock()),
+            _ => pager.packing.try_lock(),
+        };
+        let packed = packing.map_or_else(T::default, |mut packing| pack(&mut packing));
         pager.weigh();
-        compacted
+        packed
     })
 }

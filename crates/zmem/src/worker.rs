@@ -7,10 +7,11 @@ use crate::pager_thread::PagerThread;
 use crate::policy::{AGAIN_TIME, COMPACTED_STEPS, FREEABLE_SHARE};
 use crate::process::generation;
 use crate::recent::Spares;
+use crate::room::{self, Waits};
 use crate::state::HEAT_MAX;
 use crate::sync::{idle, wake};
 use crate::waker::{STOPPED, WANTED};
-use crate::{Error, room, signals};
+use crate::{Error, signals};
 use page::fork::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -83,10 +84,10 @@ fn run(pager: &Pager) {
                 pager.waker.word.fetch_and(!WANTED, AcqRel);
                 evicted += run_steps(pager, &mut buf);
                 if pager.limit.is_over_limit() {
-                    room::compact_by(pager, |packing| room::pack_if_tight(pager, packing));
+                    pack_if_tight(pager);
                 }
                 if evicted >= COMPACTED_STEPS {
-                    room::compact(pager, FREEABLE_SHARE);
+                    room::compact(pager, Waits::Never, FREEABLE_SHARE);
                     evicted = 0;
                 }
             }
@@ -102,7 +103,7 @@ fn run_steps(pager: &Pager, buf: &mut [u8]) -> usize {
     let mut steps = 0;
     while goes_on {
         let gone = run_step(pager, buf);
-        room::compact_by(pager, |packing| room::pack_if_tight(pager, packing));
+        pack_if_tight(pager);
         steps += 1;
         // The number of rounds in which the hottest blocks are passed over, plus the round that
         // evicts them.
@@ -134,4 +135,9 @@ fn run_step(pager: &Pager, buf: &mut [u8]) -> usize {
     });
     pager.waker.step();
     gone
+}
+
+/// Packs the device if room is tight, and no other thread packs it.
+fn pack_if_tight(pager: &Pager) {
+    room::pack_by(pager, Waits::Never, |packing| room::pack_if_tight(pager, packing));
 }

@@ -175,10 +175,17 @@ impl Calls {
         })
     }
 
-    /// Makes room, after the limit was lowered or blocks were unpinned.
+    /// Makes room, after the limit was lowered or more blocks became evictable: wakes the pager
+    /// thread, or evicts if there is no such thread.
     pub(crate) fn seek_room(&self) {
-        if self.inside(|_| ()).is_ok() {
-            room::seek_room(&self.pager, |blocks| self.evict(Goal::AtLeast(blocks)));
+        if self.inside(|_| ()).is_err() {
+            return;
+        }
+        let Pager { limit, waker, .. } = &*self.pager;
+        limit.set_no_progress(false);
+        if limit.is_wanted(0) && !waker.wake() {
+            let step = Goal::AtLeast(self.pager.step_blocks());
+            while limit.is_above_enough() && self.evict(step) > 0 {}
         }
     }
 

@@ -55,19 +55,10 @@ pub(crate) fn try_turn(pager: &Pager, blocks: &Range<usize>, is_managed: bool) -
     is_ours
 }
 
-/// Opens the chunk of a block unless the chunk is vacant. If another thread is opening the
-/// chunk, waits for that thread; therefore the caller must own no block (zm-S4).
-pub(crate) fn open(pager: &Pager, block: usize) {
-    open_if(pager, block, |seen| seen != Chunk::Vacant);
-}
-
-/// Opens the chunk of a block even if the chunk is vacant. All blocks of a vacant chunk are
-/// free.
-pub(crate) fn open_any(pager: &Pager, block: usize) {
-    open_if(pager, block, |_| true);
-}
-
-fn open_if(pager: &Pager, block: usize, may_open: impl Fn(Chunk) -> bool) {
+/// Opens the chunk of a block if `may_open` returns true for the chunk's state. All blocks of a
+/// vacant chunk become free. If another thread is opening the chunk, waits for that thread;
+/// therefore the caller must own no block (zm-S4).
+pub(crate) fn open(pager: &Pager, block: usize, may_open: impl Fn(Chunk) -> bool) {
     let nth = chunk_of(pager, block);
     let (word, bytes) = (&pager.chunks[nth], bytes_of(pager, nth));
     loop {

@@ -1,5 +1,6 @@
 //! Faults: fills blocks that a thread accessed or a call requests.
 
+use crate::chunk_word::Chunk;
 use crate::counters::count;
 use crate::error::fatal;
 use crate::owned::{OwnedRun, own_block};
@@ -126,7 +127,7 @@ pub(crate) fn bring(pager: &Pager, block: usize, wanted: Wanted, buf: &mut [u8])
 /// Takes ownership of an absent block if its word is still `seen`, and of neighbours in the
 /// same state and chunk, as `wanted` specifies. Returns the owned blocks. Their chunk is open.
 fn own(pager: &Pager, block: usize, seen: WordValue, wanted: Wanted) -> Option<OwnedRun<'_>> {
-    chunk::open(pager, block);
+    chunk::open(pager, block, |seen| seen != Chunk::Vacant);
     let mut own = own_block(pager, block, seen)?;
     // Another thread may have closed the chunk again, because all blocks of the chunk were
     // absent.

@@ -14,16 +14,6 @@ use crate::{signals, stored};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Instant;
 
-/// Makes room after the limit was lowered, or more blocks became evictable. Wakes the pager
-/// thread, or calls `evict` if there is no such thread. `evict` gets the number of blocks to
-/// evict and returns the number of evicted ones.
-pub(crate) fn seek_room(pager: &Pager, mut evict: impl FnMut(usize) -> usize) {
-    pager.limit.set_no_progress(false);
-    if pager.limit.is_wanted(0) && !pager.waker.wake() {
-        while pager.limit.is_above_enough() && evict(pager.step_blocks()) > 0 {}
-    }
-}
-
 /// Makes room for `blocks` more resident blocks. The caller owns no block, and holds the buffer
 /// of a context.
 pub(crate) fn make_room(pager: &Pager, blocks: usize, buf: &mut [u8]) {

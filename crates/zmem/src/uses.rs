@@ -54,7 +54,7 @@ pub(crate) fn set_use(
         Use::Free if chunk::try_turn(pager, &blocks, false) => return Ok(()),
         _ => {}
     }
-    chunk::open_any(pager, blocks.start);
+    chunk::open(pager, blocks.start, |_| true);
     set_use_in_chunk(pager, blocks, to, buf)
 }
 
@@ -97,7 +97,7 @@ fn turn(pager: &Pager, blocks: Range<usize>, from: State, to: State) -> usize {
     if to == State::Plain && !chunk::is_open_around(pager, start) {
         // The chunk was closed, because all of its blocks were absent.
         own.release();
-        chunk::open_any(pager, start);
+        chunk::open(pager, start, |_| true);
         return start;
     }
     match (from, to) {

@@ -1,4 +1,4 @@
-//! Thresholds and other tuning parameters.
+//! Thresholds and other tuning parameters of the pager, each with its reason.
 
 use std::time::Duration;
 
@@ -39,12 +39,15 @@ pub(crate) const SHARED_BYTES: usize = 32 << 10;
 /// At most this share (1/8) of the resident blocks is in probation.
 pub(crate) const PROBATION_SHARE: usize = 8;
 
+// Faults and the blocks that they fill.
+
 /// The number of slots of the table of threads whose faults are handled by a fault thread.
 pub(crate) const FAULTING_THREADS: usize = 64;
 /// The maximum number of recent blocks: enough for an instruction that gathers words.
 pub(crate) const RECENT_MAX: usize = 32;
 /// The minimum number of recent blocks, for large blocks: enough for an instruction that copies.
 pub(crate) const RECENT_MIN: usize = 4;
+/// The bytes of recent blocks, if their number is between `RECENT_MIN` and `RECENT_MAX`.
 pub(crate) const RECENT_BYTES: usize = 128 << 10;
 /// The maximum number of consecutive faults of one instruction on a resident block, if no block was
 /// closed in between. If more faults occur, the program must have protected the memory itself.
@@ -57,22 +60,25 @@ pub(crate) const UNMANAGED_FAULTS_MAX: u32 = 1;
 pub(crate) const SOON_ROUNDS: u32 = 1;
 /// The maximum number of fault threads. More threads would only wait for the same locks.
 pub(crate) const FAULT_THREADS_MAX: usize = 4;
-/// The bytes of a stack: enough for a fault, also in a build without optimisation. Pages of a stack
-/// that are never touched use no memory.
+/// The bytes of the stack of a handler context: enough for a fault, also in a build without
+/// optimisation. Pages of a stack that are never touched use no memory.
 pub(crate) const STACK_BYTES: usize = 256 << 10;
 /// The interval at which a thread that waits for a context checks whether the threads that held the
 /// contexts are missing.
 pub(crate) const MISSING_CONTEXT_TICK: Duration = Duration::from_millis(100);
-/// The maximum number of contexts: `free` has this many bits.
+/// The maximum number of contexts: one word has a bit for each.
 pub(crate) const CONTEXTS_MAX: usize = 32;
 /// The minimum number of pages to populate with one call. For fewer pages, populating them one by
 /// one is as fast.
 pub(crate) const POPULATED_MIN: usize = 4;
 
+// Waits for room, and packing.
+
 /// The maximum time that a fault waits for a step of the pager thread (zm-H4).
 pub(crate) const ROOM_TIME: Duration = Duration::from_millis(100);
 /// The maximum time that a fault waits in all, if other threads use all the room that is made.
 pub(crate) const ROOM_TIME_MAX: Duration = Duration::from_secs(1);
+/// The interval at which such a fault checks whether a fork has closed the gate.
 pub(crate) const ROOM_TICK: Duration = Duration::from_millis(1);
 /// If the limit is almost reached, the device is packed if that frees 1/`GAIN_SHARE` of its pages.
 pub(crate) const GAIN_SHARE: u64 = 32;
@@ -89,8 +95,8 @@ pub(crate) const PACK_TIME_MAX: Duration = Duration::from_millis(200);
 /// Objects are moved together if that frees 1/`FREEABLE_SHARE` of the device's pages.
 pub(crate) const FREEABLE_SHARE: u64 = 8;
 /// A call that evicted blocks compacts the device if compaction frees at least one page in
-/// `FREEABLE_SHARE` pages of the device. The pager thread requires a larger share. A smaller share
-/// is enough here, because the caller asked for memory to be freed.
+/// `CALL_FREEABLE_SHARE` pages of the device. The pager thread requires a larger share. A smaller
+/// share is enough here, because the caller asked for memory to be freed.
 pub(crate) const CALL_FREEABLE_SHARE: u64 = 100;
 /// The maximum size in bytes of a pool that is compacted as a whole, which takes some 50 ms.
 pub(crate) const WHOLE_MAX: u64 = 64 << 20;
@@ -104,13 +110,17 @@ pub(crate) const STEP_BYTES: usize = 1 << 20;
 /// After failed evictions, the maximum duration of a search for blocks that became evictable.
 pub(crate) const AGAIN_TIME: Duration = Duration::from_millis(10);
 
+// The clock.
+
 /// Eviction ends after this number of consecutive clock windows with refusals and no eviction
 /// (zm-L3).
 pub(crate) const REFUSED_WINDOWS_MAX: usize = 4;
 /// Eviction ends after this number of rounds without an eviction, enough to cool hot blocks.
 pub(crate) const ROUNDS_MAX: usize = HEAT_KEPT_MAX as usize + 2;
-/// The number of counters of closings.
+/// The number of counters of closings, each of which counts for several clock windows.
 pub(crate) const CLOSINGS: usize = 64;
+
+// The compressor thread.
 
 /// Waiting copies use at most this share (1/64) of a limit.
 pub(crate) const WAITING_SHARE: u64 = 64;
@@ -121,7 +131,7 @@ pub(crate) const START_TIME: Duration = Duration::from_micros(200);
 pub(crate) const REFUSED_STARTS: u32 = 1000;
 /// The number of stored blocks after which the device's memory is measured.
 pub(crate) const WEIGHED: usize = 16;
-/// A compressor thread without work ends after this time.
+/// A compressor thread without work ends after this time, because a program may count its threads.
 pub(crate) const IDLE_TIME: Duration = Duration::from_millis(50);
 /// The request that the compressor thread end is repeated at this interval.
 pub(crate) const END_TIME: Duration = Duration::from_millis(5);
@@ -129,7 +139,10 @@ pub(crate) const END_TIME: Duration = Duration::from_millis(5);
 /// expects to be single-threaded may check the number of threads, as Python does after a fork.
 pub(crate) const STARTS_AT_REST: u32 = 64;
 
-/// The length of a window, in milliseconds.
+// Limits.
+
+/// The time for which faults and evictions are observed to find out whether the limit is too small
+/// for the working set, in milliseconds.
 pub(crate) const WATCHED_TIME: u64 = 5000;
 /// The number of consecutive slow windows after which the working set counts as permanently larger
 /// than the limit.
@@ -138,53 +151,8 @@ pub(crate) const SLOW_WINDOWS: u32 = 2;
 pub(crate) const SLOW_SHARE: u32 = 2;
 /// The share of refaults that a larger limit should prevent: nine in ten.
 pub(crate) const PREVENTED_SHARE: (u64, u64) = (9, 10);
-
-/// The minimum size of a chunk in bytes: one page table maps this number of bytes.
-pub(crate) const CHUNK_BYTES: usize = 2 << 20;
-/// The maximum number of blocks that may each be a separate mapping under the kernel's default
-/// setting.
-pub(crate) const FEW_BLOCKS: usize = 8192;
-/// The maximum number of blocks in probation. A larger number would not improve the selection of
-/// blocks to evict.
-pub(crate) const PROBATION_MAX: usize = 4096;
-/// The minimum number of blocks in probation. With fewer, blocks would be evicted as soon as they
-/// are marked.
-pub(crate) const PROBATION_MIN: usize = 64;
-/// The maximum number of windows of all regions together; each region has at least one window.
-pub(crate) const REGIONS_MAX: usize = 128;
-/// The maximum number of windows, not counting the first.
-pub(crate) const WINDOWS_MAX: usize = 32;
-/// The maximum number of attempts to open a file if other threads keep closing it.
-pub(crate) const OPENINGS_MAX: usize = 16;
-/// A high descriptor is one of the last `LAST` descriptors below the process's limit or `TABLE`,
-/// whichever is lower.
-pub(crate) const LAST_NUMBERS: u64 = 32;
-pub(crate) const NUMBERS_MAX: u64 = 1024;
-/// The maximum number of consecutive EAGAIN results.
-pub(crate) const TRIES_MAX: u32 = 10_000;
-/// The maximum time for which a thread waits to enter while a fork waits for threads inside. A
-/// thread inside may wait for a lock of the program, for example the allocator's lock. If the
-/// entering thread is in a signal handler, it may hold that lock, so after this time it enters
-/// although the fork still waits.
-pub(crate) const FORK_TIME: Duration = Duration::from_millis(20);
-/// The number of faults for which a thread skips the check after it found that it was not alone. If
-/// there are other threads, a check costs a system call or an unsuccessful wait.
-pub(crate) const ASKED_LATER: u32 = 16;
-/// The maximum of that number of faults, which doubles after each unsuccessful check.
-pub(crate) const ASKED_LATER_MAX: u32 = 64;
-/// The number of loads of the word, some 25 ns each, before a waiting thread calls the kernel.
-/// While [`Safepoint::stop`] waits for running threads to reach a safepoint, it loads the word at
-/// most this number of times. Threads that fault often reach a safepoint at their next fault.
-pub(crate) const LOOKS: u32 = if cfg!(loom) { 1 } else { 20_000 };
-
-/// The interval at which a thread that waits for a block checks whether the block was queued.
-pub(crate) const HANDED_OVER: Duration = Duration::from_millis(1);
-/// If no other thread is inside the gate, a copy of a process treats the owner of a `Busy` block as
-/// missing after this number of consecutive checks.
-pub(crate) const MISSING_OWNER_LOOKS: u32 = 1000;
-
 /// The bytes that the device needs in addition to its pages while it grows: the maps of a segment
-/// and the objects of a piece.
+/// and the objects of a clock window.
 pub(crate) const GROWTH_BYTES: u64 = 256 << 10;
 /// The reserve is at least this share (1/64) of the limit: a step evicts many blocks.
 pub(crate) const RESERVE_SHARE: u64 = 64;
@@ -222,6 +190,54 @@ pub(crate) const SLOW_ROUNDS: u32 = 8;
 /// If the new blocks exceed both this share (1/32) of the resident blocks and a batch, an attempt
 /// is made even during a pause.
 pub(crate) const NEW_SHARE: usize = 32;
+
+// Mappings, descriptors and other threads.
+
+/// The minimum size of a chunk in bytes: one page table maps this number of bytes.
+pub(crate) const CHUNK_BYTES: usize = 2 << 20;
+/// The maximum number of blocks that may each be a separate mapping under the kernel's default
+/// setting.
+pub(crate) const FEW_BLOCKS: usize = 8192;
+/// The maximum number of blocks in probation. A larger number would not improve the selection of
+/// blocks to evict.
+pub(crate) const PROBATION_MAX: usize = 4096;
+/// The minimum number of blocks in probation. With fewer, blocks would be evicted as soon as they
+/// are marked.
+pub(crate) const PROBATION_MIN: usize = 64;
+/// The maximum number of windows of all regions together; each region has at least one window.
+pub(crate) const REGIONS_MAX: usize = 128;
+/// The maximum number of windows of an arena, not counting the first.
+pub(crate) const WINDOWS_MAX: usize = 32;
+/// The maximum number of attempts to open a file if other threads keep closing it.
+pub(crate) const OPENINGS_MAX: usize = 16;
+/// A high descriptor is one of the last `LAST_NUMBERS` descriptors below the process's limit or
+/// `NUMBERS_MAX`, whichever is lower.
+pub(crate) const LAST_NUMBERS: u64 = 32;
+/// Larger numbers would need a larger table of descriptors in the kernel.
+pub(crate) const NUMBERS_MAX: u64 = 1024;
+/// The maximum number of consecutive EAGAIN results of a request to a userfaultfd.
+pub(crate) const TRIES_MAX: u32 = 10_000;
+/// The maximum time for which a thread waits to enter the gate while a fork waits for threads
+/// inside. A thread inside may wait for a lock of the program, for example the allocator's lock. If
+/// the entering thread is in a signal handler, it may hold that lock, so after this time it enters
+/// although the fork still waits.
+pub(crate) const FORK_TIME: Duration = Duration::from_millis(20);
+/// The number of faults for which a thread does not try to stop the world after an attempt failed.
+/// If there are other threads, an attempt costs a system call or an unsuccessful wait.
+pub(crate) const ASKED_LATER: u32 = 16;
+/// The maximum of that number of faults, which doubles after each failed attempt.
+pub(crate) const ASKED_LATER_MAX: u32 = 64;
+/// The number of loads of a safepoint's word, some 25 ns each, before a waiting thread calls the
+/// kernel. While `Safepoint::stop` waits for running threads to reach a safepoint, it loads the
+/// word at most this number of times. Threads that fault often reach a safepoint at their next
+/// fault.
+pub(crate) const LOOKS: u32 = if cfg!(loom) { 1 } else { 20_000 };
+
+/// The interval at which a thread that waits for a block checks whether the block was queued.
+pub(crate) const HANDED_OVER: Duration = Duration::from_millis(1);
+/// If no other thread is inside the gate, a copy of a process treats the owner of a `Busy` block as
+/// missing after this number of consecutive checks.
+pub(crate) const MISSING_OWNER_LOOKS: u32 = 1000;
 
 #[cfg(test)]
 mod tests {

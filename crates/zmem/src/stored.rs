@@ -1,5 +1,6 @@
-//! Copies: data that the device still stores although their blocks are resident. No thread reads
-//! these data. All functions except `note_copies` are called under the eviction lock.
+//! The data of blocks on the device: stores them, and discards copies, which are data that the
+//! device still stores although their blocks are resident. No thread reads copies. All functions
+//! except `note_copies` and `is_stored` are called under the eviction lock.
 
 use crate::counters::count;
 use crate::device;

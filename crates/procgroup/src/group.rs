@@ -40,9 +40,9 @@ type Head<'a> = layout::Head<'a, AtomicU64>;
 pub(crate) type Slot<'a> = layout::Slot<'a, AtomicU64>;
 
 impl ProcessGroup {
-    /// Returns the group in shared memory that contained zeros before the first process called this.
-    /// `space` identifies the PID namespace of this process. Returns `None` if the memory is too
-    /// small, holds no group, or belongs to processes of another namespace.
+    /// Returns the group in shared memory that contained zeros before the first process called
+    /// this. `space` identifies the PID namespace of this process. Returns `None` if the memory is
+    /// too small, holds no group, or belongs to processes of another namespace.
     pub fn of(words: &'static [AtomicU64], space: u64) -> Option<Self> {
         let is = |word: &AtomicU64, value: u64| {
             let before = word.compare_exchange(0, value, AcqRel, Acquire);

@@ -52,8 +52,8 @@ impl Shares {
     }
 
     /// Returns the bytes that count for a process that has `all` bytes, and how many of them could
-    /// be evicted. `evictable` is the part of `all` that could be evicted, shared blocks included. The
-    /// pool can't be evicted.
+    /// be evicted. `evictable` is the part of `all` that could be evicted, shared blocks included.
+    /// The pool can't be evicted.
     pub(crate) fn counted(self, all: u64, evictable: u64) -> (u64, u64) {
         let stays = all.saturating_sub(evictable).saturating_sub(self.pool);
         let held = all.saturating_sub(self.pool + self.blocks);

@@ -1,9 +1,9 @@
 //! The signals by which a process asks another process to make room, to fill absent memory, or to
 //! keep its memory resident.
 //!
-//! A thread announces that it waits (`GroupMember::waits`). Other processes may then send it SIGBUS with
-//! a word that identifies the request. The caller that installed the handler of that signal makes
-//! room if the interrupted code permits it; then the interrupted call continues.
+//! A thread announces that it waits (`GroupMember::waits`). Other processes may then send it SIGBUS
+//! with a word that identifies the request. The caller that installed the handler of that signal
+//! makes room if the interrupted code permits it; then the interrupted call continues.
 //!
 //! SIGSYS is not used. The kernel keeps only one pending SIGBUS and one pending SIGSYS. So the
 //! SIGSYS of a request would replace the SIGSYS of a dispatched call, and that call would be lost.

@@ -1,5 +1,5 @@
-//! Shared memory (shm, memfd, System V), which no process can evict and which counts once in a group
-//! (zm-L18).
+//! Shared memory (shm, memfd, System V), which no process can evict and which counts once in a
+//! group (zm-L18).
 //!
 //! Each process is charged for its proportional share of the pages, as the kernel computes it. The
 //! share changes when other processes map the pages, even while the process waits. So one process

@@ -53,8 +53,8 @@ impl GroupSnapshot {
     pub const BYTES: usize = size_of::<u64>() * (HEAD + SLOTS * (SLOT + ROW));
 
     /// Reads a copy of a group's memory. Returns `None` if the copy is not of a group, or is of a
-    /// group of another version. Any process may have written to the memory, so the numbers can have
-    /// any values.
+    /// group of another version. Any process may have written to the memory, so the numbers can
+    /// have any values.
     pub fn of(copy: &[u8]) -> Option<Self> {
         let words: Vec<u64> =
             copy.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();

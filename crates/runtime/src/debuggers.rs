@@ -1,5 +1,5 @@
-//! Debuggers of the group: programs that access the memory of another process of the group by ptrace
-//! or /proc/PID/mem.
+//! Debuggers of the group: programs that access the memory of another process of the group by
+//! ptrace or /proc/PID/mem.
 //!
 //! ```text
 //!   before PTRACE_ATTACH, PTRACE_SEIZE -> a signal: the process fills all of its blocks, and then

@@ -44,8 +44,8 @@ pub(crate) fn stat(number: i64, args: [usize; 2]) -> Result<libc::stat, Failed> 
 }
 
 impl GroupFile {
-    /// Opens the group's file. Returns `None` if the file can't be opened, so that this process does
-    /// not share the group's limit.
+    /// Opens the group's file. Returns `None` if the file can't be opened, so that this process
+    /// does not share the group's limit.
     pub(crate) fn open(name: GroupName) -> Option<Self> {
         let own = Self::map(name.number, name.inode);
         let group = own.or_else(|| Self::of_parent(name))?;

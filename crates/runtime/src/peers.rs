@@ -113,8 +113,8 @@ impl Program {
         }
     }
 
-    /// Handles a signal of another process of the group. If `may_act` is false, the thread runs code
-    /// of the runtime, and most requests are deferred.
+    /// Handles a signal of another process of the group. If `may_act` is false, the thread runs
+    /// code of the runtime, and most requests are deferred.
     pub(crate) fn do_request(&self, request: Request, may_act: bool) {
         match request {
             Request::Memory(address) if !may_act => self.asked.store(address.max(1), Relaxed),

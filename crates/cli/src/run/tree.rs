@@ -1,7 +1,8 @@
 //! The file by which the processes of a program share one limit.
 //!
 //! The file has no path, and each program inherits its descriptor. The runtime defines the contents
-//! of the file (`procgroup::ProcessGroup`); this module creates the file, filled with zeros, and reads it.
+//! of the file (`procgroup::ProcessGroup`); this module creates the file, filled with zeros, and
+//! reads it.
 
 use crate::error::{Error, failed};
 use procgroup::GroupSnapshot;

@@ -24,8 +24,8 @@ pub fn group() -> ProcessGroup {
     ProcessGroup::of(words, 1).unwrap()
 }
 
-/// Returns an arena of `bytes` bytes, whose blocks are all managed, and this process's membership in
-/// `group`, which shares the limit of the arena.
+/// Returns an arena of `bytes` bytes, whose blocks are all managed, and this process's membership
+/// in `group`, which shares the limit of the arena.
 pub fn arena(bytes: usize, options: &Options, group: ProcessGroup) -> (Arena, Arc<GroupMember>) {
     install();
     let member = Arc::new(GroupMember::new(group));

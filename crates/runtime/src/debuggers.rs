@@ -1,5 +1,5 @@
-//! Debuggers of the tree: programs that access the memory of another process of the tree by ptrace
-//! or /proc/PID/mem.
+//! Debuggers of the group: programs that access the memory of another process of the group by
+//! ptrace or /proc/PID/mem.
 //!
 //! ```text
 //!   before PTRACE_ATTACH, PTRACE_SEIZE -> a signal: the process fills all of its blocks, and then
@@ -14,13 +14,11 @@ use crate::peers::{TRIES, TRIES_OF_SIGNAL, pause};
 use crate::program::Program;
 use crate::space::Space;
 use crate::threads::{is_own, is_stopped, may_ask, threads_of};
-use crate::tree::TreeFile;
 use crate::waits::may_be_debugged;
 use crate::watch::{link, of_file, thread_of, traced};
 use dispatch::{Call, Outcome, read_memory, system};
+use procgroup::{GroupMember, Kept, ProcessGroup, Request};
 use std::sync::atomic::Ordering::Relaxed;
-use zmem::poke::Asked;
-use zmem::{Kept, Tree};
 
 /// The maximum number of tries while the other process fills its blocks. These tries take one or
 /// two minutes.
@@ -39,7 +37,7 @@ fn may_be_of_proc(call: &Call) -> bool {
 }
 
 impl Program {
-    /// Makes the memory of another process of the tree resident before a call that attaches to it.
+    /// Makes the memory of another process of the group resident before a call that attaches to it.
     pub(crate) fn prepare_attach(&self, number: usize, args: &[usize; 6]) {
         let [request, thread, ..] = *args;
         if number as i64 == libc::SYS_ptrace
@@ -49,7 +47,7 @@ impl Program {
         }
     }
 
-    /// Handles a call that has opened the memory of another process of the tree, or has detached
+    /// Handles a call that has opened the memory of another process of the group, or has detached
     /// from one.
     pub(crate) fn after_debugger(&self, call: &Call, outcome: Outcome) {
         let Outcome::Returned(result @ 0..) = outcome else { return };
@@ -59,7 +57,7 @@ impl Program {
                 self.ask_to_look(second as u64);
             }
             libc::SYS_open | libc::SYS_openat | libc::SYS_openat2
-                if may_be_of_proc(call) && self.peer_tree().is_some() =>
+                if may_be_of_proc(call) && self.peer_group().is_some() =>
             {
                 let own = system(libc::SYS_getpid, [0; 6]).unwrap_or(0) as u64;
                 let path = link(own, result as u64);
@@ -71,23 +69,22 @@ impl Program {
         }
     }
 
-    fn peer_tree(&self) -> Option<&Tree> {
+    fn peer_group(&self) -> Option<&ProcessGroup> {
         // A filter may end the confined program for calls that the program does not make itself. A
         // child of `vfork` shares this memory, so it is not handled as a debugger.
         let is_free = !self.is_confined.load(Relaxed) && !self.arena.is_lent();
-        let file = self.tree.as_ref().filter(|_| is_free);
-        file.map(|TreeFile { tree, .. }| tree)
+        self.member().filter(|_| is_free).map(GroupMember::group)
     }
 
     /// Waits until the process of a thread keeps all of its memory resident for the debugger that
-    /// `word` identifies. Returns at once if the process is this process, or is outside the tree.
+    /// `word` identifies. Returns at once if the process is this process, or is outside the group.
     fn keep_peer(&self, thread: u64, word: u64) {
-        let Some(tree) = self.peer_tree() else { return };
+        let Some(group) = self.peer_group() else { return };
         let Some((process, tracer)) = traced(thread).filter(|(process, _)| !is_own(*process))
         else {
             return;
         };
-        let kept = tree.kept(process as u64);
+        let kept = group.kept(process as u64);
         // While a thread has a tracer, the process keeps its memory resident.
         let has_tracer = || tracer != 0 || traced(process as u64).is_some_and(|(_, by)| by != 0);
         if kept.is_none() || is_stopped(process, process) {
@@ -96,9 +93,9 @@ impl Program {
         if kept == Some(Kept::All) && has_tracer() {
             return;
         }
-        tree.begin_keeping(process as u64);
+        group.begin_keeping(process as u64);
         for nth in 0..TRIES_OF_KEEPING {
-            match tree.kept(process as u64) {
+            match group.kept(process as u64) {
                 None | Some(Kept::All) => return,
                 // If the process has begun to fill its blocks for this debugger, more than `TRIES`
                 // tries are made.
@@ -111,37 +108,37 @@ impl Program {
                 if is_stopped(process, process) {
                     return;
                 }
-                self.ask_any(tree, process, Asked::Stay(word));
+                self.ask_any(group, process, Request::Stay(word));
             }
             self.do_left();
             pause();
         }
     }
 
-    /// Sends `asked` to the first thread of a process that can handle it.
-    fn ask_any(&self, tree: &Tree, process: usize, asked: Asked) {
+    /// Sends `request` to the first thread of a process that can handle it.
+    fn ask_any(&self, group: &ProcessGroup, process: usize, request: Request) {
         let may_ask = |thread: &usize| {
             !is_stopped(process, *thread) && may_ask(process, *thread, may_be_debugged)
         };
         if let Some(thread) = threads_of(process).into_iter().find(may_ask) {
-            tree.ask(process as u64, thread as u64, asked);
+            group.ask(process as u64, thread as u64, request);
         }
     }
 
     /// Asks the process of a thread from which a debugger has detached to evict again.
     fn ask_to_look(&self, thread: u64) {
-        let Some(tree) = self.peer_tree() else { return };
+        let Some(group) = self.peer_group() else { return };
         let Some((process, _)) = traced(thread) else { return };
         let is_traced = || traced(process as u64).is_none_or(|(_, tracer)| tracer != 0);
         for nth in 0..TRIES_OF_LOOK {
-            if matches!(tree.kept(process as u64), None | Some(Kept::Nothing)) {
+            if matches!(group.kept(process as u64), None | Some(Kept::Nothing)) {
                 return;
             }
             if nth % TRIES_OF_SIGNAL == 0 {
                 if is_traced() {
                     return;
                 }
-                self.ask_any(tree, process, Asked::Look);
+                self.ask_any(group, process, Request::Look);
             }
             self.do_left();
             pause();
@@ -156,13 +153,14 @@ impl Program {
         if word == 0 || self.is_confined.load(Relaxed) || self.arena.is_lent() {
             return;
         }
+        let Some(member) = self.member() else { return };
         let Some(space) = self.space.try_lock() else { return self.stay_later(word) };
         // The debugger repeats the signal. If all blocks are resident, a late signal has no effect.
-        if self.arena.is_whole() {
+        if member.is_whole() {
             return;
         }
         self.watch.note(word);
-        self.arena.keep_all();
+        member.keep_all(&self.arena);
         for part in self.of_data(&space) {
             let blocks = Space::around(&self.arena, &part);
             if self.arena.pin(blocks.clone()).is_ok() {
@@ -171,7 +169,7 @@ impl Program {
         }
         self.watch.wait_for_look();
         self.watch.asked.store(0, Relaxed);
-        self.arena.note_whole();
+        member.note_whole();
     }
 
     /// Stores a request's word for a thread that can handle the request.
@@ -194,8 +192,10 @@ impl Program {
     /// Lets the pager evict again despite debuggers, because this process is about to be confined.
     pub(crate) fn stay_no_more(&self) {
         self.watch.clear();
-        self.arena.evict_again();
-        self.arena.set_confined(true);
+        if let Some(member) = self.member() {
+            member.evict_again(&self.arena);
+            member.set_confined(true);
+        }
     }
 
     /// Makes the next check for debuggers due at once.
@@ -213,7 +213,7 @@ impl Program {
         self.watch.wait_for_look();
         if self.watch.have_all_left() {
             self.watch.asked.store(0, Relaxed);
-            self.arena.evict_again();
+            self.member().into_iter().for_each(|member| member.evict_again(&self.arena));
             self.arena.yield_room(false);
         }
     }

@@ -64,7 +64,7 @@ impl Program {
         self.is_confined.store(false, Relaxed);
         self.is_silent.store(false, Relaxed);
         page::set_confined(false);
-        self.arena.set_confined(false);
+        self.member().into_iter().for_each(|member| member.set_confined(false));
     }
 
     /// Raises the limits in the kernel again, because no program was executed.
@@ -116,8 +116,8 @@ impl Program {
             libc::SYS_exit | libc::SYS_exit_group => self.report_end(),
             libc::SYS_execve | libc::SYS_execveat => {
                 // The program may close its standard error before it ends, as many programs do.
-                self.say_if_lost();
-                self.arena.hush(&self.figures());
+                self.warn_if_over_limit();
+                self.begin_exec();
             }
             _ => return,
         }

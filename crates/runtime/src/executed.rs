@@ -1,7 +1,7 @@
 //! A file that is about to be executed. The runtime reads the file by system calls that are not
 //! dispatched.
 
-use crate::tree::stat;
+use crate::group::stat;
 use dispatch::system;
 use executable::{Denial, FileRights, Rights};
 use std::ffi::CString;

@@ -13,9 +13,10 @@ use crate::program::Program;
 use crate::sleeps;
 use dispatch::{Call, Hook, Outcome, Step};
 use page::fork;
+use procgroup::Request;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
-use zmem::{SAFEPOINT, poke};
+use zmem::SAFEPOINT;
 
 impl Hook for Program {
     fn call(&self, call: &mut Call) -> Step {
@@ -51,15 +52,15 @@ impl Hook for Program {
         }
         self.do_left();
         self.look_for_debuggers();
-        self.say_if_lost();
+        self.warn_if_over_limit();
         self.show_now_and_then();
         is_answered
     }
 
     fn sent(&self, info: *const libc::siginfo_t, may_act: bool) -> bool {
         // SAFETY: the kernel has written the structure, for a signal that was sent.
-        let asked = unsafe { poke::asked(&*info) };
-        asked.inspect(|asked| self.do_asked(*asked, may_act)).is_some()
+        let request = unsafe { Request::of(&*info) };
+        request.inspect(|request| self.do_request(*request, may_act)).is_some()
     }
 
     fn repeats(&self, call: &mut Call) {
@@ -92,8 +93,10 @@ impl Hook for Program {
         self.threads.store(1, Relaxed);
         self.cost.begin_child();
         self.watch.clear();
-        self.arena.hear();
-        self.arena.set_confined(self.is_confined.load(Relaxed));
+        if let Some(member) = self.member() {
+            member.hear();
+            member.set_confined(self.is_confined.load(Relaxed));
+        }
         self.show();
     }
 

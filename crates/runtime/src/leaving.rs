@@ -16,7 +16,7 @@ impl Program {
         self.space.lock().leave_executable(&self.arena);
         dispatch::release_all_code();
         self.make_all_plain().inspect_err(|_| self.manage_again())?;
-        self.arena.hush(&self.figures());
+        self.begin_exec();
         self.arena.rest();
         if self.arena.is_lent() {
             return Ok(());

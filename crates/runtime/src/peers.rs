@@ -11,14 +11,13 @@
 use crate::program::Program;
 use crate::space::Space;
 use crate::threads::{is_own, is_stopped, may_ask};
-use crate::tree::TreeFile;
 use crate::waits::may_be_asked;
 use crate::windows::parts_within;
 use dispatch::{Call, Outcome, read_memory, system};
 use libc::iovec;
+use procgroup::{GroupMember, Request};
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::Advice;
-use zmem::poke::Asked;
 
 const EFAULT: isize = -(libc::EFAULT as isize);
 /// The number of bytes that a process fills for each request of another process.
@@ -79,7 +78,7 @@ impl Parts {
 }
 
 impl Program {
-    /// Completes a transfer that stopped at an absent page of another process of the tree.
+    /// Completes a transfer that stopped at an absent page of another process of the group.
     pub(crate) fn complete_transfer(&self, call: &Call, outcome: Outcome) -> Outcome {
         match outcome {
             Outcome::Returned(result)
@@ -93,16 +92,14 @@ impl Program {
         }
     }
 
-    /// If the call is a transfer, waits until the other process of the tree has agreed to fill no
+    /// If the call is a transfer, waits until the other process of the group has agreed to fill no
     /// block in place.
     pub(crate) fn greet_peer(&self, number: usize, args: &[usize; 6]) {
         // A filter may end the program for calls that the program does not make itself.
         let is_free = is_transfer(number) && !self.is_confined.load(Relaxed);
-        let Some(TreeFile { tree, .. }) = self.tree.as_ref().filter(|_| is_free) else {
-            return;
-        };
+        let Some(member) = self.member().filter(|_| is_free) else { return };
         for nth in 0..TRIES {
-            if is_own(args[0]) || tree.ask_peer(args[0] as u64) != Some(false) {
+            if is_own(args[0]) || member.group().ask_peer(args[0] as u64) != Some(false) {
                 return;
             }
             if nth == 0 && is_stopped(args[0], args[0]) {
@@ -116,20 +113,20 @@ impl Program {
         }
     }
 
-    /// Handles a signal of another process of the tree. If `may_act` is false, the thread runs code
-    /// of the runtime, and most requests are deferred.
-    pub(crate) fn do_asked(&self, asked: Asked, may_act: bool) {
-        match asked {
-            Asked::Memory(address) if !may_act => self.asked.store(address.max(1), Relaxed),
-            Asked::Stay(word) if !may_act => self.stay_later(word),
-            Asked::Look => self.look_soon(),
-            Asked::Room if !may_act => {}
-            Asked::Room => {
+    /// Handles a signal of another process of the group. If `may_act` is false, the thread runs
+    /// code of the runtime, and most requests are deferred.
+    pub(crate) fn do_request(&self, request: Request, may_act: bool) {
+        match request {
+            Request::Memory(address) if !may_act => self.asked.store(address.max(1), Relaxed),
+            Request::Stay(word) if !may_act => self.stay_later(word),
+            Request::Look => self.look_soon(),
+            Request::Room if !may_act => {}
+            Request::Room => {
                 self.arena.yield_room(true);
                 self.show();
             }
-            Asked::Memory(address) => self.bring_for_peer(address),
-            Asked::Stay(word) => self.stay(word),
+            Request::Memory(address) => self.bring_for_peer(address),
+            Request::Stay(word) => self.stay(word),
         }
         if may_act {
             self.look_for_debuggers();
@@ -147,7 +144,7 @@ impl Program {
     /// Fills blocks that another process is about to read or write. If the address is not in the
     /// arena, fills no block.
     fn bring_for_peer(&self, address: usize) {
-        self.arena.agree();
+        self.member().into_iter().for_each(GroupMember::agree);
         self.bring(address);
     }
 
@@ -160,16 +157,17 @@ impl Program {
 
     fn ask_peer_for(&self, process: usize, address: usize) {
         if may_ask(process, process, may_be_asked) {
-            let (process, asked) = (process as u64, Asked::Memory(address));
-            self.tree.iter().for_each(|file| file.tree.ask(process, process, asked));
+            let (process, request) = (process as u64, Request::Memory(address));
+            let group = self.member().map(GroupMember::group);
+            group.into_iter().for_each(|group| group.ask(process, process, request));
         }
     }
 
     fn transfer_rest(&self, call: &Call, result: isize) -> isize {
         let [process, local, locals, remote, remotes, flags] = call.args();
         let is_own = is_own(process);
-        let of_tree = |TreeFile { tree, .. }: &TreeFile| tree.ask_peer(process as u64).is_some();
-        let is_peer = is_own || self.tree.as_ref().is_some_and(of_tree);
+        let of_group = |member: &GroupMember| member.group().ask_peer(process as u64).is_some();
+        let is_peer = is_own || self.member().is_some_and(of_group);
         let parts = || Some((Parts::read(local, locals)?, Parts::read(remote, remotes)?));
         let Some((local, remote)) = parts().filter(|_| is_peer) else { return result };
         let tries = match () {

@@ -3,17 +3,18 @@
 use crate::changes::Changer;
 use crate::cost::Cost;
 use crate::exec::Hosting;
+use crate::group::GroupFile;
 use crate::limits::Limits;
 use crate::mappings::{self, Answer};
 use crate::settings::Settings;
 use crate::space::Space;
-use crate::tree::TreeFile;
 use crate::waits::{may_be_asked, may_be_debugged, waits};
 use crate::watch::Watch;
 use crate::{clock, helpers, pins, sleeps};
 use calls::Special;
 use dispatch::{Call, Outcome, Step};
 use page::fork::Mutex;
+use procgroup::GroupMember;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use zmem::Arena;
 
@@ -32,7 +33,7 @@ pub(crate) struct Program {
     /// The number of threads of the program in this process.
     pub(crate) threads: AtomicUsize,
     pub(crate) cost: Cost,
-    pub(crate) tree: Option<TreeFile>,
+    pub(crate) group: Option<GroupFile>,
     /// The means by which programs are executed with a host, if hosts are available.
     hosting: Option<Hosting>,
     /// Whether the process is confined (pl-28): a filter may end the process for calls that the
@@ -62,7 +63,7 @@ impl Program {
         arena: Arena,
         space: Space,
         settings: Settings,
-        (tree, hosting): (Option<TreeFile>, Option<Hosting>),
+        (group, hosting): (Option<GroupFile>, Option<Hosting>),
     ) -> Self {
         let (space, threads) = (Mutex::new(space), AtomicUsize::new(1));
         let [is_confined, is_child_confined, is_newly_confined, is_silent, is_plain] =
@@ -75,7 +76,7 @@ impl Program {
             changer: Changer::default(),
             threads,
             cost,
-            tree,
+            group,
             hosting,
             is_confined,
             is_child_confined,
@@ -87,17 +88,22 @@ impl Program {
         }
     }
 
+    /// Returns the membership of this process in its group, if it shares its limit.
+    pub(crate) fn member(&self) -> Option<&GroupMember> {
+        self.group.as_ref().map(|file| &*file.member)
+    }
+
     /// Does periodic work before a call: measures memory outside of the arena, and evicts for other
     /// processes, because this process may block in the call. `nth` is the number of calls before
     /// this one.
     pub(crate) fn tend(&self, nth: u64) {
-        let Some(TreeFile { tree, .. }) = &self.tree else { return };
+        let Some(member) = self.member() else { return };
         self.look_for_debuggers();
         if (nth + 1).is_multiple_of(WEIGHED) {
             self.arena.weigh_process();
-            self.say_if_lost();
+            self.warn_if_over_limit();
         }
-        if tree.is_short() {
+        if member.group().is_short() {
             self.arena.yield_room(false);
         }
         self.show_now_and_then();
@@ -106,7 +112,13 @@ impl Program {
     /// Handles a call if it changes mappings of the arena.
     pub(crate) fn answer(&self, number: usize, args: [usize; 6]) -> Answer {
         let mut space = self.space.lock();
-        self.changer.change(|| mappings::answer(&mut space, &self.arena, number, args))
+        let answer =
+            self.changer.change(|| mappings::answer(&mut space, &self.arena, number, args));
+        let is_refused = matches!(answer, Answer::Is(..0));
+        if !is_refused && mappings::maps_shared(number as i64, &args) {
+            self.member().into_iter().for_each(GroupMember::maps_shared);
+        }
+        answer
     }
 
     /// Prepares a call before it is issued.
@@ -122,11 +134,11 @@ impl Program {
             }
         }
         let (number, args) = (call.number(), call.args());
-        let of_tree = self.tree.as_ref().and_then(|tree| tree.answer(number, args));
+        let of_group = self.group.as_ref().and_then(|group| group.answer(number, args));
         // The kernel enforces the limits of a child of `vfork`: its parent may have other limits.
         let has_limits = Limits::are_about(number) && !self.arena.is_lent();
         let of_limits = || has_limits.then(|| self.space.lock().limits.answer(number, &args))?;
-        if let Some(result) = of_tree.or_else(of_limits) {
+        if let Some(result) = of_group.or_else(of_limits) {
             return Step::Answer(result);
         }
         let row = calls::row(number);
@@ -163,7 +175,7 @@ impl Program {
             if may_be_asked(number, &args) {
                 // `waits` is called last, because after it this thread must not access absent
                 // memory, except on the stack of `dispatch`.
-                self.arena.waits();
+                self.member().into_iter().for_each(GroupMember::waits);
             }
         }
         if is_all && waits(number) { Step::Wait } else { Step::Issue }
@@ -185,7 +197,7 @@ impl Program {
         let outcome = sleeps::give_time(call, outcome);
         match call.number() as i64 {
             libc::SYS_execve | libc::SYS_execveat => {
-                self.arena.unhush();
+                self.exec_failed();
                 self.stay_again();
                 if let Some(hosting) =
                     self.hosting.as_ref().filter(|_| !self.is_confined.load(Relaxed))
@@ -194,7 +206,7 @@ impl Program {
                 }
                 self.take_limits_back();
             }
-            _ if call.is_repeated() => self.arena.waited(),
+            _ if call.is_repeated() => self.member().into_iter().for_each(GroupMember::waited),
             libc::SYS_ptrace => self.after_trace(call, outcome),
             libc::SYS_seccomp | libc::SYS_prctl => {
                 let is_new = self.is_newly_confined.swap(false, Relaxed);

@@ -3,19 +3,20 @@
 
 use crate::cost::Costs;
 use crate::executed::contents;
+use crate::group::stat;
 use crate::heap;
 use crate::program::Program;
 use crate::say::say;
-use crate::tree::stat;
 use dispatch::system;
+use procgroup::Figures;
 use std::sync::atomic::Ordering::Relaxed;
-use zmem::Figures;
 
 impl Program {
-    /// Reports, once per tree, that the working set of this process is larger than the limit.
+    /// Reports, once per group, that the working set of this process is larger than the limit.
     fn say_if_slow(&self) {
         let may_say = || !self.is_confined.load(Relaxed) && self.is_heard();
-        if let Some(lacks) = self.arena.take_lacking(may_say) {
+        let lacks = self.member().and_then(|member| member.take_lacking(&self.arena, may_say));
+        if let Some(lacks) = lacks {
             let limit = self.arena.stats().limit.unwrap_or(0);
             let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
             say(&format_args!(
@@ -44,15 +45,31 @@ impl Program {
         let Costs { calls, timed, nanoseconds, signal } = self.cost.costs();
         let own = Figures {
             process: system(libc::SYS_getpid, [0; 6]).unwrap_or(0) as u64,
-            tree_held_max: self.tree.as_ref().map_or(0, |file| file.tree.held_max()),
+            tree_held_max: self.member().map_or(0, |member| member.group().held_max()),
             heap: heap::mapped() as u64,
             calls,
             calls_timed: timed,
             calls_timed_ns: nanoseconds,
             signal_ns: signal,
-            ..self.arena.figures()
+            ..match self.member() {
+                Some(member) => member.figures(&self.arena),
+                None => Figures::of(&self.arena.stats()),
+            }
         };
-        self.arena.with_before(own)
+        match self.member() {
+            Some(member) => member.with_before(own),
+            None => own,
+        }
+    }
+
+    /// Publishes that this process holds no memory, because it is about to execute a program.
+    pub(crate) fn begin_exec(&self) {
+        self.member().into_iter().for_each(|member| member.begin_exec(&self.figures()));
+    }
+
+    /// Undoes [`begin_exec`](Self::begin_exec) after the kernel refused to execute the program.
+    pub(crate) fn exec_failed(&self) {
+        self.member().into_iter().for_each(|member| member.exec_failed(&self.arena));
     }
 
     /// Appends the figures of this process to the file in the settings. Returns false if the
@@ -72,27 +89,27 @@ impl Program {
         write(path, &format!("{{\"name\":\"{name}\",{}", &figures[1..]))
     }
 
-    /// Reports the figures of this process, which is about to end, and leaves its tree.
+    /// Reports the figures of this process, which is about to end, and leaves its group.
     pub(crate) fn report_end(&self) {
-        self.say_if_lost();
+        self.warn_if_over_limit();
         let is_reported = self.report();
         if !is_reported {
             self.show();
         }
-        self.arena.leave_tree(is_reported);
+        self.member().into_iter().for_each(|member| member.leave(is_reported));
     }
 
     /// Publishes the figures of this process for `uzram stat`.
     pub(crate) fn show(&self) {
-        self.arena.show(&self.figures());
+        self.member().into_iter().for_each(|member| member.show(&self.figures()));
     }
 
     /// Publishes the figures if the next publication is due.
     pub(crate) fn show_now_and_then(&self) {
-        if self.arena.is_show_due() {
+        if let Some(member) = self.member().filter(|member| member.is_show_due()) {
             self.show();
             if !self.is_confined.load(Relaxed) {
-                self.arena.weigh_shared();
+                member.weigh_shared();
             }
             self.say_if_slow();
         }

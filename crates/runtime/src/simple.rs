@@ -1,8 +1,8 @@
 //! Calls of the program that are issued without a signal (di-11, di-12).
 
+use crate::group::GroupFile;
 use crate::mappings::Answer;
 use crate::program::Program;
-use crate::tree::TreeFile;
 use dispatch::simple::{self, Class, Simple};
 use dispatch::system;
 use std::ops::Range;
@@ -20,14 +20,14 @@ const _: () = {
 impl Program {
     /// Starts to issue simple calls without a signal.
     pub(crate) fn begin_simple(&'static self) {
-        let file = self.tree.as_ref();
+        let file = self.group.as_ref();
         simple::set(&Simple {
-            gate: file.map_or(&OPEN, |file| file.tree.short_word()),
+            gate: file.map_or(&OPEN, |file| file.member.group().short_word()),
             threads: &self.threads,
             memory: self.arena.addresses(),
             words: self.arena.words(),
             block: self.arena.block(),
-            descriptor: file.map(TreeFile::descriptor),
+            descriptor: file.map(GroupFile::descriptor),
             class,
         });
     }

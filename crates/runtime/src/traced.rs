@@ -34,7 +34,7 @@ impl Program {
             dispatch::release_all_code();
         }
         self.give_limits();
-        self.arena.hush(&self.figures());
+        self.begin_exec();
         self.arena.rest();
         Some(Step::Leave)
     }
@@ -46,9 +46,9 @@ impl Program {
         }
         if outcome != Outcome::Returned(0) {
             self.manage_again();
-            self.arena.unhush();
+            self.exec_failed();
             self.take_limits_back();
-        } else if self.arena.takes_traced(|| self.is_heard()) {
+        } else if self.member().is_some_and(|member| member.takes_traced(|| self.is_heard())) {
             let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
             say(&format_args!(
                 "process {process} is traced by its parent, as a debugger's child: the program \

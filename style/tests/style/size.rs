@@ -12,6 +12,8 @@ const BESIDE: [&str; 2] = ["bench", "crates/measure"];
 /// The pager, which is built on the device and has its own limit.
 const PAGER: [&str; 1] = ["crates/zmem"];
 
+/// The processes that share the limit of a pager.
+const GROUP: &str = "crates/procgroup";
 /// The table of system calls, with a line for each call. It grows with the kernel.
 const CALLS: &str = "crates/calls";
 /// The crate that dispatches every system call of a program to a function.
@@ -56,14 +58,16 @@ fn lines(tree: &Tree) -> Counts {
 }
 
 /// Returns the sums of the product and of the parts that are counted separately. These are the
-/// pager, the table of system calls, `dispatch`, `runtime`, `uzram run` and its host, the
-/// interfaces, administration and analysis, `slab`, `bench` and others.
+/// pager, the processes that share its limit, the table of system calls, `dispatch`, `runtime`,
+/// `uzram run` and its host, the interfaces, administration and analysis, `slab`, `bench` and
+/// others.
 fn counts(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     for (dir, count) in lines(tree) {
         let place = match &*dir {
             dir if BESIDE.contains(&dir) => "beside",
             dir if PAGER.contains(&dir) => "pager",
+            GROUP => "procgroup",
             CALLS => "calls",
             DISPATCH => "dispatch",
             RUNTIME => "runtime",

@@ -6,13 +6,13 @@ use super::live;
 use crate::error::Error;
 use measure::output;
 use measure::text::escaped;
+use procgroup::GroupSnapshot;
 use std::env;
 use std::fs::OpenOptions;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf, absolute};
 use tempfile::{NamedTempFile, TempPath};
-use zmem::Seen;
 
 /// The maximum number of bytes that are read from the file, enough for some hundred thousand lines.
 const BYTES_MAX: u64 = 64 << 20;
@@ -68,7 +68,7 @@ impl StatsFile {
 
     /// Returns the figures that the processes have written since this `StatsFile` was created, and
     /// the figures of killed processes.
-    pub(super) fn figures(&self, seen: Option<&Seen>) -> Result<Figures, Error> {
+    pub(super) fn figures(&self, seen: Option<&GroupSnapshot>) -> Result<Figures, Error> {
         let read = || {
             // If a pipe has replaced the file, the open must not wait for a writer.
             let mut options = OpenOptions::new();

@@ -31,7 +31,7 @@ pub(super) fn protect(
                 let now = match (kind, prot) {
                     (Kind::Other, _) => Kind::Other,
                     (_, prot) if Some(prot) == data => Kind::Data,
-                    _ => Kind::Held,
+                    _ => Kind::OtherProtection,
                 };
                 space.pieces.set(part.clone(), Some(now));
                 space.settle(arena, &part)?;

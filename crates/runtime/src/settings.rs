@@ -147,7 +147,7 @@ mod tests {
     fn settings_are_read_and_wrong_ones_named() {
         let of = |text: &str| Settings::parse(OsStr::new(text));
         let text = "limit=1000,block=16384,algorithm=zstd,level=-3,backend=signal-remap,\
-            group=960:7,            stderr=12:3,first-only=1,stats=/a,arena=4194304";
+            group=960:7,stderr=12:3,first-only=1,stats=/a,arena=4194304";
         let found = of(text).unwrap();
         assert_eq!(found.group, Some(GroupName { number: 960, inode: 7 }));
         assert_eq!(found.stderr, Some((12, 3)));

@@ -12,17 +12,15 @@ use crate::bits::NO_ONE;
 use crate::depot::{Depot, Locked};
 use crate::lists::{List, links};
 use crate::options::Memory;
+use crate::policy::{BLOCK_HEADER, EMPTY_SHARE};
 use crate::red_zones::RedZones;
-use crate::shape::{BLOCK_HEADER, Shape};
+use crate::shape::Shape;
 use crate::slab_ref::SlabRef;
 use crate::sync::Relaxed;
 use crate::thread;
 use page::{ExtentId, ListHead, PageSet, Request, page_size};
 use std::alloc;
 use std::ptr::NonNull;
-
-/// The divisor for the maximum number of empty slabs: at most 1/32 of all slabs are empty.
-const EMPTY_SHARE: usize = 32;
 
 /// A slab without objects in use that no other thread can reach.
 #[derive(Debug)]

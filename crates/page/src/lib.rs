@@ -28,6 +28,7 @@ mod loom_tests;
 mod mapping;
 mod max_tree;
 mod patience;
+mod policy;
 pub mod room;
 mod section;
 mod sections;

@@ -10,12 +10,8 @@
 
 use crate::Error;
 use crate::heap::reserve;
+use crate::policy::{MAX_TREE_LEVELS as LEVELS, MAX_TREE_WIDTH as WIDTH};
 use crate::supply::Supply;
-
-/// The number of elements whose maximum is one number in the level above.
-const WIDTH: usize = 16;
-/// The maximum number of levels: enough for 2 to the power of 28 numbers.
-const LEVELS: usize = 7;
 
 /// Numbers whose maximum is one number in the level above. A group is always complete, so one
 /// vector instruction compares all its numbers.

@@ -156,7 +156,7 @@ impl Pager {
         // Raw blocks save no memory, so a unit stays resident if more than half of its blocks are
         // raw.
         let blocks = (data.len() / self.blocks.stored) as u64;
-        let counter = match self.device.write_telling(at, data) {
+        let counter = match self.device.write_with_outcome(at, data) {
             Ok(written) if written.raw * 2 < blocks.max(1) + 1 => return true,
             Ok(_) => &self.counters.incompressible,
             Err(_) => &self.counters.refused,

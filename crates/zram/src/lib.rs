@@ -52,7 +52,7 @@ pub use job::{DamagedLeft, JobKind, JobStat};
 pub use layout::SLOT_BYTES;
 pub use locked_file::{OpenLocked, open_locked};
 pub use page::{Supply, room};
-pub use save::{Damage, Restored, SaveOptions, Saved, SavedHeader, Unreadable};
+pub use save::{Damage, Restored, SaveOptions, SaveTo, Saved, SavedHeader, Unreadable};
 pub use stats::{DebugStat, IoStat, MmStat, OrderStat, Written};
 pub use zcomp::{Codec, Dictionary, Error as CodecError, Params, by_name, codecs};
 pub use zram::{Attribute, Open, Zram, attributes};

@@ -1,8 +1,9 @@
 //! A tuning parameter is a constant in its crate's `policy.rs`, where its reason is stated.
 //!
-//! A constant counts if its type is a number or a `Duration` and its value has a number of at least
-//! two. Constants of binary formats, of the kernel's interface and of protocols are fixed by others
-//! or by stored data: `style/exempt.txt` lists their files, each with a reason.
+//! A constant counts if its type is a number and its value has a number of at least two, or if it
+//! is a `Duration` that is not zero. Constants of binary formats, of the kernel's interface and of
+//! protocols are fixed by others or by stored data: `style/exempt.txt` lists their files, each with
+//! a reason.
 
 use std::collections::BTreeMap;
 
@@ -21,16 +22,16 @@ const NUMBERS: [&str; 15] = [
     "f64", "Duration",
 ];
 
-/// Finds whether a value has a number of at least two.
-struct Literals(bool);
+/// Finds the largest number of a value; a number with a fraction counts as 2.
+struct Largest(u128);
 
-impl<'a> Visit<'a> for Literals {
+impl<'a> Visit<'a> for Largest {
     fn visit_lit_int(&mut self, number: &'a syn::LitInt) {
-        self.0 |= number.base10_parse::<u128>().is_ok_and(|number| number > 1);
+        self.0 = self.0.max(number.base10_parse().unwrap_or(0));
     }
 
     fn visit_lit_float(&mut self, _: &'a syn::LitFloat) {
-        self.0 = true;
+        self.0 = self.0.max(2);
     }
 }
 
@@ -40,10 +41,11 @@ struct Constants(Vec<(usize, String)>);
 impl Constants {
     fn add(&mut self, name: &syn::Ident, of: &Type, value: &Expr) {
         let Type::Path(of) = of else { return };
-        let mut literals = Literals(false);
-        literals.visit_expr(value);
+        let mut largest = Largest(0);
+        largest.visit_expr(value);
         let last = of.path.segments.last().unwrap();
-        if literals.0 && NUMBERS.iter().any(|number| last.ident == number) {
+        let least = if last.ident == "Duration" { 1 } else { 2 };
+        if largest.0 >= least && NUMBERS.iter().any(|number| last.ident == number) {
             self.0.push((name.span().start().line, name.to_string()));
         }
     }
@@ -106,7 +108,7 @@ fn thresholds_are_in_the_policy() {
 #[test]
 fn thresholds_outside_of_the_policy_are_found() {
     let text = "const A: usize = 1 << 4;\nconst B: u8 = 1;\nconst C: &str = \"3\";\n\
-        fn f() {\n    const D: Duration = Duration::from_secs(5);\n}\n\
+        fn f() {\n    const D: Duration = Duration::from_secs(1);\n}\n\
         impl S {\n    const E: f64 = 0.5;\n}\n\
         const F: u64 = u64::MAX - A as u64;\n\
         #[cfg(test)]\nmod tests {\n    const G: usize = 7;\n}\n";

@@ -26,8 +26,13 @@
 mod ask;
 mod request;
 
+pub use crate::policy::{ANSWERS_WITHIN, CONTROL_CLIENTS as CLIENTS, CONTROL_RESERVE as RESERVE};
+use crate::policy::{
+    BESIDE_STACK, CONTROL_RECEIVED, CONTROL_REQUEST_MAX, CONTROL_SHORT, CONTROL_STACK,
+    CONTROL_WITHIN,
+};
 pub use crate::steered::{Refusal, Steered};
-pub use ask::{ANSWERS_WITHIN, AskError};
+pub use ask::{AskError, ask};
 pub use request::Request;
 
 use crate::accept::Acceptor;
@@ -50,30 +55,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use zram::room;
 
-/// The maximum size of a request, and the number of bytes that are received at a time.
-const REQUEST_MAX: usize = 64 << 10;
-const RECEIVED: usize = 4 << 10;
-
-/// The maximum time within which a client has to send or receive more bytes.
-const WITHIN: Duration = Duration::from_secs(10);
-
-/// The maximum number of clients. If another client connects, the first one whose request is
-/// incomplete is disconnected. If all requests are complete, the new client is refused.
-pub const CLIENTS: usize = 16;
-
-/// The stack size of a client's thread, in bytes.
-const STACK: usize = 256 << 10;
-
 /// The bytes of address space that the threads take, including the allocator's growth for them.
-pub const BYTES: usize = CLIENTS * (STACK + (64 << 10));
-
-/// The maximum number of bytes of small allocations in use for a client at a time. They hold the
-/// request, which grows to 64 KiB (its old buffer of 32 KiB is live too), the buffer of the answer
-/// (8 KiB), and a path or an attribute's text.
-pub const RESERVE: usize = 128 << 10;
-
-/// The maximum length in bytes of a request that is admitted without a check for free memory.
-const SHORT: usize = 8 << 10;
+pub const BYTES: usize = CLIENTS * (CONTROL_STACK + BESIDE_STACK);
 
 const SHORT_OF_MEMORY: &str = "out of memory; ask for less at a time, or free some";
 
@@ -100,7 +83,7 @@ impl Control {
             let (admitted, steered) = (admitted.clone(), steered.clone());
             let (ends, log) = (is_ending.clone(), log.clone());
             let next = move || admitted.lock().recv().ok();
-            threads.push(spawn("control", STACK, move || {
+            threads.push(spawn("control", CONTROL_STACK, move || {
                 while let Some((socket, permit)) = next() {
                     // A client that sends no request expects no answer. A panic ends only the
                     // connection of this client.
@@ -110,7 +93,7 @@ impl Control {
             })?);
         }
         let set = clients.clone();
-        let acceptor = Acceptor::start(listening, WITHIN, log.clone(), move |socket| {
+        let acceptor = Acceptor::start(listening, CONTROL_WITHIN, log.clone(), move |socket| {
             let socket = Arc::new(socket);
             match set.enter_or_evict(&socket, |_| true) {
                 // Each client finds a free thread, because each client has a thread.
@@ -180,7 +163,7 @@ fn answer(
 
 /// Receives a request, and returns its text when it is complete.
 fn receive(socket: &Socket) -> io::Result<Result<String, Refusal>> {
-    let (mut text, mut some) = (Vec::new(), [0; RECEIVED]);
+    let (mut text, mut some) = (Vec::new(), [0; CONTROL_RECEIVED]);
     let refused = |errno, message| Ok(Err(Refusal::new(errno, message)));
     loop {
         let len = match socket.receive(&mut some) {
@@ -194,7 +177,7 @@ fn receive(socket: &Socket) -> io::Result<Result<String, Refusal>> {
                 "the request is incomplete and was not carried out; it must end with a zero byte",
             );
         }
-        if text.len() + len > REQUEST_MAX {
+        if text.len() + len > CONTROL_REQUEST_MAX {
             return refused(Errno::INVAL, "a request may have at most 65536 bytes");
         }
         if text.try_reserve(len).is_err() {
@@ -220,7 +203,7 @@ fn receive(socket: &Socket) -> io::Result<Result<String, Refusal>> {
 
 /// Parses the request, and returns it if the server may carry out the request at this time.
 fn admit(text: &str, is_ending: bool) -> Result<Request, Refusal> {
-    if text.len() > SHORT && !room::is_left(8 * text.len()) {
+    if text.len() > CONTROL_SHORT && !room::is_left(8 * text.len()) {
         return Err(Refusal::new(Errno::NOMEM, SHORT_OF_MEMORY));
     }
     let request = Request::parse(text).ok_or_else(|| {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// The length of the checksum after an object, in bytes.
-pub(crate) const CHECKSUM_BYTES: usize = 4;
+pub(crate) const CHECKSUM_BYTES: usize = size_of::<u32>();
 
 /// The counters of the kernel's `bd_stat`, and the counters of failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

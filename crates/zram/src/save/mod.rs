@@ -10,8 +10,8 @@ mod restore;
 mod write;
 
 pub(crate) use buffers::SpareBuffers;
-pub use options::{SaveOptions, Saved, Unreadable};
+pub use options::{SaveOptions, SaveTo, Saved, Unreadable};
 pub use read::SavedHeader;
 pub(crate) use restore::restore;
 pub use restore::{Damage, Restored};
-pub(crate) use write::{save_file, save_to};
+pub(crate) use write::save;

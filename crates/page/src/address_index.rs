@@ -15,10 +15,10 @@
 //! that was added later.
 
 use crate::Error;
+use crate::budget::Supply;
 use crate::config::SECTION_SHIFT;
 use crate::heap::boxed;
 use crate::policy::{INDEX_BUCKETS_FIRST, INDEX_TABLES};
-use crate::supply::Supply;
 use std::sync::OnceLock;
 
 #[cfg(not(all(test, loom)))]

@@ -9,9 +9,9 @@
 //! The top is the level with one group.
 
 use crate::Error;
+use crate::budget::Supply;
 use crate::heap::reserve;
 use crate::policy::{MAX_TREE_LEVELS as LEVELS, MAX_TREE_WIDTH as WIDTH};
-use crate::supply::Supply;
 
 /// Numbers whose maximum is one number in the level above. A group is always complete, so one
 /// vector instruction compares all its numbers.

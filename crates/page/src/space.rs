@@ -11,6 +11,7 @@
 //! the mappings until the space is dropped, or until no extent lies in them.
 #![allow(unsafe_code)]
 
+use crate::budget::{Request, Supply};
 use crate::config::{Config, SECTION_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, section_pages};
 use crate::extent::{Extent, ExtentId, ExtentTable};
 use crate::fork::Step;
@@ -20,7 +21,6 @@ use crate::mapping::{IoRange, Mapping, populate_all_at, release_all_at, release_
 use crate::max_tree::MaxTree;
 use crate::policy::RELEASE_RANGES_MAX;
 use crate::sections::Sections;
-use crate::supply::{Request, Supply};
 use crate::sync::{AtomicUsize, Mutex, Ordering::Relaxed};
 use crate::zeroed::Zeroed;
 use crate::{Budget, EXTENT_PAGES_MAX, Error, PageSet, page_shift};

@@ -11,9 +11,9 @@
 //! order. Zeros are a valid element ([`Zeroed`]). Elements are never moved or dropped one by one.
 #![allow(unsafe_code)]
 
+use crate::budget::Supply;
 use crate::mapping::{Mapping, release_at};
 use crate::policy::{TABLE_CHUNK_FIRST as FIRST, TABLE_CHUNKS as CHUNKS};
-use crate::supply::Supply;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use crate::zeroed::Zeroed;
 use crate::{Error, page_size};

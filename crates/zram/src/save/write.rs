@@ -13,7 +13,7 @@ use crate::backing::PlaceGuard;
 use crate::block::{BlockObject, Members};
 use crate::job::{Job, JobKind};
 use crate::layout::Layout;
-use crate::locked_file::PRIVATE;
+use crate::open_file::PRIVATE;
 use crate::slot::{Flags, Slot};
 use crate::table::{Blocked, Origin, Table, blocks_from, live_members, origin, own_entry};
 use crate::{Error, SLOT_BYTES};

@@ -20,7 +20,7 @@ impl RawCodec {
 
     /// Returns the codec `name` for blocks of `block` bytes.
     pub fn with(name: &str, params: &Params, block: usize) -> Result<RawCodec, Error> {
-        let stream = zcomp::by_name(name)?.prepare(params, block)?.stream_owned()?;
+        let stream = zcomp::by_name(name)?.prepare(params, block)?.stream()?;
         // No codec's output is more than twice as long as the block.
         Ok(RawCodec { stream, out: vec![0; 2 * block].into() })
     }

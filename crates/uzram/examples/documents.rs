@@ -76,7 +76,7 @@ impl Documents {
         let pages = PageConfig { limit: Some(bytes / page_size()), ..PageConfig::default() };
         let pool = Pool::new(PoolConfig { pages, ..PoolConfig::default() })?;
         let params = Params { level: Some(3), dictionary: Some(dictionary) };
-        let stream = uzram::by_name("zstd")?.prepare(&params, DOCUMENT_MAX)?.stream_owned()?;
+        let stream = uzram::by_name("zstd")?.prepare(&params, DOCUMENT_MAX)?.stream()?;
         let (places, by_age) = (HashMap::new(), BTreeMap::new());
         Ok(Documents { pool, stream, places, by_age, tick: 0 })
     }

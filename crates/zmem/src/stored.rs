@@ -103,7 +103,7 @@ pub(crate) fn is_stored(pager: &Pager, blocks: Range<usize>, data: &[u8]) -> boo
     // Raw blocks save no memory, so a block stays resident if more than half of its device
     // blocks are raw.
     let parts = (data.len() / pager.sizes.device_block) as u64;
-    let counter = match pager.device.write_telling(at, data) {
+    let counter = match pager.device.write_with_outcome(at, data) {
         Ok(written) if written.raw * 2 < parts.max(1) + 1 => return true,
         Ok(_) => &pager.counters.incompressible,
         Err(_) => &pager.counters.refused,

@@ -27,15 +27,14 @@ const INTERFACES: [&str; 3] = ["crates/capi", "crates/python", "crates/uzram"];
 /// The command that starts programs by the host.
 const RUN: &str = "crates/cli/src/run";
 
-/// Code for administrators: configuration, passed sockets, metrics, man pages.
-const ADMIN: [&str; 8] = [
+/// Code for administrators: configuration, metrics, man pages.
+const ADMIN: [&str; 7] = [
     "crates/cli/src/admin",
     "crates/cli/src/client/program",
     "crates/cli/src/client/watch",
     "crates/cli/src/config",
     "crates/cli/src/documents",
     "crates/cli/src/status/done",
-    "crates/serve/src/address/passed",
     "crates/serve/src/metrics",
 ];
 /// The estimate of what a device would save.

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use zram::{JobKind, JobStat, Open, Saved};
+use zram::{JobKind, JobStat, Open, SaveOptions, SaveTo, Saved};
 
 /// The interval between checks for signals.
 const TICK: Duration = Duration::from_millis(20);
@@ -298,7 +298,7 @@ fn save_alone(
 ) -> Result<Saved, zram::Error> {
     loop {
         give_up_job(device, JOB_WITHIN);
-        match device.save_if(path, is_free) {
+        match device.save(SaveTo::FileIf(path, is_free), &SaveOptions::default()) {
             Err(zram::Error::Busy) => {}
             done => return done,
         }

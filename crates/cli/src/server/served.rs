@@ -11,7 +11,7 @@ use serve::nbd::Server;
 use serve::own::{self, Clients};
 use std::path::Path;
 use std::sync::Arc;
-use zram::{Damage, Open, Restored, Saved, Zram};
+use zram::{Damage, Open, Restored, SaveOptions, SaveTo, Saved, Zram};
 
 /// A disk that is served, with its NBD server.
 pub(super) struct Served {
@@ -60,7 +60,7 @@ impl Steered for Served {
             return Err(Refusal::new(Errno::DEADLK, why));
         }
         self.turn.save(path, || {
-            let saved = self.disk.save(path)?;
+            let saved = self.disk.save(SaveTo::File(path), &SaveOptions::default())?;
             self.save_file.iter().for_each(|save_file| save_file.note_saved(path));
             Ok(saved)
         })

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
-use zram::{Config, Device, Selection, Which, Zram};
+use zram::{Config, Device, SaveOptions, SaveTo, Selection, Which, Zram};
 
 /// The interval between checks for an interrupt.
 const TICK: Duration = Duration::from_millis(20);
@@ -92,7 +92,9 @@ impl ColdArgs {
         report: &mut ColdReport,
     ) -> Result<(), Error> {
         if let Some(path) = &self.save {
-            let saved = unless_interrupted(device, interrupt, || device.save(path))?;
+            let saved = unless_interrupted(device, interrupt, || {
+                device.save(SaveTo::File(path), &SaveOptions::default())
+            })?;
             let saved = saved.map_err(|error| {
                 Error::Failed(format!("--save: {error}; a file that was there before is unchanged"))
             })?;

@@ -61,9 +61,9 @@ pub(crate) struct RawFigures {
 impl RequestCodec {
     /// Allocates and touches all memory that the codec needs.
     pub(crate) fn new(codecs: &Codecs) -> Result<Self, zcomp::Error> {
-        let block = codecs.block.as_ref().map(|block| block.stream_owned()).transpose()?;
+        let block = codecs.block.as_ref().map(|block| block.stream()).transpose()?;
         let packed = PackedBlocks::new(REQUEST_PAGES * ROOM, REQUEST_PAGES);
-        Ok(RequestCodec { page: codecs.page.stream_owned()?, block, pages: codecs.pages, packed })
+        Ok(RequestCodec { page: codecs.page.stream()?, block, pages: codecs.pages, packed })
     }
 
     /// Returns the page ranges of the blocks and single pages of a request that begins `first`

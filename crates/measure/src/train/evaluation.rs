@@ -104,7 +104,7 @@ impl<'a> CodecRun<'a> {
         let room = samples.held_out.len() + samples.held_out.len() / 64 + 2 * samples.block;
         Ok(CodecRun {
             codec,
-            stream: codec.prepare(&params, samples.block)?.stream_owned()?,
+            stream: codec.prepare(&params, samples.block)?.stream()?,
             params,
             samples,
             packed: PackedBlocks::new(room, samples.held_out.len() / samples.block),

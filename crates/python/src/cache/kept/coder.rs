@@ -188,7 +188,7 @@ impl Coder {
         let mut lane = free.unwrap_or_else(|| self.lanes[0].lock());
         let stream = match &mut *lane {
             Some(stream) => stream,
-            none => none.insert(self.prepared.stream_owned()?),
+            none => none.insert(self.prepared.stream()?),
         };
         Ok(work(&mut **stream)?)
     }

@@ -1,10 +1,12 @@
 //! `uzram restore`: checks a saved file, reports its contents, and writes them to an image.
 
 use crate::args::RestoreArgs;
-use crate::error::{Error, failed, no_handler};
-use measure::output::{self, OutputDevice};
-use measure::text::{counted, escaped, human, json};
-use measure::{Interrupt, Progress};
+use crate::commands::interrupt;
+use crate::error::{Error, failed};
+use crate::output::{self, OutputDevice};
+use crate::progress::Progress;
+use crate::text::{counted, escaped, human, json};
+use measure::Interrupt;
 use rustix::fs::{FallocateFlags, fallocate};
 use serde::Serialize;
 use std::fmt::{Display, Write as _};
@@ -48,7 +50,7 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(), Error> {
     let device = Device::new(config).map_err(failed)?;
     let restored = device.restore(&args.file, args.damage()).map_err(failed)?;
     if let Some(image) = image {
-        image.write(&device, &Interrupt::install().map_err(no_handler)?)?;
+        image.write(&device, &interrupt()?)?;
     }
     let stat = device.mm_stat();
     let report = Report {

@@ -3,9 +3,9 @@
 mod done;
 
 use crate::args::ServeArgs;
+use crate::text::human;
 pub(crate) use done::Done;
 use done::metrics_uri;
-use measure::text::human;
 use serde::{Deserialize, Serialize};
 use serve::nbd::Mode;
 use serve::{Address, Listening};

@@ -5,7 +5,7 @@ use crate::args::ServeArgs;
 use crate::error::{Error, failed};
 use crate::process_start::passed_sockets;
 use crate::socket_dir;
-use measure::text::shortened;
+use crate::text::shortened;
 use serve::{Address, Listening};
 
 /// The sockets that the service manager passed.

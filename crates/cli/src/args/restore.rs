@@ -1,8 +1,8 @@
 //! The command line of `uzram restore`.
 
 use super::client::ControlArgs;
+use crate::memory::MemLimit;
 use clap::{ArgGroup, Args};
-use measure::memory::MemLimit;
 use std::path::PathBuf;
 use zram::Damage;
 

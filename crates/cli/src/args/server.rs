@@ -1,14 +1,14 @@
 //! The command line of `uzram serve`.
 
+use crate::memory::MemLimit;
+use crate::setting::AttributeSetting;
+use crate::text::one_of;
+use crate::values::{block, level};
 use ::serve::Address;
 use ::serve::fuse::Mapping;
 use ::serve::nbd::bounds::STRING_MAX;
 use ::serve::nbd::{Mode, Options};
 use clap::{ArgGroup, Args};
-use measure::arguments::{block, level};
-use measure::attributes::AttributeSetting;
-use measure::memory::MemLimit;
-use measure::text::one_of;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use zcomp::Codec;

@@ -2,10 +2,10 @@
 
 use super::text;
 use crate::error::{Error, saved_in_part};
+use crate::progress::Progress;
 use crate::restore::lost_lines;
 use crate::status::Stat;
-use measure::Progress;
-use measure::text::{counted, human};
+use crate::text::{counted, human};
 use serde_json::{Map, Value};
 use serve::control::Request;
 use std::ops::Range;

@@ -6,7 +6,7 @@
 //!   value: NUMBER | SIZE with a unit | ram | min(sum, ...) | max(sum, ...) | (sum)
 //! ```
 
-use measure::text::shortened;
+use crate::text::shortened;
 use zram::memparse;
 
 const MIB: f64 = (1 << 20) as f64;

@@ -4,7 +4,7 @@ use super::headroom::STACK;
 use crate::args::ServeArgs;
 use crate::error::Error;
 use crate::socket_dir;
-use measure::text::escaped;
+use crate::text::escaped;
 use serve::{Address, spawn_within};
 use std::fs;
 use std::path::{Path, PathBuf};

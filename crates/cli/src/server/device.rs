@@ -1,11 +1,11 @@
 //! Creates the device that is served according to the arguments, and restores a saved device.
 
 use crate::args::ServeArgs;
+use crate::backing::backing_store;
 use crate::error::Error;
 use crate::log::log;
 use crate::restore::{lost_lines, not_restored};
-use measure::backing_store;
-use measure::text::{counted, escaped};
+use crate::text::{counted, escaped};
 use zram::{Config, SavedHeader, Zram};
 
 /// The number of bytes that a server needs for each slot besides the pool's pages: the slot's

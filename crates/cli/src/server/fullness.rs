@@ -3,7 +3,7 @@
 
 use crate::admin::metrics::{NEAR_PERCENT, is_share};
 use crate::log::log;
-use measure::text::human;
+use crate::text::human;
 use zram::Device;
 
 /// The percentage of a limit below which the use must fall before the server warns again.

@@ -5,7 +5,7 @@
 use super::lock::{Lock, is_taken};
 use super::save_file::SaveFile;
 use crate::socket_dir;
-use measure::text::escaped;
+use crate::text::escaped;
 use serve::own::{self, Clients};
 use std::fs::{self, DirBuilder};
 use std::io;

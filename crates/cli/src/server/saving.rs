@@ -9,7 +9,7 @@ use super::turn::Turn;
 use crate::error::{Error, saved_in_part};
 use crate::log::log;
 use crate::restore::lost_lines;
-use measure::text::{counted, escaped, human};
+use crate::text::{counted, escaped, human};
 use rustix::io::Errno;
 use serve::spawn;
 use std::fs;

@@ -3,8 +3,8 @@
 
 use super::headroom::STACK;
 use crate::error::{Error, no_handler, no_thread};
+use crate::process_status::process_status;
 use libc::{SIGRTMAX, SIGRTMIN};
-use measure::process_status::process_status;
 use rustix::process::Signal;
 use serve::spawn;
 use signal_hook::consts::{

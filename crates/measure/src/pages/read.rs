@@ -58,6 +58,13 @@ impl PageReader<'_> {
         }
     }
 
+    /// Reads these pages to store them. Returns true if all of them could be read.
+    pub fn read_all(&self, pages: Range<u32>, buf: &mut [u8]) -> bool {
+        let (count, mut runs) = (pages.len(), Vec::new());
+        self.read(pages, Purpose::Store, buf, &mut runs);
+        runs.iter().map(|run| run.len()).sum::<usize>() == count
+    }
+
     /// Returns the number of pages of the part that are to be stored: those before an error.
     fn store(&self, part: &FilePages, buf: &mut [u8]) -> usize {
         let mut done = 0;
@@ -102,7 +109,7 @@ impl PageReader<'_> {
     }
 
     /// Leaves a file out of the comparison, and records the reason once.
-    pub(crate) fn leave_out(&self, file: FileIndex, why: SkipReason, reason: &dyn Display) {
+    pub fn leave_out(&self, file: FileIndex, why: SkipReason, reason: &dyn Display) {
         if self.plan.leave_out(file) {
             self.skipped.add(why, &self.plan.path(file), reason);
         }

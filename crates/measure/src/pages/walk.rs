@@ -1,10 +1,9 @@
 //! From paths to a plan of every regular file at or under them, by name.
 
 use super::{DirIndex, FilePlan, FileStamp, SkipReason, SkippedFiles};
-use crate::error::Error;
+use crate::error::{Error, escaped};
 use crate::interrupt::Interrupt;
 use crate::page::PAGE_SIZE;
-use crate::text::escaped;
 use rustix::fs::{Access, access};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, FileType, Metadata};
@@ -66,7 +65,7 @@ pub fn plan(
                  some",
                 escaped(first)
             );
-            Err(skipped.explain(Error::Failed(error)))
+            Err(Error::Failed(skipped.explain(error)))
         }
         _ => Ok(walk.plan),
     }

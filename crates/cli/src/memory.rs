@@ -55,9 +55,10 @@ fn default_limit(room: u64, beside: u64) -> Result<u64, Error> {
 }
 
 /// The limit of pool pages that the user requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum MemLimit {
     /// The default, which depends on the memory that this process may use.
+    #[default]
     Default,
     /// A number of bytes.
     Bytes(u64),
@@ -66,27 +67,19 @@ pub(crate) enum MemLimit {
 }
 
 impl MemLimit {
-    /// Converts an argument, in which 0 means no limit.
-    pub(crate) fn new(asked: Option<u64>) -> Self {
-        match asked {
-            None => MemLimit::Default,
-            Some(0) => MemLimit::None,
-            Some(bytes) => MemLimit::Bytes(bytes),
-        }
-    }
-
-    /// Parses an argument in bytes.
+    /// Parses an argument in bytes, in which 0 means no limit.
     ///
     /// # Errors
     /// The text is not a size, or the limit is below [`LIMIT_MIN`].
-    pub(crate) fn parse(text: &str) -> Result<u64, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         match memparse::parse(text)? {
+            0 => Ok(MemLimit::None),
             bytes @ 1..LIMIT_MIN => Err(format!(
                 "a limit of {bytes} bytes holds nothing of use; give 0 for no limit, or at least \
                  {LIMIT_MIN} ({})",
                 human(LIMIT_MIN)
             )),
-            bytes => Ok(bytes),
+            bytes => Ok(MemLimit::Bytes(bytes)),
         }
     }
 
@@ -128,8 +121,10 @@ mod tests {
 
     #[test]
     fn a_limit_that_holds_nothing_is_refused() {
-        for (text, bytes) in [("0", Some(0)), ("64K", Some(LIMIT_MIN)), ("1", None)] {
-            assert_eq!(MemLimit::parse(text).ok(), bytes, "{text}");
+        for (text, limit) in
+            [("0", Some(MemLimit::None)), ("64K", Some(MemLimit::Bytes(LIMIT_MIN))), ("1", None)]
+        {
+            assert_eq!(MemLimit::parse(text).ok(), limit, "{text}");
         }
         let refused = MemLimit::parse("65535").unwrap_err();
         assert!(refused.contains("at least 65536 (64.0 KiB)"), "{refused}");

@@ -127,7 +127,7 @@ fn is_read(path: &Path, input: &Path) -> bool {
 }
 
 /// Returns true if two paths lead to the same file or block device.
-fn is_same(path: &Path, other: &Path) -> bool {
+pub(crate) fn is_same(path: &Path, other: &Path) -> bool {
     let file = |path: &Path| {
         let of = fs::metadata(path).ok()?;
         let device = of.file_type().is_block_device().then_some((of.rdev(), 0));

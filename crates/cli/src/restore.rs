@@ -44,7 +44,7 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(), Error> {
     if let Some(Image::Device(device)) = &image {
         device.check_holds(header.disksize)?;
     }
-    let limit = args.mem_limit().bytes(|_| 0)?;
+    let limit = args.mem_limit.unwrap_or_default().bytes(|_| 0)?;
     let config = Config { mem_limit: limit, limit_tables: true, ..header.config() };
     let failed = |error| not_restored(error, limit);
     let device = Device::new(config).map_err(failed)?;

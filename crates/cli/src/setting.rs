@@ -46,19 +46,6 @@ impl AttributeSetting {
     }
 }
 
-/// An attribute's name and the text that was read.
-#[derive(Clone, Debug)]
-pub(crate) struct AttributeText {
-    pub(crate) name: &'static str,
-    pub(crate) text: String,
-}
-
-impl AttributeText {
-    pub(crate) fn new(zram: &Zram, name: &'static str) -> Result<Self, Error> {
-        Ok(AttributeText { name, text: zram.show(name)? })
-    }
-}
-
 /// Returns the attribute of this name.
 fn named(name: &str) -> Result<&'static Attribute, String> {
     let found = attributes().iter().find(|attribute| attribute.name == name);

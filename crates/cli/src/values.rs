@@ -1,5 +1,6 @@
 //! Values that several commands accept.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -35,6 +36,23 @@ pub(crate) fn block(text: &str) -> Result<usize, String> {
         bytes @ (4096 | 8192 | 16_384 | 32_768 | 65_536) => Ok(bytes as usize),
         _ => Err("expected 4K, 8K, 16K, 32K or 64K".to_owned()),
     }
+}
+
+/// Values with their names on the command line and in reports, and with their help.
+pub(crate) type Names<T> = &'static [(&'static str, &'static str, T)];
+
+/// Returns a parser of the names.
+pub(crate) fn named<T: Copy + Send + Sync>(names: Names<T>) -> impl TypedValueParser<Value = T> {
+    let values = names.iter().map(|(name, help, _)| PossibleValue::new(*name).help(*help));
+    PossibleValuesParser::new(values).try_map(move |text| {
+        let found = names.iter().find(|(name, ..)| *name == text);
+        found.map(|&(.., value)| value).ok_or("no such name")
+    })
+}
+
+/// Returns the name of a value.
+pub(crate) fn name_of<T: PartialEq>(names: Names<T>, value: T) -> &'static str {
+    names.iter().find(|(.., named)| *named == value).map_or("", |(name, ..)| name)
 }
 
 #[cfg(test)]

@@ -113,7 +113,7 @@ pub(crate) struct ServeArgs {
     /// default leaves memory for tables (22 bytes for each 4 KiB of --size) and connections
     /// [default: 85% of the machine's memory or of the memory cgroup's limit, or less]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
-    mem_limit: Option<u64>,
+    pub(crate) mem_limit: Option<MemLimit>,
     /// Set an attribute of the device before the device is created ('uzram attributes' lists the
     /// attributes); overrides other options; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
@@ -193,10 +193,6 @@ impl ServeArgs {
     /// Returns how a damaged saved file is handled.
     pub(crate) fn damage(&self) -> Damage {
         if self.salvage { Damage::Salvage } else { Damage::Refuse }
-    }
-
-    pub(crate) fn mem_limit(&self) -> MemLimit {
-        MemLimit::new(self.mem_limit)
     }
 
     /// Returns whether users of the mount may write.

@@ -105,7 +105,7 @@ fn report(
     source: Source,
     interrupt: &Interrupt,
 ) -> Result<Report, Error> {
-    let sample = Sample::read(population, args.sample_bytes(), args.seed, interrupt)?;
+    let sample = Sample::read(population, args.sample, args.seed, interrupt)?;
     let candidates = candidate::all(&args.candidates, &args.blocks);
     let bytes = sample.bytes() * 2 * candidates.len() as u64;
     let progress = Progress::new("trying", bytes);

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::text::json;
 use measure::page::PAGE_SIZE;
 use serde::Serialize;
-use std::fmt::{self, Write};
+use std::fmt::Display;
 use zsmalloc::{ClassShape, ClassTable, Geometry, KernelGeometry};
 
 pub(crate) use args::ClassesArgs;
@@ -56,13 +56,6 @@ pub(crate) fn run(args: &ClassesArgs) -> Result<String, Error> {
     Ok(if args.json { json(&Listing::new(&table, args.order)) } else { text(&table, args.order) })
 }
 
-fn text(table: &ClassTable, order: u32) -> String {
-    let mut text = String::new();
-    // Writing to a string can't fail.
-    let _ = write_table(&mut text, table, order);
-    text
-}
-
 impl Listing {
     fn new(table: &ClassTable, order: u32) -> Self {
         Listing {
@@ -106,39 +99,39 @@ fn sizes_above_page(table: &ClassTable, order: u32) -> Option<usize> {
     Some(above_page(&table) + 1)
 }
 
-fn write_table(out: &mut String, table: &ClassTable, order: u32) -> fmt::Result {
-    let mut row = |cells: [&dyn fmt::Display; 6]| {
+/// Returns the table with its closing line.
+fn text(table: &ClassTable, order: u32) -> String {
+    let row = |cells: [&dyn Display; 6]| {
         let [class, size, pages, objs, waste, merged] = cells.map(|cell| cell.to_string());
-        writeln!(out, "{class:>5} {size:>6} {pages:>16} {objs:>15} {waste:>6}  {merged}")
+        format!("{class:>5} {size:>6} {pages:>16} {objs:>15} {waste:>6}  {merged}\n")
     };
-    row([&"class", &"size", &"pages_per_zspage", &"objs_per_zspage", &"waste", &"merged"])?;
+    let heads = ["class", "size", "pages_per_zspage", "objs_per_zspage", "waste", "merged"];
+    let mut text = row(heads.each_ref().map(|head| head as &dyn Display));
     for class in table.classes() {
         let merged = match class.size_min {
             min if min < class.size => format!("{min}..{}", class.size),
             _ => "-".to_owned(),
         };
         let ClassShape { index, size, pages, objects, .. } = class;
-        row([index, size, pages, objects, &class.waste(), &merged])?;
+        text += &row([index, size, pages, objects, &class.waste(), &merged]);
     }
-    closing_line(out, table, order)
+    text + &closing_line(table, order)
 }
 
-/// Writes the number of classes and the bounds for blocks of a page, and then for blocks of the
+/// Returns the number of classes and the bounds for blocks of a page, and then for blocks of the
 /// order.
-fn closing_line(out: &mut String, table: &ClassTable, order: u32) -> fmt::Result {
+fn closing_line(table: &ClassTable, order: u32) -> String {
     let above = above_page(table);
     let bounds = |order| {
         format!("watermark {}, huge from {}", table.watermark(order), table.huge_size(order))
     };
-    write!(out, "{} classes, {}", table.classes().len() - above, bounds(0))?;
+    let mut line = format!("{} classes, {}", table.classes().len() - above, bounds(0));
     if order > 0 {
-        write!(out, "; order {order}: {above} classes above a page")?;
-        if let Some(sizes) = sizes_above_page(table, order) {
-            write!(out, " (of {sizes} sizes)")?;
-        }
-        write!(out, ", {}", bounds(order))?;
+        let sizes = sizes_above_page(table, order).map(|sizes| format!(" (of {sizes} sizes)"));
+        let sizes = sizes.unwrap_or_default();
+        line += &format!("; order {order}: {above} classes above a page{sizes}, {}", bounds(order));
     }
-    writeln!(out)
+    line + "\n"
 }
 
 #[cfg(test)]

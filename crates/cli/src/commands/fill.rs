@@ -23,7 +23,6 @@ use crate::error::Error;
 use crate::memory;
 use crate::output;
 use crate::progress::Progress;
-use crate::setting::AttributeText;
 use crate::text::{escaped, json};
 use cold_options::ColdReport;
 use figures::Filled;
@@ -31,7 +30,7 @@ use job::{FillJob, Phase};
 use measure::Interrupt;
 use measure::memory::ProcessMemory;
 use measure::page::PAGE_SIZE;
-use measure::pages::{self, FilePlan, SkippedFiles, Wanted};
+use measure::pages::{self, FilePlan, Purpose, SkippedFiles, Wanted};
 use page_checksums::CHECKSUM_BYTES;
 use request_codec::Codecs;
 use std::thread;
@@ -58,7 +57,7 @@ const ENTRY_BYTES: usize = 12;
 /// # Errors
 /// Nothing could be measured: wrong use, Ctrl-C, or a failure other than a full device.
 pub(crate) fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
-    args.saves_to().map_or(Ok(()), |path| output::check(path, &args.paths))?;
+    args.cold.save.as_deref().map_or(Ok(()), |path| output::check(path, &args.paths))?;
     let zram = device_to_be(args)?;
     let settings = zram.settings();
     settings.algorithm.check(&settings.params).map_err(Error::level)?;
@@ -77,7 +76,9 @@ pub(crate) fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Err
         Ok(())
     })?;
     if !args.set.iter().any(|set| set.is_of("mem_limit")) {
-        zram.set_mem_limit(args.mem_limit().bytes(|_| beside(&codecs, &plan, threads))?);
+        zram.set_mem_limit(
+            args.mem_limit.unwrap_or_default().bytes(|_| beside(&codecs, &plan, threads))?,
+        );
     }
     let filled = thread::scope(|scope| {
         let workers = (0..threads).map(|_| Worker::new(&codecs)).collect::<Result<_, _>>()?;
@@ -96,7 +97,7 @@ fn device_to_be(args: &FillArgs) -> Result<Zram, Error> {
         settings.params.level = args.level;
         settings.block = args.block;
         settings.geometry = geometry;
-        settings.compaction = args.compaction.into();
+        settings.compaction = args.compaction;
         Ok(())
     })?;
     args.set.iter().try_for_each(|setting| setting.apply(&zram))?;
@@ -137,7 +138,7 @@ fn fill(
     let device = zram.open()?;
     let device = job.device.get_or_init(|| device);
 
-    run_phase(&pool, job, Phase::Store, Progress::new("storing", bytes))?;
+    run_phase(&pool, job, (Purpose::Store, Progress::new("storing", bytes)))?;
     let written_back = args.cold.write_back(device, job.interrupt, &mut cold);
     let after = ProcessMemory::now();
     let full = match job.next_phase() {
@@ -149,13 +150,13 @@ fn fill(
     };
     let (stat, mem_total) = (device.mm_stat(), device.mem_total());
     let classes = args.classes.then(|| device.classes().to_string());
-    let shown =
-        args.show.iter().map(|name| AttributeText::new(zram, name)).collect::<Result<_, _>>()?;
+    let shown = args.show.iter().map(|&name| Ok((name, zram.show(name)?)));
+    let shown = shown.collect::<Result<_, Error>>()?;
 
-    run_phase(&pool, job, Phase::Compare, Progress::new("comparing", bytes))?;
+    run_phase(&pool, job, (Purpose::Compare, Progress::new("comparing", bytes)))?;
     job.next_phase().map_or(Ok(()), Err)?;
     let totals = pool.finish()?;
-    let saved = match (&full, args.saves_to()) {
+    let saved = match (&full, args.cold.save.as_deref()) {
         (Some(_), Some(path)) => Err(Error::Failed(format!(
             "nothing is saved to '{}', because a part of the data is not stored",
             escaped(path)
@@ -167,14 +168,9 @@ fn fill(
     Ok(Filled { before, after, stat, mem_total, classes, shown, full, cold, fault, totals })
 }
 
-fn run_phase(
-    pool: &ThreadPool<'_>,
-    job: &FillJob<'_>,
-    phase: fn(Progress) -> Phase,
-    progress: Progress,
-) -> Result<(), Error> {
-    let done = pool.run(&phase(progress.clone()));
-    progress.finish();
+fn run_phase(pool: &ThreadPool<'_>, job: &FillJob<'_>, phase: Phase) -> Result<(), Error> {
+    let done = pool.run(&phase);
+    phase.1.finish();
     job.interrupt.check()?;
     done
 }

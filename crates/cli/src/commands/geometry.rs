@@ -1,43 +1,53 @@
 //! The choice of size classes and zspages, as arguments and in reports.
 
 use crate::error::Error;
-use clap::{Args, ValueEnum};
+use crate::values::{Names, name_of, named};
+use clap::Args;
 use serde::Serialize;
 use std::fmt;
 use zsmalloc::{ChainRule, ClassTable, Geometry, GeometryError, KernelGeometry};
 
-/// The kind of a geometry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Kind {
-    /// The kernel's: classes 16 bytes apart, short zspages that are committed whole
-    Kernel,
-    /// uzram's own: classes 8 bytes apart, long zspages of which only pages in use are committed
-    Native,
-}
+/// The kinds of a geometry: true for uzram's own.
+const KINDS: Names<bool> = &[
+    (
+        "kernel",
+        "The kernel's: classes 16 bytes apart, short zspages that are committed whole",
+        false,
+    ),
+    (
+        "native",
+        "uzram's own: classes 8 bytes apart, long zspages of which only pages in use are committed",
+        true,
+    ),
+];
 
-/// The kernel's rule for the length of a class's zspages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Rule {
-    /// The shortest with the highest whole percentage in use, as until Linux 6.2
-    UsedPercent,
-    /// The shortest with the fewest bytes wasted, as in current kernels
-    LeastWaste,
-}
+/// The kernel's rules for the length of a class's zspages.
+const RULES: Names<ChainRule> = &[
+    (
+        "used-percent",
+        "The shortest with the highest whole percentage in use, as until Linux 6.2",
+        ChainRule::UsedPercent,
+    ),
+    (
+        "least-waste",
+        "The shortest with the fewest bytes wasted, as in current kernels",
+        ChainRule::LeastWaste,
+    ),
+];
 
 /// The arguments of both commands; each has its own default of `--geometry`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct GeometryLine {
     /// Size classes and zspages
-    #[arg(long, value_name = "KIND", required = false)]
-    geometry: Kind,
+    #[arg(long = "geometry", id = "geometry", value_name = "KIND", required = false)]
+    #[arg(value_parser = named(KINDS), action = clap::ArgAction::Set)]
+    is_native: bool,
     /// With the kernel's geometry: the longest zspage in pages, 1 to 256 [default: 8]
     #[arg(long, value_name = "N", value_parser = pages, allow_negative_numbers = true)]
     chain: Option<usize>,
     /// With the kernel's geometry: the rule for the length of zspages [default: least-waste]
-    #[arg(long)]
-    rule: Option<Rule>,
+    #[arg(long, value_parser = named(RULES))]
+    rule: Option<ChainRule>,
     /// With the kernel's geometry: do not merge sizes whose zspages are alike
     #[arg(long)]
     no_merge: bool,
@@ -47,12 +57,12 @@ pub(crate) struct GeometryLine {
 /// null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct GeometryNames {
-    pub(crate) geometry: Kind,
+    geometry: &'static str,
     /// The pages of the longest zspage.
-    pub(crate) chain: Option<usize>,
-    pub(crate) rule: Option<Rule>,
+    chain: Option<usize>,
+    rule: Option<&'static str>,
     /// True if sizes with equal zspages share a class.
-    pub(crate) merge: Option<bool>,
+    merge: Option<bool>,
 }
 
 fn pages(text: &str) -> Result<usize, String> {
@@ -65,9 +75,15 @@ impl GeometryLine {
     /// # Errors
     /// The order or the combination of options is not valid.
     pub(crate) fn table(&self, order: u32) -> Result<ClassTable, Error> {
-        let geometry = match self.geometry {
-            Kind::Native => self.native(order)?,
-            Kind::Kernel => Geometry::Kernel(self.kernel(order)),
+        let default = KernelGeometry::default();
+        let geometry = match self.is_native {
+            true => self.native(order)?,
+            false => Geometry::Kernel(KernelGeometry {
+                chain: self.chain.unwrap_or(default.chain),
+                rule: self.rule.unwrap_or(default.rule),
+                merge: !self.no_merge,
+                order,
+            }),
         };
         geometry.table().map_err(|source| {
             let flag = match source {
@@ -87,55 +103,26 @@ impl GeometryLine {
         ];
         let foreign: Vec<&str> = flags.into_iter().flatten().collect();
         if foreign.is_empty() {
-            Ok(Geometry::Native { order })
-        } else {
-            let flags = foreign.join(", ");
-            Err(Error::Usage(format!(
-                "{flags}: only --geometry kernel has such options, and the geometry is native; add \
-                 --geometry kernel, or leave out {flags}"
-            )))
+            return Ok(Geometry::Native { order });
         }
-    }
-
-    fn kernel(&self, order: u32) -> KernelGeometry {
-        let default = KernelGeometry::default();
-        KernelGeometry {
-            chain: self.chain.unwrap_or(default.chain),
-            rule: self.rule.map_or(default.rule, ChainRule::from),
-            merge: !self.no_merge,
-            order,
-        }
-    }
-}
-
-impl From<Rule> for ChainRule {
-    fn from(rule: Rule) -> Self {
-        match rule {
-            Rule::UsedPercent => ChainRule::UsedPercent,
-            Rule::LeastWaste => ChainRule::LeastWaste,
-        }
-    }
-}
-
-impl From<ChainRule> for Rule {
-    fn from(rule: ChainRule) -> Self {
-        match rule {
-            ChainRule::UsedPercent => Rule::UsedPercent,
-            ChainRule::LeastWaste => Rule::LeastWaste,
-        }
+        let flags = foreign.join(", ");
+        Err(Error::Usage(format!(
+            "{flags}: only --geometry kernel has such options, and the geometry is native; add \
+             --geometry kernel, or leave out {flags}"
+        )))
     }
 }
 
 impl From<Geometry> for GeometryNames {
     fn from(geometry: Geometry) -> Self {
-        let (kind, kernel) = match geometry {
-            Geometry::Native { .. } => (Kind::Native, None),
-            Geometry::Kernel(kernel) => (Kind::Kernel, Some(kernel)),
+        let kernel = match geometry {
+            Geometry::Native { .. } => None,
+            Geometry::Kernel(kernel) => Some(kernel),
         };
         GeometryNames {
-            geometry: kind,
+            geometry: name_of(KINDS, kernel.is_none()),
             chain: kernel.map(|kernel| kernel.chain),
-            rule: kernel.map(|kernel| kernel.rule.into()),
+            rule: kernel.map(|kernel| name_of(RULES, kernel.rule)),
             merge: kernel.map(|kernel| kernel.merge),
         }
     }
@@ -144,24 +131,13 @@ impl From<Geometry> for GeometryNames {
 impl fmt::Display for GeometryNames {
     /// Formats as in `kernel geometry, chain 8, least-waste, merged`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} geometry", name(&self.geometry))?;
-        if let Some(chain) = self.chain {
-            write!(f, ", chain {chain}")?;
+        write!(f, "{} geometry", self.geometry)?;
+        if let (Some(chain), Some(rule), Some(merge)) = (self.chain, self.rule, self.merge) {
+            let merged = if merge { "merged" } else { "not merged" };
+            write!(f, ", chain {chain}, {rule}, {merged}")?;
         }
-        if let Some(rule) = self.rule {
-            write!(f, ", {}", name(&rule))?;
-        }
-        match self.merge {
-            Some(true) => f.write_str(", merged"),
-            Some(false) => f.write_str(", not merged"),
-            None => Ok(()),
-        }
+        Ok(())
     }
-}
-
-/// Returns the value's name on the command line.
-pub(crate) fn name(value: &impl ValueEnum) -> String {
-    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 #[cfg(test)]
@@ -169,8 +145,8 @@ mod tests {
     use super::*;
 
     const NONE: GeometryLine =
-        GeometryLine { geometry: Kind::Native, chain: None, rule: None, no_merge: false };
-    const KERNEL: GeometryLine = GeometryLine { geometry: Kind::Kernel, ..NONE };
+        GeometryLine { is_native: true, chain: None, rule: None, no_merge: false };
+    const KERNEL: GeometryLine = GeometryLine { is_native: false, ..NONE };
 
     fn names(line: &GeometryLine) -> GeometryNames {
         line.table(0).unwrap().geometry().into()
@@ -180,7 +156,7 @@ mod tests {
     fn what_is_not_said_is_as_in_todays_kernel() {
         let default = Geometry::Kernel(KernelGeometry::default());
         assert_eq!(KERNEL.table(0).unwrap().geometry(), default);
-        let rule = Some(Rule::UsedPercent);
+        let rule = Some(ChainRule::UsedPercent);
         let line = GeometryLine { chain: Some(16), rule, no_merge: true, ..KERNEL };
         let expected = KernelGeometry {
             chain: 16,
@@ -195,7 +171,7 @@ mod tests {
     fn a_geometry_is_named_in_words_and_in_json() {
         assert_eq!(names(&NONE).to_string(), "native geometry");
         assert_eq!(names(&KERNEL).to_string(), "kernel geometry, chain 8, least-waste, merged");
-        let rule = Some(Rule::UsedPercent);
+        let rule = Some(ChainRule::UsedPercent);
         let other = names(&GeometryLine { chain: Some(4), rule, no_merge: true, ..KERNEL });
         assert_eq!(other.to_string(), "kernel geometry, chain 4, used-percent, not merged");
         let json = |names| serde_json::to_string(&names).unwrap();
@@ -207,7 +183,7 @@ mod tests {
 
     #[test]
     fn all_that_is_of_the_kernel_alone_is_named() {
-        let rule = Some(Rule::LeastWaste);
+        let rule = Some(ChainRule::LeastWaste);
         let line = GeometryLine { chain: Some(8), rule, no_merge: true, ..NONE };
         let message = line.table(0).unwrap_err().to_string();
         assert!(message.starts_with("--chain, --rule, --no-merge: "), "{message}");

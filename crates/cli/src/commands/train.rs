@@ -15,10 +15,14 @@ use measure::Interrupt;
 use measure::pages::{self, PageReader, SkipReason, SkippedFiles, Wanted};
 use samples::Samples;
 use serde::Serialize;
-use std::fmt::{self, Write};
 use std::io::Write as _;
 
 pub(crate) use args::TrainArgs;
+
+/// The heads of the columns.
+const HEAD: &str = "                          ratio      compress MB/s    decompress MB/s
+codec     level without    with    without    with    without    with    saved     memory
+";
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -76,49 +80,41 @@ pub(crate) fn run(args: &TrainArgs, interrupt: &Interrupt) -> Result<Outcome, Er
 
 impl Report {
     fn table(&self) -> String {
-        let mut text = String::new();
-        // Writing to a string can't fail.
-        let _ = self.write(&mut text);
-        text
-    }
-
-    fn write(&self, out: &mut String) -> fmt::Result {
-        let Report { dictionary, dictionary_bytes, block, .. } = self;
-        writeln!(out, "'{dictionary}': {dictionary_bytes} bytes, for blocks of {block} bytes")?;
+        let Report { dictionary, dictionary_bytes, block, blocks_held_out, .. } = self;
         let trained = counted(self.blocks_trained as u64, "block");
-        write!(out, "trained with {trained} of {}, tried on ", counted(self.files, "file"))?;
-        writeln!(out, "{} others:\n", self.blocks_held_out)?;
-        writeln!(out, "{:>31}  {:>17}  {:>17}", "ratio", "compress MB/s", "decompress MB/s")?;
-        write!(out, "{:9}{:>6}{:>8}{:>8}  ", "codec", "level", "without", "with")?;
-        writeln!(
-            out,
-            "{0:>9}{1:>8}  {0:>9}{1:>8}  {2:>7} {3:>10}",
-            "without", "with", "saved", "memory"
-        )?;
-        self.codecs.iter().try_for_each(|evaluation| row(out, evaluation))?;
-        writeln!(out, "\nMB/s of processor time; saved: less stored; memory: for the dictionary")?;
-        writeln!(out, "\nmemory of a device with all {}:", human(self.data_bytes))?;
-        self.codecs.iter().try_for_each(|evaluation| verdict(out, evaluation))
+        let (files, all) = (counted(self.files, "file"), human(self.data_bytes));
+        let rows: String = self.codecs.iter().map(row).collect();
+        let verdicts: String = self.codecs.iter().map(verdict).collect();
+        format!(
+            "'{dictionary}': {dictionary_bytes} bytes, for blocks of {block} bytes\n\
+             trained with {trained} of {files}, tried on {blocks_held_out} others:\n\n\
+             {HEAD}{rows}\n\
+             MB/s of processor time; saved: less stored; memory: for the dictionary\n\n\
+             memory of a device with all {all}:\n{verdicts}"
+        )
     }
 }
 
-fn row(out: &mut String, evaluation: &Evaluation) -> fmt::Result {
+fn row(evaluation: &Evaluation) -> String {
     let Evaluation { algorithm, level, without, with, .. } = evaluation;
-    write!(out, "{algorithm:9}{level:>6}{:>8.3}{:>8.3}  ", without.ratio, with.ratio)?;
-    write!(out, "{:>9.1}{:>8.1}  ", without.compress_mb_s, with.compress_mb_s)?;
-    write!(out, "{:>9.1}{:>8.1}  ", without.decompress_mb_s, with.decompress_mb_s)?;
     let memory = human(evaluation.dictionary_memory);
     let saved = 100.0 * (1.0 - with.stored as f64 / without.stored as f64);
-    writeln!(out, "{saved:>+6.1}% {memory:>10}")
+    format!(
+        "{algorithm:9}{level:>6}{:>8.3}{:>8.3}  {:>9.1}{:>8.1}  {:>9.1}{:>8.1}  \
+         {saved:>+6.1}% {memory:>10}\n",
+        without.ratio,
+        with.ratio,
+        without.compress_mb_s,
+        with.compress_mb_s,
+        without.decompress_mb_s,
+        with.decompress_mb_s,
+    )
 }
 
-fn verdict(out: &mut String, evaluation: &Evaluation) -> fmt::Result {
+fn verdict(evaluation: &Evaluation) -> String {
     let Evaluation { algorithm, without, with, pays_from, .. } = evaluation;
     let pays = if with.memory < without.memory { "pays" } else { "does not pay" };
     let (before, after) = (human(without.memory), human(with.memory));
     let from = pays_from.map_or_else(|| "never".to_owned(), human);
-    writeln!(
-        out,
-        "with {algorithm} it {pays}: {before} without, {after} with it; break-even: {from}"
-    )
+    format!("with {algorithm} it {pays}: {before} without, {after} with it; break-even: {from}\n")
 }

@@ -81,7 +81,7 @@ fn settings(args: &ServeArgs, saved: Option<&SavedHeader>, size: u64) -> Result<
     settings.block = args.block.unwrap_or(settings.block);
     let tables = (size / zram::SLOT_BYTES as u64).saturating_mul(ENTRY_BYTES);
     let beside = |room: u64| tables.min(room / 4) + CONNECTION_BYTES.min(room / 8);
-    settings.mem_limit = args.mem_limit().bytes(beside)?;
+    settings.mem_limit = args.mem_limit.unwrap_or_default().bytes(beside)?;
     settings.limit_tables = true;
     if let Some(path) = &args.backing {
         // An invalid size is refused before a backing file is created.

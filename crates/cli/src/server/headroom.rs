@@ -47,7 +47,7 @@ const OF_SERVER: usize = 512 << 10;
 
 /// Creates the reserve, and keeps the address space free. Called before the device is created.
 pub(super) fn keep(args: &ServeArgs, passed: &Passed) -> Result<(), Error> {
-    let has_metrics = args.metrics.is_some() || passed.metrics.is_some();
+    let has_metrics = args.metrics.is_some() || passed.has_metrics();
     let reserve = reserve(args, if has_metrics { metrics::RESERVE } else { 0 });
     MEMORY.keep(reserve).map_err(|_| no_room())?;
     room::ask_too(|| MEMORY.is_short());

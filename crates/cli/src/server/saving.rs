@@ -8,12 +8,11 @@ use super::signals::Signals;
 use super::turn::Turn;
 use crate::error::{Error, saved_in_part};
 use crate::log::log;
+use crate::output;
 use crate::restore::lost_lines;
 use crate::text::{counted, escaped, human};
 use rustix::io::Errno;
 use serve::spawn;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -212,7 +211,7 @@ fn end(file: &Path, saved: &Saved, to: PathBuf, failures: &[String]) -> Result<(
         log!("the file that was there before is kept as '{}'", escaped(before));
     }
     let lacks = (!saved.is_whole()).then(|| saved_in_part(saved.lost_slots, &to));
-    if to == file || is_same(&to, file) {
+    if to == file || output::is_same(&to, file) {
         return lacks.map_or(Ok(()), Err);
     }
     lacks.inspect(|lacks| log!("{lacks}"));
@@ -223,12 +222,6 @@ fn end(file: &Path, saved: &Saved, to: PathBuf, failures: &[String]) -> Result<(
         failures.join("; "),
         escaped(&to)
     )))
-}
-
-/// Returns whether two paths lead to the same file.
-fn is_same(one: &Path, other: &Path) -> bool {
-    let number = |path| fs::metadata(path).ok().map(|of| (of.dev(), of.ino()));
-    number(one).is_some() && number(one) == number(other)
 }
 
 /// Saves to the file at `path` on a separate thread, so that a save that hangs can be abandoned.

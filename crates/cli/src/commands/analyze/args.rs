@@ -51,7 +51,7 @@ pub(crate) struct AnalyzeArgs {
     /// Maximum size of the sample; if there are fewer data, all are used, and there is no sampling
     /// error
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = sample)]
-    sample: u64,
+    pub(super) sample: u64,
     /// Algorithm to try, with a level or its default; can be repeated [default: lz4, lz4hc,
     /// zstd:-1, zstd:1, zstd:3]
     #[arg(long = "try", value_name = "NAME[:LEVEL]", value_parser = Kind::parse)]
@@ -76,12 +76,6 @@ pub(crate) struct AnalyzeArgs {
     /// Files, and directories that are searched for files
     #[arg(value_name = "PATH")]
     pub(super) paths: Vec<PathBuf>,
-}
-
-impl AnalyzeArgs {
-    pub(super) fn sample_bytes(&self) -> u64 {
-        self.sample
-    }
 }
 
 fn pid(text: &str) -> Result<u32, String> {

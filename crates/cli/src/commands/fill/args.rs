@@ -6,13 +6,12 @@ use crate::error::Error;
 use crate::memory::MemLimit;
 use crate::setting::{AttributeSetting, readable};
 use crate::text::one_of;
-use crate::values::{block, level};
-use clap::{Args, ValueEnum};
+use crate::values::{Names, block, level, named};
+use clap::Args;
 use measure::page::PAGE_SIZE;
-use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use zcomp::Codec;
-use zram::memparse;
+use zram::{Compaction, memparse};
 use zsmalloc::Geometry;
 
 /// The maximum number of threads that can be requested.
@@ -60,7 +59,7 @@ pub(crate) struct FillArgs {
     /// total_limit=SIZE counts tables too). A value of 0 means no limit; the smallest limit is 64K
     /// [default: 85% of the machine's memory, or of the memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
-    pub(super) mem_limit: Option<u64>,
+    pub(super) mem_limit: Option<MemLimit>,
     /// Stop after this number of bytes of input, rounded down to whole pages [default: none]
     #[arg(long, value_name = "SIZE", value_parser = input_limit)]
     pub(super) input_limit: Option<u64>,
@@ -73,8 +72,8 @@ pub(crate) struct FillArgs {
     #[command(flatten)]
     pub(super) geometry: GeometryLine,
     /// When to compact, that is, to move objects together so that pages become free
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub(super) compaction: CompactionMode,
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = named(COMPACTION))]
+    pub(super) compaction: Compaction,
     /// Set an attribute of the device before it is made ('uzram attributes' lists them); overrides
     /// other options; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
@@ -93,17 +92,12 @@ pub(crate) struct FillArgs {
     pub(super) paths: Vec<PathBuf>,
 }
 
-/// The mode of compaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum CompactionMode {
-    /// In the background, while it could free enough pages
-    Auto,
-    /// On demand; `fill` never requests it, so nothing is moved
-    Manual,
-    /// Never
-    Off,
-}
+/// The modes of compaction.
+pub(super) const COMPACTION: Names<Compaction> = &[
+    ("auto", "In the background, while it could free enough pages", Compaction::Auto),
+    ("manual", "On demand; `fill` never requests it, so nothing is moved", Compaction::Manual),
+    ("off", "Never", Compaction::Off),
+];
 
 fn setting(text: &str) -> Result<AttributeSetting, String> {
     AttributeSetting::parse(text, "follows from the files; bound them with --input-limit")
@@ -123,38 +117,9 @@ fn input_limit(text: &str) -> Result<u64, String> {
     }
 }
 
-impl From<CompactionMode> for zram::Compaction {
-    fn from(mode: CompactionMode) -> Self {
-        match mode {
-            CompactionMode::Auto => zram::Compaction::Auto,
-            CompactionMode::Manual => zram::Compaction::Manual,
-            CompactionMode::Off => zram::Compaction::Off,
-        }
-    }
-}
-
-impl From<zram::Compaction> for CompactionMode {
-    fn from(compaction: zram::Compaction) -> Self {
-        match compaction {
-            zram::Compaction::Auto => CompactionMode::Auto,
-            zram::Compaction::Manual => CompactionMode::Manual,
-            zram::Compaction::Off => CompactionMode::Off,
-        }
-    }
-}
-
 impl FillArgs {
-    /// Returns the file to which the device is saved at the end.
-    pub(super) fn saves_to(&self) -> Option<&Path> {
-        self.cold.saves_to()
-    }
-
     pub(super) fn geometry(&self) -> Result<Geometry, Error> {
         Ok(self.geometry.table((self.block / PAGE_SIZE).ilog2())?.geometry())
-    }
-
-    pub(super) fn mem_limit(&self) -> MemLimit {
-        MemLimit::new(self.mem_limit)
     }
 
     /// Returns the maximum number of pages of input.
@@ -183,10 +148,10 @@ mod tests {
         let args = parsed(&["--level", "-3", "--algorithm", "zstd", "--json", "a", "b"]);
         assert_eq!((args.algorithm.name(), args.level), ("zstd", Some(-3)));
         assert_eq!((args.json, args.classes, args.paths.len()), (true, false, 2));
-        assert_eq!((args.mem_limit(), args.input_pages()), (MemLimit::Default, None));
+        assert_eq!((args.mem_limit, args.input_pages()), (None, None));
         assert_eq!(args.geometry().unwrap(), Geometry::default());
-        assert_eq!(zram::Compaction::from(args.compaction), zram::Compaction::default());
+        assert_eq!(args.compaction, Compaction::default());
         let args = parsed(&["--mem-limit=0", "--input-limit", "10000", "a"]);
-        assert_eq!((args.mem_limit(), args.input_pages()), (MemLimit::None, Some(2)));
+        assert_eq!((args.mem_limit, args.input_pages()), (Some(MemLimit::None), Some(2)));
     }
 }

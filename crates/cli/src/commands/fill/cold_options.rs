@@ -5,7 +5,7 @@ use crate::error::Error;
 use clap::Args;
 use measure::Interrupt;
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) struct ColdArgs {
     /// Save the device to FILE after everything is read back; an existing file is replaced when the
     /// new one is complete
     #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
+    pub(super) save: Option<PathBuf>,
     /// After everything is stored, write idle pages back to FILE, which frees their memory; FILE is
     /// a new file, which is removed at the end, or a block device, whose contents are lost
     #[arg(long, value_name = "FILE")]
@@ -77,11 +77,6 @@ impl ColdArgs {
         report.written_back_pages = Some(done.slots);
         report.backing_bytes = Some(device.bd_stat().bd_count * zram::SLOT_BYTES as u64);
         Ok(())
-    }
-
-    /// Returns the file to which the device is saved.
-    pub(crate) fn saves_to(&self) -> Option<&Path> {
-        self.save.as_deref()
     }
 
     /// Saves the device.

@@ -2,9 +2,8 @@
 
 use super::cold_options::ColdReport;
 use super::report::{Rates, Report};
-use super::totals::{Totals, mb_s, quotient};
+use super::totals::{Meter, Totals, mb_s, quotient};
 use crate::error::Error;
-use crate::setting::AttributeText;
 use crate::text::{counted, escaped, human};
 use measure::memory::ProcessMemory;
 use measure::pages::{FilePlan, SkipReason, SkippedFiles};
@@ -17,7 +16,7 @@ pub(super) struct Filled {
     pub(super) stat: MmStat,
     pub(super) mem_total: u64,
     pub(super) classes: Option<String>,
-    pub(super) shown: Vec<AttributeText>,
+    pub(super) shown: Vec<(&'static str, String)>,
     /// The error that ended storing early, and the limit of all memory if this limit caused the
     /// error.
     pub(super) full: Option<(zsmalloc::Error, Option<u64>)>,
@@ -35,8 +34,7 @@ pub(super) fn report(
     threads: usize,
     filled: Filled,
 ) -> (Report, Option<Error>) {
-    let Filled { before, after, stat, mem_total, classes, shown, full, cold, fault, totals } =
-        filled;
+    let Filled { before, after, stat, totals, .. } = filled;
     let sum = |of: fn(&Totals) -> u64| totals.iter().map(of).sum::<u64>();
     let codec_size = sum(|thread| thread.codec_bytes);
     let mismatches = sum(|thread| thread.mismatches);
@@ -47,7 +45,7 @@ pub(super) fn report(
         threads,
         block_size: settings.block,
         geometry: settings.geometry.into(),
-        compaction: settings.compaction.into(),
+        compaction: settings.compaction,
         files: plan.files(),
         pages: sum(|thread| thread.pages_stored),
         pages_planned: plan.pages().into(),
@@ -56,14 +54,14 @@ pub(super) fn report(
         compr_data_size: stat.compr_data_size,
         codec_size,
         mem_used_total: stat.mem_used_total,
-        mem_total,
+        mem_total: filled.mem_total,
         mem_limit: stat.mem_limit,
         rss_bytes: after.resident,
         rss_growth_bytes: after.growth_since(&before),
         page_table_bytes: after.page_tables,
         ratio: quotient(stat.orig_data_size as f64, stat.mem_used_total as f64),
         overhead: over_codec(stat.mem_used_total),
-        overhead_all: over_codec(mem_total),
+        overhead_all: over_codec(filled.mem_total),
         same_pages: stat.same_pages,
         huge_pages: stat.huge_pages,
         rates: rates(&totals),
@@ -71,15 +69,15 @@ pub(super) fn report(
         skipped_files: skipped.count(SkipReason::Unreadable),
         changed_files: skipped.count(SkipReason::Changed),
         mm_stat: stat.to_string(),
-        cold,
-        classes,
-        shown,
+        cold: filled.cold,
+        classes: filled.classes,
+        shown: filled.shown,
     };
     let mismatch = totals.iter().find_map(|thread| thread.mismatch);
-    let failure = match (full, mismatch) {
+    let failure = match (filled.full, mismatch) {
         (Some((source, limit)), _) => {
             let refused = out_of_memory(&report, source, limit);
-            Some(match fault {
+            Some(match filled.fault {
                 Some(fault) => Error::Failed(format!("{refused}; {fault}")),
                 None => refused,
             })
@@ -91,24 +89,25 @@ pub(super) fn report(
                 counted(mismatches, "page")
             )))
         }
-        (None, None) => fault,
+        (None, None) => filled.fault,
     };
     (report, failure)
 }
 
 fn rates(totals: &[Totals]) -> Rates {
+    let rate = |meter: fn(&Totals) -> Meter| mb_s(totals, meter);
     Rates {
-        write_mb_s: mb_s(totals, |thread| thread.all.write),
-        read_mb_s: mb_s(totals, |thread| thread.all.read),
-        codec_compress_mb_s: mb_s(totals, |thread| thread.all.compress),
-        codec_decompress_mb_s: mb_s(totals, |thread| thread.all.decompress),
+        write_mb_s: rate(|thread| thread.all.write),
+        read_mb_s: rate(|thread| thread.all.read),
+        codec_compress_mb_s: rate(|thread| thread.all.compress),
+        codec_decompress_mb_s: rate(|thread| thread.all.decompress),
         write_over_codec: quotient(
-            mb_s(totals, |thread| thread.alike.write),
-            mb_s(totals, |thread| thread.alike.compress),
+            rate(|thread| thread.alike.write),
+            rate(|thread| thread.alike.compress),
         ),
         read_over_codec: quotient(
-            mb_s(totals, |thread| thread.alike.read),
-            mb_s(totals, |thread| thread.alike.decompress),
+            rate(|thread| thread.alike.read),
+            rate(|thread| thread.alike.decompress),
         ),
     }
 }

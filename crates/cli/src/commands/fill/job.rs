@@ -5,9 +5,9 @@ use super::try_slice::many;
 use crate::error::Error;
 use crate::progress::Progress;
 use measure::Interrupt;
-use measure::pages::{FilePlan, PageReader, SkippedFiles};
+use measure::pages::{FilePlan, PageReader, Purpose, SkippedFiles};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use zram::Open;
 
@@ -23,26 +23,13 @@ pub(crate) struct FillJob<'a> {
     /// The number of pages of each batch, from its first, that were processed.
     stored: Box<[AtomicU16]>,
     next_batch: AtomicU32,
-    stop: AtomicBool,
     failure: Mutex<Option<Error>>,
     /// The checksums of the stored pages.
     pub(crate) checksums: PageChecksums,
 }
 
-/// The pages that one thread processes.
-#[derive(Clone, Debug)]
-pub(crate) struct Batch {
-    index: usize,
-    /// The batch's pages on the device.
-    pub(crate) pages: Range<u32>,
-}
-
 /// A phase, and the progress of all threads in it.
-#[derive(Clone, Debug)]
-pub(crate) enum Phase {
-    Store(Progress),
-    Compare(Progress),
-}
+pub(crate) type Phase = (Purpose, Progress);
 
 impl<'a> FillJob<'a> {
     pub(crate) fn new(
@@ -57,7 +44,6 @@ impl<'a> FillJob<'a> {
             device: OnceLock::new(),
             stored: many(batches, || AtomicU16::new(0))?,
             next_batch: AtomicU32::new(0),
-            stop: AtomicBool::new(false),
             failure: Mutex::new(None),
             checksums: PageChecksums::new(plan.pages())?,
         })
@@ -67,9 +53,9 @@ impl<'a> FillJob<'a> {
         self.stored.len()
     }
 
-    /// Returns the next batch of this phase.
-    pub(crate) fn take_batch(&self) -> Option<Batch> {
-        if self.stop.load(Relaxed) || self.interrupt.is_set() {
+    /// Returns the pages of the next batch of this phase.
+    pub(crate) fn take_batch(&self) -> Option<Range<u32>> {
+        if self.interrupt.is_set() {
             return None;
         }
         let nth = self.next_batch.fetch_add(1, Relaxed);
@@ -78,30 +64,29 @@ impl<'a> FillJob<'a> {
         }
         let start = nth * BATCH_PAGES;
         let end = self.source.plan.pages().min(start.saturating_add(BATCH_PAGES));
-        Some(Batch { index: nth as usize, pages: start..end })
+        Some(start..end)
     }
 
     /// Records that the first `pages` pages of the batch have been processed.
-    pub(crate) fn set_stored(&self, batch: &Batch, pages: usize) {
-        debug_assert!(pages <= batch.pages.len());
-        self.stored[batch.index].store(pages as u16, Relaxed);
+    pub(crate) fn set_stored(&self, batch: &Range<u32>, pages: usize) {
+        debug_assert!(pages <= batch.len());
+        self.stored[(batch.start / BATCH_PAGES) as usize].store(pages as u16, Relaxed);
     }
 
     /// Returns the number recorded by [`set_stored`](Self::set_stored), or 0.
-    pub(crate) fn stored(&self, batch: &Batch) -> usize {
-        self.stored[batch.index].load(Relaxed).into()
+    pub(crate) fn stored(&self, batch: &Range<u32>) -> usize {
+        self.stored[(batch.start / BATCH_PAGES) as usize].load(Relaxed).into()
     }
 
     /// Restarts the batches for the next phase. Returns the error that stopped the previous phase.
     pub(crate) fn next_phase(&self) -> Option<Error> {
         self.next_batch.store(0, Relaxed);
-        self.stop.store(false, Relaxed);
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Stops all workers. The first error is kept.
+    /// Stops all workers, to which no batch is left. The first error is kept.
     pub(crate) fn fail(&self, error: Error) {
-        self.stop.store(true, Relaxed);
+        self.next_batch.store(self.stored.len() as u32, Relaxed);
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 }

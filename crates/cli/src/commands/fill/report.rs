@@ -1,10 +1,11 @@
 //! The results of `uzram fill`, and their JSON.
 
-use super::args::CompactionMode;
+use super::args::COMPACTION;
 use super::cold_options::ColdReport;
 use crate::commands::geometry::GeometryNames;
-use crate::setting::AttributeText;
+use crate::values::name_of;
 use serde::{Serialize, Serializer};
+use zram::Compaction;
 
 /// All figures. Sizes are in bytes; unknown values are null.
 #[derive(Clone, Debug, Serialize)]
@@ -16,7 +17,8 @@ pub(crate) struct Report {
     pub(crate) block_size: usize,
     #[serde(flatten)]
     pub(crate) geometry: GeometryNames,
-    pub(crate) compaction: CompactionMode,
+    #[serde(serialize_with = "compaction")]
+    pub(crate) compaction: Compaction,
     /// The regular files that were found, up to the input limit.
     pub(crate) files: u64,
     /// The pages that are stored.
@@ -70,7 +72,7 @@ pub(crate) struct Report {
         skip_serializing_if = "Vec::is_empty",
         serialize_with = "by_name"
     )]
-    pub(crate) shown: Vec<AttributeText>,
+    pub(crate) shown: Vec<(&'static str, String)>,
 }
 
 /// The throughput in 10^6 bytes per second, of all threads together.
@@ -85,8 +87,12 @@ pub(crate) struct Rates {
     pub(crate) read_over_codec: Option<f64>,
 }
 
-fn by_name<S: Serializer>(shown: &[AttributeText], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(shown.iter().map(|shown| (shown.name, &shown.text)))
+fn by_name<S: Serializer>(shown: &[(&str, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(shown.iter().map(|(name, text)| (name, text)))
+}
+
+fn compaction<S: Serializer>(mode: &Compaction, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(name_of(COMPACTION, *mode))
 }
 
 #[cfg(test)]
@@ -99,7 +105,7 @@ impl Report {
             threads: 2,
             block_size: 4096,
             geometry: zsmalloc::Geometry::default().into(),
-            compaction: CompactionMode::Auto,
+            compaction: Compaction::Auto,
             files: 3,
             pages: 5,
             pages_planned: 5,

@@ -1,110 +1,103 @@
 //! The results of `uzram fill`, as a table for people.
 
-use super::cold_options::ColdReport;
+use super::args::COMPACTION;
 use super::report::Report;
-use crate::commands::geometry::name;
 use crate::text::{counted, human};
-use std::fmt::{self, Display, Write};
+use crate::values::name_of;
+use std::fmt::Display;
 
 /// The text for unknown values.
 const UNKNOWN: &str = "-";
 
 /// Returns the whole text, in lines.
 pub(crate) fn render(report: &Report) -> String {
-    let mut text = String::new();
-    // Writing to a string can't fail.
-    let _ = write_all(&mut text, report);
+    let mut text = [head, sizes, shares, speed, checks, cold].map(|part| part(report)).concat();
+    text += &format!("\nmm_stat {}\n", report.mm_stat);
+    text.extend(report.classes.iter().map(|classes| format!("\n{classes}")));
+    text.extend(report.shown.iter().map(|(name, shown)| format!("\n{name}:\n{shown}")));
     text
 }
 
-fn write_all(out: &mut String, report: &Report) -> fmt::Result {
-    head(out, report)?;
-    sizes(out, report)?;
-    shares(out, report)?;
-    speed(out, report)?;
-    checks(out, report)?;
-    cold(out, report)?;
-    writeln!(out, "\nmm_stat {}", report.mm_stat)?;
-    if let Some(classes) = &report.classes {
-        write!(out, "\n{classes}")?;
-    }
-    report.shown.iter().try_for_each(|shown| write!(out, "\n{}:\n{}", shown.name, shown.text))
+fn head(report: &Report) -> String {
+    let Report { algorithm, level, block_size, geometry, .. } = report;
+    let [threads, files, pages] =
+        [(report.threads as u64, "thread"), (report.files, "file"), (report.pages, "page")]
+            .map(|(count, thing)| counted(count, thing));
+    let compaction = name_of(COMPACTION, report.compaction);
+    format!(
+        "{algorithm}, level {level}, {threads}; {files}, {pages} of 4096 bytes\n\
+         blocks of {block_size} bytes, {geometry}, compaction {compaction}\n"
+    )
 }
 
-fn head(out: &mut String, report: &Report) -> fmt::Result {
-    let Report { algorithm, level, .. } = report;
-    write!(out, "{algorithm}, level {level}, {}", counted(report.threads as u64, "thread"))?;
-    write!(out, "; {}", counted(report.files, "file"))?;
-    writeln!(out, ", {} of 4096 bytes", counted(report.pages, "page"))?;
-    let (geometry, compaction) = (report.geometry, name(&report.compaction));
-    writeln!(out, "blocks of {} bytes, {geometry}, compaction {compaction}", report.block_size)
-}
-
-fn sizes(out: &mut String, report: &Report) -> fmt::Result {
-    let mut size = |label: &str, bytes: Option<i64>, note: &str| match bytes {
-        Some(bytes) => row(out, label, &bytes, &format!("{:>12}  {note}", human(bytes))),
-        None => row(out, label, &UNKNOWN, &format!("{UNKNOWN:>12}  {note}")),
-    };
+fn sizes(report: &Report) -> String {
     let known = |bytes: u64| i64::try_from(bytes).ok();
-    size("original", known(report.orig_data_size), "bytes stored, before compression")?;
-    size("stored", known(report.compr_data_size), "after compression")?;
-    size("codec (C)", known(report.codec_size), "by the raw codec, without same-filled pages")?;
-    size("mem_used", known(report.mem_used_total), "pages of the pool, as the kernel counts")?;
-    size("mem_total", known(report.mem_total), "everything the device holds")?;
-    size("resident", report.rss_bytes.and_then(known), "the process")?;
-    size("growth", report.rss_growth_bytes, "resident and swapped, since the device was made")?;
-    size("page tables", report.page_table_bytes.and_then(known), "VmPTE of the process")
+    let size = |(label, bytes, note): (&str, Option<i64>, &str)| match bytes {
+        Some(bytes) => row(label, &bytes, &format!("{:>12}  {note}", human(bytes))),
+        None => row(label, &UNKNOWN, &format!("{UNKNOWN:>12}  {note}")),
+    };
+    let sizes = [
+        ("original", known(report.orig_data_size), "bytes stored, before compression"),
+        ("stored", known(report.compr_data_size), "after compression"),
+        ("codec (C)", known(report.codec_size), "by the raw codec, without same-filled pages"),
+        ("mem_used", known(report.mem_used_total), "pages of the pool, as the kernel counts"),
+        ("mem_total", known(report.mem_total), "everything the device holds"),
+        ("resident", report.rss_bytes.and_then(known), "the process"),
+        ("growth", report.rss_growth_bytes, "resident and swapped, since the device was made"),
+        ("page tables", report.page_table_bytes.and_then(known), "VmPTE of the process"),
+    ];
+    sizes.map(size).concat()
 }
 
-fn shares(out: &mut String, report: &Report) -> fmt::Result {
+fn shares(report: &Report) -> String {
     let number = |value: Option<f64>, scale: f64, unit: &str| match value {
         Some(value) => format!("{:.2}{unit}", value * scale),
         None => UNKNOWN.to_owned(),
     };
-    row(out, "ratio", &number(report.ratio, 1.0, ""), "original / mem_used")?;
-    row(out, "overhead", &number(report.overhead, 100.0, "%"), "(mem_used - C) / C")?;
-    let all = number(report.overhead_all, 100.0, "%");
-    row(out, "overhead, all", &all, "(mem_total - C) / C, everything counted")?;
-    row(out, "same-filled", &report.same_pages, "same-filled pages, of one repeated word")?;
-    row(out, "huge", &report.huge_pages, "pages stored uncompressed")
+    let percent = |share| number(share, 100.0, "%");
+    row("ratio", &number(report.ratio, 1.0, ""), "original / mem_used")
+        + &row("overhead", &percent(report.overhead), "(mem_used - C) / C")
+        + &row(
+            "overhead, all",
+            &percent(report.overhead_all),
+            "(mem_total - C) / C, everything counted",
+        )
+        + &row("same-filled", &report.same_pages, "same-filled pages, of one repeated word")
+        + &row("huge", &report.huge_pages, "pages stored uncompressed")
 }
 
-fn speed(out: &mut String, report: &Report) -> fmt::Result {
-    let rates = &report.rates;
-    let beside = |name: &str, codec: f64, part: Option<f64>| {
+fn speed(report: &Report) -> String {
+    let line = |label, name: &str, rate: f64, codec: f64, part: Option<f64>| {
         let part = part.map(|part| format!("; device / codec {part:.2} on the same pages"));
-        format!("MB/s; raw codec {name} {codec:.1} MB/s{}", part.unwrap_or_default())
+        let note = format!("MB/s; raw codec {name} {codec:.1} MB/s{}", part.unwrap_or_default());
+        row(label, &format_args!("{rate:.1}"), &note)
     };
-    let write = beside("compresses", rates.codec_compress_mb_s, rates.write_over_codec);
-    row(out, "write", &format_args!("{:.1}", rates.write_mb_s), &write)?;
-    let read = beside("decompresses", rates.codec_decompress_mb_s, rates.read_over_codec);
-    row(out, "read", &format_args!("{:.1}", rates.read_mb_s), &read)
+    let of = &report.rates;
+    let (write, read) = (of.codec_compress_mb_s, of.codec_decompress_mb_s);
+    line("write", "compresses", of.write_mb_s, write, of.write_over_codec)
+        + &line("read", "decompresses", of.read_mb_s, read, of.read_over_codec)
 }
 
-fn checks(out: &mut String, report: &Report) -> fmt::Result {
+fn checks(report: &Report) -> String {
     let compared = format!("of {} compared", counted(report.pages_compared, "page"));
-    row(out, "mismatches", &report.mismatches, &compared)?;
-    row(out, "skipped", &report.skipped_files, "files that can't be read")?;
-    row(
-        out,
-        "changed",
-        &report.changed_files,
-        "files changed by others during the run, not compared",
-    )
+    let changed = "files changed by others during the run, not compared";
+    row("mismatches", &report.mismatches, &compared)
+        + &row("skipped", &report.skipped_files, "files that can't be read")
+        + &row("changed", &report.changed_files, changed)
 }
 
-fn cold(out: &mut String, report: &Report) -> fmt::Result {
-    let ColdReport { written_back_pages, backing_bytes, saved_bytes } = report.cold;
-    if let (Some(pages), Some(bytes)) = (written_back_pages, backing_bytes) {
-        let note = format!("pages; {bytes} bytes of the backing store");
-        row(out, "written back", &pages, &note)?;
-    }
-    saved_bytes.map_or(Ok(()), |bytes| row(out, "saved", &bytes, "bytes of the file"))
+fn cold(report: &Report) -> String {
+    let cold = report.cold;
+    let written = cold.written_back_pages.zip(cold.backing_bytes).map(|(pages, bytes)| {
+        row("written back", &pages, &format!("pages; {bytes} bytes of the backing store"))
+    });
+    let saved = cold.saved_bytes.map(|bytes| row("saved", &bytes, "bytes of the file"));
+    [written, saved].into_iter().flatten().collect()
 }
 
-/// Writes a line with the label, the value and its meaning.
-fn row(out: &mut String, label: &str, value: &dyn Display, note: &str) -> fmt::Result {
-    writeln!(out, "{label:<14} {:>16}  {note}", value.to_string())
+/// Returns a line with the label, the value and its meaning.
+fn row(label: &str, value: &dyn Display, note: &str) -> String {
+    format!("{label:<14} {:>16}  {note}\n", value.to_string())
 }
 
 #[cfg(test)]

@@ -7,17 +7,14 @@ use super::job::{FillJob, Phase};
 use super::totals::Totals;
 use super::worker::Worker;
 use crate::error::Error;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-/// The threads of a job, which end when this value is dropped.
-pub(crate) struct ThreadPool<'scope>(Vec<PoolThread<'scope>>);
-
-struct PoolThread<'scope> {
-    phases: Sender<Phase>,
-    done: Receiver<()>,
-    handle: ScopedJoinHandle<'scope, Totals>,
-}
+/// The threads of a job, which end when this value is dropped. A thread receives a phase, or `None`
+/// when it has executed the phase before.
+pub(crate) struct ThreadPool<'scope>(
+    Vec<(SyncSender<Option<Phase>>, ScopedJoinHandle<'scope, Totals>)>,
+);
 
 impl<'scope> ThreadPool<'scope> {
     /// Starts a thread for each worker.
@@ -27,48 +24,38 @@ impl<'scope> ThreadPool<'scope> {
         job: &'env FillJob<'env>,
     ) -> Result<Self, Error> {
         let threads = workers.into_iter().enumerate().map(|(nth, mut worker)| {
-            let (phases, inbox) = channel();
-            let (outbox, done) = channel();
+            // Without a buffer, so that a message is sent when the thread receives it.
+            let (phases, inbox) = sync_channel::<Option<Phase>>(0);
             let work = move || {
-                for phase in inbox {
-                    worker.work_phase(job, phase);
-                    if outbox.send(()).is_err() {
-                        break;
-                    }
-                }
+                inbox.iter().flatten().for_each(|phase| worker.work_phase(job, phase));
                 worker.into_totals()
             };
-            let name = format!("uzram-{nth}");
-            let thread = Builder::new().name(name).spawn_scoped(scope, work);
-            let thread = thread.map_err(|error| {
+            let thread = Builder::new().name(format!("uzram-{nth}")).spawn_scoped(scope, work);
+            let failed = |error| {
                 let nth = nth + 1;
                 Error::Failed(format!(
                     "thread {nth} can't be started: {error}; use fewer with --threads"
                 ))
-            })?;
-            Ok(PoolThread { phases, done, handle: thread })
+            };
+            Ok((phases, thread.map_err(failed)?))
         });
         Ok(ThreadPool(threads.collect::<Result<_, Error>>()?))
     }
 
     /// Executes one phase on all threads and waits for them.
     pub(crate) fn run(&self, phase: &Phase) -> Result<(), Error> {
-        // A thread that does not answer has panicked.
-        let sent: Vec<bool> =
-            self.0.iter().map(|pooled| pooled.phases.send(phase.clone()).is_ok()).collect();
-        let answered: Vec<bool> = self.0.iter().map(|pooled| pooled.done.recv().is_ok()).collect();
-        let all = sent.iter().chain(&answered).all(|&ok| ok);
-        if all { Ok(()) } else { Err(Error::worker()) }
+        for message in [Some(phase), None] {
+            let send = |(phases, _): &(SyncSender<_>, _)| phases.send(message.cloned());
+            // A thread that does not receive has panicked.
+            self.0.iter().try_for_each(send).map_err(|_| Error::worker())?;
+        }
+        Ok(())
     }
 
     /// Ends the threads and returns their figures.
     pub(crate) fn finish(self) -> Result<Vec<Totals>, Error> {
-        self.0
-            .into_iter()
-            .map(|pooled| {
-                drop(pooled.phases);
-                pooled.handle.join().map_err(|_| Error::worker())
-            })
-            .collect()
+        let (phases, threads): (Vec<_>, Vec<_>) = self.0.into_iter().unzip();
+        drop(phases);
+        threads.into_iter().map(|thread| thread.join().map_err(|_| Error::worker())).collect()
     }
 }

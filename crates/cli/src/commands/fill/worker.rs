@@ -4,7 +4,7 @@
 //! phase also on the raw codec; the two take turns at being first. Only the time of the device and
 //! of the codec is counted.
 
-use super::job::{BATCH_PAGES, Batch, FillJob, Phase};
+use super::job::{BATCH_PAGES, FillJob, Phase};
 use super::request_codec::{Codecs, REQUEST_PAGES, RequestCodec, bytes_of};
 use super::totals::Totals;
 use crate::error::Error;
@@ -51,15 +51,11 @@ impl Worker {
     }
 
     /// Executes the worker's share of a phase.
-    pub(crate) fn work_phase(&mut self, job: &FillJob<'_>, phase: Phase) {
-        let (purpose, progress) = match phase {
-            Phase::Store(progress) => (Purpose::Store, progress),
-            Phase::Compare(progress) => (Purpose::Compare, progress),
-        };
+    pub(crate) fn work_phase(&mut self, job: &FillJob<'_>, (purpose, progress): Phase) {
         let Some(device) = job.device.get() else { return };
         let mut runs = Vec::with_capacity(BATCH_PAGES as usize);
         while let Some(batch) = job.take_batch() {
-            job.source.read(batch.pages.clone(), purpose, &mut self.data, &mut runs);
+            job.source.read(batch.clone(), purpose, &mut self.data, &mut runs);
             let done = match purpose {
                 Purpose::Store => self.store(job, device, &batch, &runs),
                 Purpose::Compare => self.compare(job, device, &batch, &runs),
@@ -67,7 +63,7 @@ impl Worker {
             if let Err(error) = done {
                 job.fail(error);
             }
-            progress.advance(batch.pages.len() as u64 * PAGE_SIZE as u64);
+            progress.advance(batch.len() as u64 * PAGE_SIZE as u64);
         }
     }
 
@@ -76,10 +72,10 @@ impl Worker {
         &mut self,
         job: &FillJob<'_>,
         device: &Device,
-        batch: &Batch,
+        batch: &Range<u32>,
         runs: &[Range<usize>],
     ) -> Result<(), Error> {
-        let first = batch.pages.start;
+        let first = batch.start;
         for request in requests(runs) {
             job.interrupt.check()?;
             let data = &self.data[bytes_of(&request)];
@@ -91,7 +87,7 @@ impl Worker {
                 return result;
             }
         }
-        job.set_stored(batch, batch.pages.len());
+        job.set_stored(batch, batch.len());
         Ok(())
     }
 
@@ -138,10 +134,10 @@ impl Worker {
         &mut self,
         job: &FillJob<'_>,
         device: &Device,
-        batch: &Batch,
+        batch: &Range<u32>,
         runs: &[Range<usize>],
     ) -> Result<(), Error> {
-        let (first, stored) = (batch.pages.start, job.stored(batch));
+        let (first, stored) = (batch.start, job.stored(batch));
         for request in requests(runs) {
             job.interrupt.check()?;
             let request = request.start.min(stored)..request.end.min(stored);
@@ -223,10 +219,10 @@ mod tests {
         zram.set_disksize(603 * PAGE_SIZE as u64).unwrap();
         let device = job.device.get_or_init(|| zram.open().unwrap());
         let mut worker = worker();
-        worker.work_phase(&job, Phase::Store(Progress::new("storing", 0)));
+        worker.work_phase(&job, (Purpose::Store, Progress::new("storing", 0)));
         assert!(job.next_phase().is_none());
         change(device, dir.path());
-        worker.work_phase(&job, Phase::Compare(Progress::new("comparing", 0)));
+        worker.work_phase(&job, (Purpose::Compare, Progress::new("comparing", 0)));
         assert!(job.next_phase().is_none());
         assert_eq!(worker.totals.pages_stored, 603);
         if let Some(file) = worker.totals.mismatch {

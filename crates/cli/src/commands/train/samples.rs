@@ -45,7 +45,9 @@ impl Samples {
         let progress = Progress::new("reading", u64::from(taken) * block as u64);
         let bytes_of_all = u64::from(source.plan.pages()) * PAGE_SIZE as u64;
         let mut samples = Samples { block, taken, bytes_of_all, ..Samples::default() };
-        let mut hold_out = HeldOut { rng: fastrand::Rng::with_seed(SEED), left: 0, held: 0 };
+        let mut rng = fastrand::Rng::with_seed(SEED);
+        // The number of blocks that remain in the group, and the number at which one is held out.
+        let (mut left, mut held) = (0, 0);
         let mut data = vec![0; block];
         for nth in 0..taken {
             interrupt.check()?;
@@ -53,11 +55,13 @@ impl Samples {
             let is_whole = source.read_all(first..first + pages, &mut data);
             progress.advance(block as u64);
             if is_whole && same_filled(&data).is_none() {
-                let side = match hold_out.holds_out_next() {
-                    true => &mut samples.held_out,
-                    false => &mut samples.training,
-                };
+                if left == 0 {
+                    (left, held) = (HELD_ONE_OF, rng.usize(1..=HELD_ONE_OF));
+                }
+                let is_held = left == held;
+                let side = if is_held { &mut samples.held_out } else { &mut samples.training };
                 side.extend_from_slice(&data);
+                left -= 1;
             }
         }
         progress.finish();
@@ -78,26 +82,6 @@ impl Samples {
             counted(given as u64, "block"),
             self.block
         ))
-    }
-}
-
-/// The choice of the blocks that are held out: one of each group.
-struct HeldOut {
-    rng: fastrand::Rng,
-    /// The number of blocks that remain in the current group; and the number of remaining blocks at
-    /// which a block is held out.
-    left: usize,
-    held: usize,
-}
-
-impl HeldOut {
-    fn holds_out_next(&mut self) -> bool {
-        if self.left == 0 {
-            (self.left, self.held) = (HELD_ONE_OF, self.rng.usize(1..=HELD_ONE_OF));
-        }
-        let is_held = self.left == self.held;
-        self.left -= 1;
-        is_held
     }
 }
 

@@ -125,7 +125,7 @@ impl Signals {
 
     /// Returns whether a signal that cancels the save has arrived.
     pub(super) fn is_given_up(&self) -> bool {
-        self.came.try_iter().any(|came| self.gives_up(came))
+        self.is_given_up_within(Duration::ZERO)
     }
 
     /// Returns whether the signal `came` cancels the save. The first signal never does, even if the

@@ -2,7 +2,7 @@
 
 use super::candidate::Candidate;
 use super::sample::{CLUSTER, Sample};
-use crate::error::Error;
+use crate::error::{Error, failed};
 use measure::Interrupt;
 use measure::clock::{Clock, Stopwatch};
 use measure::page::PAGE_SIZE;
@@ -14,6 +14,7 @@ use zram::{Compaction, Config, Device};
 const LOOKS: usize = 1000;
 
 /// The result of a trial.
+#[derive(Default)]
 pub(super) struct Trial {
     /// The number of objects of each length.
     pub(super) objects: BTreeMap<usize, u64>,
@@ -24,8 +25,6 @@ pub(super) struct Trial {
     pub(super) same_filled: u64,
     /// The bytes of the device without any data.
     pub(super) empty: u64,
-    /// The bytes of the device with the sample.
-    pub(super) filled: u64,
     /// The bytes of the dictionary.
     pub(super) dictionary: usize,
     /// The seconds of processor time to store all pages, to read them in order, and to read one
@@ -50,20 +49,13 @@ impl Trial {
         };
         let device = device(candidate, dictionary, clusters.len())?;
         let mut trial = Trial {
-            objects: BTreeMap::new(),
-            clusters: Vec::with_capacity(clusters.len()),
             pages: clusters.iter().map(|cluster| (cluster.len() / PAGE_SIZE) as u64).sum(),
-            same_filled: 0,
             empty: device.mem_total(),
-            filled: 0,
             dictionary: dictionary.map_or(0, |dictionary| dictionary.bytes().len()),
-            store: 0.0,
-            read: 0.0,
-            read_one: 0.0,
+            ..Trial::default()
         };
         trial.store(&device, candidate.block, &clusters, interrupt)?;
         trial.read(&device, &clusters, interrupt)?;
-        trial.filled = device.mem_total();
         trial.same_filled = device.mm_stat().same_pages;
         Ok(trial)
     }
@@ -143,12 +135,8 @@ impl Trial {
 }
 
 fn same(back: &[u8], stored: &[u8]) -> Result<(), Error> {
-    match back == stored {
-        true => Ok(()),
-        false => Err(Error::Failed(
-            "a device read back other bytes than were stored; please report it".to_owned(),
-        )),
-    }
+    let other = "a device read back other bytes than were stored; please report it";
+    (back == stored).then_some(()).ok_or_else(|| failed(other))
 }
 
 /// Returns a device for one thread without background work, so that the measured time contains only

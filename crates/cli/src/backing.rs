@@ -1,6 +1,7 @@
 //! The file to which cold data are written back.
 
 use crate::error::Error;
+use crate::policy::BACKING_SPARE;
 use crate::text::escaped;
 use std::fmt::Display;
 use std::fs;
@@ -9,9 +10,6 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use zram::BackingFile;
-
-/// The bytes by which a backing file exceeds the input, for data that do not fill a block.
-const BACKING_SPARE: u64 = 1 << 20;
 
 /// Opens a backing store for a device of `bytes` bytes: a block device, or a new file. The file is
 /// unlinked at once, so that its space is freed however this process ends.

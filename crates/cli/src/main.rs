@@ -26,6 +26,7 @@ mod error;
 mod log;
 mod memory;
 mod output;
+mod policy;
 mod process_start;
 mod process_status;
 mod progress;

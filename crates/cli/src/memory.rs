@@ -3,20 +3,10 @@
 mod cgroup;
 
 use crate::error::Error;
+use crate::policy::{LIMIT_MIN, LIMIT_PERCENT, PROGRAM_BYTES};
 use crate::text::human;
 use measure::memory::Fields;
 use zram::memparse;
-
-/// The maximum percentage of the available memory that a device may use by default. Some memory
-/// must be left, because the first touch of a page never fails; the kernel kills a process instead.
-const LIMIT_PERCENT: u64 = 85;
-
-/// The minimum limit of pool pages in bytes, because each size class in use needs at least one
-/// page.
-pub(crate) const LIMIT_MIN: u64 = 64 << 10;
-
-/// The bytes of the program itself, with some for page tables and the page cache.
-const PROGRAM_BYTES: u64 = 6 << 20;
 
 /// Returns the bytes of memory that this process may use: the machine's memory, or the limit of its
 /// cgroup if that is lower.

@@ -1,14 +1,11 @@
 //! A progress bar with the rate and the remaining time, on a terminal only.
 
+use crate::policy::PROGRESS_TICK;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal as _;
-use std::time::Duration;
 
 const TEMPLATE: &str =
     "{msg:9} [{bar:32}] {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";
-
-/// The interval of the animation if the length is unknown.
-const TICK: Duration = Duration::from_millis(100);
 
 /// The bytes that one phase has processed, drawn on standard error until the phase is finished.
 #[derive(Clone, Debug)]
@@ -33,7 +30,7 @@ impl Progress {
         let progress = Progress::new(phase, 0);
         progress.0.set_style(ProgressStyle::default_spinner());
         if !progress.0.is_hidden() {
-            progress.0.enable_steady_tick(TICK);
+            progress.0.enable_steady_tick(PROGRESS_TICK);
         }
         progress
     }

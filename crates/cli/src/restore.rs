@@ -4,6 +4,7 @@ use crate::args::RestoreArgs;
 use crate::commands::interrupt;
 use crate::error::{Error, failed};
 use crate::output::{self, OutputDevice};
+use crate::policy::{IMAGE_PIECE, IMAGE_ZEROED};
 use crate::progress::Progress;
 use crate::text::{counted, escaped, human, json};
 use measure::Interrupt;
@@ -16,12 +17,6 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use zram::{Config, Damage, Device, SLOT_BYTES, SavedHeader, room};
-
-/// The number of bytes that are written at a time.
-const PIECE: usize = 1 << 20;
-
-/// The number of bytes of a block device that one call zeroes.
-const ZEROED: u64 = 256 << 20;
 
 /// The result of a restore.
 #[derive(Debug, Serialize)]
@@ -187,11 +182,11 @@ fn write_stored(
 ) -> Result<(), Error> {
     let progress = Progress::new("writing", device.mm_stat().orig_data_size);
     let mut stored = device.block_state().map(|state| state.index).peekable();
-    let mut piece = vec![0; PIECE];
+    let mut piece = vec![0; IMAGE_PIECE];
     while let Some(first) = stored.next() {
         interrupt.check()?;
         let mut end = first + 1;
-        while end - first < (PIECE / SLOT_BYTES) as u64 && stored.next_if_eq(&end).is_some() {
+        while end - first < (IMAGE_PIECE / SLOT_BYTES) as u64 && stored.next_if_eq(&end).is_some() {
             end += 1;
         }
         let (at, len) = (first * SLOT_BYTES as u64, (end - first) as usize * SLOT_BYTES);
@@ -215,16 +210,16 @@ fn zero(
     interrupt: &Interrupt,
     failed: impl Fn(io::Error) -> Error,
 ) -> Result<(), Error> {
-    let (progress, zeros) = (Progress::new("zeroing", bytes), vec![0; PIECE]);
+    let (progress, zeros) = (Progress::new("zeroing", bytes), vec![0; IMAGE_PIECE]);
     let mut at = 0;
     while at < bytes {
         interrupt.check()?;
-        let len = (bytes - at).min(ZEROED);
+        let len = (bytes - at).min(IMAGE_ZEROED);
         let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
         if fallocate(disk, flags, at, len).is_err() {
-            for start in (at..at + len).step_by(PIECE) {
+            for start in (at..at + len).step_by(IMAGE_PIECE) {
                 interrupt.check()?;
-                let piece = &zeros[..(at + len - start).min(PIECE as u64) as usize];
+                let piece = &zeros[..(at + len - start).min(IMAGE_PIECE as u64) as usize];
                 disk.write_all_at(piece, start).map_err(&failed)?;
             }
         }

@@ -1,5 +1,6 @@
 //! Numbers and paths formatted for people, and figures as JSON.
 
+use crate::policy::REPEATED;
 pub(crate) use measure::escaped;
 use serde::Serialize;
 
@@ -31,10 +32,6 @@ pub(crate) fn one_of(names: &[&str]) -> String {
         _ => names.concat(),
     }
 }
-
-/// The maximum number of characters of a value that an error repeats, which is enough to recognize
-/// it.
-const REPEATED: usize = 80;
 
 /// Returns a value for an error message, on one line and shortened.
 pub(crate) fn shortened(value: &str) -> String {

@@ -1,6 +1,7 @@
 //! The command line of `uzram serve`.
 
 use crate::memory::MemLimit;
+use crate::policy::CONNECTIONS_MAX;
 use crate::setting::AttributeSetting;
 use crate::text::one_of;
 use crate::values::{block, level};
@@ -13,9 +14,6 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use zcomp::Codec;
 use zram::{Damage, memparse};
-
-/// The maximum value of `--connections`.
-const CONNECTIONS_MAX: u16 = 1024;
 
 /// Serve a compressed device as a disk over NBD
 ///

@@ -22,6 +22,7 @@ use crate::commands::outcome::Outcome;
 use crate::error::Error;
 use crate::memory;
 use crate::output;
+use crate::policy::{FILLED_ENTRY_BYTES, THREAD_BYTES, THREADS_DEFAULT_MAX};
 use crate::progress::Progress;
 use crate::text::{escaped, json};
 use cold_options::ColdReport;
@@ -40,17 +41,8 @@ use zram::{Config, Device, Zram};
 
 pub(crate) use args::FillArgs;
 
-/// The maximum number of threads by default.
-const THREADS_DEFAULT_MAX: usize = 16;
-
 /// The memory that must be available for each thread's buffers by default.
 const ROOM_PER_THREAD: u64 = 24 * WORKER_BYTES as u64;
-
-/// The bytes of a thread's stack and heap that are touched, and of the kernel's data for it.
-const STACK_BYTES: usize = 128 << 10;
-
-/// The bytes that the device uses per page of its size.
-const ENTRY_BYTES: usize = 12;
 
 /// Executes the command.
 ///
@@ -113,13 +105,13 @@ fn default_threads(room: Option<u64>, batches: usize) -> usize {
 /// Returns the approximate bytes needed besides the pool's pages: buffers, streams, slots and
 /// checksums.
 fn beside(codecs: &Codecs, plan: &FilePlan, threads: usize) -> u64 {
-    let per_thread = WORKER_BYTES + 2 * codecs.stream_bytes() + STACK_BYTES;
+    let per_thread = WORKER_BYTES + 2 * codecs.stream_bytes() + THREAD_BYTES;
     (threads * per_thread) as u64 + beside_pages(plan)
 }
 
 /// Returns the part of the bytes of [`beside`] that grows with the input.
 fn beside_pages(plan: &FilePlan) -> u64 {
-    u64::from(plan.pages()) * (ENTRY_BYTES + CHECKSUM_BYTES) as u64
+    u64::from(plan.pages()) * (FILLED_ENTRY_BYTES + CHECKSUM_BYTES) as u64
 }
 
 /// Stores everything, measures, and reads it back.

@@ -1,7 +1,6 @@
 //! Saves the device when its server ends. The server tries all locations repeatedly, until the
 //! device is saved or another signal cancels the save.
 
-use super::headroom::STACK;
 use super::locations::SaveLocation;
 use super::save_file::SaveFile;
 use super::signals::Signals;
@@ -9,6 +8,10 @@ use super::turn::Turn;
 use crate::error::{Error, saved_in_part};
 use crate::log::log;
 use crate::output;
+use crate::policy::{
+    AGAIN_AFTER, AGAIN_AFTER_MAX, GIVEN_UP_WITHIN, JOB_WITHIN, LOGGED_EVERY, SIGNAL_TICK, STACK,
+    STUCK_AFTER,
+};
 use crate::restore::lost_lines;
 use crate::text::{counted, escaped, human};
 use rustix::io::Errno;
@@ -18,27 +21,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use zram::{JobKind, JobStat, Open, Saved};
-
-/// The interval between checks for signals.
-const TICK: Duration = Duration::from_millis(20);
-/// The interval between log lines about the progress of a save.
-const LOGGED_EVERY: Duration = Duration::from_secs(10);
-
-/// The maximum time that the server waits for the end of a save that was cancelled.
-const GIVEN_UP_WITHIN: Duration = Duration::from_secs(1);
-
-/// The maximum time that the server waits for the end of a job that it has cancelled. A job that
-/// waits for the backing store may never end.
-const JOB_WITHIN: Duration = Duration::from_secs(5);
-
-/// A save that makes no progress during this time counts as stuck. Syncing a file to a slow disk
-/// may take about as long.
-const STUCK_AFTER: Duration = Duration::from_secs(300);
-
-/// The first pause before all locations are tried again; each further pause is twice as long ...
-const AGAIN_AFTER: Duration = Duration::from_secs(5);
-/// ... up to this maximum.
-const AGAIN_AFTER_MAX: Duration = Duration::from_secs(60);
 
 /// The reason why the disk was not saved to a location.
 struct NotSaved {
@@ -124,7 +106,7 @@ fn end_client_jobs(device: &Open, signals: &Signals, turn: &Turn) -> Option<()> 
     let begun = Instant::now();
     while turn.has_client_jobs() {
         device.cancel_job();
-        if signals.is_given_up_within(TICK) {
+        if signals.is_given_up_within(SIGNAL_TICK) {
             return None;
         }
         if begun.elapsed() > JOB_WITHIN {
@@ -156,7 +138,7 @@ fn wait(
     let (begun, mut logged, mut watch) = (Instant::now(), Instant::now(), Watch::new(device));
     turn.offer();
     loop {
-        let gives_up = signals.is_given_up_within(TICK);
+        let gives_up = signals.is_given_up_within(SIGNAL_TICK);
         let saved = turn.saved();
         if saved.is_some() || gives_up {
             return saved.map(Some);
@@ -236,7 +218,7 @@ fn save_to(
     let (mut logged, mut given_up) = (Instant::now(), None);
     let mut watch = Watch::new(device);
     loop {
-        match ended.recv_timeout(TICK) {
+        match ended.recv_timeout(SIGNAL_TICK) {
             Ok(Err(zram::Error::Cancelled)) if given_up.is_some() => return None,
             Ok(saved) => return Some(done(saved)),
             Err(RecvTimeoutError::Timeout) => log_progress(device, &mut logged),

@@ -8,6 +8,7 @@ use crate::args::ServeArgs;
 use crate::error::{Error, no_room, no_thread};
 use crate::log::log;
 use crate::memory;
+use crate::policy::{ROOM_OF_WRITES, SYNCED_WITHIN};
 use crate::status::ServerStatus;
 use crate::text::escaped;
 use serve::control::Control;
@@ -20,13 +21,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use zram::{Open, Zram};
-
-/// A single write may take at most 1/ROOM_OF_WRITES of the memory that this process may use.
-const ROOM_OF_WRITES: u64 = 16;
-
-/// The maximum time that the kernel has to write the data of shared mappings to the disk when the
-/// server ends.
-const SYNCED_WITHIN: Duration = Duration::from_secs(2);
 
 /// A disk that is served, and its servers.
 pub(super) struct Serving {

@@ -1,16 +1,10 @@
 //! The recommended candidate and the commands that use it.
 
 use super::row::Row;
+use crate::policy::{LIMIT_SPARE, TIME_POWER};
 use crate::text::human;
 use measure::page::PAGE_SIZE;
 use serde::Serialize;
-
-/// The exponent of the time in the cost of a candidate: a candidate that takes twice the time must
-/// save a tenth of the memory.
-const TIME_POWER: f64 = 0.152;
-
-/// The ratio of a recommended limit to the forecast memory, which is larger because data change.
-const SPARE: f64 = 1.25;
 
 /// The recommendation.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -43,7 +37,7 @@ impl Advice {
     /// Returns the advice for `data` bytes of files or of a process.
     pub(super) fn new(data: u64, is_process: bool, best: Option<usize>, rows: &[Row]) -> Self {
         let Some(row) = best.and_then(|best| rows.get(best)) else { return Advice::default() };
-        let limit = mib(row.pool_bytes as f64 * SPARE + row.error_bytes as f64);
+        let limit = mib(row.pool_bytes as f64 * LIMIT_SPARE + row.error_bytes as f64);
         let codec = format!("--algorithm {} --level {}", row.algorithm, row.level);
         let block = format!("--block {}K", row.block_bytes >> 10);
         let saved_bytes = data.saturating_sub(row.memory_bytes);
@@ -98,7 +92,7 @@ fn kernel(data: u64, is_process: bool, rows: &[Row]) -> Vec<String> {
         return Vec::new();
     };
     let (algorithm, level) = (row.algorithm, row.level);
-    let limit = mib(row.pool_bytes as f64 * SPARE + row.error_bytes as f64);
+    let limit = mib(row.pool_bytes as f64 * LIMIT_SPARE + row.error_bytes as f64);
     let swap = "mkswap /dev/zram$N && swapon --priority 100 /dev/zram$N".to_owned();
     let lines = [
         "modprobe zram; N=$(cat /sys/class/zram-control/hot_add)".to_owned(),

@@ -1,14 +1,12 @@
 //! The command line of `uzram analyze`.
 
 use super::candidate::Kind;
+use crate::policy::SAMPLE_MIN;
 use crate::values::{block, whole_number};
 use clap::{ArgGroup, Args};
 use std::path::PathBuf;
 use std::time::Duration;
 use zram::memparse;
-
-/// The minimum size of a sample in bytes: a few clusters.
-const SAMPLE_MIN: u64 = 1 << 20;
 
 /// Forecast the memory that files or a running program need when compressed
 ///

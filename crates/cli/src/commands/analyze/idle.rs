@@ -5,6 +5,7 @@
 //! other pages of a compound page have the flag `TAIL` in /proc/kpageflags.
 
 use crate::error::Error;
+use crate::policy::IDLE_TICK;
 use measure::Interrupt;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{File, OpenOptions};
@@ -27,8 +28,6 @@ pub(super) const KERNEL: Places<'_> =
 
 /// The flag of a page that is in a compound page but not its first.
 const TAIL: u64 = 1 << 16;
-
-const TICK: Duration = Duration::from_millis(50);
 
 /// Returns the pages among `numbers` that are not used for `time`.
 pub(super) fn pages(
@@ -59,7 +58,7 @@ pub(super) fn pages(
     let until = Instant::now() + time;
     while Instant::now() < until {
         interrupt.check()?;
-        sleep(TICK.min(until.saturating_duration_since(Instant::now())));
+        sleep(IDLE_TICK.min(until.saturating_duration_since(Instant::now())));
     }
     for (word, bits) in &mut words {
         *bits &= read(&file, *word).map_err(failed)?;

@@ -6,6 +6,7 @@
 use super::report::Report;
 use super::row::Row;
 use crate::error::Error;
+use crate::policy::{APPENDED_WITHIN, SIGNAL_TICK};
 use crate::process_status::masked;
 use measure::Interrupt;
 use parquet::column::writer::ColumnCloseResult;
@@ -25,7 +26,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::sleep;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use zram::AtomicFile;
 
 /// The columns, in the order in which they are written.
@@ -50,10 +51,6 @@ const SCHEMA: &str = "message uzram_analyze {
     required boolean is_recommended;
 }";
 
-/// The time to wait for another program that appends, and the interval between attempts.
-const WAIT: Duration = Duration::from_secs(10);
-const TICK: Duration = Duration::from_millis(20);
-
 /// Checks that rows can be appended to an existing file, so that an error is reported before the
 /// work.
 pub(super) fn check(path: &Path) -> Result<(), Error> {
@@ -67,7 +64,7 @@ pub(super) fn check(path: &Path) -> Result<(), Error> {
 /// Appends a row for each candidate.
 pub(super) fn append(path: &Path, report: &Report, interrupt: &Interrupt) -> Result<(), Error> {
     let failed = |why: &dyn Display| failed(path, why);
-    let until = Instant::now() + WAIT;
+    let until = Instant::now() + APPENDED_WITHIN;
     let mut file = loop {
         match AtomicFile::new(path, masked(0o666)) {
             Ok(file) => break file,
@@ -79,7 +76,7 @@ pub(super) fn append(path: &Path, report: &Report, interrupt: &Interrupt) -> Res
             }
             Err(_) => interrupt.check()?,
         }
-        sleep(TICK);
+        sleep(SIGNAL_TICK);
     };
     // Opened after the lock is held, so that no other program replaces it.
     let before = before(path).map_err(|why| failed(&why))?;
@@ -294,7 +291,7 @@ mod tests {
         let other = AtomicFile::new(&path, 0o600).unwrap();
         std::thread::scope(|scope| {
             let appends = scope.spawn(|| append(&path, &report("a", &[1])));
-            sleep(5 * TICK);
+            sleep(5 * SIGNAL_TICK);
             assert_eq!(std::fs::metadata(&path).unwrap().len(), 0, "it did not wait");
             drop(other);
             appends.join().unwrap().unwrap();

@@ -14,6 +14,7 @@ use super::idle;
 use super::population::Population;
 use super::report::Source;
 use crate::error::Error;
+use crate::policy::PAGEMAP_ENTRIES;
 use measure::Interrupt;
 use measure::page::{PAGE_SIZE, same_filled};
 use rustix::io::Errno;
@@ -29,9 +30,6 @@ const SWAPPED: u64 = 1 << 62;
 const OF_FILE: u64 = 1 << 61;
 const MAPPED_ONCE: u64 = 1 << 56;
 const NUMBER: u64 = (1 << 55) - 1;
-
-/// The number of entries that are read at a time.
-const ENTRIES: usize = 4096;
 
 /// Consecutive pages that are resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,9 +160,9 @@ fn each_entry(
     mut each: impl FnMut(u64, u64),
 ) -> io::Result<()> {
     let (mut page, end) = (range.start / PAGE_SIZE as u64, range.end / PAGE_SIZE as u64);
-    let mut bytes = [0; ENTRIES * 8];
+    let mut bytes = [0; PAGEMAP_ENTRIES * 8];
     while page < end {
-        let wanted = ((end - page) as usize).min(ENTRIES) * 8;
+        let wanted = ((end - page) as usize).min(PAGEMAP_ENTRIES) * 8;
         let read = pagemap.read_at(&mut bytes[..wanted], page * 8)?;
         for entry in bytes[..read].as_chunks::<8>().0 {
             each(page * PAGE_SIZE as u64, u64::from_ne_bytes(*entry));

@@ -9,6 +9,7 @@
 
 use super::population::Population;
 use crate::error::Error;
+use crate::policy::{DICTIONARY_BYTES, TRAINED_MAX, TRAINING_ONE_OF};
 use crate::progress::Progress;
 use crate::text::{counted, human};
 use measure::Interrupt;
@@ -18,17 +19,6 @@ use zcomp::Dictionary;
 /// The number of pages in a cluster, and the number of bytes.
 pub(super) const CLUSTER_PAGES: u64 = 16;
 pub(super) const CLUSTER: usize = CLUSTER_PAGES as usize * PAGE_SIZE;
-
-/// At most one of `TRAINING_ONE_OF` clusters trains a dictionary; the dictionary is tried on the
-/// others.
-const TRAINING_ONE_OF: usize = 4;
-
-/// The minimum and maximum size of a dictionary in bytes. Between them, the size is a hundredth of
-/// the training data.
-const DICTIONARY: std::ops::RangeInclusive<usize> = 4 << 10..=64 << 10;
-
-/// The maximum number of bytes of training data. More would take long without improving it.
-const TRAINED_MAX: usize = 8 << 20;
 
 /// A sample of clusters.
 pub(super) struct Sample {
@@ -129,7 +119,8 @@ impl Sample {
             .flatten()
             .copied()
             .collect();
-        let bytes = (training.len() / 100).clamp(*DICTIONARY.start(), *DICTIONARY.end());
+        let bytes =
+            (training.len() / 100).clamp(*DICTIONARY_BYTES.start(), *DICTIONARY_BYTES.end());
         let trained = zcomp::train(&training, block, bytes).ok();
         progress.finish();
         trained.filter(|_| self.held_out().next().is_some())

@@ -3,15 +3,13 @@
 use super::candidate::Candidate;
 use super::sample::{CLUSTER, Sample};
 use crate::error::{Error, failed};
+use crate::policy::COUNTER_LOOKS;
 use measure::Interrupt;
 use measure::clock::{Clock, Stopwatch};
 use measure::page::PAGE_SIZE;
 use std::collections::BTreeMap;
 use zcomp::{Dictionary, Params};
 use zram::{Compaction, Config, Device};
-
-/// The number of calls with which the cost of reading the counter is measured.
-const LOOKS: usize = 1000;
 
 /// The result of a trial.
 #[derive(Default)]
@@ -71,8 +69,8 @@ impl Trial {
     ) -> Result<(), Error> {
         let stored = || device.mm_stat().compr_data_size;
         let mut watch = Stopwatch::new(Clock::ThreadCpu);
-        watch.time(|| (0..LOOKS).for_each(|_| _ = std::hint::black_box(stored())));
-        let look = watch.seconds() / LOOKS as f64;
+        watch.time(|| (0..COUNTER_LOOKS).for_each(|_| _ = std::hint::black_box(stored())));
+        let look = watch.seconds() / COUNTER_LOOKS as f64;
         let mut watch = Stopwatch::new(Clock::ThreadCpu);
         let (mut before, mut looks) = (stored(), 0);
         for (nth, cluster) in clusters.iter().enumerate() {

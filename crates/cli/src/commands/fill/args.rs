@@ -4,6 +4,7 @@ use super::cold_options::ColdArgs;
 use crate::commands::geometry::GeometryLine;
 use crate::error::Error;
 use crate::memory::MemLimit;
+use crate::policy::THREADS_MAX;
 use crate::setting::{AttributeSetting, readable};
 use crate::text::one_of;
 use crate::values::{Names, block, level, named};
@@ -13,9 +14,6 @@ use std::path::PathBuf;
 use zcomp::Codec;
 use zram::{Compaction, memparse};
 use zsmalloc::Geometry;
-
-/// The maximum number of threads that can be requested.
-const THREADS_MAX: u16 = 256;
 
 /// Store files in a compressed device, read them back, and report memory and speed
 ///

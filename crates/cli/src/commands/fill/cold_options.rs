@@ -2,17 +2,14 @@
 
 use crate::backing::{backing_failed, backing_store};
 use crate::error::Error;
+use crate::policy::SIGNAL_TICK;
 use clap::Args;
 use measure::Interrupt;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
 use zram::{Config, Device, Selection, Which, Zram};
-
-/// The interval between checks for an interrupt.
-const TICK: Duration = Duration::from_millis(20);
 
 /// The options for cold data.
 #[derive(Clone, Debug, Default, Args)]
@@ -107,7 +104,7 @@ fn unless_interrupted<T>(
     let (over, told) = mpsc::channel::<()>();
     let done = thread::scope(|scope| {
         let watch = move || {
-            while told.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+            while told.recv_timeout(SIGNAL_TICK) == Err(RecvTimeoutError::Timeout) {
                 if interrupt.is_set() {
                     device.cancel_job();
                 }

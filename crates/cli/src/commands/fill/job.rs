@@ -3,6 +3,7 @@
 use super::page_checksums::PageChecksums;
 use super::try_slice::many;
 use crate::error::Error;
+use crate::policy::BATCH_PAGES;
 use crate::progress::Progress;
 use measure::Interrupt;
 use measure::pages::{FilePlan, PageReader, Purpose, SkippedFiles};
@@ -10,9 +11,6 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use zram::Open;
-
-/// The number of pages that a thread takes at a time.
-pub(crate) const BATCH_PAGES: u32 = 256;
 
 /// The state that all workers share.
 pub(crate) struct FillJob<'a> {

@@ -2,14 +2,12 @@
 //! with the device.
 
 use crate::commands::packed::PackedBlocks;
+use crate::policy::REQUEST_PAGES;
 use measure::page::{PAGE_SIZE, same_filled};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 use zcomp::{Prepared, Stream};
 use zram::Config;
-
-/// The pages of a request to the device.
-pub(crate) const REQUEST_PAGES: usize = 16;
 
 /// The size of the buffer for a compressed page in bytes; no codec needs more.
 const ROOM: usize = 2 * PAGE_SIZE;

@@ -4,10 +4,11 @@
 //! phase also on the raw codec; the two take turns at being first. Only the time of the device and
 //! of the codec is counted.
 
-use super::job::{BATCH_PAGES, FillJob, Phase};
-use super::request_codec::{Codecs, REQUEST_PAGES, RequestCodec, bytes_of};
+use super::job::{FillJob, Phase};
+use super::request_codec::{Codecs, RequestCodec, bytes_of};
 use super::totals::Totals;
 use crate::error::Error;
+use crate::policy::{BATCH_PAGES, REQUEST_PAGES};
 use measure::page::PAGE_SIZE;
 use measure::pages::{Purpose, SkipReason};
 use std::ops::Range;

@@ -1,12 +1,10 @@
 //! The command line of `uzram train-dictionary`.
 
+use crate::policy::DICTIONARY_BYTES_MAX;
 use crate::values::block;
 use clap::Args;
 use std::path::PathBuf;
 use zram::memparse;
-
-/// The maximum size of a dictionary in bytes: an eighth of the largest sample.
-const DICTIONARY_BYTES_MAX: usize = 8 << 20;
 
 /// Train a compression dictionary with files, and report what it saves
 ///

@@ -4,16 +4,13 @@ use super::samples::Samples;
 use crate::commands::analyze::forecast::stored;
 use crate::commands::packed::PackedBlocks;
 use crate::error::Error;
+use crate::policy::PASSES;
 use crate::progress::Progress;
 use measure::Interrupt;
 use measure::clock::{Clock, Stopwatch};
 use serde::Serialize;
 use zcomp::{Codec, Dictionary, Params, Stream};
 use zram::{Config, Device};
-
-/// The passes of each codec over the blocks, alternately with and without the dictionary. The
-/// median is reported.
-const PASSES: usize = 3;
 
 /// A codec at its default level, with the dictionary and without.
 #[derive(Clone, Debug, Serialize)]

@@ -1,21 +1,12 @@
 //! Blocks of files to train a dictionary with, and others to try it on.
 
 use crate::error::Error;
+use crate::policy::{HELD_ONE_OF, SAMPLE_BYTES, SEED};
 use crate::progress::Progress;
 use crate::text::counted;
 use measure::Interrupt;
 use measure::page::{PAGE_SIZE, same_filled};
 use measure::pages::PageReader;
-
-/// The maximum number of bytes of blocks that are read, spread over all files.
-const SAMPLE_BYTES: usize = 64 << 20;
-
-/// One of `HELD_ONE_OF` blocks is held out.
-const HELD_ONE_OF: usize = 8;
-
-/// The seed by which the held-out blocks are chosen at random, so that no period of the files
-/// affects the choice. The seed is the same in every run.
-const SEED: u64 = 1;
 
 /// Blocks, one after the other.
 #[derive(Debug, Default)]

@@ -22,10 +22,10 @@ mod tree;
 
 use crate::error::{Error, failed};
 use crate::log;
+use crate::memory::cgroup_limit;
 use crate::process_start::keep_pipe_signal;
 pub(crate) use args::RunArgs;
 use launch::{Launch, inject_into, is_dispatched, may_inject};
-use measure::memory::cgroup_limit;
 use refusal::Refusal;
 use rustix::fs::fstat;
 use rustix::stdio::stderr;

@@ -5,7 +5,7 @@ use crate::admin::watch::{Style, Watched, bar, bar_column};
 use crate::error::{Error, failed};
 use crate::log::log;
 use crate::status::Stat;
-use measure::text::human;
+use crate::text::human;
 use serve::control::{AskError, Request, ask};
 use std::path::PathBuf;
 

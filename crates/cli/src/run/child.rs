@@ -3,7 +3,7 @@
 use super::launch::Launch;
 use super::refusal::Refusal;
 use crate::error::{failed, no_handler};
-use measure::process_status::process_status;
+use crate::process_status::process_status;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, waitpid};
 use signal_hook::consts::{

@@ -1,6 +1,6 @@
 //! Figures of each process of a program, and of all its processes together.
 
-use measure::text::json;
+use crate::text::json;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::cmp::max;

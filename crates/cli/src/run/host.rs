@@ -1,7 +1,7 @@
 //! Finds the host that runs programs.
 
 use crate::error::{Error, failed};
-use measure::text::escaped;
+use crate::text::escaped;
 use std::env;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf, absolute};

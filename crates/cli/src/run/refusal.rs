@@ -2,7 +2,7 @@
 
 use crate::error::{self, Error};
 use crate::log::log;
-use measure::text::escaped;
+use crate::text::escaped;
 use std::fmt::Display;
 use std::io::{self, ErrorKind};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Prints the figures of a program's processes as a table.
 
 use super::figures::{Figures, KILLED, Line, number, sum_of, text};
-use measure::text::human;
+use crate::text::human;
 use serde_json::Value;
 use std::cmp::max;
 use std::collections::BTreeSet;

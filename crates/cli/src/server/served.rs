@@ -4,7 +4,7 @@ use super::save_file::SaveFile;
 use super::turn::Turn;
 use crate::admin::metrics;
 use crate::status::ServerStatus;
-use measure::text::{counted, escaped};
+use crate::text::{counted, escaped};
 use rustix::io::Errno;
 use serve::control::{Refusal, Steered};
 use serve::nbd::Server;

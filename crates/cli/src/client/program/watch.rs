@@ -4,7 +4,7 @@ use crate::admin::watch::{Style, Watched, bar, bar_column};
 use crate::error::Error;
 use crate::run::figures::Figures;
 use crate::run::live::Program;
-use measure::text::human;
+use crate::text::human;
 
 impl Watched for Program {
     const ENDED: &'static str = "the program has ended";

@@ -17,6 +17,7 @@
 //! | pages, images, other data with offsets | [`Device`] | reads and writes any range; compresses |
 //! | the same, controlled as in the kernel | [`Zram`] | attributes by name: `disksize` and more |
 //! | blobs of all sizes behind a number | [`Pool`] | packs them densely; does not compress |
+//! | blobs behind keys, the most recent ones | `LruCache` | compresses them; evicts at its limit |
 //! | millions of values of one type | [`Cache`] | as fast as an allocator, with less memory |
 //! | memory that must stay a slice | [`Region`] | compresses it when cold; an access restores it |
 //! | a block of bytes to compress | [`Codec`] | lz4, lz4hc, zstd by name; [`Dictionary`] |
@@ -128,6 +129,9 @@ pub use zram::{
     Selection, Which, Zram,
 };
 pub use zsmalloc::{Config as PoolConfig, Handle, Pool, ReadGuard};
+
+#[cfg(feature = "lru")]
+pub use lru::{self, DictionarySource, LruCache, Options as LruOptions};
 
 #[cfg(feature = "serve")]
 pub use serve;

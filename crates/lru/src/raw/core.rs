@@ -1,7 +1,7 @@
 //! The data behind the cache's lock: the table of keys, the slots, the pool, and the memory that
 //! each of these uses.
 //!
-//! No code here calls methods of keys: keys are compared by the caller's [`Probe`], and returned in
+//! No code here calls methods of keys: keys are compared by the caller's [`Compare`], and returned in
 //! [`Departed`], so that they are dropped after the lock is released.
 
 mod check;
@@ -11,16 +11,18 @@ mod repack;
 mod shrink;
 mod store;
 
+use super::Compare;
 use super::coder::{Coder, Coders, Form, Packed, Piece};
 use super::new_pool::begun_bytes;
 use super::refusal::Refusal;
 use super::samples::Due;
 use super::slots::{Id, NONE, Slots};
-use super::terms::{Copied, Departed, Figures, Found, Offer, Probe, Verdicts};
+use super::terms::{Comparison, Copied, Departed, Found, Offer, Stats, Verdicts};
+use crate::Error;
 use hashbrown::HashTable;
 use std::collections::TryReserveError;
 use std::sync::{Arc, Weak};
-use uzram::zsmalloc::{Content, EntryPool};
+use zsmalloc::{Content, EntryPool};
 
 /// The memory kept free for growing structures: 1/MARGIN_SHARE of the limit, bounded in bytes.
 const MARGIN_SHARE: usize = 256;
@@ -49,7 +51,7 @@ pub struct Core<K> {
     /// The sum of the lengths in bytes of the values that have only one piece.
     small_stored: usize,
     key_bytes: usize,
-    figures: Figures,
+    stats: Stats,
     /// Whether evicted values are returned to the caller.
     pub wants_evicted: bool,
     /// Whether values are being packed again, slot after slot.
@@ -68,7 +70,7 @@ impl<K> Core<K> {
         (pool, order): (Arc<EntryPool>, u32),
         coder: Arc<Coder>,
         limit: usize,
-    ) -> Result<Self, uzram::zsmalloc::Error> {
+    ) -> Result<Self, zsmalloc::Error> {
         Ok(Core {
             order,
             new_pool_bytes: pool.bytes(),
@@ -84,7 +86,7 @@ impl<K> Core<K> {
             due: None,
             small_stored: 0,
             key_bytes: 0,
-            figures: Figures::default(),
+            stats: Stats::default(),
             wants_evicted: false,
             repacks: false,
             refusals: 0,
@@ -126,7 +128,7 @@ impl<K> Core<K> {
 
     /// Returns the number of bytes of memory used, without the pool's pages.
     fn beside_pages(&self) -> usize {
-        let pages = self.pool.pages().used() * uzram::page_size();
+        let pages = self.pool.pages().used() * page::page_size();
         // Pages may have been freed between the two calls.
         self.held().saturating_sub(pages)
     }
@@ -152,35 +154,34 @@ impl<K> Core<K> {
     }
 
     /// Returns the statistics.
-    pub fn figures(&self) -> Figures {
+    pub fn stats(&self) -> Stats {
         let dictionary = self.coder().map_or(0, |coder| coder.dictionary_bytes());
-        Figures {
+        Stats {
             entries: self.len(),
             limit: self.limit,
             held: self.held(),
             dictionary,
-            ..self.figures
+            ..self.stats
         }
     }
 
     /// Returns the first slot of the value with the given key.
-    pub fn find(&self, hash: u32, probe: &dyn Probe<K>, verdicts: &Verdicts) -> Found<u32, K> {
+    pub fn find(&self, hash: u32, compare: Compare<'_, K>, verdicts: &Verdicts) -> Found<u32, K> {
         let mut unknown = Vec::new();
         for &first in self.table.iter_hash(spread(hash)) {
             let slot = self.slots.get(first);
             let Some(key) = slot.key.as_ref().filter(|_| slot.hash == hash) else { continue };
-            match probe.is_same(key) {
-                Some(true) => return Found::Yes(first),
-                Some(false) => {}
-                None => {
-                    let id = self.slots.id(first);
-                    if verdicts.same == Some(id) {
-                        return Found::Yes(first);
-                    }
-                    if !verdicts.others.contains(&id) {
-                        unknown.push((id, probe.copy(key)));
-                    }
-                }
+            let id = self.slots.id(first);
+            if verdicts.same == Some(id) {
+                return Found::Yes(first);
+            }
+            if verdicts.others.contains(&id) {
+                continue;
+            }
+            match compare(key) {
+                Comparison::Equal => return Found::Yes(first),
+                Comparison::Different => {}
+                Comparison::Unknown(copy) => unknown.push((id, copy)),
             }
         }
         if unknown.is_empty() { Found::No } else { Found::Ask(unknown) }
@@ -188,7 +189,7 @@ impl<K> Core<K> {
 
     /// Counts a look-up of a value.
     pub fn count(&mut self, is_hit: bool) {
-        let count = if is_hit { &mut self.figures.hits } else { &mut self.figures.misses };
+        let count = if is_hit { &mut self.stats.hits } else { &mut self.stats.misses };
         *count += 1;
     }
 
@@ -226,7 +227,12 @@ impl<K> Core<K> {
     ///
     /// # Errors
     /// If memory for the copy can't be allocated.
-    pub fn packed(&self, first: u32) -> Result<Packed, TryReserveError> {
+    pub fn packed(&self, first: u32) -> Result<Packed, Error> {
+        let bytes = self.slots.get(first).len as usize;
+        self.copy(first).map_err(|_| Error::NoMemory { bytes })
+    }
+
+    fn copy(&self, first: u32) -> Result<Packed, TryReserveError> {
         let len = self.slots.get(first).len as usize;
         let mut packed =
             Packed { len, pieces: Vec::new(), bytes: Vec::new(), coders: [None, None] };

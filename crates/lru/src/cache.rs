@@ -1,14 +1,12 @@
 //! The cache for programs in Rust.
 
-use crate::raw::{Comparison, Copied, Departed, Found, Offer, Put, RawLruCache, Verdicts};
+use crate::key::{compare, key_bytes, known};
+use crate::raw::{Copied, Departed, Offer, Put, RawLruCache, Verdicts};
 use crate::{Error, Key, Options, Stats};
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
-
-/// The unit in bytes to which allocators round up sizes.
-const HEAP_GRAIN: usize = 16;
 
 /// A function that receives each evicted key and its value.
 type OnEvict<K> = Box<dyn Fn(K, Vec<u8>) + Send + Sync>;
@@ -19,7 +17,8 @@ type OnEvict<K> = Box<dyn Fn(K, Vec<u8>) + Send + Sync>;
 /// To stay within the limit, the cache evicts the least recently used values. [`get`](Self::get)
 /// makes a value the most recently used; [`peek`](Self::peek) and [`contains`](Self::contains) do
 /// not. Any thread may call any method, and decompresses while it holds no lock. After a fork,
-/// parent and child each have a copy.
+/// parent and child each have a copy. A call that returns a value fails if the system refuses
+/// memory for the value; the value then stays in the cache.
 ///
 /// ```
 /// let cache = lru::LruCache::new(lru::Options::new(1 << 20))?;
@@ -39,23 +38,6 @@ pub struct LruCache<K: Key> {
 impl<K: Key> fmt::Debug for LruCache<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LruCache").field("stats", &self.stats()).finish_non_exhaustive()
-    }
-}
-
-/// Returns the result of a look-up whose comparison is never [`Comparison::Unknown`].
-fn known<T, K>(found: Found<T, K>) -> Option<T> {
-    match found {
-        Found::Yes(value) => Some(value),
-        Found::No => None,
-        Found::Ask(_) => unreachable!("the comparison always knows"),
-    }
-}
-
-/// Returns a comparison with `key`.
-fn compare<K: Borrow<Q>, Q: Eq + ?Sized>(key: &Q) -> impl Fn(&K) -> Comparison<K> {
-    move |kept| match kept.borrow() == key {
-        true => Comparison::Equal,
-        false => Comparison::Different,
     }
 }
 
@@ -92,9 +74,8 @@ impl<K: Key> LruCache<K> {
     /// value of the key stays, as the most recently used.
     pub fn put(&self, key: K, value: &[u8]) -> Result<(), Error> {
         let (hash, mut departed) = (self.hash(&key), Departed::default());
-        let key_bytes = key.heap_bytes().next_multiple_of(HEAP_GRAIN);
-        let key_bytes = u32::try_from(key_bytes).unwrap_or(u32::MAX);
-        let mut offer = Some(Offer { key, key_bytes, packed: self.raw.pack(value)? });
+        let (key_bytes, packed) = (key_bytes(&key), self.raw.pack(value)?);
+        let mut offer = Some(Offer { key, key_bytes, packed });
         let stored = loop {
             let compare = |key: &K, kept: &K| compare(key)(kept);
             let all = Verdicts::default();
@@ -123,7 +104,7 @@ impl<K: Key> LruCache<K> {
     /// Returns the value of a key and makes it the most recently used, or returns `None`.
     ///
     /// # Errors
-    /// [`Error::NoMemory`] or [`Error::Codec`] if the system refuses memory. The value stays.
+    /// [`Error::NoMemory`] or [`Error::Codec`] if the system refuses memory.
     pub fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Result<Option<Vec<u8>>, Error>
     where
         K: Borrow<Q>,
@@ -132,9 +113,6 @@ impl<K: Key> LruCache<K> {
     }
 
     /// Returns the value of a key without making it the most recently used, or returns `None`.
-    ///
-    /// # Errors
-    /// As for [`get`](Self::get).
     pub fn peek<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Result<Option<Vec<u8>>, Error>
     where
         K: Borrow<Q>,
@@ -144,9 +122,6 @@ impl<K: Key> LruCache<K> {
 
     /// Writes the first bytes of a value, at most `out.len()`, to `out`, and makes the value the
     /// most recently used. Returns the length of the whole value, or `None` if the key is missing.
-    ///
-    /// # Errors
-    /// As for [`get`](Self::get).
     pub fn get_into<Q: Hash + Eq + ?Sized>(
         &self,
         key: &Q,
@@ -160,9 +135,6 @@ impl<K: Key> LruCache<K> {
 
     /// Does the same as [`get_into`](Self::get_into), without making the value the most recently
     /// used.
-    ///
-    /// # Errors
-    /// As for [`get`](Self::get).
     pub fn peek_into<Q: Hash + Eq + ?Sized>(
         &self,
         key: &Q,
@@ -193,9 +165,6 @@ impl<K: Key> LruCache<K> {
     }
 
     /// Removes the value of a key and returns it, or returns `None`.
-    ///
-    /// # Errors
-    /// As for [`get`](Self::get).
     pub fn pop<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Result<Option<Vec<u8>>, Error>
     where
         K: Borrow<Q>,
@@ -212,9 +181,6 @@ impl<K: Key> LruCache<K> {
 
     /// Removes the least recently used value, and returns it with its key, or returns `None` if the
     /// cache is empty.
-    ///
-    /// # Errors
-    /// As for [`get`](Self::get).
     pub fn pop_oldest(&self) -> Result<Option<(K, Vec<u8>)>, Error>
     where
         K: Clone,

@@ -1,7 +1,12 @@
 //! Keys: types that can be hashed and compared, and whose memory counts towards the limit.
 
+use crate::raw::{Comparison, Found};
+use std::borrow::Borrow;
 use std::hash::Hash;
 use std::sync::Arc;
+
+/// The unit in bytes to which allocators round up sizes.
+const HEAP_GRAIN: usize = 16;
 
 /// A key of an [`LruCache`](crate::LruCache).
 ///
@@ -67,5 +72,27 @@ impl<A: Key, B: Key> Key for (A, B) {
 impl<A: Key, B: Key, C: Key> Key for (A, B, C) {
     fn heap_bytes(&self) -> usize {
         self.0.heap_bytes() + self.1.heap_bytes() + self.2.heap_bytes()
+    }
+}
+
+/// Returns the number of bytes of a key beside its slot, rounded up as allocators do.
+pub(crate) fn key_bytes<K: Key>(key: &K) -> u32 {
+    u32::try_from(key.heap_bytes().next_multiple_of(HEAP_GRAIN)).unwrap_or(u32::MAX)
+}
+
+/// Returns the result of a look-up whose comparison is never [`Comparison::Unknown`].
+pub(crate) fn known<T, K>(found: Found<T, K>) -> Option<T> {
+    match found {
+        Found::Yes(value) => Some(value),
+        Found::No => None,
+        Found::Ask(_) => unreachable!("the comparison always knows"),
+    }
+}
+
+/// Returns a comparison with `key`.
+pub(crate) fn compare<K: Borrow<Q>, Q: Eq + ?Sized>(key: &Q) -> impl Fn(&K) -> Comparison<K> {
+    move |kept| match kept.borrow() == key {
+        true => Comparison::Equal,
+        false => Comparison::Different,
     }
 }

@@ -2,8 +2,8 @@
 //! memory.
 //!
 //! ```text
-//!   put(key, value) -> Coder: pieces, compressed -> Slots: order of use, keys -> the pool's entries
-//!                      the dictionary is trained    the oldest values are evicted at the limit
+//!   put(key, value) -> Coder: compressed pieces -> Slots: keys, order of use -> the pool's entries
+//!                      a trained dictionary        the oldest values are evicted at the limit
 //! ```
 //!
 //! [`LruCache`] is a map from keys of any type to bytes. The limit includes everything: compressed

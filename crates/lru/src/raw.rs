@@ -22,7 +22,7 @@ mod terms;
 pub use self::coder::Packed;
 pub use self::samples::Due;
 pub use self::slots::Id;
-pub use self::terms::{Comparison, Copied, Departed, Found, Offer, Stats, Verdicts};
+pub use self::terms::{Compare, Comparison, Copied, Departed, Found, Offer, Put, Stats, Verdicts};
 
 use crate::{DictionarySource, Error, Options};
 
@@ -39,20 +39,6 @@ const ROOM_MIN: usize = 64 << 10;
 /// caches with larger limits use longer blocks.
 const BLOCKS: [(usize, u32); 3] = [(8 << 20, 4), (2 << 20, 2), (0, 0)];
 
-/// The result of an offer.
-#[derive(Debug)]
-pub enum Put<K> {
-    /// The value is stored. Contains the next step towards a dictionary, for
-    /// [`learn`](RawLruCache::learn).
-    Done(Option<Due>),
-    /// Another value exists, and must not be replaced.
-    There,
-    /// The value was packed with a coder that has been replaced, and must be packed again.
-    Stale,
-    /// The caller must compare the key with these keys.
-    Ask(Vec<(Id, K)>),
-}
-
 /// The coders and the pool that are locked for a fork, under the core's lock.
 #[derive(Debug, Default)]
 struct Held {
@@ -68,9 +54,6 @@ pub struct RawLruCache<K: Send + 'static> {
     /// The coders and the pool that are locked for the current fork.
     held_for_fork: Mutex<Held>,
 }
-
-/// Compares a key that is looked up with a stored key, while the lock is held.
-pub type Compare<'a, K> = &'a dyn Fn(&K) -> Comparison<K>;
 
 impl<K: Send + 'static> RawLruCache<K> {
     /// Returns an empty cache.

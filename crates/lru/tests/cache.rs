@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use testkit::child::in_child;
-use testkit::seed;
+use testkit::{seed, seed_of};
 
 /// The keys and values that a cache must hold.
 #[derive(Default)]
@@ -205,7 +205,7 @@ fn dropped_keys_may_call_the_cache() {
     let cache = Arc::new(LruCache::new(Options::new(1 << 20)).unwrap());
     let key = |nth| Calling(nth, Arc::downgrade(&cache));
     for nth in 0..4000 {
-        let noise = fastrand::Rng::with_seed(u64::from(nth)).u128(..).to_ne_bytes();
+        let noise = fastrand::Rng::with_seed(seed_of(nth.into())).u128(..).to_ne_bytes();
         cache.put(key(nth), &noise.repeat(40)).unwrap();
         cache.put(key(nth), &noise).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Compares the cache below `LruCache` with a model, and tests its memory, its dictionary and forks.
+//! Compares the cache below `LruCache` with a model, and tests its memory, dictionary and forks.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use lru::raw::{Comparison, Departed, Found, Offer, Packed, Put, RawLruCache, Verdicts};

@@ -1,8 +1,8 @@
 //! The data behind the cache's lock: the table of keys, the slots, the pool, and the memory that
 //! each of these uses.
 //!
-//! No code here calls methods of keys: keys are compared by the caller's [`Compare`], and returned in
-//! [`Departed`], so that they are dropped after the lock is released.
+//! No code here calls methods of keys. The caller's [`Compare`] compares them, and they are returned
+//! in [`Departed`], so that they are dropped after the lock is released.
 
 mod check;
 mod evict;
@@ -11,13 +11,12 @@ mod repack;
 mod shrink;
 mod store;
 
-use super::Compare;
 use super::coder::{Coder, Coders, Form, Packed, Piece};
 use super::new_pool::begun_bytes;
 use super::refusal::Refusal;
 use super::samples::Due;
 use super::slots::{Id, NONE, Slots};
-use super::terms::{Comparison, Copied, Departed, Found, Offer, Stats, Verdicts};
+use super::terms::{Compare, Comparison, Copied, Departed, Found, Offer, Stats, Verdicts};
 use crate::Error;
 use hashbrown::HashTable;
 use std::collections::TryReserveError;
@@ -27,6 +26,7 @@ use zsmalloc::{Content, EntryPool};
 /// The memory kept free for growing structures: 1/MARGIN_SHARE of the limit, bounded in bytes.
 const MARGIN_SHARE: usize = 256;
 const MARGIN: (usize, usize) = (16 << 10, 128 << 10);
+
 /// All data behind the lock.
 #[derive(Debug)]
 pub struct Core<K> {
@@ -169,14 +169,11 @@ impl<K> Core<K> {
     pub fn find(&self, hash: u32, compare: Compare<'_, K>, verdicts: &Verdicts) -> Found<u32, K> {
         let mut unknown = Vec::new();
         for &first in self.table.iter_hash(spread(hash)) {
-            let slot = self.slots.get(first);
-            let Some(key) = slot.key.as_ref().filter(|_| slot.hash == hash) else { continue };
-            let id = self.slots.id(first);
+            let (slot, id) = (self.slots.get(first), self.slots.id(first));
+            let is_other = slot.hash != hash || verdicts.others.contains(&id);
+            let Some(key) = slot.key.as_ref().filter(|_| !is_other) else { continue };
             if verdicts.same == Some(id) {
                 return Found::Yes(first);
-            }
-            if verdicts.others.contains(&id) {
-                continue;
             }
             match compare(key) {
                 Comparison::Equal => return Found::Yes(first),
@@ -228,12 +225,8 @@ impl<K> Core<K> {
     /// # Errors
     /// If memory for the copy can't be allocated.
     pub fn packed(&self, first: u32) -> Result<Packed, Error> {
-        let bytes = self.slots.get(first).len as usize;
-        self.copy(first).map_err(|_| Error::NoMemory { bytes })
-    }
-
-    fn copy(&self, first: u32) -> Result<Packed, TryReserveError> {
         let len = self.slots.get(first).len as usize;
+        let no_memory = |_: TryReserveError| Error::NoMemory { bytes: len };
         let mut packed =
             Packed { len, pieces: Vec::new(), bytes: Vec::new(), coders: [None, None] };
         let mut piece = if len == 0 { NONE } else { first };
@@ -241,9 +234,9 @@ impl<K> Core<K> {
             let guard = self.pool.read(piece);
             if let Content::Object { bytes, flags } = guard.content() {
                 let form = Form::of_flags(flags);
-                packed.bytes.try_reserve(bytes.len())?;
+                packed.bytes.try_reserve(bytes.len()).map_err(no_memory)?;
                 packed.bytes.extend_from_slice(bytes);
-                packed.pieces.try_reserve(1)?;
+                packed.pieces.try_reserve(1).map_err(no_memory)?;
                 packed.pieces.push(Piece { form, end: packed.bytes.len() });
                 if form != Form::Raw && packed.coders[form as usize - 1].is_none() {
                     packed.coders[form as usize - 1] = self.coders[form as usize - 1].clone();

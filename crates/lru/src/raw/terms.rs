@@ -1,6 +1,7 @@
 //! The types in which the cache and its callers describe keys and values.
 
 use super::coder::Packed;
+use super::samples::Due;
 use super::slots::Id;
 use crate::Error;
 
@@ -14,6 +15,9 @@ pub enum Comparison<K> {
     /// The keys can't be compared while the lock is held; contains a copy of the stored key.
     Unknown(K),
 }
+
+/// Compares a key that is looked up with a stored key, while the lock is held.
+pub type Compare<'a, K> = &'a dyn Fn(&K) -> Comparison<K>;
 
 /// The kind of look-up, and the results of comparisons that were made without the lock.
 #[derive(Debug)]
@@ -56,6 +60,20 @@ pub struct Offer<K> {
     pub key_bytes: u32,
     /// The value.
     pub packed: Packed,
+}
+
+/// The result of an offer.
+#[derive(Debug)]
+pub enum Put<K> {
+    /// The value is stored. Contains the next step towards a dictionary, for
+    /// [`learn`](super::RawLruCache::learn).
+    Done(Option<Due>),
+    /// Another value exists, and must not be replaced.
+    There,
+    /// The value was packed with a coder that has been replaced, and must be packed again.
+    Stale,
+    /// The caller must compare the key with these keys.
+    Ask(Vec<(Id, K)>),
 }
 
 /// Keys and values that left the cache, which must be dropped without the lock.

@@ -10,8 +10,7 @@ use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyDict, PyIterator, PyTuple, PyType};
 use pyo3::{PyTraverseError, PyVisit, intern};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use uzram::lru::raw::{Compare, Departed, RawLruCache, Verdicts};
 use uzram::{LruOptions, by_name};
 
@@ -42,8 +41,7 @@ impl Cache {
         if on_evict.is_some() {
             kept.report_evicted();
         }
-        let (on_evict, has_containers) = (Mutex::new(on_evict), AtomicBool::new(false));
-        Ok(Cache { kept, pickles: pickle, on_evict, has_containers })
+        Ok(Cache { kept, pickles: pickle, on_evict: on_evict.into(), has_containers: false.into() })
     }
 
     fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> Answer<Bound<'py, PyAny>> {

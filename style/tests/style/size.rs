@@ -23,6 +23,8 @@ const DISPATCH: &str = "crates/dispatch";
 const RUNTIME: &str = "crates/runtime";
 /// The host that runs programs, and the code that determines which files it can run.
 const HOST: [&str; 3] = ["crates/cli/src/host", "crates/executable", "crates/inject"];
+/// The cache with compressed values, which the interfaces share.
+const LRU: &str = "crates/lru";
 /// The interfaces of the product for Rust, C and Python.
 const INTERFACES: [&str; 3] = ["crates/capi", "crates/python", "crates/uzram"];
 /// The command that starts programs by the host.
@@ -59,8 +61,8 @@ fn lines(tree: &Tree) -> Counts {
 
 /// Returns the sums of the product and of the parts that are counted separately. These are the
 /// pager, the processes that share its limit, the table of system calls, `dispatch`, `runtime`,
-/// `uzram run` and its host, the interfaces, administration and analysis, `slab`, `bench` and
-/// others.
+/// `uzram run` and its host, the cache with compressed values, the interfaces, administration and
+/// analysis, `slab`, `bench` and others.
 fn counts(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     for (dir, count) in lines(tree) {
@@ -72,6 +74,7 @@ fn counts(tree: &Tree) -> Counts {
             DISPATCH => "dispatch",
             RUNTIME => "runtime",
             RUN => "run",
+            LRU => "lru",
             dir if HOST.contains(&dir) => "host",
             dir if INTERFACES.contains(&dir) => "interfaces",
             dir if ADMIN.contains(&dir) => "admin",

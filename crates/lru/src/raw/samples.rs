@@ -3,7 +3,8 @@
 
 use super::coder::{Coder, Form, Method, Packed};
 use super::refusal::Refusal;
-use uzram::Dictionary;
+use crate::Error;
+use zcomp::Dictionary;
 
 /// The maximum length of a sample in bytes, because dictionaries are for small values.
 const SAMPLE_BYTES_MAX: usize = 8 << 10;
@@ -88,8 +89,8 @@ impl Samples {
     /// If no dictionary could be trained from the samples, or memory can't be allocated.
     pub fn learn(&self, method: &Method, first: &Coder) -> Result<Option<Due>, Refusal> {
         let size = dictionary_bytes(method.limit);
-        let dictionary = uzram::zcomp::train_lengths(&self.bytes, &self.lengths, size)
-            .map_err(uzram::Error::from)?;
+        let dictionary =
+            zcomp::train_lengths(&self.bytes, &self.lengths, size).map_err(Error::from)?;
         let coder = Coder::new(method, Some(dictionary.clone()), Form::Trained)?;
         let (mut stored, mut before, mut after) = (0, 0, Vec::new());
         for packed in &self.tried {

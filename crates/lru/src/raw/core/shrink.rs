@@ -5,7 +5,7 @@ use super::super::new_pool::new_pool;
 use super::super::slots::{NONE, Use};
 use super::{Core, Departed, spread};
 use hashbrown::HashTable;
-use uzram::zsmalloc::Content;
+use zsmalloc::Content;
 
 /// An empty cache is reset if the memory left behind exceeds 1/LEFT_SHARE of the limit.
 const LEFT_SHARE: usize = 64;

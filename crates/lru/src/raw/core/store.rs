@@ -53,7 +53,7 @@ impl<K> Core<K> {
             self.count_piece(bytes.len(), piece.form, true);
         }
         self.slots.get_mut(first).len = packed.len as u32;
-        self.figures.stored += packed.len as u64;
+        self.stats.stored += packed.len as u64;
         self.small_stored += small_len(packed.len, self.block);
         Ok(first)
     }
@@ -100,13 +100,13 @@ impl<K> Core<K> {
     /// Limits the pool's pages to the memory that nothing else uses, minus `bytes`.
     pub(super) fn limit_pages(&self, bytes: usize) {
         let beside = self.beside_pages() + self.margin() + bytes;
-        let pages = self.limit.saturating_sub(beside) / uzram::page_size();
+        let pages = self.limit.saturating_sub(beside) / page::page_size();
         self.pool.pages().set_limit(Some(pages));
     }
 
     /// Compacts the pool if that frees much memory. Returns true if the pool was compacted.
     fn compact(&self) -> bool {
-        let bytes = self.pool.pages().used() * uzram::page_size();
+        let bytes = self.pool.pages().used() * page::page_size();
         self.pool.freeable() > bytes / FREEABLE_SHARE && self.pool.shrink(SHRINK_BYTES) > 0
     }
 

@@ -34,8 +34,8 @@ impl<K> Core<K> {
             }
         }
         assert_eq!(values, self.table.len());
-        let figures = &self.figures;
-        assert_eq!((stored, compressed), (figures.stored, figures.compressed));
+        let stats = &self.stats;
+        assert_eq!((stored, compressed), (stats.stored, stats.compressed));
         assert_eq!((key_bytes, pieces_of), (self.key_bytes, self.pieces_of));
         assert_eq!(small, self.small_stored);
         assert!(self.coders.iter().zip(pieces_of).all(|(coder, n)| coder.is_some() || n == 0));

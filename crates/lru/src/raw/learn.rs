@@ -3,14 +3,14 @@
 
 use super::coder::{Coder, Form};
 use super::samples::{Due, Samples};
-use super::{Departed, Kept};
+use super::{Departed, RawLruCache};
 use std::sync::Arc;
-use uzram::Dictionary;
+use zcomp::Dictionary;
 
 /// The number of bytes that are packed again before the lock is released.
 const AT_ONCE: usize = 16 << 10;
 
-impl<K: Send + 'static> Kept<K> {
+impl<K: Send + 'static> RawLruCache<K> {
     /// Takes the step that [`put`](Self::put) returned as due.
     pub fn learn(&self, due: Due, out: &mut Departed<K>) {
         if let Some(dictionary) = due.dictionary {

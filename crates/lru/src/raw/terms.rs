@@ -1,18 +1,23 @@
 //! The types in which the cache and its callers describe keys and values.
 
 use super::coder::Packed;
+use super::samples::Due;
 use super::slots::Id;
-use std::collections::TryReserveError;
+use crate::Error;
 
-/// Compares the key that is looked up with stored keys, while the lock is held.
-pub trait Probe<K> {
-    /// Returns whether the keys are equal, or `None` if that can't be determined while the lock is
-    /// held.
-    fn is_same(&self, kept: &K) -> Option<bool>;
-
-    /// Returns another reference to the stored key.
-    fn copy(&self, kept: &K) -> K;
+/// The result of a comparison of the key that is looked up with a stored key.
+#[derive(Debug)]
+pub enum Comparison<K> {
+    /// The keys are equal.
+    Equal,
+    /// The keys differ.
+    Different,
+    /// The keys can't be compared while the lock is held; contains a copy of the stored key.
+    Unknown(K),
 }
+
+/// Compares a key that is looked up with a stored key, while the lock is held.
+pub type Compare<'a, K> = &'a dyn Fn(&K) -> Comparison<K>;
 
 /// The kind of look-up, and the results of comparisons that were made without the lock.
 #[derive(Debug)]
@@ -33,7 +38,7 @@ impl Default for Verdicts {
 
 /// The id of a value, and a copy of the value, or an error if memory for the copy can't be
 /// allocated.
-pub type Copied = (Id, Result<Packed, TryReserveError>);
+pub type Copied = (Id, Result<Packed, Error>);
 
 /// The result of a call that looks up a key.
 #[derive(Debug)]
@@ -57,6 +62,20 @@ pub struct Offer<K> {
     pub packed: Packed,
 }
 
+/// The result of an offer.
+#[derive(Debug)]
+pub enum Put<K> {
+    /// The value is stored. Contains the next step towards a dictionary, for
+    /// [`learn`](super::RawLruCache::learn).
+    Done(Option<Due>),
+    /// Another value exists, and must not be replaced.
+    There,
+    /// The value was packed with a coder that has been replaced, and must be packed again.
+    Stale,
+    /// The caller must compare the key with these keys.
+    Ask(Vec<(Id, K)>),
+}
+
 /// Keys and values that left the cache, which must be dropped without the lock.
 #[derive(Debug)]
 pub struct Departed<K> {
@@ -74,7 +93,7 @@ impl<K> Default for Departed<K> {
 
 /// Statistics of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct Stats {
     /// The number of values.
     pub entries: usize,
     /// The maximum number of bytes of memory that the cache may use.

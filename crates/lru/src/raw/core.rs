@@ -1,8 +1,8 @@
 //! The data behind the cache's lock: the table of keys, the slots, the pool, and the memory that
 //! each of these uses.
 //!
-//! No code here calls methods of keys: keys are compared by the caller's [`Probe`], and returned in
-//! [`Departed`], so that they are dropped after the lock is released.
+//! No code here calls methods of keys. The caller's [`Compare`] compares them, and they are returned
+//! in [`Departed`], so that they are dropped after the lock is released.
 
 mod check;
 mod evict;
@@ -16,15 +16,17 @@ use super::new_pool::begun_bytes;
 use super::refusal::Refusal;
 use super::samples::Due;
 use super::slots::{Id, NONE, Slots};
-use super::terms::{Copied, Departed, Figures, Found, Offer, Probe, Verdicts};
+use super::terms::{Compare, Comparison, Copied, Departed, Found, Offer, Stats, Verdicts};
+use crate::Error;
 use hashbrown::HashTable;
 use std::collections::TryReserveError;
 use std::sync::{Arc, Weak};
-use uzram::zsmalloc::{Content, EntryPool};
+use zsmalloc::{Content, EntryPool};
 
 /// The memory kept free for growing structures: 1/MARGIN_SHARE of the limit, bounded in bytes.
 const MARGIN_SHARE: usize = 256;
 const MARGIN: (usize, usize) = (16 << 10, 128 << 10);
+
 /// All data behind the lock.
 #[derive(Debug)]
 pub struct Core<K> {
@@ -49,7 +51,7 @@ pub struct Core<K> {
     /// The sum of the lengths in bytes of the values that have only one piece.
     small_stored: usize,
     key_bytes: usize,
-    figures: Figures,
+    stats: Stats,
     /// Whether evicted values are returned to the caller.
     pub wants_evicted: bool,
     /// Whether values are being packed again, slot after slot.
@@ -68,7 +70,7 @@ impl<K> Core<K> {
         (pool, order): (Arc<EntryPool>, u32),
         coder: Arc<Coder>,
         limit: usize,
-    ) -> Result<Self, uzram::zsmalloc::Error> {
+    ) -> Result<Self, zsmalloc::Error> {
         Ok(Core {
             order,
             new_pool_bytes: pool.bytes(),
@@ -84,7 +86,7 @@ impl<K> Core<K> {
             due: None,
             small_stored: 0,
             key_bytes: 0,
-            figures: Figures::default(),
+            stats: Stats::default(),
             wants_evicted: false,
             repacks: false,
             refusals: 0,
@@ -126,7 +128,7 @@ impl<K> Core<K> {
 
     /// Returns the number of bytes of memory used, without the pool's pages.
     fn beside_pages(&self) -> usize {
-        let pages = self.pool.pages().used() * uzram::page_size();
+        let pages = self.pool.pages().used() * page::page_size();
         // Pages may have been freed between the two calls.
         self.held().saturating_sub(pages)
     }
@@ -152,35 +154,31 @@ impl<K> Core<K> {
     }
 
     /// Returns the statistics.
-    pub fn figures(&self) -> Figures {
+    pub fn stats(&self) -> Stats {
         let dictionary = self.coder().map_or(0, |coder| coder.dictionary_bytes());
-        Figures {
+        Stats {
             entries: self.len(),
             limit: self.limit,
             held: self.held(),
             dictionary,
-            ..self.figures
+            ..self.stats
         }
     }
 
     /// Returns the first slot of the value with the given key.
-    pub fn find(&self, hash: u32, probe: &dyn Probe<K>, verdicts: &Verdicts) -> Found<u32, K> {
+    pub fn find(&self, hash: u32, compare: Compare<'_, K>, verdicts: &Verdicts) -> Found<u32, K> {
         let mut unknown = Vec::new();
         for &first in self.table.iter_hash(spread(hash)) {
-            let slot = self.slots.get(first);
-            let Some(key) = slot.key.as_ref().filter(|_| slot.hash == hash) else { continue };
-            match probe.is_same(key) {
-                Some(true) => return Found::Yes(first),
-                Some(false) => {}
-                None => {
-                    let id = self.slots.id(first);
-                    if verdicts.same == Some(id) {
-                        return Found::Yes(first);
-                    }
-                    if !verdicts.others.contains(&id) {
-                        unknown.push((id, probe.copy(key)));
-                    }
-                }
+            let (slot, id) = (self.slots.get(first), self.slots.id(first));
+            let is_other = slot.hash != hash || verdicts.others.contains(&id);
+            let Some(key) = slot.key.as_ref().filter(|_| !is_other) else { continue };
+            if verdicts.same == Some(id) {
+                return Found::Yes(first);
+            }
+            match compare(key) {
+                Comparison::Equal => return Found::Yes(first),
+                Comparison::Different => {}
+                Comparison::Unknown(copy) => unknown.push((id, copy)),
             }
         }
         if unknown.is_empty() { Found::No } else { Found::Ask(unknown) }
@@ -188,7 +186,7 @@ impl<K> Core<K> {
 
     /// Counts a look-up of a value.
     pub fn count(&mut self, is_hit: bool) {
-        let count = if is_hit { &mut self.figures.hits } else { &mut self.figures.misses };
+        let count = if is_hit { &mut self.stats.hits } else { &mut self.stats.misses };
         *count += 1;
     }
 
@@ -226,8 +224,9 @@ impl<K> Core<K> {
     ///
     /// # Errors
     /// If memory for the copy can't be allocated.
-    pub fn packed(&self, first: u32) -> Result<Packed, TryReserveError> {
+    pub fn packed(&self, first: u32) -> Result<Packed, Error> {
         let len = self.slots.get(first).len as usize;
+        let no_memory = |_: TryReserveError| Error::NoMemory { bytes: len };
         let mut packed =
             Packed { len, pieces: Vec::new(), bytes: Vec::new(), coders: [None, None] };
         let mut piece = if len == 0 { NONE } else { first };
@@ -235,9 +234,9 @@ impl<K> Core<K> {
             let guard = self.pool.read(piece);
             if let Content::Object { bytes, flags } = guard.content() {
                 let form = Form::of_flags(flags);
-                packed.bytes.try_reserve(bytes.len())?;
+                packed.bytes.try_reserve(bytes.len()).map_err(no_memory)?;
                 packed.bytes.extend_from_slice(bytes);
-                packed.pieces.try_reserve(1)?;
+                packed.pieces.try_reserve(1).map_err(no_memory)?;
                 packed.pieces.push(Piece { form, end: packed.bytes.len() });
                 if form != Form::Raw && packed.coders[form as usize - 1].is_none() {
                     packed.coders[form as usize - 1] = self.coders[form as usize - 1].clone();

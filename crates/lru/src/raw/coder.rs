@@ -1,10 +1,10 @@
 //! Compresses values in pieces, by a few codec streams that the threads share.
 
 use super::refusal::Refusal;
+use crate::Error;
+use page::fork::{Mutex, Step};
 use std::sync::Arc;
-use uzram::page::fork::{Mutex, Step};
-use uzram::zcomp::{Prepared, Stream};
-use uzram::{Codec, Dictionary, Error, Params};
+use zcomp::{Codec, Dictionary, Params, Prepared, Stream};
 
 /// The number of bytes by which a codec's output buffer exceeds a piece, because zstd needs a few
 /// bytes more than it writes.
@@ -182,7 +182,7 @@ impl Coder {
     /// Calls `work` with a stream. Waits until a stream is free, if necessary.
     fn with_stream<T>(
         &self,
-        work: impl FnOnce(&mut dyn Stream) -> Result<T, uzram::zcomp::Error>,
+        work: impl FnOnce(&mut dyn Stream) -> Result<T, zcomp::Error>,
     ) -> Result<T, Error> {
         let free = self.lanes.iter().find_map(|lane| lane.try_lock());
         let mut lane = free.unwrap_or_else(|| self.lanes[0].lock());
@@ -221,12 +221,29 @@ impl Packed {
         Ok(())
     }
 
+    /// Unpacks the first bytes of the value, at most `out.len()`, into `out`. Returns the length of
+    /// the value.
+    ///
+    /// # Errors
+    /// As for [`value`](Self::value).
+    pub fn read(&self, out: &mut [u8]) -> Result<usize, Error> {
+        if self.len <= out.len() {
+            self.unpack(&mut out[..self.len])?;
+        } else if !out.is_empty() {
+            out.copy_from_slice(&self.value()?[..out.len()]);
+        }
+        Ok(self.len)
+    }
+
     /// Returns the unpacked value.
     ///
     /// # Errors
-    /// As for [`unpack`](Self::unpack).
+    /// As for [`unpack`](Self::unpack), or if memory for the value can't be allocated.
     pub fn value(&self) -> Result<Vec<u8>, Error> {
-        let mut value = vec![0; self.len];
+        let mut value = Vec::new();
+        let reserved = value.try_reserve_exact(self.len);
+        reserved.map_err(|_| Error::NoMemory { bytes: self.len })?;
+        value.resize(self.len, 0);
         self.unpack(&mut value)?;
         Ok(value)
     }

@@ -1,11 +1,11 @@
 //! Fork: the core, the streams and the pool are locked during a fork, so that the child has a
 //! consistent copy.
 
-use super::{Held, Kept};
-use uzram::page::fork::{AtFork, Step};
-use uzram::zsmalloc::EntryPool;
+use super::{Held, RawLruCache};
+use page::fork::{AtFork, Step};
+use zsmalloc::EntryPool;
 
-impl<K: Send + 'static> Kept<K> {
+impl<K: Send + 'static> RawLruCache<K> {
     /// Releases all inner locks, and then the lock of the core.
     fn after_fork(&self, of_pool: impl FnOnce(&EntryPool)) {
         let held = std::mem::take(&mut *self.held_for_fork.lock());
@@ -17,7 +17,7 @@ impl<K: Send + 'static> Kept<K> {
     }
 }
 
-impl<K: Send + 'static> AtFork for Kept<K> {
+impl<K: Send + 'static> AtFork for RawLruCache<K> {
     fn prepare(&self) {
         self.core.lock_for_fork_with(|core| {
             let coders = core.live_coders();

@@ -1,7 +1,7 @@
 //! The reason why a value is not stored.
 
+use crate::Error;
 use std::collections::TryReserveError;
-use uzram::Error;
 
 /// The reason why a value is not stored.
 #[derive(Debug)]
@@ -12,6 +12,17 @@ pub enum Refusal {
     NoMemory,
     /// The pool, or a codec, failed.
     Failed(Error),
+}
+
+impl Refusal {
+    /// Returns the error of a cache with this limit that did not store a value of `bytes` bytes.
+    pub fn of_value(self, bytes: usize, limit: usize) -> Error {
+        match self {
+            Refusal::NoRoom => Error::NoRoom { bytes, limit },
+            Refusal::NoMemory => Error::NoMemory { bytes },
+            Refusal::Failed(error) => error,
+        }
+    }
 }
 
 impl From<TryReserveError> for Refusal {
@@ -26,8 +37,8 @@ impl From<Error> for Refusal {
     }
 }
 
-impl From<uzram::zsmalloc::Error> for Refusal {
-    fn from(error: uzram::zsmalloc::Error) -> Self {
+impl From<zsmalloc::Error> for Refusal {
+    fn from(error: zsmalloc::Error) -> Self {
         Refusal::Failed(error.into())
     }
 }

@@ -1,18 +1,15 @@
-//! Tests the cache without Python, by comparison with a model.
-#![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
+//! Compares the cache below `LruCache` with a model, and tests its memory, dictionary and forks.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
-#[path = "../src/cache/kept/mod.rs"]
-#[allow(dead_code, reason = "what Python alone asks for")]
-mod kept;
-
-use kept::{Departed, Found, Kept, NoCache, Offer, Plan, Probe, Put, Refusal, Training, Verdicts};
+use lru::raw::{Comparison, Departed, Found, Offer, Packed, Put, RawLruCache, Verdicts};
+use lru::{DictionarySource, Error, Options};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use testkit::child::in_child;
 use testkit::{seed, seed_of};
-use uzram::Dictionary;
+use zcomp::Dictionary;
 
 /// A key that contains its hash, so that tests can create keys with equal hashes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,37 +18,43 @@ struct Key(u32, String);
 /// A key to look up, and whether it can be compared while the lock is held.
 struct Wanted<'k>(&'k Key, bool);
 
-impl Probe<Key> for Wanted<'_> {
-    fn is_same(&self, kept: &Key) -> Option<bool> {
-        self.1.then(|| self.0 == kept)
-    }
-
-    fn copy(&self, kept: &Key) -> Key {
-        kept.clone()
+impl Wanted<'_> {
+    fn compare(&self, kept: &Key) -> Comparison<Key> {
+        match self {
+            Wanted(_, false) => Comparison::Unknown(kept.clone()),
+            Wanted(key, _) if *key == kept => Comparison::Equal,
+            Wanted(..) => Comparison::Different,
+        }
     }
 }
 
+fn options(limit: usize, codec: &str, dictionary: DictionarySource) -> Options {
+    Options { algorithm: zcomp::by_name(codec).unwrap(), dictionary, ..Options::new(limit) }
+}
+
 struct Cache {
-    kept: Arc<Kept<Key>>,
+    kept: Arc<RawLruCache<Key>>,
     compares_inside: bool,
 }
 
 impl Cache {
-    fn new(limit: usize, codec: &str, dictionary: Training) -> Self {
-        let codec = uzram::by_name(codec).unwrap();
-        let plan = Plan { limit, codec, level: None, dictionary, wants_evicted: true };
-        Cache { kept: Kept::new(plan).unwrap(), compares_inside: true }
+    fn new(limit: usize, codec: &str, dictionary: DictionarySource) -> Self {
+        let options = options(limit, codec, dictionary);
+        let kept = RawLruCache::new(options).unwrap();
+        kept.report_evicted();
+        Cache { kept, compares_inside: true }
     }
 
     /// Repeats `call` until the key has been compared with all keys that have its hash.
     fn ask<T>(
         &self,
         key: &Key,
-        mut call: impl FnMut(&dyn Probe<Key>, &Verdicts) -> Found<T, Key>,
+        mut call: impl FnMut(&dyn Fn(&Key) -> Comparison<Key>, &Verdicts) -> Found<T, Key>,
     ) -> Option<T> {
         let mut verdicts = Verdicts::default();
         loop {
-            match call(&Wanted(key, self.compares_inside), &verdicts) {
+            let wanted = Wanted(key, self.compares_inside);
+            match call(&|kept| wanted.compare(kept), &verdicts) {
                 Found::Yes(value) => return Some(value),
                 Found::No => return None,
                 Found::Ask(unknown) => judge(key, unknown, &mut verdicts),
@@ -60,14 +63,15 @@ impl Cache {
     }
 
     fn get(&self, key: &Key) -> Option<Vec<u8>> {
-        let packed = self.ask(key, |probe, verdicts| self.kept.get(key.0, probe, verdicts, true));
+        let packed =
+            self.ask(key, |compare, verdicts| self.kept.get(key.0, compare, verdicts, true));
         packed.map(|(_, packed)| packed.unwrap().value().unwrap())
     }
 
     fn remove(&self, key: &Key) -> Option<Vec<u8>> {
         let value = self.get(key);
-        let removed = self.ask(key, |probe, verdicts| {
-            self.kept.remove(key.0, probe, verdicts, &mut Departed::default())
+        let removed = self.ask(key, |compare, verdicts| {
+            self.kept.remove(key.0, compare, verdicts, &mut Departed::default())
         });
         assert_eq!(removed.is_some(), value.is_some());
         value
@@ -85,20 +89,24 @@ impl Cache {
         let mut out = Departed::default();
         let is_kept = match self.try_put(key, value, &mut out) {
             Ok(()) => true,
-            Err(Refusal::NoRoom) => false,
-            Err(refusal) => panic!("{refusal:?}"),
+            Err(Error::NoRoom { .. }) => false,
+            Err(error) => panic!("{error}"),
         };
-        let unpacked = |(key, packed): (Key, kept::Packed)| (key, packed.value().unwrap());
+        let unpacked = |(key, packed): (Key, Packed)| (key, packed.value().unwrap());
         (out.evicted.into_iter().map(unpacked).collect(), is_kept)
     }
 
-    fn try_put(&self, key: &Key, value: &[u8], out: &mut Departed<Key>) -> Result<(), Refusal> {
+    fn try_put(&self, key: &Key, value: &[u8], out: &mut Departed<Key>) -> Result<(), Error> {
         let mut verdicts = Verdicts::default();
         let packed = self.kept.pack(value)?;
         let mut offer = Some(Offer { key: key.clone(), key_bytes: 100, packed });
         loop {
-            let probe = Wanted(key, self.compares_inside);
-            match self.kept.put(key.0, &probe, &verdicts, &mut offer, out)? {
+            let wanted = Wanted(key, self.compares_inside);
+            let compare = |offered: &Key, kept: &Key| {
+                assert_eq!(offered, key);
+                wanted.compare(kept)
+            };
+            match self.kept.put(key.0, &compare, &verdicts, &mut offer, out)? {
                 Put::Done(None) | Put::There => return Ok(()),
                 Put::Done(Some(due)) => {
                     self.kept.learn(due, out);
@@ -111,7 +119,7 @@ impl Cache {
     }
 }
 
-fn judge(key: &Key, unknown: Vec<(kept::Id, Key)>, verdicts: &mut Verdicts) {
+fn judge(key: &Key, unknown: Vec<(lru::raw::Id, Key)>, verdicts: &mut Verdicts) {
     for (id, kept) in unknown {
         if kept == *key {
             verdicts.same = Some(id);
@@ -182,7 +190,7 @@ fn run(seed: u64, cache: &mut Cache, calls: usize) {
                     all,
                     value.len(),
                     old.as_ref().map(|o| o.1.len()),
-                    cache.kept.figures()
+                    cache.kept.stats()
                 );
                 assert!(is_kept || value.len() > 100_000, "seed {seed}: {}", value.len());
                 model.extend(if is_kept { Some((key, value)) } else { old });
@@ -200,9 +208,9 @@ fn run(seed: u64, cache: &mut Cache, calls: usize) {
                 assert_eq!(cache.remove_oldest(), model.pop_front());
             }
         }
-        let figures = cache.kept.figures();
-        assert!(figures.held <= figures.limit, "seed {seed}: {figures:?}");
-        assert_eq!(figures.entries, model.len());
+        let stats = cache.kept.stats();
+        assert!(stats.held <= stats.limit, "seed {seed}: {stats:?}");
+        assert_eq!(stats.entries, model.len());
         if rng.u32(..100) == 0 {
             cache.kept.check();
         }
@@ -222,12 +230,12 @@ fn it_keeps_what_a_model_keeps() {
     for (nth, limit) in [700 << 10, 1 << 20, 3 << 20, 8 << 20].into_iter().enumerate() {
         for codec in ["zstd", "lz4"] {
             let seed = first.wrapping_add(nth as u64);
-            run(seed, &mut Cache::new(limit, codec, Training::Itself), 3000);
+            run(seed, &mut Cache::new(limit, codec, DictionarySource::Trained), 3000);
         }
     }
-    let given = Training::Given(Dictionary::new(&b"ceramic mug, desk lamp"[..]).unwrap());
+    let given = DictionarySource::Given(Dictionary::new(&b"ceramic mug, desk lamp"[..]).unwrap());
     run(seed(5), &mut Cache::new(1 << 20, "zstd", given), 2000);
-    run(seed(6), &mut Cache::new(1 << 20, "zstd", Training::Without), 2000);
+    run(seed(6), &mut Cache::new(1 << 20, "zstd", DictionarySource::None), 2000);
 }
 
 /// A cache that was full of small values can hold as many large values as a new cache.
@@ -238,12 +246,12 @@ fn what_small_values_leave_behind_is_given_back() {
         for percent in (20..95).step_by(5) {
             let noise: Vec<u8> = (0..limit * percent / 100).map(|_| rng.u8(..)).collect();
             let (large, new) =
-                (Key(7, "large".into()), Cache::new(limit, codec, Training::Without));
+                (Key(7, "large".into()), Cache::new(limit, codec, DictionarySource::None));
             let is_kept_in_new = new.put(&large, &noise).1;
             let mut out = Departed::default();
-            let cache = Cache::new(limit, codec, Training::Without);
+            let cache = Cache::new(limit, codec, DictionarySource::None);
             let mut nth = 0;
-            while cache.kept.figures().evictions < 100 {
+            while cache.kept.stats().evictions < 100 {
                 nth += 1;
                 cache.try_put(&Key(nth, nth.to_string()), b"x", &mut out).unwrap();
             }
@@ -260,8 +268,8 @@ fn what_small_values_leave_behind_is_given_back() {
 
 #[test]
 fn an_empty_cache_is_as_a_new_one() {
-    let cache = Cache::new(8 << 20, "lz4", Training::Without);
-    let new = cache.kept.figures().held;
+    let cache = Cache::new(8 << 20, "lz4", DictionarySource::None);
+    let new = cache.kept.stats().held;
     let fill = || {
         let mut out = Departed::default();
         for nth in 0..50_000 {
@@ -270,17 +278,17 @@ fn an_empty_cache_is_as_a_new_one() {
     };
     fill();
     while cache.remove_oldest().is_some() {}
-    assert!(cache.kept.figures().held < new + (8 << 20) / 50);
+    assert!(cache.kept.stats().held < new + (8 << 20) / 50);
     fill();
     // Memory is released in parts while values are removed.
-    let full = cache.kept.figures().held;
+    let full = cache.kept.stats().held;
     while cache.kept.len() > 3000 {
         cache.remove_oldest();
     }
     cache.kept.check();
-    assert!(cache.kept.figures().held < new + full / 3, "{:?}", cache.kept.figures());
+    assert!(cache.kept.stats().held < new + full / 3, "{:?}", cache.kept.stats());
     cache.kept.clear(&mut Departed::default());
-    assert_eq!(cache.kept.figures().held, new);
+    assert_eq!(cache.kept.stats().held, new);
 }
 
 /// Documents with much in common get a dictionary, and use less memory with it.
@@ -296,20 +304,20 @@ fn a_dictionary_is_trained_where_it_pays() {
             assert_eq!(cache.get(&key).unwrap(), document.as_bytes());
         }
         cache.kept.check();
-        cache.kept.figures()
+        cache.kept.stats()
     };
-    let (with, without) = (kept(Training::Itself), kept(Training::Without));
+    let (with, without) = (kept(DictionarySource::Trained), kept(DictionarySource::None));
     assert!(with.dictionary > 0 && without.dictionary == 0);
     assert!(with.entries * 10 > without.entries * 11, "{with:?}\n{without:?}");
 
     let mut rng = fastrand::Rng::with_seed(seed(8));
-    let cache = Cache::new(4 << 20, "zstd", Training::Itself);
+    let cache = Cache::new(4 << 20, "zstd", DictionarySource::Trained);
     for nth in 0..4000 {
         let noise: Vec<u8> = (0..500).map(|_| rng.u8(..)).collect();
         assert!(cache.put(&Key(nth, nth.to_string()), &noise).1);
     }
     cache.kept.check();
-    assert_eq!(cache.kept.figures().dictionary, 0);
+    assert_eq!(cache.kept.stats().dictionary, 0);
 }
 
 /// Returns text of `len` bytes that shares words with other texts.
@@ -332,7 +340,7 @@ fn a_trained_dictionary_never_takes_more_than_it_saves() {
     const LIMIT: usize = 32 << 20;
     for (len, mib) in [(100, 4), (500, 6), (2000, 10), (16 << 10, 30), (64 << 10, 30)] {
         let mut rng = fastrand::Rng::with_seed(seed(14));
-        let [with, without] = [Training::Itself, Training::Without]
+        let [with, without] = [DictionarySource::Trained, DictionarySource::None]
             .map(|training| Cache::new(LIMIT, "zstd", training));
         let count = (mib << 20) / len;
         for nth in 0..count * 3 / 2 {
@@ -340,12 +348,12 @@ fn a_trained_dictionary_never_takes_more_than_it_saves() {
                 (Key(nth as u32 % count as u32, String::new()), prose(len, &mut rng));
             assert!(with.put(&key, &value).1 && without.put(&key, &value).1);
             if nth % (count / 40) == 0 || nth + 1 == count * 3 / 2 {
-                let [with, without] = [&with, &without].map(|cache| cache.kept.figures());
+                let [with, without] = [&with, &without].map(|cache| cache.kept.stats());
                 assert!(with.held <= without.held + LIMIT / 128, "{len}: {with:?}\n{without:?}");
             }
         }
         with.kept.check();
-        let [with, without] = [with, without].map(|cache| cache.kept.figures());
+        let [with, without] = [with, without].map(|cache| cache.kept.stats());
         assert_eq!((with.entries, with.evictions), (without.entries, 0));
         println!("values of {len} bytes: {} of {}", with.held, without.held);
         // Small values repeat little text, so the dictionary must help.
@@ -357,7 +365,7 @@ fn a_trained_dictionary_never_takes_more_than_it_saves() {
 fn a_value_that_fits_nowhere_leaves_the_one_in_its_place() {
     let mut rng = fastrand::Rng::with_seed(seed(9));
     let mut noise = |len| (0..len).map(|_| rng.u8(..)).collect::<Vec<u8>>();
-    let cache = Cache::new(4 << 20, "lz4", Training::Without);
+    let cache = Cache::new(4 << 20, "lz4", DictionarySource::None);
     let key = Key(1, "key".into());
     // The second value replaces a value of the same size, although the two do not fit together.
     let (first, second) = (noise(2_300_000), noise(2_300_000));
@@ -375,40 +383,34 @@ fn a_value_in_the_place_of_another_needs_no_more_room() {
     let mut rng = fastrand::Rng::with_seed(seed(11));
     let mut noise = |len| (0..len).map(|_| rng.u8(..)).collect::<Vec<u8>>();
     for len in [1 << 20, 40_000, 5000] {
-        let cache = Cache::new(4 << 20, "lz4", Training::Without);
+        let cache = Cache::new(4 << 20, "lz4", DictionarySource::None);
         let key = Key(0, "large".into());
         assert!(cache.put(&key, &noise(len)).1);
         let mut nth = 0;
-        while cache.kept.figures().held < (4 << 20) * 15 / 16 {
+        while cache.kept.stats().held < (4 << 20) * 15 / 16 {
             nth += 1;
             assert!(cache.put(&Key(nth, nth.to_string()), &noise(4000)).1);
         }
         for _ in 0..20 {
             assert!(cache.put(&key, &noise(len)).1);
         }
-        assert_eq!(cache.kept.figures().evictions, 0, "{len}");
+        assert_eq!(cache.kept.stats().evictions, 0, "{len}");
         cache.kept.check();
     }
 }
 
 #[test]
 fn a_limit_that_leaves_no_room_is_refused() {
-    let plan = |limit| Plan {
-        limit,
-        codec: uzram::by_name("zstd").unwrap(),
-        level: None,
-        dictionary: Training::Itself,
-        wants_evicted: false,
-    };
-    let Err(NoCache::Limit(least)) = Kept::<Key>::new(plan(1000)) else { panic!("no room") };
-    Kept::<Key>::new(plan(least)).unwrap();
-    assert!(matches!(Kept::<Key>::new(plan(least - 1)), Err(NoCache::Limit(_))));
+    let new = |limit| RawLruCache::<Key>::new(Options::new(limit));
+    let Err(Error::LimitTooSmall { least }) = new(1000) else { panic!("no room") };
+    new(least).unwrap();
+    assert_eq!(new(least - 1).unwrap_err(), Error::LimitTooSmall { least });
 }
 
 /// A child has the cache in a consistent state, regardless of the work of the parent's threads.
 #[test]
 fn a_child_has_a_copy() {
-    let cache = Arc::new(Cache::new(1 << 20, "zstd", Training::Itself));
+    let cache = Arc::new(Cache::new(1 << 20, "zstd", DictionarySource::Trained));
     let (stop, stops) = std::sync::mpsc::channel::<()>();
     let stops = Arc::new(std::sync::Mutex::new(stops));
     let workers: Vec<_> = (0..2u64)
@@ -449,9 +451,9 @@ fn packing_anew_lets_others_in() {
 /// Fills a cache until all values are packed again. Returns how often another thread accessed the
 /// cache during that time.
 fn looks_while_packing(round: u64) -> u64 {
-    let (codec, dictionary) = (uzram::by_name("zstd").unwrap(), Training::Itself);
-    let plan = Plan { limit: 16 << 20, codec, level: Some(12), dictionary, wants_evicted: false };
-    let cache = Cache { kept: Kept::new(plan).unwrap(), compares_inside: true };
+    let options =
+        Options { level: Some(12), ..options(16 << 20, "zstd", DictionarySource::Trained) };
+    let cache = Cache { kept: RawLruCache::new(options).unwrap(), compares_inside: true };
     let mut rng = fastrand::Rng::with_seed(seed(13 + round));
     let mut documents = |len: usize| -> Vec<u8> {
         let more = std::iter::repeat_with(|| document(&mut rng)).flat_map(String::into_bytes);
@@ -469,10 +471,10 @@ fn looks_while_packing(round: u64) -> u64 {
             }
         });
         // The last of these calls packs all values again.
-        while cache.kept.figures().dictionary == 0 {
+        while cache.kept.stats().dictionary == 0 {
             nth += 1;
             let (key, value) = (Key(nth, nth.to_string()), documents(1 << 10));
-            assert!(nth < 50_000, "no dictionary pays: {:?}", cache.kept.figures());
+            assert!(nth < 50_000, "no dictionary pays: {:?}", cache.kept.stats());
             let before = count.load(Relaxed);
             assert!(cache.put(&key, &value).1);
             looks = count.load(Relaxed) - before;
@@ -486,19 +488,19 @@ fn looks_while_packing(round: u64) -> u64 {
 /// A child, too, can unpack removed values whose coder was replaced.
 #[test]
 fn a_child_unpacks_with_a_coder_that_was_replaced() {
-    let cache = Cache::new(4 << 20, "zstd", Training::Itself);
+    let cache = Cache::new(4 << 20, "zstd", DictionarySource::Trained);
     let large = Key(1 << 20, "large".into());
     let text: Vec<u8> = (0..900_000u32).flat_map(|n| (n / 7).to_le_bytes()).collect();
     assert!(cache.put(&large, &text).1);
     let (_, packed) = cache
-        .ask(&large, |probe, verdicts| cache.kept.get(large.0, probe, verdicts, false))
+        .ask(&large, |compare, verdicts| cache.kept.get(large.0, compare, verdicts, false))
         .unwrap();
     let packed = packed.unwrap();
     let mut rng = fastrand::Rng::with_seed(seed(12));
     let mut nth = 0;
-    while cache.kept.figures().dictionary == 0 {
+    while cache.kept.stats().dictionary == 0 {
         nth += 1;
-        assert!(nth < 50_000, "no dictionary pays: {:?}", cache.kept.figures());
+        assert!(nth < 50_000, "no dictionary pays: {:?}", cache.kept.stats());
         cache.put(&Key(nth, nth.to_string()), document(&mut rng).as_bytes());
     }
     while cache.remove_oldest().is_some() {}

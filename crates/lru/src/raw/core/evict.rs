@@ -4,7 +4,7 @@ use super::super::coder::Form;
 use super::super::samples::small_len;
 use super::super::slots::NONE;
 use super::{Core, Departed, spread};
-use uzram::zsmalloc::Content;
+use zsmalloc::Content;
 
 impl<K> Core<K> {
     /// Removes a value. Returns its key.
@@ -22,7 +22,7 @@ impl<K> Core<K> {
     /// Frees the pieces of a value that is neither in the table nor in the order.
     pub(super) fn free(&mut self, first: u32) -> Option<K> {
         let len = self.slots.get(first).len;
-        self.figures.stored -= u64::from(len);
+        self.stats.stored -= u64::from(len);
         self.small_stored -= small_len(len as usize, self.block);
         let (mut piece, mut key) = (first, None);
         while piece != NONE {
@@ -48,7 +48,7 @@ impl<K> Core<K> {
     }
 
     pub(super) fn count_piece(&mut self, len: usize, form: Form, is_new: bool) {
-        let compressed = &mut self.figures.compressed;
+        let compressed = &mut self.stats.compressed;
         *compressed = if is_new { *compressed + len as u64 } else { *compressed - len as u64 };
         if form != Form::Raw {
             let pieces = &mut self.pieces_of[form as usize - 1];
@@ -72,7 +72,7 @@ impl<K> Core<K> {
                 None => out.keys.push(key),
             }
         }
-        self.figures.evictions += 1;
+        self.stats.evictions += 1;
         true
     }
 

@@ -6,7 +6,7 @@ use super::super::samples::{Due, small_len};
 use super::super::slots::Use;
 use super::{Core, Departed};
 use std::sync::Arc;
-use uzram::zsmalloc::Content;
+use zsmalloc::Content;
 
 /// The number of slots whose values are copied before the lock is released.
 const COPIED_AT_ONCE: u32 = 16;

@@ -377,6 +377,17 @@ fn a_process_with_blocks_opened_ahead_is_weighed_often() {
 }
 
 #[test]
+fn blocks_that_were_opened_and_not_written_count_beyond_a_share_of_the_limit() {
+    const MIB: u64 = 1 << 20;
+    let own = GroupMember::new(group(2));
+    for (limit, bytes, counted) in [(320, 50, 90), (320, 95, 95), (16, 50, 99), (16, 200, 200)] {
+        let usage = Usage { limit: limit * MIB, held: 100 * MIB, ..Usage::default() };
+        own.note_process(bytes * MIB, &usage);
+        assert_eq!(own.process_bytes(100 * MIB), counted * MIB, "{limit} {bytes}");
+    }
+}
+
+#[test]
 fn that_the_limit_is_lost_is_said_once() {
     let group = group(2);
     let own = GroupMember::new(group);

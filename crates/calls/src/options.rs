@@ -2,10 +2,10 @@
 //!
 //! If the C library has no name for a number, the number is from the kernel's public headers.
 
+use crate::argument::Argument::{self, By, Plain, Text, Unknown};
+use crate::argument::{Access, Choice, INT, Pointee, both, input, inputs, output, outputs};
 use crate::count::Count::{Int, Long};
 use crate::count::Length;
-use crate::row::Argument::{self, By, Plain, Text, Unknown};
-use crate::row::{Access, Choice, Form, INT, both, input, inputs, output, outputs};
 use crate::sizes::{self, FLOCK, SIGINFO, TIME, WORD};
 
 mod ipc;
@@ -95,10 +95,12 @@ pub(crate) const PRCTL_1: Argument = of(&by_int(
 ));
 /// The third argument of `prctl`: a filter of system calls, or a description of the address space.
 pub(crate) const PRCTL_2: Argument =
-    of(&by_int(0, &[(22, Argument::Form(Form::Filter)), (35, of(&PRCTL_MM))], Plain));
+    of(&by_int(0, &[(22, Argument::Pointee(Pointee::Filter)), (35, of(&PRCTL_MM))], Plain));
 /// A `prctl_mm_map`, which contains the address of an auxiliary vector.
-const PRCTL_MM_MAP: Argument =
-    Argument::Form(Form::Words(Access::Read, Length::Items { count: Long(3), bytes: 1, more: 0 }));
+const PRCTL_MM_MAP: Argument = Argument::Pointee(Pointee::Words(
+    Access::Read,
+    Length::Items { count: Long(3), bytes: 1, more: 0 },
+));
 const PRCTL_MM: Choice =
     by_int(1, &[(12, inputs(Long(3), 1)), (14, PRCTL_MM_MAP), (15, output(4))], Plain);
 /// The fifth argument of `prctl`: a name of a mapping, a cookie, or the selector of a dispatch.
@@ -107,8 +109,11 @@ pub(crate) const PRCTL_4: Argument =
 const PRCTL_CORE: Choice = by_int(1, &[(0, output(8))], Plain);
 
 /// The last argument of `seccomp`, which depends on the operation.
-pub(crate) const SECCOMP: Argument =
-    of(&by_int(0, &[(1, Argument::Form(Form::Filter)), (2, input(4)), (3, output(6))], Plain));
+pub(crate) const SECCOMP: Argument = of(&by_int(
+    0,
+    &[(1, Argument::Pointee(Pointee::Filter)), (2, input(4)), (3, output(6))],
+    Plain,
+));
 
 /// The buffer of `syslog`.
 pub(crate) const SYSLOG: Argument = of(&by_int(
@@ -160,7 +165,7 @@ pub(crate) const MOUNT_ID: Argument =
 pub(crate) const URING_WAIT: Argument = of(&Choice {
     argument: 3,
     mask: 8 | 64,
-    cases: &[(0, input(sizes::SIGSET)), (8, Argument::Form(Form::Getevents))],
+    cases: &[(0, input(sizes::SIGSET)), (8, Argument::Pointee(Pointee::Getevents))],
     other: Plain,
 });
 /// The argument of `io_uring_register`: buffers, which the kernel uses after the call, descriptors,
@@ -168,7 +173,7 @@ pub(crate) const URING_WAIT: Argument = of(&Choice {
 pub(crate) const URING_REGISTER: Argument = of(&by_int(
     1,
     &[
-        (0, Argument::Form(Form::Iovecs(Access::Both, Int(3)))),
+        (0, Argument::Pointee(Pointee::Iovecs(Access::Both, Int(3)))),
         (1, Plain),
         (2, inputs(Int(3), 4)),
         (3, Plain),

@@ -175,7 +175,7 @@ impl Call {
 
     /// Stores a mask for the kernel. Returns the address of the mask, and the address of a
     /// structure that points to the mask.
-    pub(crate) fn tell(&mut self, mask: u64) -> (usize, usize) {
+    pub(crate) fn keep_mask(&mut self, mask: u64) -> (usize, usize) {
         let at = (&raw const self.scratch).addr();
         self.scratch = [mask, at as u64, size_of::<u64>() as u64];
         (at, at + size_of::<u64>())

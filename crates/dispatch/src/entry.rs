@@ -4,7 +4,6 @@
 //! The kernel calls the handler on this thread's block, with a frame that only this thread uses.
 #![allow(unsafe_code)]
 
-use crate::brief::is_brief;
 use crate::call::Call;
 use crate::children;
 use crate::deliver::{self, call_of, die, interrupt, park, resume, send, unblock_owned};
@@ -66,7 +65,7 @@ extern "C" fn uzram_dispatch_on_signal(
 
 /// Prepares the return to the program (and returns true), or to interrupted code of this crate.
 fn finish(thread: &Thread, context: &mut Context, selector: u8) -> bool {
-    if thread.is_here(context.stack_pointer()) {
+    if thread.is_on_own_stack(context.stack_pointer()) {
         // The interrupted code of this crate may be about to return to the program.
         thread.set_selector(selector);
         return false;
@@ -138,7 +137,7 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
         libc::SYS_rt_sigprocmask => signal_calls::sigprocmask(thread, context, args),
         libc::SYS_rt_sigaction => signal_calls::sigaction(thread, args),
         libc::SYS_sigaltstack => signal_calls::sigaltstack(thread, context, args),
-        libc::SYS_rt_sigpending => signal_calls::sigpending(thread, call),
+        libc::SYS_rt_sigpending => signal_calls::sigpending(thread, args),
         libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => {
             children::make(thread, call)
         }
@@ -164,9 +163,11 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
             result
         }
         // SAFETY: the program requested this call, which does not wait.
-        _ if step == Step::Leave || is_brief(call.number()) => unsafe { call.issue_with(None) },
+        _ if step == Step::Leave
+            || calls::spec(call.number()).is_some_and(|spec| spec.is_brief) =>
+        unsafe { call.issue_with(None) },
         _ => {
-            signal_calls::tell_mask(call);
+            signal_calls::pass_mask(call);
             let mask = context.mask;
             if step == Step::Wait && thread.kind.get() == Kind::Thread {
                 park(call);
@@ -190,12 +191,12 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     if is_touch && hook().fault(info.signal, (&raw const *info).cast(), frame) {
         return;
     }
-    let is_here = thread.is_here(context.stack_pointer());
-    if !is_here {
+    let is_on_own_stack = thread.is_on_own_stack(context.stack_pointer());
+    if !is_on_own_stack {
         unblock_owned();
     }
     // If a signal interrupts code of this crate that calls the C library, that code then continues.
-    let is_settled = !is_here
+    let is_settled = !is_on_own_stack
         && (settle::settle(context, info) == Settled::Before || site::leave(context, info));
     // The instructions can't write below the program's stack, or the program passed an invalid
     // address, or each instruction traps, so that the program would return to the site forever. The
@@ -211,7 +212,7 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
         // SAFETY: the register holds the call's address in all stages; no other code uses the call.
         let call = stage(context.instruction()).map(|_| unsafe { &mut *call_of(context) });
         let mut call = call.filter(|call| call.is_open());
-        let may_act = !is_here || call.is_some();
+        let may_act = !is_on_own_stack || call.is_some();
         let was_parked = call.as_mut().is_some_and(|call| resume(call));
         if hook().sent((&raw const *info).cast(), may_act) {
             if let Some(call) = call {
@@ -220,7 +221,7 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
             return;
         }
     }
-    if is_here {
+    if is_on_own_stack {
         if is_touch {
             match after_copy(context.instruction()) {
                 Some(next) => context.set_instruction(next),

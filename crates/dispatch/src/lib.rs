@@ -23,7 +23,6 @@ mod here {
     pub(crate) mod actions;
     pub(crate) mod arm;
     pub(crate) mod block;
-    pub(crate) mod brief;
     pub(crate) mod call;
     pub(crate) mod children;
     pub(crate) mod code;

@@ -155,7 +155,7 @@ impl Thread {
         Stack { start, flags: 0, padding: 0, bytes }
     }
 
-    pub(crate) fn is_here(&self, pointer: usize) -> bool {
+    pub(crate) fn is_on_own_stack(&self, pointer: usize) -> bool {
         self.stack().holds(pointer)
     }
 

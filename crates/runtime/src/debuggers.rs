@@ -15,7 +15,6 @@ use crate::program::Program;
 use crate::space::Space;
 use crate::threads::{is_own, is_stopped, may_ask, threads_of};
 use crate::tree::TreeFile;
-use crate::waits::may_be_debugged;
 use crate::watch::{link, of_file, thread_of, traced};
 use dispatch::{Call, Outcome, read_memory, system};
 use std::sync::atomic::Ordering::Relaxed;
@@ -121,7 +120,7 @@ impl Program {
     /// Sends `asked` to the first thread of a process that can handle it.
     fn ask_any(&self, tree: &Tree, process: usize, asked: Asked) {
         let may_ask = |thread: &usize| {
-            !is_stopped(process, *thread) && may_ask(process, *thread, may_be_debugged)
+            !is_stopped(process, *thread) && may_ask(process, *thread, |it| it.is_interrupted)
         };
         if let Some(thread) = threads_of(process).into_iter().find(may_ask) {
             tree.ask(process as u64, thread as u64, asked);

@@ -7,48 +7,6 @@ use dispatch::Call;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A flag of `close_range`.
-const CLOSE_RANGE_UNSHARE: usize = 2;
-
-/// How long the runtime's own thread remains ended because of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ends {
-    No,
-    /// The thread may start again when blocks are evicted. The kernel refuses the call in a process
-    /// with several threads, or the call changes a property of a thread that a new thread inherits.
-    Once,
-    /// The thread never starts again, because a filter may end the process when the process creates
-    /// a thread.
-    ForGood,
-}
-
-/// Returns whether, and for how long, the runtime's own thread is ended for a call.
-fn ends_for(number: usize, args: &[usize; 6]) -> Ends {
-    match number as i64 {
-        libc::SYS_seccomp => Ends::Once,
-        libc::SYS_prctl => match args[0] as c_int {
-            libc::PR_SET_SECCOMP => Ends::Once,
-            libc::PR_SET_NO_NEW_PRIVS | libc::PR_CAPBSET_DROP | libc::PR_CAP_AMBIENT => Ends::Once,
-            libc::PR_SET_SECUREBITS | libc::PR_SET_KEEPCAPS => Ends::Once,
-            _ => Ends::No,
-        },
-        // A tracer that shares memory may stop all threads.
-        libc::SYS_ptrace if matches!(args[0] as u32, libc::PTRACE_ATTACH | libc::PTRACE_SEIZE) => {
-            Ends::Once
-        }
-        libc::SYS_close_range if args[2] & CLOSE_RANGE_UNSHARE != 0 => Ends::Once,
-        // If the thread were killed during the call, locks that it holds in shared memory would
-        // stay locked.
-        libc::SYS_execve | libc::SYS_execveat | libc::SYS_exit_group => Ends::Once,
-        libc::SYS_unshare | libc::SYS_setns | libc::SYS_landlock_restrict_self => Ends::Once,
-        libc::SYS_capset | libc::SYS_setgroups => Ends::Once,
-        libc::SYS_setuid | libc::SYS_setreuid | libc::SYS_setresuid => Ends::Once,
-        libc::SYS_setgid | libc::SYS_setregid | libc::SYS_setresgid => Ends::Once,
-        libc::SYS_setfsuid | libc::SYS_setfsgid => Ends::Once,
-        _ => Ends::No,
-    }
-}
-
 impl Program {
     /// Before a program is executed, sets the limits of this process's program in the kernel. Does
     /// nothing in a confined process, because a filter may end the program for such a call.
@@ -86,26 +44,29 @@ impl Program {
         if is_prctl && args[0] as c_int == libc::PR_SET_MDWE {
             self.space.lock().leave_executable(&self.arena);
         }
-        let ends =
-            if self.is_confining(number, args) { Ends::ForGood } else { ends_for(number, args) };
-        match ends {
-            Ends::No => {}
-            Ends::Once => self.arena.rest(),
-            Ends::ForGood => {
-                let is_first = !self.is_confined.swap(true, Relaxed);
-                self.is_newly_confined.fetch_or(is_first, Relaxed);
-                page::set_confined(true);
-                self.space.lock().leave_executable(&self.arena);
-                dispatch::release_all_code();
-                // If a child of `vfork` installs the filter, its parent is not confined.
-                if self.arena.is_lent() {
-                    self.is_child_confined.fetch_or(is_first, Relaxed);
-                    return self.arena.rest();
-                }
-                self.stay_no_more();
-                self.arena.end_thread();
-            }
+        if self.is_confining(number, args) {
+            self.confine();
+        } else if calls::spec(number).is_some_and(|spec| spec.ends_own_thread.holds(args)) {
+            // The thread may start again when blocks are evicted.
+            self.arena.rest();
         }
+    }
+
+    /// Prepares a call after which a filter refuses calls of the runtime. The runtime's own thread
+    /// never starts again, because the filter may end the process when the process creates a thread.
+    fn confine(&self) {
+        let is_first = !self.is_confined.swap(true, Relaxed);
+        self.is_newly_confined.fetch_or(is_first, Relaxed);
+        page::set_confined(true);
+        self.space.lock().leave_executable(&self.arena);
+        dispatch::release_all_code();
+        // If a child of `vfork` installs the filter, its parent is not confined.
+        if self.arena.is_lent() {
+            self.is_child_confined.fetch_or(is_first, Relaxed);
+            return self.arena.rest();
+        }
+        self.stay_no_more();
+        self.arena.end_thread();
     }
 
     /// Does the work before a call that ends its thread, the process or its program.

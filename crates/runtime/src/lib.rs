@@ -52,7 +52,6 @@ mod traced;
 mod tree;
 mod tries;
 mod uses;
-mod waits;
 mod watch;
 mod windows;
 

@@ -12,7 +12,6 @@ use crate::program::Program;
 use crate::space::Space;
 use crate::threads::{is_own, is_stopped, may_ask};
 use crate::tree::TreeFile;
-use crate::waits::may_be_asked;
 use crate::windows::parts_within;
 use dispatch::{Call, Outcome, read_memory, system};
 use libc::iovec;
@@ -159,7 +158,7 @@ impl Program {
     }
 
     fn ask_peer_for(&self, process: usize, address: usize) {
-        if may_ask(process, process, may_be_asked) {
+        if may_ask(process, process, |wait| wait.repeats) {
             let (process, asked) = (process as u64, Asked::Memory(address));
             self.tree.iter().for_each(|file| file.tree.ask(process, process, asked));
         }

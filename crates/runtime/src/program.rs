@@ -8,7 +8,6 @@ use crate::mappings::{self, Answer};
 use crate::settings::Settings;
 use crate::space::Space;
 use crate::tree::TreeFile;
-use crate::waits::{may_be_asked, may_be_debugged, waits};
 use crate::watch::Watch;
 use crate::{clock, helpers, pins, sleeps};
 use calls::Special;
@@ -129,9 +128,9 @@ impl Program {
         if let Some(result) = of_tree.or_else(of_limits) {
             return Step::Answer(result);
         }
-        let row = calls::row(number);
-        match row.map_or(Special::Nothing, |row| row.special(&args)) {
-            Special::Withheld => return Step::Answer(EPERM),
+        let spec = calls::spec(number);
+        match spec.map_or(Special::Nothing, |spec| spec.special(&args)) {
+            Special::Forbidden => return Step::Answer(EPERM),
             Special::AddressSpace => {
                 if !mappings::release_code(number, &args) {
                     return Step::Answer(ENOMEM);
@@ -152,21 +151,22 @@ impl Program {
             return step;
         }
         self.before_end(call);
-        let is_lasting = row.is_some_and(|row| row.outlives(&args));
+        let is_lasting = spec.is_some_and(|spec| spec.kept_after_return.holds(&args));
         let is_all = pins::take(&self.arena, (number, args), call.note(), is_lasting);
         self.end_thread_for(number, &args);
+        let wait = spec.and_then(|spec| spec.wait);
         if !self.is_confined.load(Relaxed) {
             sleeps::keep_time(call);
-            if may_be_debugged(number, &args) {
+            if wait.is_some_and(|wait| wait.is_interrupted.holds(&args)) {
                 call.repeat();
             }
-            if may_be_asked(number, &args) {
+            if wait.is_some_and(|wait| wait.repeats.holds(&args)) {
                 // `waits` is called last, because after it this thread must not access absent
                 // memory, except on the stack of `dispatch`.
                 self.arena.waits();
             }
         }
-        if is_all && waits(number) { Step::Wait } else { Step::Issue }
+        if is_all && wait.is_some() { Step::Wait } else { Step::Issue }
     }
 
     /// Prepares a call to be issued again.

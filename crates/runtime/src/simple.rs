@@ -3,7 +3,7 @@
 use crate::mappings::Answer;
 use crate::program::Program;
 use crate::tree::TreeFile;
-use dispatch::simple::{self, Class, Simple};
+use dispatch::simple::{self, Simple};
 use dispatch::system;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
@@ -28,7 +28,6 @@ impl Program {
             words: self.arena.words(),
             block: self.arena.block(),
             descriptor: file.map(TreeFile::descriptor),
-            class,
         });
     }
 
@@ -41,31 +40,5 @@ impl Program {
             Answer::Is(start) => start == range.start as isize,
             Answer::Issue => system(libc::SYS_mmap, args) == Ok(range.start),
         }
-    }
-}
-
-/// Returns the way in which a call is issued without a signal, or `Dispatched` if the call needs
-/// more from the runtime than filled memory.
-fn class(number: i64) -> Class {
-    match number {
-        libc::SYS_read | libc::SYS_write | libc::SYS_pread64 | libc::SYS_pwrite64 => Class::Buffer,
-        libc::SYS_recvfrom | libc::SYS_sendto => Class::Receive,
-        libc::SYS_close => Class::Close,
-        libc::SYS_open
-        | libc::SYS_access
-        | libc::SYS_stat
-        | libc::SYS_lstat
-        | libc::SYS_readlink => Class::Path,
-        libc::SYS_openat | libc::SYS_newfstatat | libc::SYS_faccessat => Class::PathAt,
-        libc::SYS_lseek
-        | libc::SYS_fstat
-        | libc::SYS_getpid
-        | libc::SYS_gettid
-        | libc::SYS_getuid
-        | libc::SYS_geteuid
-        | libc::SYS_clock_gettime
-        | libc::SYS_gettimeofday
-        | libc::SYS_times => Class::Direct,
-        _ => Class::Dispatched,
     }
 }

@@ -1,6 +1,7 @@
 //! Threads of other processes, as shown by /proc.
 
 use crate::executed::contents;
+use calls::{Wait, When};
 use dispatch::system;
 
 const CWD: usize = libc::AT_FDCWD as usize;
@@ -23,20 +24,17 @@ pub(crate) fn is_stopped(process: usize, thread: usize) -> bool {
 }
 
 /// Returns whether a signal may be sent to a thread of a process: the thread runs, or is in a call
-/// for which `is_repeated` returns true.
-pub(crate) fn may_ask(
-    process: usize,
-    thread: usize,
-    is_repeated: impl Fn(usize, &[usize; 6]) -> bool,
-) -> bool {
+/// for which the condition that `of` selects is true.
+pub(crate) fn may_ask(process: usize, thread: usize, of: impl Fn(Wait) -> When) -> bool {
     let text = contents(&format!("/proc/{process}/task/{thread}/syscall"));
     let text = String::from_utf8_lossy(&text);
     let mut words = text.split(' ');
     let number = words.next().and_then(|number| number.parse().ok());
     let hex = |word: &str| usize::from_str_radix(word.trim_start_matches("0x"), 16).unwrap_or(0);
     let args = <[usize; 6]>::try_from(words.take(6).map(hex).collect::<Vec<_>>()).ok();
-    text.starts_with("running")
-        || number.zip(args).is_some_and(|(number, args)| is_repeated(number, &args))
+    let wait = number.and_then(calls::spec).and_then(|spec| spec.wait);
+    let is_in_call = wait.zip(args).is_some_and(|(wait, args)| of(wait).holds(&args));
+    text.starts_with("running") || is_in_call
 }
 
 /// Returns the threads of a process, if /proc shows them.

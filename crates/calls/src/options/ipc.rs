@@ -1,8 +1,8 @@
 //! The commands of System V IPC.
 
 use super::{by_int, of};
-use crate::row::Argument::{self, Plain, Unknown};
-use crate::row::{input, output};
+use crate::argument::Argument::{self, Plain, Unknown};
+use crate::argument::{input, output};
 use crate::sizes::{MSGID, MSGINFO, SEMID, SEMINFO, SHM_INFO, SHMID, SHMINFO};
 
 /// The last argument of `semctl`. The number of semaphores in a set is not known.

@@ -1,15 +1,15 @@
 //! The arguments of `keyctl`, which depend on the operation (the first argument).
 
 use super::{by_int, of};
+use crate::argument::Argument::{self, Plain, Pointee, Text, Unknown};
+use crate::argument::Pointee::{Iovecs, Words};
+use crate::argument::{Access, input, inputs, output, outputs};
 use crate::count::Count::Long;
 use crate::count::Length;
-use crate::row::Argument::{self, Form, Plain, Text, Unknown};
-use crate::row::Form::{Iovecs, Words};
-use crate::row::{Access, input, inputs, output, outputs};
 
 /// A `keyctl_pkey_params`, which holds the lengths of the later arguments.
 const PARAMS: Argument = input(40);
-const KDF_PARAMS: Argument = Form(Words(Access::Read, Length::Bytes(56)));
+const KDF_PARAMS: Argument = Pointee(Words(Access::Read, Length::Bytes(56)));
 
 /// The second argument of `keyctl`.
 pub(crate) const KEYCTL_1: Argument = of(&by_int(
@@ -36,7 +36,7 @@ pub(crate) const KEYCTL_2: Argument = of(&by_int(
         (11, outputs(Long(3), 1)),
         (12, inputs(Long(3), 1)),
         (17, outputs(Long(3), 1)),
-        (20, Form(Iovecs(Access::Read, Long(3)))),
+        (20, Pointee(Iovecs(Access::Read, Long(3)))),
         (23, outputs(Long(3), 1)),
         (25, Text),
         (26, Text),

@@ -1,9 +1,9 @@
 //! Options of calls that exist only on x86-64.
 
 use super::{by_int, of};
+use crate::argument::Argument::{self, Plain, Text, Unknown};
+use crate::argument::{inputs, output, outputs};
 use crate::count::Count::Long;
-use crate::row::Argument::{self, Plain, Text, Unknown};
-use crate::row::{inputs, output, outputs};
 use crate::sizes::WORD;
 
 /// The second argument of `arch_prctl`.

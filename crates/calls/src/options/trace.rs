@@ -1,10 +1,10 @@
 //! The last two arguments of `ptrace`, which depend on the request (the first argument).
 
 use super::{by_int, of};
+use crate::argument::Argument::{self, Plain, Pointee};
+use crate::argument::Pointee::Regset;
+use crate::argument::{Access, input, inputs, output, outputs};
 use crate::count::Count::Long;
-use crate::row::Argument::{self, Form, Plain};
-use crate::row::Form::Regset;
-use crate::row::{Access, input, inputs, output, outputs};
 use crate::sizes::{SIGINFO, WORD};
 
 /// The sizes in bytes of the general registers of x86-64, and of the registers of the
@@ -31,8 +31,8 @@ pub(crate) const PTRACE_DATA: Argument = of(&by_int(
         (0x4201, output(WORD)),
         (0x4202, output(SIGINFO)),
         (0x4203, input(SIGINFO)),
-        (0x4204, Form(Regset(Access::Write))),
-        (0x4205, Form(Regset(Access::Read))),
+        (0x4204, Pointee(Regset(Access::Write))),
+        (0x4205, Pointee(Regset(Access::Read))),
         (0x4209, Argument::Unknown),
         (0x420a, outputs(Long(2), 1)),
         (0x420b, inputs(Long(2), 1)),

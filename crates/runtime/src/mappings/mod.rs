@@ -109,11 +109,7 @@ fn maps_shared(number: i64, args: &[usize; 6]) -> bool {
 /// Returns whether a call changes mappings at the address in its first argument. Such calls are
 /// forbidden for sealed memory.
 fn changes(number: i64, args: &[usize; 6]) -> bool {
-    match number {
-        libc::SYS_munmap | libc::SYS_mprotect | libc::SYS_pkey_mprotect | libc::SYS_mremap => true,
-        libc::SYS_mmap => args[3] & libc::MAP_FIXED as usize != 0,
-        _ => false,
-    }
+    calls::spec(number as usize).is_some_and(|spec| spec.changes_mappings.holds(args))
 }
 
 /// Returns whether an advice lets the kernel drop memory.

@@ -162,20 +162,6 @@ fn window_of(arena: &Arena, range: &Range<usize>, kind: Kind) -> Range<usize> {
     if bytes < WINDOW_MIN || start == 0 { start..start } else { start..start + bytes }
 }
 
-/// Returns whether a call concerns the range of its first two arguments, and no other memory.
-fn has_range(number: i64) -> bool {
-    matches!(
-        number,
-        libc::SYS_munmap
-            | libc::SYS_mprotect
-            | libc::SYS_pkey_mprotect
-            | libc::SYS_mlock
-            | libc::SYS_mlock2
-            | libc::SYS_madvise
-            | super::SYS_MSEAL
-    )
-}
-
 /// Handles a call whose range lies only partly in a window, or in several windows, as a separate
 /// call for each part, in ascending order. Returns `None` for other calls.
 pub(super) fn answer_parts(
@@ -186,7 +172,8 @@ pub(super) fn answer_parts(
 ) -> Option<Answer> {
     let placed = (args[3] as i32) & (MAP_FIXED | MAP_FIXED_NOREPLACE);
     let is_map = number == libc::SYS_mmap && placed != 0;
-    let range = pages(args[0], args[1]).ok().filter(|_| is_map || has_range(number))?;
+    let is_of_range = calls::spec(number as usize).is_some_and(|spec| spec.is_of_range);
+    let range = pages(args[0], args[1]).ok().filter(|_| is_map || is_of_range)?;
     if !touches(arena, &range) || is_within(arena, &range) {
         return None;
     }

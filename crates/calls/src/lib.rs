@@ -11,6 +11,9 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod when;
+
 mod argument;
 mod count;
 mod ioctl;
@@ -22,7 +25,6 @@ mod sizes;
 mod spec;
 mod table;
 mod walk;
-mod when;
 
 pub use argument::{Access, Argument, Choice, Pointee};
 pub use count::{Count, Length};

@@ -3,15 +3,15 @@
 use crate::named::NamedSpec;
 use crate::spec::SyscallSpec;
 
-/// Creates a row from the constant of the call's number, and the kinds of the arguments. Arguments
-/// that are left out are plain.
+/// Creates a row from the constant of the call's number, the kinds of the arguments, and other
+/// columns after a semicolon: see [`NamedSpec`]. Arguments that are left out are plain.
 macro_rules! row {
-    ($number:ident $(, $argument:expr)* $(,)?) => {
+    ($number:ident $(, $argument:expr)* $(,)? $(; $($column:ident $(($value:expr))?),*)?) => {
         crate::named::NamedSpec::new(
             crate::numbers::$number,
             stringify!($number),
             &[$($argument),*],
-        )
+        )$($(.$column($($value)?))*)?
     };
 }
 

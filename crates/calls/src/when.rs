@@ -55,3 +55,14 @@ impl When {
         }
     }
 }
+
+/// Creates a condition that depends on the masked value of an argument.
+macro_rules! by_value {
+    ($argument:expr, $mask:expr; $($($value:tt)|+ => $when:expr),*) => {
+        crate::when::When::By {
+            argument: $argument,
+            mask: $mask as u32,
+            cases: &[$($(($value as u32, $when)),+),*],
+        }
+    };
+}

@@ -124,6 +124,10 @@ fn sets_filter(call: &Call) -> bool {
     call.number() as i64 == libc::SYS_seccomp || call.args()[0] == libc::PR_SET_SECCOMP as usize
 }
 
+fn is_brief(call: &Call) -> bool {
+    calls::spec(call.number()).is_some_and(|spec| spec.is_brief)
+}
+
 /// Makes a call. Returns its result, or `None` if the program continues at another instruction.
 fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
     let args = call.args();
@@ -163,9 +167,7 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
             result
         }
         // SAFETY: the program requested this call, which does not wait.
-        _ if step == Step::Leave
-            || calls::spec(call.number()).is_some_and(|spec| spec.is_brief) =>
-        unsafe { call.issue_with(None) },
+        _ if step == Step::Leave || is_brief(call) => unsafe { call.issue_with(None) },
         _ => {
             signal_calls::pass_mask(call);
             let mask = context.mask;

@@ -53,7 +53,8 @@ impl Program {
     }
 
     /// Prepares a call after which a filter refuses calls of the runtime. The runtime's own thread
-    /// never starts again, because the filter may end the process when the process creates a thread.
+    /// never starts again, because the filter may end the process if the process creates a
+    /// thread.
     fn confine(&self) {
         let is_first = !self.is_confined.swap(true, Relaxed);
         self.is_newly_confined.fetch_or(is_first, Relaxed);

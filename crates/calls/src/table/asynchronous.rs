@@ -11,27 +11,16 @@ use crate::spec::Special;
 use crate::when::When::Always;
 
 pub(super) const ROWS: &[NamedSpec] = &[
-    row!(SYS_io_setup, Plain, both(WORD)).is(Special::AddressSpace),
-    row!(SYS_io_destroy).is(Special::AddressSpace),
-    row!(SYS_io_submit, Plain, Plain, Pointee(Iocbs(Long(1)))).keeps(Always),
+    row!(SYS_io_setup, Plain, both(WORD); is(Special::AddressSpace)),
+    row!(SYS_io_destroy; is(Special::AddressSpace)),
+    row!(SYS_io_submit, Plain, Plain, Pointee(Iocbs(Long(1))); keeps(Always)),
     row!(SYS_io_cancel, Plain, input(IOCB)),
     row!(SYS_io_getevents, Plain, Plain, Plain, outputs(Long(2), IO_EVENT), input(TIME)),
-    row!(
-        SYS_io_pgetevents,
-        Plain,
-        Plain,
-        Plain,
-        outputs(Long(2), IO_EVENT),
-        input(TIME),
-        Pointee(Sigset)
-    )
-    .is(Special::Signals)
-    .masks(behind(5)),
+    row!(SYS_io_pgetevents, Plain, Plain, Plain, outputs(Long(2), IO_EVENT), input(TIME),
+        Pointee(Sigset); is(Special::Signals), masks(behind(5))),
     // Entries in the rings refer to memory without a call.
-    row!(SYS_io_uring_setup, Plain, both(IO_URING_PARAMS)).keeps(Always).is(Special::Forbidden),
-    row!(SYS_io_uring_enter, Plain, Plain, Plain, Plain, options::URING_WAIT)
-        .keeps(Always)
-        .is(Special::Signals)
-        .masks(temporary(4)),
-    row!(SYS_io_uring_register, Plain, Plain, options::URING_REGISTER).keeps(Always),
+    row!(SYS_io_uring_setup, Plain, both(IO_URING_PARAMS); keeps(Always), is(Special::Forbidden)),
+    row!(SYS_io_uring_enter, Plain, Plain, Plain, Plain, options::URING_WAIT;
+        keeps(Always), is(Special::Signals), masks(temporary(4))),
+    row!(SYS_io_uring_register, Plain, Plain, options::URING_REGISTER; keeps(Always)),
 ];

@@ -10,7 +10,8 @@ use crate::named::{ENDED, NamedSpec};
 use crate::options;
 use crate::sizes::{FUTEX_WAITV, INT, MQ_ATTR, SEMBUF, TIME, WORD};
 use crate::spec::Wait;
-use crate::when::When::{self, Always, Null};
+use crate::when::When::{Always, Null};
+use libc::{FUTEX_CMD_MASK, FUTEX_WAIT, FUTEX_WAIT_BITSET};
 
 /// A System V message: a word that holds its type, and a number of bytes that the third argument
 /// holds.
@@ -19,25 +20,19 @@ const MESSAGE: Length = Length::Items { count: Long(2), bytes: 1, more: WORD };
 /// Only these operations of `futex` fail with EINTR: the kernel restarts operations that lock. The
 /// time of FUTEX_WAIT_BITSET is absolute.
 const FUTEX: Wait = Wait {
-    is_interrupted: futex(&[(WAIT, Always), (WAIT_BITSET, Always)]),
-    repeats: futex(&[(WAIT, Null(3)), (WAIT_BITSET, Always)]),
+    is_interrupted: by_value!(1, FUTEX_CMD_MASK; FUTEX_WAIT | FUTEX_WAIT_BITSET => Always),
+    repeats: by_value!(1, FUTEX_CMD_MASK; FUTEX_WAIT => Null(3), FUTEX_WAIT_BITSET => Always),
     restarts: Null(3),
 };
-const WAIT: u32 = libc::FUTEX_WAIT as u32;
-const WAIT_BITSET: u32 = libc::FUTEX_WAIT_BITSET as u32;
-
-const fn futex(cases: &'static [(u32, When)]) -> When {
-    When::By { argument: 1, mask: libc::FUTEX_CMD_MASK as u32, cases }
-}
 
 pub(super) const ROWS: &[NamedSpec] = &[
     row!(SYS_msgget),
     row!(SYS_msgsnd, Plain, Buffer(Read, MESSAGE)),
-    row!(SYS_msgrcv, Plain, Buffer(Write, MESSAGE)).waits(ENDED),
+    row!(SYS_msgrcv, Plain, Buffer(Write, MESSAGE); waits(ENDED)),
     row!(SYS_msgctl, Plain, Plain, options::MSGCTL),
     row!(SYS_semget),
-    row!(SYS_semop, Plain, inputs(Int(2), SEMBUF)).waits(ENDED),
-    row!(SYS_semtimedop, Plain, inputs(Int(2), SEMBUF), Plain, input(TIME)).waits(ENDED),
+    row!(SYS_semop, Plain, inputs(Int(2), SEMBUF); waits(ENDED)),
+    row!(SYS_semtimedop, Plain, inputs(Int(2), SEMBUF), Plain, input(TIME); waits(ENDED)),
     row!(SYS_semctl, Plain, Plain, Plain, options::SEMCTL),
     row!(SYS_shmctl, Plain, Plain, options::SHMCTL),
     row!(SYS_mq_open, Text, Plain, Plain, input(MQ_ATTR)),
@@ -46,37 +41,19 @@ pub(super) const ROWS: &[NamedSpec] = &[
     row!(SYS_mq_timedreceive, Plain, outputs(Long(2), 1), Plain, output(INT), input(TIME)),
     row!(SYS_mq_notify, Plain, Pointee(Sigevent)),
     row!(SYS_mq_getsetattr, Plain, input(MQ_ATTR), output(MQ_ATTR)),
-    row!(SYS_futex, both(4), Plain, Plain, options::FUTEX_TIME, options::FUTEX_SECOND)
-        .waits(FUTEX)
-        .needed(),
-    row!(
-        SYS_futex_waitv,
-        Pointee(Waiters(Length::Items { count: Int(1), bytes: FUTEX_WAITV, more: 0 })),
-        Plain,
-        Plain,
-        input(TIME)
-    )
-    .waits(Wait { restarts: Null(3), ..ENDED }),
+    row!(SYS_futex, both(4), Plain, Plain, options::FUTEX_TIME, options::FUTEX_SECOND;
+        waits(FUTEX), needed),
+    row!(SYS_futex_waitv,
+        Pointee(Waiters(Length::Items { count: Int(1), bytes: FUTEX_WAITV, more: 0 })), Plain,
+        Plain, input(TIME); waits(Wait { restarts: Null(3), ..ENDED })),
     row!(SYS_futex_wake, input(4)),
     row!(SYS_futex_wait, input(4), Plain, Plain, Plain, input(TIME)),
     row!(SYS_futex_requeue, Pointee(Waiters(Length::Bytes(2 * FUTEX_WAITV)))),
     // The other process may be the calling process itself.
-    row!(
-        SYS_process_vm_readv,
-        Plain,
-        Pointee(Iovecs(Write, Long(2))),
-        Plain,
-        Pointee(Iovecs(Read, Long(4)))
-    )
-    .optional(),
-    row!(
-        SYS_process_vm_writev,
-        Plain,
-        Pointee(Iovecs(Read, Long(2))),
-        Plain,
-        Pointee(Iovecs(Write, Long(4)))
-    )
-    .optional(),
+    row!(SYS_process_vm_readv, Plain, Pointee(Iovecs(Write, Long(2))), Plain,
+        Pointee(Iovecs(Read, Long(4))); optional),
+    row!(SYS_process_vm_writev, Plain, Pointee(Iovecs(Read, Long(2))), Plain,
+        Pointee(Iovecs(Write, Long(4))); optional),
     row!(SYS_add_key, Text, Text, inputs(Long(3), 1)),
     row!(SYS_request_key, Text, Text, Text),
     row!(

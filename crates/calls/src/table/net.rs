@@ -32,10 +32,10 @@ pub(super) const ROWS: &[NamedSpec] = &[
     row!(SYS_socket),
     row!(SYS_socketpair, Plain, Plain, Plain, output(8)),
     row!(SYS_bind, Plain, inputs(Int(2), 1)),
-    row!(SYS_connect, Plain, inputs(Int(2), 1)).waits(RESTARTED),
+    row!(SYS_connect, Plain, inputs(Int(2), 1); waits(RESTARTED)),
     row!(SYS_listen),
-    row!(SYS_accept, Plain, from_memory(Write, 2), both(INT)).waits(REPEATED),
-    row!(SYS_accept4, Plain, from_memory(Write, 2), both(INT)).waits(REPEATED),
+    row!(SYS_accept, Plain, from_memory(Write, 2), both(INT); waits(REPEATED)),
+    row!(SYS_accept4, Plain, from_memory(Write, 2), both(INT); waits(REPEATED)),
     row!(SYS_getsockname, Plain, from_memory(Write, 2), both(INT)),
     row!(SYS_getpeername, Plain, from_memory(Write, 2), both(INT)),
     row!(SYS_shutdown),
@@ -48,16 +48,13 @@ pub(super) const ROWS: &[NamedSpec] = &[
         both(INT)
     ),
     row!(SYS_setsockopt, Plain, Plain, Plain, OPTION),
-    row!(SYS_sendto, Plain, inputs(Long(2), 1), Plain, Plain, inputs(Int(5), 1))
-        .keeps(zero_copy(3))
-        .waits(RESTARTED)
-        .simple(Receive),
-    row!(SYS_sendmsg, Plain, Pointee(Message(Read))).keeps(zero_copy(2)),
-    row!(SYS_sendmmsg, Plain, Pointee(Messages(Read, Int(2)))).keeps(zero_copy(3)),
-    row!(SYS_recvfrom, Plain, outputs(Long(2), 1), Plain, Plain, from_memory(Write, 5), both(INT))
-        .waits(Wait { repeats: unless_all(3), ..RESTARTED })
-        .simple(Receive),
-    row!(SYS_recvmsg, Plain, Pointee(Message(Write)))
-        .waits(Wait { repeats: unless_all(2), ..RESTARTED }),
+    row!(SYS_sendto, Plain, inputs(Long(2), 1), Plain, Plain, inputs(Int(5), 1);
+        keeps(zero_copy(3)), waits(RESTARTED), simple(Receive)),
+    row!(SYS_sendmsg, Plain, Pointee(Message(Read)); keeps(zero_copy(2))),
+    row!(SYS_sendmmsg, Plain, Pointee(Messages(Read, Int(2))); keeps(zero_copy(3))),
+    row!(SYS_recvfrom, Plain, outputs(Long(2), 1), Plain, Plain, from_memory(Write, 5), both(INT);
+        waits(Wait { repeats: unless_all(3), ..RESTARTED }), simple(Receive)),
+    row!(SYS_recvmsg, Plain, Pointee(Message(Write));
+        waits(Wait { repeats: unless_all(2), ..RESTARTED })),
     row!(SYS_recvmmsg, Plain, Pointee(Messages(Write, Int(2))), Plain, Plain, both(TIME)),
 ];

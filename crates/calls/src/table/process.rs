@@ -12,6 +12,10 @@ use crate::sizes::{INT, RLIMIT, ROBUST_LIST_HEAD, RUSAGE, SIGINFO, TIME, WORD};
 use crate::spec::SimpleClass::Direct;
 use crate::spec::Special;
 use crate::when::When::{self, Always};
+use libc::{
+    PR_CAP_AMBIENT, PR_CAPBSET_DROP, PR_SET_KEEPCAPS, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP,
+    PR_SET_SECUREBITS, PTRACE_ATTACH, PTRACE_SEIZE,
+};
 
 /// CLONE_CHILD_CLEARTID: the kernel writes the word when the thread ends.
 const CLEARS: When = When::Bits { argument: 0, bits: libc::CLONE_CHILD_CLEARTID as usize };
@@ -29,28 +33,15 @@ const PRCTL: Special = Special::By {
 };
 
 /// The selector of a dispatch of system calls.
-const PRCTL_KEEPS: When = When::By { argument: 0, mask: u32::MAX, cases: &[(59, Always)] };
+const PRCTL_KEEPS: When = by_value!(0, u32::MAX; 59 => Always);
 
 /// Options that concern one thread, and that the kernel passes on to new threads.
-const PRCTL_ENDS: When = When::By {
-    argument: 0,
-    mask: u32::MAX,
-    cases: &[
-        (libc::PR_SET_SECCOMP as u32, Always),
-        (libc::PR_SET_NO_NEW_PRIVS as u32, Always),
-        (libc::PR_CAPBSET_DROP as u32, Always),
-        (libc::PR_CAP_AMBIENT as u32, Always),
-        (libc::PR_SET_SECUREBITS as u32, Always),
-        (libc::PR_SET_KEEPCAPS as u32, Always),
-    ],
-};
+const PRCTL_ENDS: When = by_value!(0, u32::MAX;
+    PR_SET_SECCOMP | PR_SET_NO_NEW_PRIVS | PR_CAPBSET_DROP | PR_CAP_AMBIENT | PR_SET_SECUREBITS |
+    PR_SET_KEEPCAPS => Always);
 
 /// A tracer that shares memory may stop all threads.
-const ATTACHES: When = When::By {
-    argument: 0,
-    mask: u32::MAX,
-    cases: &[(libc::PTRACE_ATTACH, Always), (libc::PTRACE_SEIZE, Always)],
-};
+const ATTACHES: When = by_value!(0, u32::MAX; PTRACE_ATTACH | PTRACE_SEIZE => Always);
 
 /// A `sched_attr`, whose first field is its size. The kernel writes the size that it supports.
 const SCHED_ATTR: Argument = Buffer(Both, Length::Own { at: 0, more: 0, least: 48, most: 4096 });
@@ -63,76 +54,66 @@ const CLONE: NamedSpec = row!(SYS_clone, Plain, Plain, output(INT), Plain, outpu
 
 pub(super) const ROWS: &[NamedSpec] = &[
     CLONE.is(Special::Process).keeps(CLEARS),
-    row!(SYS_clone3, Pointee(CloneArgs(Long(1)))).is(Special::Process).keeps(Always).optional(),
-    row!(SYS_execve, Text, Pointee(Texts), Pointee(Texts))
-        .is(Special::Process)
-        .ends(Always)
-        .needed(),
-    row!(SYS_execveat, Plain, Text, Pointee(Texts), Pointee(Texts))
-        .is(Special::Process)
-        .ends(Always),
-    row!(SYS_exit).needed(),
-    row!(SYS_exit_group).ends(Always).needed(),
-    row!(SYS_wait4, Plain, output(INT), Plain, output(RUSAGE)).waits(REPEATED).needed(),
-    row!(SYS_waitid, Plain, Plain, output(SIGINFO), Plain, output(RUSAGE))
-        .waits(REPEATED)
-        .optional(),
-    row!(SYS_set_tid_address, output(INT)).keeps(Always).brief().needed(),
-    row!(SYS_set_robust_list, both(ROBUST_LIST_HEAD)).keeps(Always).brief().needed(),
-    row!(SYS_get_robust_list, Plain, output(WORD), output(WORD)).optional(),
-    row!(SYS_rseq, Buffer(Both, Length::Items { count: Int(1), bytes: 1, more: 0 }))
-        .keeps(Always)
-        .brief()
-        .optional(),
-    row!(SYS_prctl, Plain, PRCTL_1, PRCTL_2, Plain, PRCTL_4)
-        .is(PRCTL)
-        .keeps(PRCTL_KEEPS)
-        .ends(PRCTL_ENDS)
-        .needed(),
-    row!(SYS_ptrace, Plain, Plain, options::PTRACE_ADDRESS, options::PTRACE_DATA)
-        .ends(ATTACHES)
-        .optional(),
-    row!(SYS_seccomp, Plain, Plain, options::SECCOMP)
-        .is(Special::By { argument: 0, cases: &[(0, Special::Filter), (1, Special::Filter)] })
-        .ends(Always),
-    row!(SYS_unshare).ends(Always),
-    row!(SYS_setns).ends(Always),
+    row!(SYS_clone3, Pointee(CloneArgs(Long(1))); is(Special::Process), keeps(Always), optional),
+    row!(SYS_execve, Text, Pointee(Texts), Pointee(Texts);
+        is(Special::Process), ends(Always), needed),
+    row!(SYS_execveat, Plain, Text, Pointee(Texts), Pointee(Texts);
+        is(Special::Process), ends(Always)),
+    row!(SYS_exit; needed),
+    row!(SYS_exit_group; ends(Always), needed),
+    row!(SYS_wait4, Plain, output(INT), Plain, output(RUSAGE); waits(REPEATED), needed),
+    row!(SYS_waitid, Plain, Plain, output(SIGINFO), Plain, output(RUSAGE);
+        waits(REPEATED), optional),
+    row!(SYS_set_tid_address, output(INT); keeps(Always), brief, needed),
+    row!(SYS_set_robust_list, both(ROBUST_LIST_HEAD); keeps(Always), brief, needed),
+    row!(SYS_get_robust_list, Plain, output(WORD), output(WORD); optional),
+    row!(SYS_rseq, Buffer(Both, Length::Items { count: Int(1), bytes: 1, more: 0 });
+        keeps(Always), brief, optional),
+    row!(SYS_prctl, Plain, PRCTL_1, PRCTL_2, Plain, PRCTL_4;
+        is(PRCTL), keeps(PRCTL_KEEPS), ends(PRCTL_ENDS), needed),
+    row!(SYS_ptrace, Plain, Plain, options::PTRACE_ADDRESS, options::PTRACE_DATA;
+        ends(ATTACHES), optional),
+    row!(SYS_seccomp, Plain, Plain, options::SECCOMP;
+        is(Special::By { argument: 0, cases: &[(0, Special::Filter), (1, Special::Filter)] }),
+        ends(Always)),
+    row!(SYS_unshare; ends(Always)),
+    row!(SYS_setns; ends(Always)),
     row!(SYS_personality),
     row!(SYS_pidfd_open),
-    row!(SYS_getpid).brief().simple(Direct),
-    row!(SYS_getppid).brief().needed(),
-    row!(SYS_gettid).brief().simple(Direct).needed(),
-    row!(SYS_getuid).brief().simple(Direct).needed(),
-    row!(SYS_geteuid).brief().simple(Direct).needed(),
-    row!(SYS_getgid).brief().needed(),
-    row!(SYS_getegid).brief().needed(),
-    row!(SYS_setuid).ends(Always),
-    row!(SYS_setgid).ends(Always),
-    row!(SYS_setreuid).ends(Always),
-    row!(SYS_setregid).ends(Always),
-    row!(SYS_setresuid).ends(Always),
-    row!(SYS_setresgid).ends(Always),
+    row!(SYS_getpid; brief, simple(Direct)),
+    row!(SYS_getppid; brief, needed),
+    row!(SYS_gettid; brief, simple(Direct), needed),
+    row!(SYS_getuid; brief, simple(Direct), needed),
+    row!(SYS_geteuid; brief, simple(Direct), needed),
+    row!(SYS_getgid; brief, needed),
+    row!(SYS_getegid; brief, needed),
+    row!(SYS_setuid; ends(Always)),
+    row!(SYS_setgid; ends(Always)),
+    row!(SYS_setreuid; ends(Always)),
+    row!(SYS_setregid; ends(Always)),
+    row!(SYS_setresuid; ends(Always)),
+    row!(SYS_setresgid; ends(Always)),
     row!(SYS_getresuid, output(INT), output(INT), output(INT)),
     row!(SYS_getresgid, output(INT), output(INT), output(INT)),
-    row!(SYS_setfsuid).ends(Always),
-    row!(SYS_setfsgid).ends(Always),
+    row!(SYS_setfsuid; ends(Always)),
+    row!(SYS_setfsgid; ends(Always)),
     row!(SYS_getgroups, Plain, outputs(Int(0), 4)),
-    row!(SYS_setgroups, Plain, inputs(Int(0), 4)).ends(Always),
+    row!(SYS_setgroups, Plain, inputs(Int(0), 4); ends(Always)),
     row!(SYS_getpgid),
-    row!(SYS_setpgid).needed(),
+    row!(SYS_setpgid; needed),
     row!(SYS_getsid),
     row!(SYS_setsid),
-    row!(SYS_capget, both(8), output(24)).optional(),
-    row!(SYS_capset, both(8), input(24)).ends(Always),
+    row!(SYS_capget, both(8), output(24); optional),
+    row!(SYS_capset, both(8), input(24); ends(Always)),
     row!(SYS_getpriority),
     row!(SYS_setpriority),
-    row!(SYS_getrlimit, Plain, output(RLIMIT)).brief(),
+    row!(SYS_getrlimit, Plain, output(RLIMIT); brief),
     row!(SYS_setrlimit, Plain, input(RLIMIT)),
-    row!(SYS_prlimit64, Plain, Plain, input(RLIMIT), output(RLIMIT)).brief().optional(),
-    row!(SYS_getrusage, Plain, output(RUSAGE)).brief(),
+    row!(SYS_prlimit64, Plain, Plain, input(RLIMIT), output(RLIMIT); brief, optional),
+    row!(SYS_getrusage, Plain, output(RUSAGE); brief),
     row!(SYS_ioprio_get),
     row!(SYS_ioprio_set),
-    row!(SYS_sched_yield).brief(),
+    row!(SYS_sched_yield; brief),
     row!(SYS_sched_setparam, Plain, input(INT)),
     row!(SYS_sched_getparam, Plain, output(INT)),
     row!(SYS_sched_setscheduler, Plain, Plain, input(INT)),
@@ -142,9 +123,9 @@ pub(super) const ROWS: &[NamedSpec] = &[
     row!(SYS_sched_rr_get_interval, Plain, output(TIME)),
     row!(SYS_sched_setattr, Plain, SCHED_ATTR),
     row!(SYS_sched_getattr, Plain, outputs(Int(2), 1)),
-    row!(SYS_sched_setaffinity, Plain, Plain, inputs(Int(1), 1)).optional(),
-    row!(SYS_sched_getaffinity, Plain, Plain, outputs(Int(1), 1)).brief().optional(),
-    row!(SYS_getcpu, output(INT), output(INT)).optional(),
+    row!(SYS_sched_setaffinity, Plain, Plain, inputs(Int(1), 1); optional),
+    row!(SYS_sched_getaffinity, Plain, Plain, outputs(Int(1), 1); brief, optional),
+    row!(SYS_getcpu, output(INT), output(INT); optional),
     row!(SYS_lsm_get_self_attr, Plain, crate::argument::from_memory(Both, 2), both(INT)),
     row!(SYS_lsm_set_self_attr, Plain, Buffer(Read, LSM)),
     row!(SYS_lsm_list_modules, crate::argument::from_memory(Both, 1), both(INT)),

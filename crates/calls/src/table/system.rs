@@ -21,12 +21,12 @@ const SEGMENTS: crate::argument::Argument =
     Pointee(Words(Read, Length::Items { count: Long(1), bytes: 32, more: 0 }));
 
 pub(super) const ROWS: &[NamedSpec] = &[
-    row!(SYS_uname, output(UTSNAME)).brief().needed(),
-    row!(SYS_sysinfo, output(SYSINFO)).brief().optional(),
+    row!(SYS_uname, output(UTSNAME); brief, needed),
+    row!(SYS_sysinfo, output(SYSINFO); brief, optional),
     row!(SYS_syslog, Plain, SYSLOG),
     row!(SYS_sethostname, inputs(Int(1), 1)),
     row!(SYS_setdomainname, inputs(Int(1), 1)),
-    row!(SYS_getrandom, outputs(Long(1), 1)).needed(),
+    row!(SYS_getrandom, outputs(Long(1), 1); needed),
     row!(SYS_vhangup),
     row!(SYS_reboot, Plain, Plain, Plain, REBOOT),
     row!(SYS_kexec_load, Plain, Plain, SEGMENTS),

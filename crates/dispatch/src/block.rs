@@ -6,6 +6,7 @@
 //! caller, from the call that maps them until the call that unmaps them.
 #![allow(unsafe_code)]
 
+use crate::policy::STORAGE_BYTES_MAX;
 use crate::storage::Storage;
 use crate::x86_64::instructions::raw_syscall;
 
@@ -17,8 +18,6 @@ pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 pub(crate) const PART_BYTES: usize = 16 << 10;
 /// The number of bytes of a block before its stack: the thread's state, and a guard.
 pub(crate) const HEAD_BYTES: usize = 2 * PART_BYTES;
-/// The maximum size of storage inside the block. Larger storage has a separate mapping.
-const STORAGE_BYTES_MAX: usize = 32 << 10;
 /// The number of bytes left free after the storage, so that the words from the thread pointer on
 /// share a page with the storage below the pointer.
 const POINTER_BYTES: usize = 64;

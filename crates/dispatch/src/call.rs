@@ -7,12 +7,11 @@
 
 use crate::block::stack_start;
 use crate::mask::BLOCK;
+use crate::policy::ROOM_WORDS;
 use crate::x86_64::frame::Context;
 use crate::x86_64::instructions::{Issue, issue, raw_syscall};
 use std::ptr::null;
 
-/// The number of words of [`Call::room`].
-const ROOM_WORDS: usize = 4096;
 /// The number of words that a hook may store with a call.
 pub const NOTE_WORDS: usize = 9;
 

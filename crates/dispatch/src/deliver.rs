@@ -14,13 +14,10 @@ use crate::mask::{BLOCK, BYTES, bit, is_owned};
 use crate::signal_calls::MIN_STACK_BYTES;
 use crate::thread::Thread;
 use crate::user;
-use crate::x86_64::frame::{
-    self, AUTODISARM, Context, FP_SIZE_AT, Frame, Info, NO_STACK, RED_ZONE,
-};
+use crate::x86_64::frame::{self, AUTODISARM, Context, FP_SIZE_AT, Frame, NO_STACK, RED_ZONE};
+use crate::x86_64::info::Info;
 use crate::x86_64::instructions::{Stage, raw_syscall};
 use std::mem::{offset_of, take};
-
-const SYS_SECCOMP: i32 = 1;
 
 /// Sets this thread's mask.
 ///
@@ -57,11 +54,6 @@ fn die_of_stack(thread: &Thread) {
     die(thread, &Info::of_system(libc::SIGSEGV));
 }
 
-/// Returns whether the interrupted instruction caused the signal and would cause the signal again.
-fn is_fault(info: &Info) -> bool {
-    matches!(info.signal, libc::SIGSEGV | libc::SIGBUS) && info.code > 0
-}
-
 /// Delivers a signal to the program: `context` then continues in the program's handler. The mask of
 /// the handler's action is added to `base`, or to the program's mask if `base` is `None`.
 pub(crate) fn send(thread: &Thread, context: &mut Context, info: &Info, base: Option<u64>) {
@@ -77,7 +69,7 @@ pub(crate) fn send(thread: &Thread, context: &mut Context, info: &Info, base: Op
         if action.handler == libc::SIG_IGN && is_sent {
             return;
         }
-        if is_fault(info) {
+        if info.is_fault() {
             return thread.actions().end_by(info.signal);
         }
         return die(thread, info);
@@ -212,7 +204,7 @@ pub(crate) unsafe fn interrupt(
     };
     resume(call);
     let mut base = None;
-    if info.signal == libc::SIGSYS && info.code == SYS_SECCOMP {
+    if info.is_of_filter() {
         // The program's filter trapped the call, so the program's handler answers the call.
         hook().returned(call, Outcome::GivenUp);
         outer.set_result(call.number() as isize);

@@ -18,15 +18,13 @@ use crate::site;
 use crate::sites;
 use crate::stopped;
 use crate::thread::{Kind, Thread};
-use crate::x86_64::frame::{CALL_BYTES, Context, Info};
+use crate::x86_64::frame::{CALL_BYTES, Context};
+use crate::x86_64::info::Info;
 use crate::x86_64::instructions::{after_copy, stage};
 use crate::x86_64::keys;
 use crate::x86_64::simple;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The codes of SIGSYS for a dispatched call, and for a call that a filter refused.
-const SYS_USER_DISPATCH: i32 = 2;
-const SYS_SECCOMP: i32 = 1;
 const TRAP_TRACE: i32 = 2;
 /// Whether the program has tried to filter its calls, so a filter may trap calls of this crate.
 pub(crate) static IS_FILTERED: AtomicBool = AtomicBool::new(false);
@@ -35,18 +33,14 @@ const ENOSYS: isize = -(libc::ENOSYS as isize);
 /// Handles a signal, with this crate's thread-local storage. Returns whether the program runs next.
 // SAFETY: no other crate uses this symbol's name; only `uzram_dispatch_entry` calls the function.
 #[unsafe(no_mangle)]
-extern "C" fn uzram_dispatch_on_signal(
-    signal: i32,
-    info: *mut Info,
-    context: *mut Context,
-) -> bool {
+extern "C" fn uzram_dispatch_on_signal(_: i32, info: *mut Info, context: *mut Context) -> bool {
     // SAFETY: the frame lies on this thread's block, and no other code accesses it. `Call` accesses
     // the frame through its pointer only while no reference is used.
     unsafe {
         let thread = Thread::of(context.addr());
         let selector = thread.let_through();
         keys::enter(&*context);
-        if signal == libc::SIGSYS && (*info).code == SYS_USER_DISPATCH {
+        if (*info).is_dispatch() {
             settle::leave_stub(&mut *context);
             if (*info).is_of_this_arch() {
                 if IS_FILTERED.load(Relaxed) {
@@ -188,7 +182,7 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
 
 /// Handles a signal for the program, or a fault that the hook may answer.
 fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
-    let is_touch = matches!(info.signal, libc::SIGSEGV | libc::SIGBUS) && info.code > 0;
+    let is_touch = info.is_fault();
     let frame = (&raw mut *context).cast();
     if is_touch && hook().fault(info.signal, (&raw const *info).cast(), frame) {
         return;
@@ -231,7 +225,7 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
             }
             return;
         }
-        let is_trap = info.signal == libc::SIGSYS && info.code == SYS_SECCOMP;
+        let is_trap = info.is_of_filter();
         let stage = stage(context.instruction());
         // SAFETY: the register holds the call's address in all stages.
         let open = stage.filter(|_| is_trap || unsafe { (*call_of(context)).is_open() });

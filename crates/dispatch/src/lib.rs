@@ -31,6 +31,7 @@ mod here {
     pub(crate) mod mask;
     pub(crate) mod pause;
     pub(crate) mod pointer;
+    pub(crate) mod policy;
     pub(crate) mod repeat;
     pub(crate) mod room;
     pub(crate) mod selector;

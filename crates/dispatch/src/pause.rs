@@ -4,14 +4,9 @@
 //! The system call accesses no memory.
 #![allow(unsafe_code)]
 
+use crate::policy::{ROUNDS_MAX, SPINS};
 use crate::x86_64::instructions::raw_syscall;
 use std::hint::spin_loop;
-
-/// The number of rounds of a wait in which the thread spins. In later rounds, the thread yields.
-const SPINS: u32 = 100;
-/// The number of rounds after which a debug build ends the process. A wait of this many rounds
-/// takes minutes.
-const ROUNDS_MAX: u32 = 1 << 28;
 
 /// Waits briefly, in round `round` of a wait.
 pub(crate) fn pause(round: u32) {

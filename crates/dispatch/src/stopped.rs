@@ -14,13 +14,11 @@
 //! The program's process traces the thread, so the program could make these calls itself.
 #![allow(unsafe_code)]
 
+use crate::policy::{STOP_PAUSE, STOP_TRIES};
 use crate::thread::{BLOCK_BYTES, Thread};
 use crate::user::read_memory;
 use crate::x86_64::instructions::{raw_syscall, stage};
 
-/// The maximum number of times that a thread is continued, and the pause after each time.
-const TRIES: usize = 10_000;
-static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
 /// The status of a stop that a tracer has requested: a signal, and an event for some requests.
 const ATTACHED: i32 = libc::SIGSTOP;
 const INTERRUPTED: i32 = libc::PTRACE_EVENT_STOP << 8 | libc::SIGTRAP;
@@ -71,12 +69,12 @@ pub(crate) fn settle([request, thread, ..]: [usize; 6]) {
         libc::PTRACE_INTERRUPT => INTERRUPTED,
         _ => return,
     };
-    for _ in 0..TRIES {
+    for _ in 0..STOP_TRIES {
         match wait(thread) {
             Some(seen) if seen == stop && !is_in_runtime(thread) => return,
             Some(seen) if seen == stop => {
                 trace(libc::PTRACE_CONT, thread, 0);
-                ask(libc::SYS_nanosleep, [(&raw const PAUSE).addr(), 0, 0, 0, 0]);
+                ask(libc::SYS_nanosleep, [(&raw const STOP_PAUSE).addr(), 0, 0, 0, 0]);
                 if stop == INTERRUPTED {
                     trace(libc::PTRACE_INTERRUPT, thread, 0);
                 } else {

@@ -11,6 +11,7 @@
 //! The process itself finds out that the debugger has left, even if the debugger was killed.
 
 use crate::peers::{TRIES, TRIES_OF_SIGNAL, pause};
+use crate::policy::{TRIES_OF_KEEPING, TRIES_OF_LOOK};
 use crate::program::Program;
 use crate::space::Space;
 use crate::threads::{is_own, is_stopped, may_ask, threads_of};
@@ -20,13 +21,6 @@ use dispatch::{Call, Outcome, read_memory, system};
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::poke::Asked;
 use zmem::{Kept, Tree};
-
-/// The maximum number of tries while the other process fills its blocks. These tries take one or
-/// two minutes.
-const TRIES_OF_KEEPING: usize = 1 << 20;
-/// The maximum number of tries after a debugger has detached from a process. If all tries fail,
-/// that process itself detects later that the debugger has left.
-const TRIES_OF_LOOK: usize = 10 * TRIES_OF_SIGNAL;
 
 /// Returns whether the path of a call that opens a file may be in /proc. Calls with other paths are
 /// simple (di-12).

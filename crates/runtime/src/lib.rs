@@ -38,6 +38,7 @@ mod peers;
 mod pieces;
 mod pins;
 mod placing;
+mod policy;
 mod program;
 mod report;
 mod robust;

@@ -3,6 +3,7 @@
 
 use crate::executed::contents;
 use crate::pieces::Pieces;
+use crate::policy::LEFT_MAX;
 use crate::program::Program;
 use crate::say::say;
 use crate::space::Space;
@@ -10,10 +11,6 @@ use crate::windows;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use zmem::{Arena, Holdings, Lost};
-
-/// The process that holds the most memory should write the message. After this number of checks in
-/// which another process left the message to it, the other process writes the message.
-const LEFT_MAX: u32 = 64;
 
 /// Private memory that the arena does not manage, in bytes.
 #[derive(Debug, Default, PartialEq, Eq)]

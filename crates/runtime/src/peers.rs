@@ -8,6 +8,7 @@
 //!     '----- the rest of the transfer, tried repeatedly <--------------'
 //! ```
 
+use crate::policy::{BROUGHT, PEER_PAUSE, PEER_TRIES, TRIES_OF_SIGNAL};
 use crate::program::Program;
 use crate::space::Space;
 use crate::threads::{is_own, is_stopped, may_ask};
@@ -20,18 +21,11 @@ use zmem::Advice;
 use zmem::poke::Asked;
 
 const EFAULT: isize = -(libc::EFAULT as isize);
-/// The number of bytes that a process fills for each request of another process.
-const BROUGHT: usize = 256 << 10;
 /// The kernel's maximum number of parts in a vector.
 const VECTOR_MAX: usize = 1024;
-/// The pause between two tries. The signal is sent again after every `TRIES_OF_SIGNAL` tries,
-/// because the other process may have been unable to handle the previous signal.
-static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
-pub(crate) const TRIES_OF_SIGNAL: usize = 40;
-pub(crate) const TRIES: usize = 5000;
 
 pub(crate) fn pause() {
-    let _slept = system(libc::SYS_nanosleep, [(&raw const PAUSE).addr(), 0, 0, 0, 0, 0]);
+    let _slept = system(libc::SYS_nanosleep, [(&raw const PEER_PAUSE).addr(), 0, 0, 0, 0, 0]);
 }
 
 fn is_transfer(number: usize) -> bool {
@@ -100,7 +94,7 @@ impl Program {
         let Some(TreeFile { tree, .. }) = self.tree.as_ref().filter(|_| is_free) else {
             return;
         };
-        for nth in 0..TRIES {
+        for nth in 0..PEER_TRIES {
             if is_own(args[0]) || tree.ask_peer(args[0] as u64) != Some(false) {
                 return;
             }
@@ -174,7 +168,7 @@ impl Program {
         let tries = match () {
             () if is_own => 1,
             () if is_stopped(process, process) => 0,
-            () => TRIES,
+            () => PEER_TRIES,
         };
         let (wanted, mut done) = (local.bytes().min(remote.bytes()), result.max(0) as usize);
         while done < wanted {

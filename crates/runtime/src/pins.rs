@@ -12,6 +12,7 @@
 //! note.
 #![allow(unsafe_code)]
 
+use crate::policy::UNKNOWN_BYTES;
 use crate::space::Space;
 use crate::windows::parts_within;
 use calls::{Access, Memory};
@@ -27,9 +28,6 @@ const INLINE: usize = (HELPER - 2) / 2;
 const RETRIED: u64 = 1 << 32;
 /// A flag: the call accesses memory of the arena.
 const IN_ARENA: u64 = 1 << 33;
-/// If the use of an address in a call is unknown, the call is assumed to access this number of
-/// bytes at the address.
-const UNKNOWN_BYTES: usize = 64 << 10;
 
 /// The data that are stored for a call while it is issued.
 pub(crate) type Note = [u64; NOTE_WORDS];

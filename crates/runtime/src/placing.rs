@@ -6,17 +6,10 @@
 //! ```
 //! pl-3: data are placed below the part for libraries until the rest of the arena is full.
 
+use crate::policy::{ABOVE_LIBRARY, CHUNK, LIBRARIES_SHARE};
 use crate::space::Space;
 use std::ops::Range;
 use zmem::Arena;
-
-/// The alignment of mappings of at least this size, so that they consist of whole chunks.
-const CHUNK: usize = 2 << 20;
-/// The part for libraries, at the arena's end, is 1/`LIBRARIES_SHARE` of the arena.
-const LIBRARIES_SHARE: usize = 8;
-/// The number of bytes that remain free above a library. The stubs of glibc lie 4 and 20 MiB above
-/// their sites, because of the instructions after each `syscall` (di-13).
-const ABOVE_LIBRARY: usize = 24 << 20;
 
 /// Returns the part of an arena's addresses for libraries.
 fn libraries(arena: &Range<usize>) -> Range<usize> {

@@ -5,6 +5,7 @@ use crate::cost::Cost;
 use crate::exec::Hosting;
 use crate::limits::Limits;
 use crate::mappings::{self, Answer};
+use crate::policy::{MUCH_SHARE, WEIGHED};
 use crate::settings::Settings;
 use crate::space::Space;
 use crate::tree::TreeFile;
@@ -50,11 +51,6 @@ pub(crate) struct Program {
     /// runtime: see `traced`.
     pub(crate) is_plain: AtomicBool,
 }
-
-/// The number of calls between two measurements of the process's memory outside of its arena.
-const WEIGHED: u64 = 128;
-/// If a call pinned more than 1/`MUCH_SHARE` of the limit, the excess is evicted after the call.
-const MUCH_SHARE: u64 = 16;
 
 impl Program {
     pub(crate) fn new(

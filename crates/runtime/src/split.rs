@@ -6,14 +6,12 @@
 //! ```
 
 use crate::pins;
+use crate::policy::{PART_MIN, PART_SHARE};
 use crate::program::Program;
 use crate::tree::stat;
 use dispatch::{Call, Step, system};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A part has at most 1/`SHARE` of the limit, and at least `PART_MIN` bytes.
-const SHARE: usize = 8;
-const PART_MIN: usize = 1 << 20;
 const PAGE: usize = 4096;
 /// The maximum number of bytes in a read or a write, as in the kernel (MAX_RW_COUNT).
 const BYTES_MAX: usize = 0x7fff_f000;
@@ -31,7 +29,7 @@ impl Program {
             _ => return None,
         };
         let limit = self.settings.options.limit? as usize;
-        let part = (limit / SHARE).max(PART_MIN) / PAGE * PAGE;
+        let part = (limit / PART_SHARE).max(PART_MIN) / PAGE * PAGE;
         let [file, address, bytes, ..] = args;
         let is_large = bytes > 2 * part && self.arena.addresses().contains(&address);
         if !is_large || self.is_confined.load(Relaxed) || !is_regular(file) {

@@ -23,7 +23,7 @@ const HOST: [&str; 3] = ["crates/cli/src/host", "crates/executable", "crates/inj
 /// The interfaces of the product for Rust, C and Python.
 const INTERFACES: [&str; 3] = ["crates/capi", "crates/python", "crates/uzram"];
 /// The command that starts programs by the host.
-const RUN: &str = "crates/cli/src/run";
+const RUN: [&str; 2] = ["crates/run", "crates/cli/src/run"];
 
 /// Code for administrators: configuration, passed sockets, metrics, man pages.
 const ADMIN: [&str; 8] = [
@@ -47,7 +47,7 @@ fn lines(tree: &Tree) -> Counts {
         let facts = tree.facts(path);
         let number = facts.code.iter().filter(|line| !facts.is_test(**line)).count();
         // Directories, and the files of the same name.
-        let mut all = ADMIN.into_iter().chain([RUN, ANALYZE, HOST[0]]);
+        let mut all = ADMIN.into_iter().chain([RUN[1], ANALYZE, HOST[0]]);
         let apart = all.find(|place| path.starts_with(place));
         let place = apart.unwrap_or_else(|| tree.crate_of(path));
         counts.entry(place.to_owned()).or_default().number += number;
@@ -67,7 +67,7 @@ fn counts(tree: &Tree) -> Counts {
             CALLS => "calls",
             DISPATCH => "dispatch",
             RUNTIME => "runtime",
-            RUN => "run",
+            dir if RUN.contains(&dir) => "run",
             dir if HOST.contains(&dir) => "host",
             dir if INTERFACES.contains(&dir) => "interfaces",
             dir if ADMIN.contains(&dir) => "admin",

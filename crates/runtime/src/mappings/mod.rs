@@ -10,6 +10,7 @@ mod remap;
 mod windows;
 
 use crate::clock;
+use crate::policy::SHARED_MIN;
 use crate::space::Space;
 use crate::windows::{has, parts_within};
 use dispatch::{Failed, system};
@@ -18,9 +19,6 @@ use zmem::Arena;
 
 /// The protections that `mprotect` supports, with the flags that extend a stack.
 const PROT_ALL: usize = 15 | libc::PROT_GROWSDOWN as usize | libc::PROT_GROWSUP as usize;
-/// The minimum size in bytes of a read-only shared mapping that is recorded. Most smaller mappings
-/// are files of the C library.
-const SHARED_MIN: usize = 1 << 20;
 /// An advice of `madvise` since Linux 5.18.
 const MADV_DONTNEED_LOCKED: i32 = 24;
 /// A system call since Linux 6.10.

@@ -2,6 +2,7 @@
 
 use super::{Answer, error, is_within, make, map, pages, touches};
 use crate::pieces::Kind;
+use crate::policy::MOVE_STEP;
 use crate::space::Space;
 use crate::windows::{data_at, parts_within};
 use dispatch::{Failed, system};
@@ -9,10 +10,6 @@ use libc::{EFAULT, EINVAL, ENOMEM, MADV_DONTFORK, MREMAP_FIXED, MREMAP_MAYMOVE};
 use libc::{MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE, SYS_madvise, SYS_mmap, SYS_mremap, SYS_munmap};
 use std::ops::Range;
 use zmem::Arena;
-
-/// The number of bytes that are copied in one step. If the old addresses lie in one window, each
-/// step frees them.
-const STEP: usize = 1 << 20;
 
 pub(super) fn remap(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer {
     let [old, old_bytes, new_bytes, flags, to, _] = args;
@@ -109,8 +106,8 @@ fn move_or_grow(
     let moved = bytes.min(old.len());
     let is_whole = is_within(arena, &old);
     let copied = if kind == Kind::Data { moved } else { 0 };
-    for at in (0..copied).step_by(STEP) {
-        let part = at..copied.min(at + STEP);
+    for at in (0..copied).step_by(MOVE_STEP) {
+        let part = at..copied.min(at + MOVE_STEP);
         if !dispatch::copy_memory(to + at, old.start + at, part.len()) {
             // A part outside of the arena has another protection. No old address was unmapped
             // before this check.

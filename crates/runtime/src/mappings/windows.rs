@@ -8,6 +8,7 @@
 use super::kind::is_executable_data;
 use super::{Answer, error, is_within, make, pages, touches};
 use crate::pieces::Kind;
+use crate::policy::{RESERVED_SHARE, WINDOW_MIN};
 use crate::space::Space;
 use crate::windows::parts_within;
 use dispatch::{Failed, system};
@@ -15,12 +16,6 @@ use libc::{MAP_FIXED, MAP_FIXED_NOREPLACE, MAP_POPULATE};
 use std::ops::Range;
 use zmem::{Advice, Arena};
 
-/// The minimum size of a window in bytes. The number of windows is limited, so smaller mappings get
-/// no window.
-const WINDOW_MIN: usize = 2 << 20;
-/// The share of the remaining room for windows that a larger reservation gets. The window covers
-/// the reservation's start, because programs use a reservation from its start upwards.
-const RESERVED_SHARE: (usize, usize) = (3, 4);
 /// An advice of `madvise` since Linux 5.14.
 const MADV_POPULATE_WRITE: usize = 23;
 

@@ -139,7 +139,7 @@ fn fork(thread: &Thread, call: &mut Call, mut request: Request) -> isize {
         hook().after_fork_in_parent();
         return result;
     }
-    thread.arm();
+    let _armed = thread.arm();
     thread.pointer.set(given.unwrap_or(thread.pointer.get()));
     thread.kind.set(Kind::Thread);
     thread.pending.set(0);
@@ -208,7 +208,7 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
 extern "C" fn child_begins(frame: usize) {
     // SAFETY: the frame lies in the child's block.
     let thread = unsafe { Thread::of(frame) };
-    thread.arm();
+    let _armed = thread.arm();
     if thread.clears.get() {
         thread.actions().clear();
     }

@@ -12,11 +12,12 @@ use crate::call::Call;
 use crate::hook::{Outcome, Step, hook};
 use crate::mask::{BLOCK, BYTES, bit, is_owned};
 use crate::signal_calls::MIN_STACK_BYTES;
+use crate::system::system;
 use crate::thread::Thread;
 use crate::user;
 use crate::x86_64::frame::{self, AUTODISARM, Context, FP_SIZE_AT, Frame, NO_STACK, RED_ZONE};
 use crate::x86_64::info::Info;
-use crate::x86_64::instructions::{Stage, raw_syscall};
+use crate::x86_64::instructions::Stage;
 use std::mem::{offset_of, take};
 
 /// Sets this thread's mask.
@@ -25,8 +26,7 @@ use std::mem::{offset_of, take};
 /// If the mask blocks owned signals, the thread must not access memory of the program.
 pub(crate) unsafe fn set_mask(mask: &u64) {
     let args = [libc::SIG_SETMASK as usize, (&raw const *mask).addr(), 0, BYTES, 0, 0];
-    // SAFETY: the kernel only reads the mask.
-    unsafe { raw_syscall(libc::SYS_rt_sigprocmask as usize, args) };
+    let _set = system(libc::SYS_rt_sigprocmask, args);
 }
 
 /// Unblocks the signal that the kernel has blocked for its handler. Called before code that may
@@ -39,14 +39,10 @@ pub(crate) fn unblock_owned() {
 /// Ends the process by an owned signal, as if the program had no handler for the signal.
 pub(crate) fn die(thread: &Thread, info: &Info) {
     thread.actions().end_by(info.signal);
-    // SAFETY: the kernel only reads `info`, and ends the process.
-    unsafe {
-        let process = raw_syscall(libc::SYS_getpid as usize, [0; 6]) as usize;
-        let this = raw_syscall(libc::SYS_gettid as usize, [0; 6]) as usize;
-        let at = (&raw const *info).addr();
-        let args = [process, this, info.signal as usize, at, 0, 0];
-        raw_syscall(libc::SYS_rt_tgsigqueueinfo as usize, args);
-    }
+    let own = |number| system(number, [0; 6]).unwrap_or(0);
+    let (process, this) = (own(libc::SYS_getpid), own(libc::SYS_gettid));
+    let args = [process, this, info.signal as usize, (&raw const *info).addr(), 0, 0];
+    let _sent = system(libc::SYS_rt_tgsigqueueinfo, args);
 }
 
 /// Ends the process by SIGSEGV, because the program's stack can't be read or written.

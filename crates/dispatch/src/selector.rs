@@ -1,12 +1,11 @@
 //! The selector of a thread, by which the kernel decides whether it dispatches the thread's calls.
-//!
-//! # Safety
-//! The selector lies in the thread's block, which lives until the thread has made its last call.
-#![allow(unsafe_code)]
+//! The selector lies in the thread's block, which lives until the thread has made its last call
+//! outside of the range.
 
+use crate::system::{Failed, system};
 use crate::thread::{ALLOW, DISPATCH, Thread};
 use crate::x86_64::frame::Context;
-use crate::x86_64::instructions::{range, raw_syscall};
+use crate::x86_64::instructions::range;
 use std::sync::atomic::Ordering;
 
 const PR_SYS_DISPATCH_ON: usize = 1;
@@ -14,12 +13,11 @@ pub(crate) const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
 
 impl Thread {
     /// Lets the kernel dispatch this thread's calls, depending on the selector.
-    pub(crate) fn arm(&self) -> isize {
+    pub(crate) fn arm(&self) -> Result<usize, Failed> {
         let (start, bytes) = range();
         let selector = self.selector.as_ptr().addr();
         let args = [PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, start, bytes, selector, 0];
-        // SAFETY: the selector lives until the thread has made its last call outside of the range.
-        unsafe { raw_syscall(libc::SYS_prctl as usize, args) }
+        system(libc::SYS_prctl, args)
     }
 
     /// Stops the kernel from dispatching this thread's calls. When the thread next returns from a
@@ -27,10 +25,7 @@ impl Thread {
     pub(crate) fn disarm(&self) {
         self.actions().hand_over();
         self.has_left.set(true);
-        // SAFETY: the call accesses no memory.
-        unsafe {
-            raw_syscall(libc::SYS_prctl as usize, [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0])
-        };
+        let _ended = system(libc::SYS_prctl, [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0]);
     }
 
     /// Lets the kernel issue calls of this crate's code and of the hook without dispatching them.

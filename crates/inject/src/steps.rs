@@ -1,7 +1,7 @@
 //! The steps from the execution of a program to the entry of a host.
 
 use crate::entry::Entry;
-use crate::host_file::{HostFiles, PAGE};
+use crate::host_file::HostFiles;
 use crate::plan::Plan;
 use crate::policy::VDSO_BYTES;
 use crate::system::Errno;

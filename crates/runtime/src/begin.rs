@@ -6,11 +6,14 @@
 
 use crate::clock;
 use crate::exec::Hosting;
+use crate::kernel::PAGE;
 use crate::limits::Limits;
 use crate::own_thread::{OWN_THREAD, OwnThread};
 use crate::policy::{ARENA_LEAST, ARENA_MAX, ARENA_MIN, LIMITS, ROOM_SHARE, UNIT_MAX};
 use crate::program::Program;
+use crate::report;
 use crate::settings::Settings;
+use crate::simple;
 use crate::space::{Break, Space};
 use crate::tree::TreeFile;
 use dispatch::system;
@@ -26,7 +29,6 @@ const LOW_END: usize = 1 << 32;
 /// The address at two thirds of the address space, where the kernel maps position-independent
 /// programs.
 const HIGH: usize = 0x5555_5555_4000;
-const PAGE: usize = 4096;
 
 static PROGRAM: OnceLock<Program> = OnceLock::new();
 
@@ -120,12 +122,12 @@ fn start(
         program.arena.store_aside(&OWN_THREAD);
     }
     SAFEPOINT.begin();
-    program.begin_simple();
+    simple::begin_simple(program);
     // SAFETY: the hook uses only its own heap, and waits for no lock of the program.
     unsafe { dispatch::arm(program)? };
     program.arena.hear();
     measure_calls(program);
-    program.show();
+    report::show(program);
     Ok(())
 }
 

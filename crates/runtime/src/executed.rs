@@ -1,6 +1,7 @@
 //! A file that is about to be executed. The runtime reads the file by system calls that are not
 //! dispatched.
 
+use crate::kernel::{CWD, ENOSYS};
 use crate::tree::stat;
 use dispatch::system;
 use executable::{Denial, FileRights, Rights};
@@ -14,8 +15,6 @@ const MOUNT_WORDS: usize = 15;
 const MOUNT_FLAGS: usize = 10;
 /// The number of the call `faccessat2`, which exists since Linux 5.8.
 const SYS_FACCESSAT2: i64 = 439;
-const CWD: usize = libc::AT_FDCWD as usize;
-const ENOSYS: isize = -(libc::ENOSYS as isize);
 
 /// A file that is about to be executed.
 #[derive(Debug)]

@@ -7,9 +7,16 @@
 
 use crate::cause;
 use crate::changes::Changer;
+use crate::debugged;
+use crate::flow;
 use crate::heap::HEAP;
+use crate::left_out;
+use crate::lost;
 use crate::own_thread::OWN_THREAD;
+use crate::peers;
 use crate::program::Program;
+use crate::report;
+use crate::simple;
 use crate::sleeps;
 use dispatch::{Call, Hook, Outcome, Step};
 use page::fork;
@@ -20,12 +27,12 @@ use zmem::{SAFEPOINT, poke};
 impl Hook for Program {
     fn call(&self, call: &mut Call) -> Step {
         let nth = self.cost.count();
-        self.tend(nth);
-        self.cost.before(nth, || self.before(call))
+        flow::tend(self, nth);
+        self.cost.before(nth, || flow::before(self, call))
     }
 
     fn returned(&self, call: &mut Call, outcome: Outcome) -> Step {
-        self.cost.after(|| self.after(call, outcome))
+        self.cost.after(|| flow::after(self, call, outcome))
     }
 
     fn fault(
@@ -49,17 +56,17 @@ impl Hook for Program {
                 cause::correct(info, &self.arena, &space.pieces);
             }
         }
-        self.do_left();
-        self.look_for_debuggers();
-        self.say_if_lost();
-        self.show_now_and_then();
+        peers::do_left(self);
+        debugged::look_for_debuggers(self);
+        lost::say_if_lost(self);
+        report::show_now_and_then(self);
         is_answered
     }
 
     fn sent(&self, info: *const libc::siginfo_t, may_act: bool) -> bool {
         // SAFETY: the kernel has written the structure, for a signal that was sent.
         let asked = unsafe { poke::asked(&*info) };
-        asked.inspect(|asked| self.do_asked(*asked, may_act)).is_some()
+        asked.inspect(|asked| peers::do_asked(self, *asked, may_act)).is_some()
     }
 
     fn repeats(&self, call: &mut Call) {
@@ -67,7 +74,7 @@ impl Hook for Program {
     }
 
     fn map_code(&self, range: Range<usize>) -> bool {
-        self.map_stubs(range)
+        simple::map_stubs(self, range)
     }
 
     fn before_fork(&self) {
@@ -88,13 +95,13 @@ impl Hook for Program {
         OWN_THREAD.begin_child();
         fork::after_in_child();
         self.space.unlock_after_fork();
-        self.space.lock().begin_child(&self.arena);
+        left_out::begin_child(&mut self.space.lock(), &self.arena);
         self.threads.store(1, Relaxed);
         self.cost.begin_child();
         self.watch.clear();
         self.arena.hear();
         self.arena.set_confined(self.is_confined.load(Relaxed));
-        self.show();
+        report::show(self);
     }
 
     fn parks(&self) {

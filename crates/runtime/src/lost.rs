@@ -19,47 +19,44 @@ struct Unmanaged {
     stacks: u64,
 }
 
-impl Program {
-    /// Reports, once per tree, that the limit can't be kept, if standard error is still the one of
-    /// `uzram run`.
-    pub(crate) fn say_if_lost(&self) {
-        /// The number of times that this process left the message to another process.
-        static LEFT: AtomicU32 = AtomicU32::new(0);
-        let may_say = |lost: &Lost| {
-            // A filter may end the program for calls that the program does not make itself.
-            if self.is_confined.load(Relaxed) {
-                return false;
-            }
-            let is_left = lost.is_there && !lost.is_own;
-            (!is_left || LEFT.fetch_add(1, Relaxed) >= LEFT_MAX) && self.is_heard()
-        };
-        let Some(lost) = self.arena.take_lost(may_say) else { return };
-        let holdings = lost.is_own.then(|| self.arena.holdings());
-        let most = holdings.map_or(lost.most, |holdings| holdings.all());
-        let limit = self.arena.stats().limit.unwrap_or(0) >> 10;
-        let mut text = format!(
-            "the limit of {limit} KiB can't be kept: all processes together hold {} KiB that \
-             can't be evicted. ",
-            lost.stays.max(most) >> 10
-        );
-        let name = match lost.is_there {
-            true => contents(&format!("/proc/{}/comm", lost.process)),
-            false => b"ended".into(),
-        };
-        let name = String::from_utf8_lossy(&name).trim_end_matches('\n').escape_debug().to_string();
-        let _written =
-            write!(text, "Process {} ({name}) holds {} KiB of it", lost.process, most >> 10);
-        if let Some(holdings) = holdings {
-            let maps = contents("/proc/self/smaps");
-            // If the fault occurred during a mapping call of this thread, this thread already holds
-            // the lock.
-            let space = self.space.try_lock();
-            let unmanaged = space.map(|space| unmanaged(&maps, &space, &self.arena));
-            text += &kinds(&holdings, &unmanaged.unwrap_or_default());
+/// Reports, once per tree, that the limit can't be kept, if standard error is still the one of
+/// `uzram run`.
+pub(crate) fn say_if_lost(program: &Program) {
+    /// The number of times that this process left the message to another process.
+    static LEFT: AtomicU32 = AtomicU32::new(0);
+    let may_say = |lost: &Lost| {
+        // A filter may end the program for calls that the program does not make itself.
+        if program.is_confined.load(Relaxed) {
+            return false;
         }
-        text += ". The program goes on above the limit; give a larger --limit";
-        say(&text);
+        let is_left = lost.is_there && !lost.is_own;
+        (!is_left || LEFT.fetch_add(1, Relaxed) >= LEFT_MAX) && program.is_heard()
+    };
+    let Some(lost) = program.arena.take_lost(may_say) else { return };
+    let holdings = lost.is_own.then(|| program.arena.holdings());
+    let most = holdings.map_or(lost.most, |holdings| holdings.all());
+    let limit = program.arena.stats().limit.unwrap_or(0) >> 10;
+    let mut text = format!(
+        "the limit of {limit} KiB can't be kept: all processes together hold {} KiB that \
+         can't be evicted. ",
+        lost.stays.max(most) >> 10
+    );
+    let name = match lost.is_there {
+        true => contents(&format!("/proc/{}/comm", lost.process)),
+        false => b"ended".into(),
+    };
+    let name = String::from_utf8_lossy(&name).trim_end_matches('\n').escape_debug().to_string();
+    let _written = write!(text, "Process {} ({name}) holds {} KiB of it", lost.process, most >> 10);
+    if let Some(holdings) = holdings {
+        let maps = contents("/proc/program/smaps");
+        // If the fault occurred during a mapping call of this thread, this thread already holds
+        // the lock.
+        let space = program.space.try_lock();
+        let unmanaged = space.map(|space| unmanaged(&maps, &space, &program.arena));
+        text += &kinds(&holdings, &unmanaged.unwrap_or_default());
     }
+    text += ". The program goes on above the limit; give a larger --limit";
+    say(&text);
 }
 
 /// Returns a text with the kinds of memory that a process holds, the largest first, without kinds

@@ -3,6 +3,7 @@
 
 use crate::filter::Answer::{self, Other};
 use crate::filter::Filter;
+use crate::kernel::{CWD, PAGE};
 use calls::Need;
 use libc::{
     CLONE_FILES, CLONE_FS, CLONE_SETTLS, CLONE_SIGHAND, CLONE_THREAD, CLONE_VM, MADV_DONTNEED,
@@ -11,7 +12,6 @@ use libc::{
 };
 use std::ffi::c_int;
 
-const PAGE: usize = 4096;
 /// The size of a signal mask in bytes.
 const MASK_BYTES: usize = 8;
 const MADV_GUARD_INSTALL: c_int = 102;
@@ -36,7 +36,6 @@ const OPTIONS: [c_int; 9] = [
     libc::PR_SET_NAME,
     libc::PR_SET_PDEATHSIG,
 ];
-const CWD: usize = libc::AT_FDCWD as usize;
 /// The calls that append a line to a file.
 const OF_REPORTS: [(i64, [usize; 6]); 3] = [
     (libc::SYS_openat, [CWD, 0, APPENDED, 0, 0, 0]),

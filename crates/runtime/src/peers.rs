@@ -8,19 +8,20 @@
 //!     '----- the rest of the transfer, tried repeatedly <--------------'
 //! ```
 
+use crate::debugged;
+use crate::kernel::EFAULT;
 use crate::policy::{BROUGHT, PEER_PAUSE, PEER_TRIES, TRIES_OF_SIGNAL};
 use crate::program::Program;
-use crate::space::Space;
+use crate::report;
 use crate::threads::{is_own, is_stopped, may_ask};
 use crate::tree::TreeFile;
-use crate::windows::parts_within;
+use crate::windows::{around, parts_within};
 use dispatch::{Call, Outcome, read_memory, system};
 use libc::iovec;
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::Advice;
 use zmem::poke::Asked;
 
-const EFAULT: isize = -(libc::EFAULT as isize);
 /// The kernel's maximum number of parts in a vector.
 const VECTOR_MAX: usize = 1024;
 
@@ -71,129 +72,127 @@ impl Parts {
     }
 }
 
-impl Program {
-    /// Completes a transfer that stopped at an absent page of another process of the tree.
-    pub(crate) fn complete_transfer(&self, call: &Call, outcome: Outcome) -> Outcome {
-        match outcome {
-            Outcome::Returned(result)
-                if is_transfer(call.number())
-                    && !self.is_confined.load(Relaxed)
-                    && (result >= 0 || result == EFAULT) =>
-            {
-                Outcome::Returned(self.transfer_rest(call, result))
-            }
-            outcome => outcome,
+/// Completes a transfer that stopped at an absent page of another process of the tree.
+pub(crate) fn complete_transfer(program: &Program, call: &Call, outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Returned(result)
+            if is_transfer(call.number())
+                && !program.is_confined.load(Relaxed)
+                && (result >= 0 || result == EFAULT) =>
+        {
+            Outcome::Returned(transfer_rest(program, call, result))
         }
+        outcome => outcome,
     }
+}
 
-    /// If the call is a transfer, waits until the other process of the tree has agreed to fill no
-    /// block in place.
-    pub(crate) fn greet_peer(&self, number: usize, args: &[usize; 6]) {
-        // A filter may end the program for calls that the program does not make itself.
-        let is_free = is_transfer(number) && !self.is_confined.load(Relaxed);
-        let Some(TreeFile { tree, .. }) = self.tree.as_ref().filter(|_| is_free) else {
+/// If the call is a transfer, waits until the other process of the tree has agreed to fill no
+/// block in place.
+pub(crate) fn greet_peer(program: &Program, number: usize, args: &[usize; 6]) {
+    // A filter may end the program for calls that the program does not make itself.
+    let is_free = is_transfer(number) && !program.is_confined.load(Relaxed);
+    let Some(TreeFile { tree, .. }) = program.tree.as_ref().filter(|_| is_free) else {
+        return;
+    };
+    for nth in 0..PEER_TRIES {
+        if is_own(args[0]) || tree.ask_peer(args[0] as u64) != Some(false) {
             return;
-        };
-        for nth in 0..PEER_TRIES {
-            if is_own(args[0]) || tree.ask_peer(args[0] as u64) != Some(false) {
-                return;
-            }
-            if nth == 0 && is_stopped(args[0], args[0]) {
-                return;
-            }
-            if nth % TRIES_OF_SIGNAL == 0 {
-                self.ask_peer_for(args[0], 0);
-            }
-            self.do_left();
-            pause();
         }
-    }
-
-    /// Handles a signal of another process of the tree. If `may_act` is false, the thread runs code
-    /// of the runtime, and most requests are deferred.
-    pub(crate) fn do_asked(&self, asked: Asked, may_act: bool) {
-        match asked {
-            Asked::Memory(address) if !may_act => self.asked.store(address.max(1), Relaxed),
-            Asked::Stay(word) if !may_act => self.stay_later(word),
-            Asked::Look => self.look_soon(),
-            Asked::Room if !may_act => {}
-            Asked::Room => {
-                self.arena.yield_room(true);
-                self.show();
-            }
-            Asked::Memory(address) => self.bring_for_peer(address),
-            Asked::Stay(word) => self.stay(word),
+        if nth == 0 && is_stopped(args[0], args[0]) {
+            return;
         }
-        if may_act {
-            self.look_for_debuggers();
+        if nth % TRIES_OF_SIGNAL == 0 {
+            ask_peer_for(program, args[0], 0);
         }
+        do_left(program);
+        pause();
     }
+}
 
-    /// Handles deferred requests.
-    pub(crate) fn do_left(&self) {
-        if self.asked.load(Relaxed) != 0 {
-            self.bring_for_peer(self.asked.swap(0, Relaxed));
+/// Handles a signal of another process of the tree. If `may_act` is false, the thread runs code
+/// of the runtime, and most requests are deferred.
+pub(crate) fn do_asked(program: &Program, asked: Asked, may_act: bool) {
+    match asked {
+        Asked::Memory(address) if !may_act => program.asked.store(address.max(1), Relaxed),
+        Asked::Stay(word) if !may_act => debugged::stay_later(program, word),
+        Asked::Look => debugged::look_soon(program),
+        Asked::Room if !may_act => {}
+        Asked::Room => {
+            program.arena.yield_room(true);
+            report::show(program);
         }
-        self.stay_now();
+        Asked::Memory(address) => bring_for_peer(program, address),
+        Asked::Stay(word) => debugged::stay(program, word),
     }
-
-    /// Fills blocks that another process is about to read or write. If the address is not in the
-    /// arena, fills no block.
-    fn bring_for_peer(&self, address: usize) {
-        self.arena.agree();
-        self.bring(address);
+    if may_act {
+        debugged::look_for_debuggers(program);
     }
+}
 
-    fn bring(&self, address: usize) {
-        for part in parts_within(&self.arena, &(address..address.saturating_add(BROUGHT))) {
-            let blocks = Space::around(&self.arena, &part);
-            let _absent = self.arena.advise(blocks, Advice::Hot);
-        }
+/// Handles deferred requests.
+pub(crate) fn do_left(program: &Program) {
+    if program.asked.load(Relaxed) != 0 {
+        bring_for_peer(program, program.asked.swap(0, Relaxed));
     }
+    debugged::stay_now(program);
+}
 
-    fn ask_peer_for(&self, process: usize, address: usize) {
-        if may_ask(process, process, |wait| wait.repeats) {
-            let (process, asked) = (process as u64, Asked::Memory(address));
-            self.tree.iter().for_each(|file| file.tree.ask(process, process, asked));
-        }
+/// Fills blocks that another process is about to read or write. If the address is not in the
+/// arena, fills no block.
+fn bring_for_peer(program: &Program, address: usize) {
+    program.arena.agree();
+    bring(program, address);
+}
+
+fn bring(program: &Program, address: usize) {
+    for part in parts_within(&program.arena, &(address..address.saturating_add(BROUGHT))) {
+        let blocks = around(&program.arena, &part);
+        let _absent = program.arena.advise(blocks, Advice::Hot);
     }
+}
 
-    fn transfer_rest(&self, call: &Call, result: isize) -> isize {
-        let [process, local, locals, remote, remotes, flags] = call.args();
-        let is_own = is_own(process);
-        let of_tree = |TreeFile { tree, .. }: &TreeFile| tree.ask_peer(process as u64).is_some();
-        let is_peer = is_own || self.tree.as_ref().is_some_and(of_tree);
-        let parts = || Some((Parts::read(local, locals)?, Parts::read(remote, remotes)?));
-        let Some((local, remote)) = parts().filter(|_| is_peer) else { return result };
-        let tries = match () {
-            () if is_own => 1,
-            () if is_stopped(process, process) => 0,
-            () => PEER_TRIES,
-        };
-        let (wanted, mut done) = (local.bytes().min(remote.bytes()), result.max(0) as usize);
-        while done < wanted {
-            let (here, there) = (local.behind(done), remote.behind(done));
-            let Some(stopped) = there.0.first() else { break };
-            let vectors =
-                [here.0.as_ptr().addr(), here.0.len(), there.0.as_ptr().addr(), there.0.len()];
-            let args = [process, vectors[0], vectors[1], vectors[2], vectors[3], flags];
-            let more = (0..tries).find_map(|nth| {
-                if is_own {
-                    self.bring(stopped.iov_base.addr());
-                } else {
-                    if nth % TRIES_OF_SIGNAL == 0 {
-                        self.ask_peer_for(process, stopped.iov_base.addr());
-                    }
-                    self.do_left();
-                    pause();
+fn ask_peer_for(program: &Program, process: usize, address: usize) {
+    if may_ask(process, process, |wait| wait.repeats) {
+        let (process, asked) = (process as u64, Asked::Memory(address));
+        program.tree.iter().for_each(|file| file.tree.ask(process, process, asked));
+    }
+}
+
+fn transfer_rest(program: &Program, call: &Call, result: isize) -> isize {
+    let [process, local, locals, remote, remotes, flags] = call.args();
+    let is_own = is_own(process);
+    let of_tree = |TreeFile { tree, .. }: &TreeFile| tree.ask_peer(process as u64).is_some();
+    let is_peer = is_own || program.tree.as_ref().is_some_and(of_tree);
+    let parts = || Some((Parts::read(local, locals)?, Parts::read(remote, remotes)?));
+    let Some((local, remote)) = parts().filter(|_| is_peer) else { return result };
+    let tries = match () {
+        () if is_own => 1,
+        () if is_stopped(process, process) => 0,
+        () => PEER_TRIES,
+    };
+    let (wanted, mut done) = (local.bytes().min(remote.bytes()), result.max(0) as usize);
+    while done < wanted {
+        let (here, there) = (local.behind(done), remote.behind(done));
+        let Some(stopped) = there.0.first() else { break };
+        let vectors =
+            [here.0.as_ptr().addr(), here.0.len(), there.0.as_ptr().addr(), there.0.len()];
+        let args = [process, vectors[0], vectors[1], vectors[2], vectors[3], flags];
+        let more = (0..tries).find_map(|nth| {
+            if is_own {
+                bring(program, stopped.iov_base.addr());
+            } else {
+                if nth % TRIES_OF_SIGNAL == 0 {
+                    ask_peer_for(program, process, stopped.iov_base.addr());
                 }
-                system(call.number() as i64, args).ok().filter(|more| *more > 0)
-            });
-            match more {
-                Some(more) => done += more,
-                None => break,
+                do_left(program);
+                pause();
             }
+            system(call.number() as i64, args).ok().filter(|more| *more > 0)
+        });
+        match more {
+            Some(more) => done += more,
+            None => break,
         }
-        if done > 0 { done as isize } else { result }
     }
+    if done > 0 { done as isize } else { result }
 }

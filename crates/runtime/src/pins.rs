@@ -13,8 +13,7 @@
 #![allow(unsafe_code)]
 
 use crate::policy::UNKNOWN_BYTES;
-use crate::space::Space;
-use crate::windows::parts_within;
+use crate::windows::{around, parts_within};
 use calls::{Access, Memory};
 use dispatch::NOTE_WORDS;
 use std::ops::Range;
@@ -64,7 +63,7 @@ pub(crate) fn take(
 pub(crate) fn hold(arena: &Arena, note: &mut Note, range: Range<usize>, is_lasting: bool) -> bool {
     parts_within(arena, &range).fold(true, |is_held, part| {
         note[1] |= IN_ARENA;
-        let blocks = Space::around(arena, &part);
+        let blocks = around(arena, &part);
         let is_pinned = arena.pin(blocks.clone()).is_ok();
         if is_pinned && !is_lasting {
             add(note, blocks);

@@ -17,45 +17,43 @@ fn libraries(arena: &Range<usize>) -> Range<usize> {
     arena.end - bytes..arena.end
 }
 
-impl Space {
-    /// Returns the start of `bytes` free bytes. `bytes` must be a multiple of the page size.
-    pub(crate) fn find(&self, arena: &Arena, bytes: usize) -> Option<usize> {
-        let align = if bytes >= CHUNK { CHUNK } else { arena.block() };
-        let of = arena.addresses();
-        // The addresses up to `least` remain free, so that the break can grow.
-        let least = self.brk.map_or(of.start, |brk| brk.now.max(of.start) + CHUNK);
-        let find = |end| self.pieces.find(least.min(end)..end, bytes, align.max(arena.block()));
-        find(libraries(&of).start).or_else(|| find(of.end))
-    }
+/// Returns the start of `bytes` free bytes. `bytes` must be a multiple of the page size.
+pub(crate) fn find(space: &Space, arena: &Arena, bytes: usize) -> Option<usize> {
+    let align = if bytes >= CHUNK { CHUNK } else { arena.block() };
+    let of = arena.addresses();
+    // The addresses up to `least` remain free, so that the break can grow.
+    let least = space.brk.map_or(of.start, |brk| brk.now.max(of.start) + CHUNK);
+    let find = |end| space.pieces.find(least.min(end)..end, bytes, align.max(arena.block()));
+    find(libraries(&of).start).or_else(|| find(of.end))
+}
 
-    /// Returns the start of free addresses in an added window: those that the program has
-    /// requested, or any if the program has requested none.
-    pub(crate) fn find_in_windows(
-        &self,
-        arena: &Arena,
-        wanted: &Range<usize>,
-        is_executable: bool,
-    ) -> Option<usize> {
-        let alike = |window: &Range<usize>| arena.is_executable(window.start) == is_executable;
-        let mut windows = arena.windows().skip(1).filter(alike);
-        match wanted.start {
-            // A program may later map memory at addresses that it requested before, so only windows
-            // at addresses that the kernel chose are used.
-            0 => windows
-                .filter(|window| self.chosen.is_full(window.clone()))
-                .find_map(|window| self.pieces.find(window, wanted.len(), arena.block())),
-            start => {
-                let has = |window: &Range<usize>| window.start <= start && wanted.end <= window.end;
-                let is_free = windows.any(|window| has(&window));
-                (is_free && self.pieces.is_empty(wanted.clone())).then_some(start)
-            }
+/// Returns the start of free addresses in an added window: those that the program has
+/// requested, or any if the program has requested none.
+pub(crate) fn find_in_windows(
+    space: &Space,
+    arena: &Arena,
+    wanted: &Range<usize>,
+    is_executable: bool,
+) -> Option<usize> {
+    let alike = |window: &Range<usize>| arena.is_executable(window.start) == is_executable;
+    let mut windows = arena.windows().skip(1).filter(alike);
+    match wanted.start {
+        // A program may later map memory at addresses that it requested before, so only windows
+        // at addresses that the kernel chose are used.
+        0 => windows
+            .filter(|window| space.chosen.is_full(window.clone()))
+            .find_map(|window| space.pieces.find(window, wanted.len(), arena.block())),
+        start => {
+            let has = |window: &Range<usize>| window.start <= start && wanted.end <= window.end;
+            let is_free = windows.any(|window| has(&window));
+            (is_free && space.pieces.is_empty(wanted.clone())).then_some(start)
         }
     }
+}
 
-    /// Returns the start of `bytes` free bytes for a library, with free addresses above these bytes
-    /// for stubs.
-    pub(crate) fn find_for_library(&self, arena: &Arena, bytes: usize) -> Option<usize> {
-        let bytes = bytes.checked_add(ABOVE_LIBRARY)?;
-        self.pieces.find(libraries(&arena.addresses()), bytes, arena.block())
-    }
+/// Returns the start of `bytes` free bytes for a library, with free addresses above these bytes
+/// for stubs.
+pub(crate) fn find_for_library(space: &Space, arena: &Arena, bytes: usize) -> Option<usize> {
+    let bytes = bytes.checked_add(ABOVE_LIBRARY)?;
+    space.pieces.find(libraries(&arena.addresses()), bytes, arena.block())
 }

@@ -4,98 +4,87 @@
 use crate::cost::Costs;
 use crate::executed::contents;
 use crate::heap;
+use crate::lost;
 use crate::program::Program;
 use crate::say::say;
-use crate::tree::stat;
 use dispatch::system;
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::Figures;
 
-impl Program {
-    /// Reports, once per tree, that the working set of this process is larger than the limit.
-    fn say_if_slow(&self) {
-        let may_say = || !self.is_confined.load(Relaxed) && self.is_heard();
-        if let Some(lacks) = self.arena.take_lacking(may_say) {
-            let limit = self.arena.stats().limit.unwrap_or(0);
-            let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
-            say(&format_args!(
-                "process {process} ({}) spent more than half of the last 10 s on page faults, \
-                 because it uses more memory at a time than the limit of {} KiB; about \
-                 --limit {}K would hold what it uses now",
-                name(),
-                limit >> 10,
-                limit.saturating_add(lacks) >> 10
-            ));
+/// Reports, once per tree, that the working set of this process is larger than the limit.
+fn say_if_slow(program: &Program) {
+    let may_say = || !program.is_confined.load(Relaxed) && program.is_heard();
+    if let Some(lacks) = program.arena.take_lacking(may_say) {
+        let limit = program.arena.stats().limit.unwrap_or(0);
+        let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
+        say(&format_args!(
+            "process {process} ({}) spent more than half of the last 10 s on page faults, \
+             because it uses more memory at a time than the limit of {} KiB; about \
+             --limit {}K would hold what it uses now",
+            name(),
+            limit >> 10,
+            limit.saturating_add(lacks) >> 10
+        ));
+    }
+}
+
+/// Returns the figures of this process, including the figures from before it executed its
+/// current program.
+pub(crate) fn figures(program: &Program) -> Figures {
+    let Costs { calls, timed, nanoseconds, signal } = program.cost.costs();
+    let own = Figures {
+        process: system(libc::SYS_getpid, [0; 6]).unwrap_or(0) as u64,
+        tree_held_max: program.tree.as_ref().map_or(0, |file| file.tree.held_max()),
+        heap: heap::mapped() as u64,
+        calls,
+        calls_timed: timed,
+        calls_timed_ns: nanoseconds,
+        signal_ns: signal,
+        ..program.arena.figures()
+    };
+    program.arena.with_before(own)
+}
+
+/// Appends the figures of this process to the file in the settings. Returns false if the
+/// settings contain a file and the process could not write to it. A child of `vfork` does not
+/// write, because its figures are part of its parent's figures.
+fn report(program: &Program) -> bool {
+    let Some(path) = &program.settings.stats else { return true };
+    if program.arena.is_lent() {
+        return true;
+    }
+    if program.is_silent.load(Relaxed) {
+        return false;
+    }
+    let figures = figures(program).json();
+    // A filter may end the program for calls that the program does not make itself.
+    let name = if program.is_confined.load(Relaxed) { String::new() } else { name() };
+    write(path, &format!("{{\"name\":\"{name}\",{}", &figures[1..]))
+}
+
+/// Reports the figures of this process, which is about to end, and leaves its tree.
+pub(crate) fn report_end(program: &Program) {
+    lost::say_if_lost(program);
+    let is_reported = report(program);
+    if !is_reported {
+        show(program);
+    }
+    program.arena.leave_tree(is_reported);
+}
+
+/// Publishes the figures of this process for `uzram stat`.
+pub(crate) fn show(program: &Program) {
+    program.arena.show(&figures(program));
+}
+
+/// Publishes the figures if the next publication is due.
+pub(crate) fn show_now_and_then(program: &Program) {
+    if program.arena.is_show_due() {
+        show(program);
+        if !program.is_confined.load(Relaxed) {
+            program.arena.weigh_shared();
         }
-    }
-
-    /// Returns whether standard error is still the one of `uzram run`. Messages to another file or
-    /// pipe might be read by a program that does not expect them.
-    pub(crate) fn is_heard(&self) -> bool {
-        self.settings.stderr.is_some_and(|heard| {
-            let facts = stat(libc::SYS_fstat, [libc::STDERR_FILENO as usize, 0]);
-            facts.is_ok_and(|facts| (facts.st_dev as usize, facts.st_ino as usize) == heard)
-        })
-    }
-
-    /// Returns the figures of this process, including the figures from before it executed its
-    /// current program.
-    pub(crate) fn figures(&self) -> Figures {
-        let Costs { calls, timed, nanoseconds, signal } = self.cost.costs();
-        let own = Figures {
-            process: system(libc::SYS_getpid, [0; 6]).unwrap_or(0) as u64,
-            tree_held_max: self.tree.as_ref().map_or(0, |file| file.tree.held_max()),
-            heap: heap::mapped() as u64,
-            calls,
-            calls_timed: timed,
-            calls_timed_ns: nanoseconds,
-            signal_ns: signal,
-            ..self.arena.figures()
-        };
-        self.arena.with_before(own)
-    }
-
-    /// Appends the figures of this process to the file in the settings. Returns false if the
-    /// settings contain a file and the process could not write to it. A child of `vfork` does not
-    /// write, because its figures are part of its parent's figures.
-    fn report(&self) -> bool {
-        let Some(path) = &self.settings.stats else { return true };
-        if self.arena.is_lent() {
-            return true;
-        }
-        if self.is_silent.load(Relaxed) {
-            return false;
-        }
-        let figures = self.figures().json();
-        // A filter may end the program for calls that the program does not make itself.
-        let name = if self.is_confined.load(Relaxed) { String::new() } else { name() };
-        write(path, &format!("{{\"name\":\"{name}\",{}", &figures[1..]))
-    }
-
-    /// Reports the figures of this process, which is about to end, and leaves its tree.
-    pub(crate) fn report_end(&self) {
-        self.say_if_lost();
-        let is_reported = self.report();
-        if !is_reported {
-            self.show();
-        }
-        self.arena.leave_tree(is_reported);
-    }
-
-    /// Publishes the figures of this process for `uzram stat`.
-    pub(crate) fn show(&self) {
-        self.arena.show(&self.figures());
-    }
-
-    /// Publishes the figures if the next publication is due.
-    pub(crate) fn show_now_and_then(&self) {
-        if self.arena.is_show_due() {
-            self.show();
-            if !self.is_confined.load(Relaxed) {
-                self.arena.weigh_shared();
-            }
-            self.say_if_slow();
-        }
+        say_if_slow(program);
     }
 }
 

@@ -17,28 +17,26 @@ const _: () = {
     assert!(resident == simple::RESIDENT && plain == simple::PLAIN && pin == simple::PIN);
 };
 
-impl Program {
-    /// Starts to issue simple calls without a signal.
-    pub(crate) fn begin_simple(&'static self) {
-        let file = self.tree.as_ref();
-        simple::set(&Simple {
-            gate: file.map_or(&OPEN, |file| file.tree.short_word()),
-            threads: &self.threads,
-            memory: self.arena.addresses(),
-            words: self.arena.words(),
-            block: self.arena.block(),
-            descriptor: file.map(TreeFile::descriptor),
-        });
-    }
+/// Starts to issue simple calls without a signal.
+pub(crate) fn begin_simple(program: &'static Program) {
+    let file = program.tree.as_ref();
+    simple::set(&Simple {
+        gate: file.map_or(&OPEN, |file| file.tree.short_word()),
+        threads: &program.threads,
+        memory: program.arena.addresses(),
+        words: program.arena.words(),
+        block: program.arena.block(),
+        descriptor: file.map(TreeFile::descriptor),
+    });
+}
 
-    /// Maps memory for stubs.
-    pub(crate) fn map_stubs(&self, range: Range<usize>) -> bool {
-        let prot = (libc::PROT_READ | libc::PROT_EXEC) as usize;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        let args = [range.start, range.len(), prot, flags as usize, usize::MAX, 0];
-        match self.answer(libc::SYS_mmap as usize, args) {
-            Answer::Is(start) => start == range.start as isize,
-            Answer::Issue => system(libc::SYS_mmap, args) == Ok(range.start),
-        }
+/// Maps memory for stubs.
+pub(crate) fn map_stubs(program: &Program, range: Range<usize>) -> bool {
+    let prot = (libc::PROT_READ | libc::PROT_EXEC) as usize;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    let args = [range.start, range.len(), prot, flags as usize, usize::MAX, 0];
+    match program.answer(libc::SYS_mmap as usize, args) {
+        Answer::Is(start) => start == range.start as isize,
+        Answer::Issue => system(libc::SYS_mmap, args) == Ok(range.start),
     }
 }

@@ -1,10 +1,10 @@
 //! Threads of other processes, as shown by /proc.
 
 use crate::executed::contents;
+use crate::kernel::CWD;
 use calls::{Wait, When};
 use dispatch::system;
 
-const CWD: usize = libc::AT_FDCWD as usize;
 /// The offsets of the entry's length and of the name in a directory entry.
 const LENGTH_AT: usize = 16;
 const NAME_AT: usize = 19;

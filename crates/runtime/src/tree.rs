@@ -11,6 +11,7 @@
 //! only integers, which are atomic because other processes change them at any time.
 #![allow(unsafe_code)]
 
+use crate::kernel::{CWD, EBADF};
 use crate::settings::TreeName;
 use dispatch::{Failed, system};
 use std::mem::zeroed;
@@ -18,9 +19,7 @@ use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use zmem::Tree;
 
-const EBADF: isize = -(libc::EBADF as isize);
 const NAMESPACE: &str = "/proc/self/ns/pid\0";
-const CWD: usize = libc::AT_FDCWD as usize;
 
 /// The file of the tree to which this process belongs.
 #[derive(Debug)]

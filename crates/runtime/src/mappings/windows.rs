@@ -6,7 +6,8 @@
 #![allow(unsafe_code)]
 
 use super::kind::is_executable_data;
-use super::{Answer, error, is_within, make, pages, touches};
+use super::{Answer, is_within, make, pages, touches};
+use crate::kernel::EEXIST;
 use crate::pieces::Kind;
 use crate::policy::{RESERVED_SHARE, WINDOW_MIN};
 use crate::space::Space;
@@ -178,7 +179,7 @@ pub(super) fn answer_parts(
     edges.dedup();
     let replaces = placed & MAP_FIXED_NOREPLACE == 0;
     if is_map && !replaces && parts_within(arena, &range).any(|part| !space.pieces.is_empty(part)) {
-        return Some(Answer::Is(error(libc::EEXIST)));
+        return Some(Answer::Is(EEXIST));
     }
     let mut result = Ok(if is_map { range.start } else { 0 });
     for part in edges.windows(2) {
@@ -192,7 +193,7 @@ pub(super) fn answer_parts(
             // A kernel that does not support MAP_FIXED_NOREPLACE may map at another address.
             Ok(start) if is_map && start != part[0] => {
                 let _left = make(space, arena, libc::SYS_munmap, [start, args[1], 0, 0, 0, 0]);
-                result = Err(error(libc::EEXIST));
+                result = Err(EEXIST);
             }
             Ok(_) => continue,
             Err(failed) => result = Err(failed),

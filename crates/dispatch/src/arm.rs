@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::hook::{self, Hook};
 use crate::mask::{BYTES, OWNED, of_system};
 use crate::pointer;
+use crate::selector;
 use crate::system::system;
 use crate::thread::{Kind, Thread};
 use crate::x86_64::frame::{NO_STACK, Stack};
@@ -76,7 +77,7 @@ pub unsafe fn arm(hook: &'static dyn Hook) -> Result<(), Error> {
         Ok(()) => {
             thread.set_shadow(mask & OWNED);
             set_mask(of_system(mask));
-            thread.dispatch();
+            selector::dispatch(thread);
         }
         Err(_) => {
             set_mask(mask);
@@ -92,7 +93,7 @@ fn begin(thread: &Thread, hook: &'static dyn Hook) -> Result<(), Error> {
     let (ours, old) = (thread.stack(), (&raw mut stack).addr());
     system(libc::SYS_sigaltstack, [(&raw const ours).addr(), old, 0, 0, 0, 0])
         .map_err(|failed| Error::Stack { errno: -failed as i32 })?;
-    if let Err(failed) = thread.arm() {
+    if let Err(failed) = selector::arm(thread) {
         let stack = Stack { flags: stack.flags & !libc::SS_ONSTACK, ..stack };
         let _ = system(libc::SYS_sigaltstack, [(&raw const stack).addr(), 0, 0, 0, 0, 0]);
         return Err(Error::Unsupported { errno: -failed as i32 });

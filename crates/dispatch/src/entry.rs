@@ -11,7 +11,7 @@ use crate::hook::{Outcome, Step, hook};
 use crate::mask::is_owned;
 use crate::pointer;
 use crate::repeat::go_on;
-use crate::selector::PR_SET_SYSCALL_USER_DISPATCH;
+use crate::selector::{self, PR_SET_SYSCALL_USER_DISPATCH};
 use crate::settle::{self, Settled};
 use crate::signal_calls::{self, EINVAL};
 use crate::site;
@@ -38,7 +38,7 @@ extern "C" fn uzram_dispatch_on_signal(_: i32, info: *mut Info, context: *mut Co
     // the frame through its pointer only while no reference is used.
     unsafe {
         let thread = Thread::of(context.addr());
-        let selector = thread.let_through();
+        let before = selector::let_through(thread);
         keys::enter(&*context);
         if (*info).is_dispatch() {
             settle::leave_stub(&mut *context);
@@ -53,23 +53,23 @@ extern "C" fn uzram_dispatch_on_signal(_: i32, info: *mut Info, context: *mut Co
         } else {
             came(thread, &mut *info, &mut *context);
         }
-        finish(thread, &mut *context, selector)
+        finish(thread, &mut *context, before)
     }
 }
 
 /// Prepares the return to the program (and returns true), or to interrupted code of this crate.
-fn finish(thread: &Thread, context: &mut Context, selector: u8) -> bool {
+fn finish(thread: &Thread, context: &mut Context, before: u8) -> bool {
     if thread.is_on_own_stack(context.stack_pointer()) {
         // The interrupted code of this crate may be about to return to the program.
-        thread.set_selector(selector);
+        selector::set(thread, before);
         return false;
     }
     while let Some(info) = thread.take_pending() {
         unblock_owned();
         send(thread, context, &info, None);
     }
-    thread.give_back(context);
-    thread.dispatch();
+    selector::give_back(thread, context);
+    selector::dispatch(thread);
     true
 }
 
@@ -94,14 +94,14 @@ unsafe fn dispatched(thread: &Thread, context: *mut Context) {
         match step {
             Step::Answer(result) => break result,
             Step::LeaveBefore => {
-                thread.disarm();
+                selector::disarm(thread);
                 // SAFETY: as in `perform`, only `call` accesses the frame.
                 return unsafe { (*call.frame()).rewind(call.asked_number()) };
             }
             Step::Issue | Step::Wait | Step::Leave => match perform(thread, &mut call, step) {
                 Some(result) => {
                     if step == Step::Leave && result == 0 {
-                        thread.disarm();
+                        selector::disarm(thread);
                     }
                     step = hook().returned(&mut call, Outcome::Returned(result));
                 }

@@ -51,7 +51,7 @@ mod here {
     pub use pointer::use_calls_for_pointers;
     pub use room::{Room, Run};
     pub use sites::{release as release_code, release_all as release_all_code};
-    pub use system::{Failed, system};
+    pub use system::{Failed, OwnFile, system};
     pub use user::{copy_memory, read_memory, write_memory};
     pub use x86_64::instructions::{raw_syscall, raw_syscall_address};
     pub use x86_64::simple;

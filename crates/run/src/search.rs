@@ -20,7 +20,7 @@ const SHELL: &str = "/bin/sh";
 
 /// A program that can be run.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub(crate) struct Target {
     file: PathBuf,
     is_for_shell: bool,
     /// Whether a host can be injected into the program. No host is injected if the program's loader
@@ -29,7 +29,7 @@ pub(crate) struct Program {
     pub(crate) may_be_injected: bool,
 }
 
-impl Program {
+impl Target {
     /// Returns the file to execute, the first argument, and the argument that is inserted before
     /// the program's own arguments. `name` is the first argument of the program.
     fn execution<'a>(&'a self, name: &'a OsStr) -> (&'a Path, &'a OsStr, Option<&'a Path>) {
@@ -57,13 +57,13 @@ impl Program {
 }
 
 /// Finds a program, and checks that it can be run.
-pub(crate) fn find(name: &OsStr) -> Result<Program, Refusal> {
+pub(crate) fn find(name: &OsStr) -> Result<Target, Refusal> {
     let file = look_up(name)?;
     let kind = kind(&file)?;
     let is_for_shell = matches!(kind, Kind::Text);
     let shell = || Kind::Script(Script { interpreter: SHELL.into(), argument: None });
     let may_be_injected = check(&file, if is_for_shell { shell() } else { kind })?;
-    Ok(Program { file, is_for_shell, may_be_injected })
+    Ok(Target { file, is_for_shell, may_be_injected })
 }
 
 /// Returns the path of the file that a name denotes.

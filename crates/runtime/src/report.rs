@@ -7,7 +7,8 @@ use crate::heap;
 use crate::lost;
 use crate::program::Program;
 use crate::say::say;
-use dispatch::system;
+use dispatch::{OwnFile, system};
+use std::ffi::CString;
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::Figures;
 
@@ -102,12 +103,8 @@ fn name() -> String {
 
 /// Appends a line to a file. Returns whether the whole line was written.
 fn write(path: &[u8], line: &str) -> bool {
-    let path: Vec<u8> = path.iter().copied().chain([0]).collect();
-    let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CLOEXEC;
-    let opened = [libc::AT_FDCWD as usize, path.as_ptr().addr(), flags as usize, 0, 0, 0];
-    let Ok(file) = system(libc::SYS_openat, opened) else { return false };
-    let args = [file, line.as_ptr().addr(), line.len(), 0, 0, 0];
-    let written = system(libc::SYS_write, args);
-    let _closed = system(libc::SYS_close, [file, 0, 0, 0, 0, 0]);
-    written == Ok(line.len())
+    let Ok(path) = CString::new(path) else { return false };
+    let Ok(file) = OwnFile::open(&path, libc::O_WRONLY | libc::O_APPEND) else { return false };
+    let args = [file.descriptor(), line.as_ptr().addr(), line.len(), 0, 0, 0];
+    system(libc::SYS_write, args) == Ok(line.len())
 }

@@ -1,9 +1,9 @@
 //! Threads of other processes, as shown by /proc.
 
 use crate::executed::contents;
-use crate::kernel::CWD;
 use calls::{Wait, When};
-use dispatch::system;
+use dispatch::{OwnFile, system};
+use std::ffi::CString;
 
 /// The offsets of the entry's length and of the name in a directory entry.
 const LENGTH_AT: usize = 16;
@@ -39,12 +39,11 @@ pub(crate) fn may_ask(process: usize, thread: usize, of: impl Fn(Wait) -> When) 
 
 /// Returns the threads of a process, if /proc shows them.
 pub(crate) fn threads_of(process: usize) -> Vec<usize> {
-    let path = format!("/proc/{process}/task\0");
-    let flags = (libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) as usize;
-    let args = [CWD, path.as_ptr().addr(), flags, 0, 0, 0];
-    let Ok(folder) = system(libc::SYS_openat, args) else { return Vec::new() };
+    let path = CString::new(format!("/proc/{process}/task")).unwrap_or_default();
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+    let Ok(folder) = OwnFile::open(&path, flags) else { return Vec::new() };
     let (mut threads, mut entries) = (Vec::new(), [0u8; 4096]);
-    let args = [folder, entries.as_mut_ptr().addr(), entries.len(), 0, 0, 0];
+    let args = [folder.descriptor(), entries.as_mut_ptr().addr(), entries.len(), 0, 0, 0];
     while let Ok(bytes @ 1..) = system(libc::SYS_getdents64, args) {
         let mut rest = &entries[..bytes];
         while let Some([low, high]) = rest.get(LENGTH_AT..NAME_AT - 1) {
@@ -55,6 +54,5 @@ pub(crate) fn threads_of(process: usize) -> Vec<usize> {
             rest = next;
         }
     }
-    let _closed = system(libc::SYS_close, [folder, 0, 0, 0, 0, 0]);
     threads
 }

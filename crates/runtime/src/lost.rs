@@ -48,7 +48,7 @@ pub(crate) fn say_if_lost(program: &Program) {
     let name = String::from_utf8_lossy(&name).trim_end_matches('\n').escape_debug().to_string();
     let _written = write!(text, "Process {} ({name}) holds {} KiB of it", lost.process, most >> 10);
     if let Some(holdings) = holdings {
-        let maps = contents("/proc/program/smaps");
+        let maps = contents("/proc/self/smaps");
         // If the fault occurred during a mapping call of this thread, this thread already holds
         // the lock.
         let space = program.space.try_lock();

@@ -1,8 +1,8 @@
 //! The contents that stores are filled with: numbered byte strings, either whole pages or pages
 //! that the codec compressed.
 
-use measure::census::{Census, Kind};
-use measure::codec::RawCodec;
+use crate::census::{Census, Kind};
+use crate::codec::RawCodec;
 use measure::page::{PAGE_SIZE, same_filled};
 
 use crate::Error;

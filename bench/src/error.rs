@@ -108,6 +108,9 @@ pub enum Error {
     /// A pool of uzram returned an error.
     #[error(transparent)]
     Pool(#[from] zsmalloc::Error),
+    /// An LRU cache of uzram returned an error.
+    #[error(transparent)]
+    Lru(#[from] uzram::lru::Error),
     /// A device was removed during the measurement.
     #[error("{device} has been removed (a signal ends this run); start the run again")]
     DeviceGone {

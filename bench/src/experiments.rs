@@ -8,6 +8,7 @@ mod compared;
 mod density;
 mod fill;
 mod grow;
+mod lru;
 mod malloc;
 mod parity;
 mod pause;
@@ -95,6 +96,9 @@ pub enum Experiment {
     Grow,
     /// Memory that is evicted and filled again on access, compared with the kernel's swap
     Zmem,
+    /// JSON documents in an `LruCache`: the number that fits in the same memory as in moka and
+    /// quick_cache, and gets per second
+    Lru,
     /// A CPython job under `uzram run` at two limits, compared with the kernel's swap in a cgroup
     RunHeap,
     /// Other programs under `uzram run` with a third to two thirds of their memory, compared with
@@ -198,6 +202,7 @@ impl Experiment {
             Experiment::Cold => cold::run,
             Experiment::Grow => grow::run,
             Experiment::Zmem => zmem::run,
+            Experiment::Lru => lru::run,
             Experiment::RunHeap => run::heap,
             Experiment::RunJobs => run::jobs,
             Experiment::RunOverhead => run::overhead,

@@ -1,7 +1,8 @@
 //! A device filled with pages: the memory that it counts, the memory that the process and the
 //! machine lose, and the figures of the kernel's device.
 
-use measure::memory::{HeldMemory, MachineMemory};
+use crate::machine::MachineMemory;
+use measure::memory::HeldMemory;
 use measure::page::first_difference;
 use zram::{Config, Device};
 

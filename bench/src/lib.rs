@@ -6,6 +6,8 @@
 //! ([`documents`]) are composed of these and write a report of their own.
 
 pub mod aligned;
+pub mod census;
+pub mod codec;
 pub mod contents;
 mod disk;
 pub mod documents;
@@ -14,6 +16,7 @@ pub mod experiments;
 pub mod filled;
 pub mod inputs;
 pub mod kernel;
+pub mod machine;
 pub mod objects;
 pub mod pairing;
 pub mod processor;

@@ -1,12 +1,22 @@
 //! Programs that create inputs and rivals.
 
+use std::env;
 use std::io;
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use crate::Error;
 use crate::undo::{apart, ended, whole};
 
 const MESSAGE_MAX: usize = 400;
+
+/// The remedy if the command or its host does not exist.
+pub(crate) const BUILD: &str = "build them with make build";
+
+/// Returns the path of uzram's command or host, which is built beside this program.
+pub(crate) fn built(name: &str) -> PathBuf {
+    env::current_exe().unwrap_or_default().with_file_name(name)
+}
 
 /// A program, the package that contains it, and the remedy if it fails.
 #[derive(Debug, Clone, Copy)]

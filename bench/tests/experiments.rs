@@ -49,6 +49,10 @@ fn density() {
 
 #[test]
 fn analyze() {
+    // The tests of this crate alone do not build the command.
+    if !Path::new(env!("CARGO_BIN_EXE_bench")).with_file_name("uzram").exists() {
+        return;
+    }
     let figures = figures("analyze", "8M", "1");
     for what in ["lz4 1, 4 KiB", "zstd 3, 16 KiB", "zstd 3, 64 KiB"] {
         let off = value(&figures, &format!("system/{what}: forecast off what it takes"));

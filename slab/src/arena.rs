@@ -2,7 +2,7 @@
 
 use crate::cache_id::CacheId;
 use crate::fork::Member;
-use crate::layout::GRANULE;
+use crate::policy::{CHECK_LOOKS_MAX, GRANULE};
 use crate::slab::Slab;
 use crate::sync::{AtomicU32, AtomicUsize, Relaxed};
 use crate::{Error, fork};
@@ -12,9 +12,6 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 use std::thread::sleep;
 use std::time::Duration;
-
-/// The maximum number of times that `check` compares the counts, at intervals of a millisecond.
-const LOOKS: usize = 10_000;
 
 /// The pages for caches, and the memory of the structures that manage these pages.
 #[derive(Debug)]
@@ -78,7 +75,7 @@ impl Arena {
     /// exiting thread of the process still cleans up caches.
     pub fn check(&self) {
         self.space.check();
-        for _ in 0..LOOKS {
+        for _ in 0..CHECK_LOOKS_MAX {
             if self.committed() == self.space.budget().used() {
                 return;
             }

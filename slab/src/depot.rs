@@ -31,6 +31,7 @@ use crate::cache_id::CacheId;
 use crate::divider::Divider;
 use crate::lists::{List, Lists};
 use crate::options::{Options, Tunables};
+use crate::policy::EMPTY_PER_THREAD_LIMIT;
 use crate::red_zones::RedZones;
 use crate::shape::Shape;
 use crate::slab::Slab;
@@ -42,10 +43,6 @@ use page::{Extent, ExtentId, Space};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
-
-/// The maximum number of empty slabs, as a multiple of the number of slabs that hold the objects
-/// that one thread may keep.
-const EMPTY_LIMITS: usize = 4;
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
@@ -117,7 +114,9 @@ impl Depot {
             refused: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             cache_id: arena.next_cache(),
-            empty_min: (EMPTY_LIMITS * tunables.limit as usize).div_ceil(shape.objects).max(2),
+            empty_min: (EMPTY_PER_THREAD_LIMIT * tunables.limit as usize)
+                .div_ceil(shape.objects)
+                .max(2),
             divider: Divider::new(&shape),
             colour: AtomicU32::new(0),
             me: me.clone(),

@@ -12,17 +12,15 @@ use crate::bits::NO_ONE;
 use crate::depot::{Depot, Locked};
 use crate::lists::{List, links};
 use crate::options::Memory;
+use crate::policy::{BLOCK_HEADER, EMPTY_SHARE};
 use crate::red_zones::RedZones;
-use crate::shape::{BLOCK_HEADER, Shape};
+use crate::shape::Shape;
 use crate::slab_ref::SlabRef;
 use crate::sync::Relaxed;
 use crate::thread;
-use page::{ExtentId, ListHead, PageSet, Request, page_size};
+use page::{ExtentId, ListHead, PageSet};
 use std::alloc;
 use std::ptr::NonNull;
-
-/// The divisor for the maximum number of empty slabs: at most 1/32 of all slabs are empty.
-const EMPTY_SHARE: usize = 32;
 
 /// A slab without objects in use that no other thread can reach.
 #[derive(Debug)]
@@ -93,10 +91,7 @@ fn block_layout(depot: &Depot) -> (alloc::Layout, usize) {
 /// Allocates a block for a slab.
 fn alloc_block(depot: &Depot) -> Result<NonNull<u8>, Error> {
     let (layout, bytes) = block_layout(depot);
-    let supply = depot.space().supply();
-    if supply.is_some_and(|supply| !supply.grant(Request::Allocate { bytes })) {
-        return Err(page::Error::Refused { pages: bytes.div_ceil(page_size()) }.into());
-    }
+    page::heap::grant(depot.space().supply(), bytes)?;
     // SAFETY: a slab has at least one object, so a block is not empty.
     let block = NonNull::new(unsafe { alloc::alloc(layout) });
     let block = block.ok_or(page::Error::Mapping { bytes })?;

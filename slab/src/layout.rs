@@ -8,15 +8,9 @@
 //! ```
 
 use crate::Error;
+use crate::policy::LINE;
 use std::fmt;
 use std::str::FromStr;
-
-/// The length of a cache line of the processor, in bytes.
-pub(crate) const LINE: usize = 64;
-/// The maximum number of pages of a slab.
-pub(crate) const PAGES_MAX: usize = 16;
-/// The number of pages that one entry of the map from pages to slabs covers.
-pub(crate) const GRANULE: u32 = 4;
 
 /// Where and how a slab's free objects are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -10,7 +10,7 @@
 //! place is less than the number of objects.
 #![allow(unsafe_code)]
 
-use crate::layout::{LINE, PAGES_MAX};
+use crate::policy::{LINE, PAGES_MAX};
 use crate::slab::{Counts, Slab};
 use crate::sync::Relaxed;
 use page::page_size;

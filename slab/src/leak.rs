@@ -1,10 +1,8 @@
 //! Objects that users still had when their cache was destroyed.
 
+use crate::policy::LEAKS_LISTED_MAX;
 use std::fmt;
 use std::ptr::NonNull;
-
-/// The maximum number of addresses that a report lists.
-const LISTED: usize = 8;
 
 /// The objects that were still allocated when the cache was destroyed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,9 +15,13 @@ pub struct Leak {
 
 impl fmt::Display for Leak {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let listed: Vec<_> =
-            self.objects.iter().take(LISTED).map(|object| format!("{object:p}")).collect();
-        let more = if self.objects.len() > LISTED { ", ..." } else { "" };
+        let listed: Vec<_> = self
+            .objects
+            .iter()
+            .take(LEAKS_LISTED_MAX)
+            .map(|object| format!("{object:p}"))
+            .collect();
+        let more = if self.objects.len() > LEAKS_LISTED_MAX { ", ..." } else { "" };
         let (name, count) = (&self.name, self.objects.len());
         write!(f, "{count} objects of the cache {name} were not freed: {}{more}", listed.join(", "))
     }

@@ -41,6 +41,7 @@ mod lists;
 mod loom_tests;
 mod options;
 mod own;
+mod policy;
 mod raw;
 mod red_zones;
 mod shape;

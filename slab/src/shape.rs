@@ -8,17 +8,13 @@
 //! order is the smallest possible one that leaves at most an eighth of the slab unused. The other
 //! two layouts choose the number of pages and the place of the index with the least overhead.
 
-use crate::layout::{GRANULE, PAGES_MAX};
 use crate::layouts_2013::{HEADER, Packing, WIDTH};
+use crate::policy::{BLOCK_HEADER, GRANULE, OVERHEAD_SHARE_MAX, PAGES_MAX};
 use crate::{Error, Layout};
 use page::page_size;
 
 /// The bytes of a slab's descriptor. (`overhead` adds the map entries.)
 const DESCRIPTOR: usize = size_of::<page::Extent<crate::slab::Slab>>();
-/// The number of bytes that the heap uses as the header of a block or wastes after it.
-pub(crate) const BLOCK_HEADER: usize = 16;
-/// A slab gets no more pages if its overhead is at most its size divided by this number.
-const SMALL_SHARE: usize = 128;
 /// The minimum number of objects, and the minimum number of pages. A slab that reaches either is
 /// large enough that threads seldom need another slab.
 const WORTH: (usize, usize) = (128, 8);
@@ -160,7 +156,7 @@ fn tailed(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape
 /// shape meets both conditions, returns the shape with the least overhead per byte of objects.
 fn least(shapes: impl Iterator<Item = Shape> + Clone) -> Option<Shape> {
     let is_worth = |shape: &Shape| shape.objects >= WORTH.0 || shape.pages >= WORTH.1;
-    let is_small = |shape: &Shape| shape.overhead() * SMALL_SHARE <= shape.bytes();
+    let is_small = |shape: &Shape| shape.overhead() * OVERHEAD_SHARE_MAX <= shape.bytes();
     let small = shapes.clone().find(|shape| is_worth(shape) && is_small(shape));
     // The shares are compared by multiplication, without a division.
     small.or_else(|| {

@@ -21,7 +21,7 @@
 #![allow(unsafe_code)]
 
 use crate::bits::{Bits, NO_ONE, Owner, Word};
-use crate::layout::PAGES_MAX;
+use crate::policy::PAGES_MAX;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, Relaxed};
 use page::Links;
 use std::ptr::{NonNull, null_mut};

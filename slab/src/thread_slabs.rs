@@ -20,9 +20,9 @@
 
 use crate::bits::{self, Bits, Word};
 use crate::divider::Divider;
-use crate::layout::PAGES_MAX;
 use crate::lists::links;
 use crate::options::Tunables;
+use crate::policy::{HINT_SHIFT, HINTS, PAGE_SHIFT_MAX, PAGES_MAX};
 use crate::shape::Shape;
 use crate::slab::Slab;
 use crate::sync::{Acquire, AtomicPtr, AtomicU32, Relaxed, Release};
@@ -30,13 +30,6 @@ use crate::thread::{NUMBERS, Number};
 use page::{ExtentId, ListHead, Space};
 use std::cell::Cell;
 use std::ptr::{NonNull, null_mut};
-
-/// The number of a thread's hints, one for each granule; and (`HINT_SHIFT`) the binary logarithm of
-/// the size in bytes of a granule of the smallest pages.
-const HINTS: usize = 256;
-const HINT_SHIFT: u32 = 14;
-/// The binary logarithm of the largest page size, 64 KiB.
-const PAGE_SHIFT_MAX: u32 = 16;
 
 #[inline]
 fn hint_index(address: usize) -> usize {

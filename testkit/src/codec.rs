@@ -101,7 +101,7 @@ impl Model for CodecModel {
         if prepared.is_err() {
             assert!(matches!(setup.dictionary, Of(_)), "{setup:?}");
         }
-        let stream = prepared.ok()?.stream_owned().expect("there is memory");
+        let stream = prepared.ok()?.stream().expect("there is memory");
         Some(CodecModel { stream, block: setup.block })
     }
 

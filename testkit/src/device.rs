@@ -11,7 +11,7 @@ use page::{RefuseNth, page_size};
 use std::sync::Arc;
 use zram::{
     Algorithm, BdStat, Compaction, Config, Damage, Device, Error, OrderStat, Recompress,
-    SLOT_BYTES, Selection,
+    SLOT_BYTES, SaveOptions, SaveTo, Selection,
 };
 
 pub use crate::contents::Data::*;
@@ -392,7 +392,8 @@ impl DeviceModel {
         let disksize = self.setup.disksize;
         self.soundly(|shadow| {
             let mut file = Vec::new();
-            shadow.device.save_to(&mut file).expect("all can be read");
+            let saved = shadow.device.save(SaveTo::Writer(&mut file), &SaveOptions::default());
+            saved.expect("all can be read");
             let config = Setup { block, ..Setup::new(disksize) }.config(None, None);
             let other = Device::new(config).expect("nothing refuses it memory");
             other.restore_from(&mut &file[..], Damage::Refuse).expect("all was saved");

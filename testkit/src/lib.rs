@@ -11,6 +11,8 @@
 #![allow(missing_docs, reason = "as in tests: names say it")]
 #![allow(clippy::unwrap_used)]
 
+#[cfg(all(feature = "zmem", not(loom)))]
+pub mod arena;
 #[cfg(feature = "tempfile")]
 pub mod beside;
 #[cfg(feature = "zram")]

@@ -15,15 +15,12 @@ use crate::Choices;
 use crate::child::Child;
 use crate::contents::Data;
 use crate::model::Model;
-use crate::wait::until_with;
 use company::Company;
 use mirror::Mirror;
 use setup::Memory;
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::path::PathBuf;
-use std::time::Duration;
 use zmem::{Error, Locked, Region};
 
 pub use crate::contents::Data::*;
@@ -91,15 +88,6 @@ pub struct PagerModel {
     report: Report,
 }
 
-/// Returns whether no pager thread of this process runs.
-fn is_worker_asleep() -> bool {
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
-    let mut workers = tasks.filter(|task| read(task.path().join("comm")).trim() == "zmem");
-    let in_futex = format!("{} ", libc::SYS_futex);
-    workers.all(|task| read(task.path().join("syscall")).starts_with(&in_futex))
-}
-
 impl Drop for PagerModel {
     fn drop(&mut self) {
         self.company = None;
@@ -124,17 +112,17 @@ impl PagerModel {
     }
 
     /// Returns the blocks that a range touches.
-    fn units(&self, range: &Range<usize>) -> Range<usize> {
+    fn blocks(&self, range: &Range<usize>) -> Range<usize> {
         let first = range.start / self.block;
         first..if range.is_empty() { first } else { range.end.div_ceil(self.block) }
     }
 
-    fn locks_of(&self, unit: usize) -> usize {
-        self.locks.iter().filter(|(_, units)| units.contains(&unit)).count()
+    fn locks_of(&self, block: usize) -> usize {
+        self.locks.iter().filter(|(_, blocks)| blocks.contains(&block)).count()
     }
 
-    fn error_of(&self, unit: usize) -> Error {
-        Error::Locked { at: unit * self.block, end: (unit + 1) * self.block }
+    fn error_of(&self, block: usize) -> Error {
+        Error::Locked { at: block * self.block, end: (block + 1) * self.block }
     }
 
     fn touch(&self, at: usize, step: isize, count: usize, is_write: bool) {
@@ -159,8 +147,8 @@ impl PagerModel {
         let first = range.start.next_multiple_of(self.block).min(range.end);
         let whole =
             first / self.block..(range.end / self.block * self.block).max(first) / self.block;
-        let locked = whole.into_iter().find(|&unit| self.locks_of(unit) > 0);
-        let expected = locked.map_or(Ok(()), |unit| Err(self.error_of(unit)));
+        let locked = whole.into_iter().find(|&block| self.locks_of(block) > 0);
+        let expected = locked.map_or(Ok(()), |block| Err(self.error_of(block)));
         let zeros = vec![0; range.len()];
         self.mirror().change(range.start, || {
             // SAFETY: the model expects zeros; during `change` other threads accept any byte.
@@ -175,18 +163,18 @@ impl PagerModel {
     fn lock(&mut self, range: Range<usize>) {
         if self.locks.len() < LOCKS {
             let locked = self.region().lock(range.clone()).expect("the range is within");
-            self.locks.push((locked, self.units(&range)));
+            self.locks.push((locked, self.blocks(&range)));
         }
     }
 
     fn lock_often(&mut self, at: usize) {
-        let unit = at / self.block;
-        let more = LOCKS_MAX - self.locks_of(unit);
+        let block = at / self.block;
+        let more = LOCKS_MAX - self.locks_of(block);
         let locks: Vec<_> = (0..more).map(|_| self.region().lock(at..at + 1)).collect();
         assert!(locks.iter().all(|lock| lock.is_ok()));
         let around = at.saturating_sub(self.block)..self.bytes().min(at + self.block);
         for range in [at..at + 1, around] {
-            assert_eq!(self.region().lock(range).map(drop), Err(self.error_of(unit)));
+            assert_eq!(self.region().lock(range).map(drop), Err(self.error_of(block)));
         }
         self.report.locked += 1;
     }
@@ -209,8 +197,8 @@ impl PagerModel {
 
     /// Returns whether the kernel can access a range: it is locked, or kernel faults fill it.
     fn is_accessible(&self, range: &Range<usize>) -> bool {
-        let is_locked = |unit: usize| self.locks_of(unit) > 0;
-        self.region().stats().backend == "userfaultfd" || self.units(range).all(is_locked)
+        let is_locked = |block: usize| self.locks_of(block) > 0;
+        self.region().stats().backend == "userfaultfd" || self.blocks(range).all(is_locked)
     }
 
     /// Checks the result of a system call, and returns the number of bytes that it copied.
@@ -278,21 +266,7 @@ impl PagerModel {
         }
         region.reclaim(self.bytes());
         mirror.compare_all();
-        self.check_region();
-    }
-
-    /// Lets the region check itself while its pager thread sleeps. Otherwise the thread could
-    /// compact the device during the check, because it takes no lock that the check takes.
-    fn check_region(&self) {
-        let (region, limit) = (self.region(), self.region().stats().limit);
-        if self.has_worker {
-            region.set_limit(None).expect("this needs no memory");
-            until_with(Duration::from_micros(100), "the pager thread sleeps", is_worker_asleep);
-        }
-        region.check();
-        if limit.is_some() {
-            region.set_limit(limit).expect("it was possible before");
-        }
+        self.region().check();
     }
 
     fn expect_forked(&self) {
@@ -343,8 +317,8 @@ impl PagerModel {
     fn draw_point(&self, choices: &mut Choices) -> usize {
         let (bytes, block) = (self.bytes(), self.block);
         let first = bytes.min(16 * block);
-        let edge = |choices: &mut Choices, unit: usize| {
-            let edge = choices.below(bytes.div_ceil(unit)) * unit;
+        let edge = |choices: &mut Choices, block: usize| {
+            let edge = choices.below(bytes.div_ceil(block)) * block;
             choices.beside(&[edge], bytes)
         };
         match choices.below(4) {
@@ -372,8 +346,8 @@ impl PagerModel {
     }
 
     fn draw_touch(&self, choices: &mut Choices) -> Event {
-        let unit = *choices.pick(&[self.block, PAGE, self.block * 3 / 2, 64 * self.block]);
-        let step = if choices.bool() { unit as isize } else { -(unit as isize) };
+        let block = *choices.pick(&[self.block, PAGE, self.block * 3 / 2, 64 * self.block]);
+        let step = if choices.bool() { block as isize } else { -(block as isize) };
         let at = self.draw_point(choices);
         Event::Touch { at, step, count: choices.within(1..=100), is_write: choices.one_in(4) }
     }
@@ -559,9 +533,9 @@ impl Model for PagerModel {
     fn check(&mut self) {
         let _pause = self.company.as_ref().map(Company::pause);
         self.mirror().compare_all();
-        self.check_region();
-        let (stats, units) = (self.region().stats(), self.bytes().div_ceil(self.block));
-        let locked = (0..units).filter(|&unit| self.locks_of(unit) > 0).count() * self.block;
+        self.region().check();
+        let (stats, blocks) = (self.region().stats(), self.bytes().div_ceil(self.block));
+        let locked = (0..blocks).filter(|&block| self.locks_of(block) > 0).count() * self.block;
         assert!(stats.resident >= locked as u64, "{locked} bytes are locked: {stats:?}");
         assert!(stats.held >= stats.resident && stats.held_max >= stats.held, "{stats:?}");
         assert_eq!(stats.block, self.block);

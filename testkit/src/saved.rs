@@ -4,7 +4,7 @@
 
 use crate::{Choices, Model};
 use std::sync::LazyLock;
-use zram::{Algorithm, Config, Damage, Device, Error, Recompress, SLOT_BYTES};
+use zram::{Algorithm, Config, Damage, Device, Error, Recompress, SLOT_BYTES, SaveOptions, SaveTo};
 
 pub use Event::*;
 
@@ -114,7 +114,7 @@ impl Saved {
         write(&device, 1..2, &bytes);
         write(&device, 10..bytes.len() / SLOT_BYTES, &bytes);
         let mut file = Vec::new();
-        device.save_to(&mut file).expect("all can be read");
+        device.save(SaveTo::Writer(&mut file), &SaveOptions::default()).expect("all can be read");
         Saved { file, bytes }
     }
 

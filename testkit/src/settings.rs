@@ -26,7 +26,7 @@ impl Setting {
     }
 
     pub fn stream(&self, level: Option<i32>, block: usize) -> Box<dyn Stream> {
-        self.prepared(level, block).stream_owned().unwrap()
+        self.prepared(level, block).stream().unwrap()
     }
 }
 

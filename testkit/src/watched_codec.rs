@@ -1,7 +1,7 @@
 //! A wrapper of a codec that calls a test's function before each call, which may make it fail.
 
 use std::ops::RangeInclusive;
-use zcomp::{Codec, Error, Memory, Params, Prepared, Stream};
+use zcomp::{Codec, Error, Params, Prepared, Stream};
 
 /// The call that the wrapper is about to forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,17 +60,17 @@ impl Prepared for WatchedPrepared {
         self.prepared.bytes()
     }
 
-    fn stream<'m>(&self, memory: Memory<'m>) -> Result<Box<dyn Stream + 'm>, Error> {
-        Ok(Box::new(WatchedStream { stream: self.prepared.stream(memory)?, before: self.before }))
+    fn stream(&self) -> Result<Box<dyn Stream>, Error> {
+        Ok(Box::new(WatchedStream { stream: self.prepared.stream()?, before: self.before }))
     }
 }
 
-struct WatchedStream<'m> {
-    stream: Box<dyn Stream + 'm>,
+struct WatchedStream {
+    stream: Box<dyn Stream>,
     before: Before,
 }
 
-impl Stream for WatchedStream<'_> {
+impl Stream for WatchedStream {
     fn compress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>, Error> {
         (self.before)(Call::Compress)?;
         self.stream.compress(src, dst)

@@ -1,8 +1,12 @@
 //! The memory that `uzram analyze` forecasts from a sample of an input, compared with the memory of
 //! a device that holds the whole input.
 
-use measure::analyze::{Expected, forecast};
-use zcomp::{Codec, Params};
+use std::env::temp_dir;
+use std::fs;
+use std::process::Command;
+
+use serde::Deserialize;
+use zcomp::Params;
 use zram::{Config, Device};
 
 use super::Request;
@@ -11,51 +15,80 @@ use crate::filled::{verify, write};
 use crate::inputs::Input;
 use crate::report::{Bound, Figure, Report};
 use crate::stores::settle;
+use crate::tool::{BUILD, Tool, built};
+use crate::undo::folder;
 
 const NAME: &str = "analyze";
-const BLOCKS: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
-/// The algorithms, each at its default level.
-const CODECS: [&str; 2] = ["lz4", "zstd"];
+const UZRAM: Tool = Tool { name: "uzram", package: "uzram", remedy: BUILD };
+/// The blocks and the algorithms, each of these at its default level.
+const TRIED: [&str; 10] =
+    ["--block", "4K", "--block", "16K", "--block", "64K", "--try", "lz4", "--try", "zstd"];
 /// The size of the sample in bytes, which is the default of the command.
 const SAMPLE: u64 = 64 << 20;
 /// The maximum error of a forecast, in percent of the device's memory.
 const OFF_MAX: f64 = 3.0;
 
+/// The rows of the command's report.
+#[derive(Debug, Deserialize)]
+struct Forecasts {
+    candidates: Vec<Forecast>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Forecast {
+    algorithm: String,
+    level: i32,
+    block_bytes: usize,
+    dictionary_bytes: u64,
+    memory_bytes: f64,
+    error_bytes: f64,
+}
+
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&Input::ALL) {
         let pages = request.pages(input)?.load()?;
-        // A small input is sampled too.
-        let sample = SAMPLE.min((pages.len() as u64 / 4).max(1 << 20));
-        for name in CODECS {
-            let codec = zcomp::by_name(name)?;
-            let method = (codec, codec.default_level());
-            for expected in forecast(&pages, method, &BLOCKS, (sample, request.seed))? {
-                one(input, &pages, method, &expected, report)?;
-            }
+        let forecasts = forecasts(&pages, request.seed)?;
+        for forecast in forecasts.candidates.iter().filter(|of| of.dictionary_bytes == 0) {
+            one(input, &pages, forecast, report)?;
         }
     }
     Ok(())
 }
 
+/// Returns the forecasts of the command for a file with these pages.
+fn forecasts(pages: &[u8], seed: u64) -> Result<Forecasts, Error> {
+    // A small input is sampled too.
+    let sample = SAMPLE.min((pages.len() as u64 / 4).max(1 << 20));
+    let room = "set TMPDIR to a directory with as much room as the input";
+    let (dir, _undo) = folder("uzram-bench-analyze-", &temp_dir(), room)?;
+    let file = dir.join("pages");
+    fs::write(&file, pages).map_err(Error::file("write to", &file, room))?;
+    let mut command = Command::new(built("uzram"));
+    command.args(["analyze", "--json"]).args(TRIED).arg(&file);
+    command.args(["--sample", &sample.to_string(), "--seed", &seed.to_string()]);
+    let output = UZRAM.run(&mut command)?;
+    serde_json::from_slice(&output.stdout).map_err(|why| UZRAM.failed(why.to_string()))
+}
+
 fn one(
     input: Input,
     pages: &[u8],
-    (algorithm, level): (&'static dyn Codec, i32),
-    expected: &Expected,
+    forecast: &Forecast,
     report: &mut Report<'_>,
 ) -> Result<(), Error> {
-    let params = Params { level: Some(level), ..Params::default() };
-    let config = Config::new(pages.len() as u64)?;
-    let device = Device::new(Config { algorithm, params, block: expected.block, ..config })?;
+    let Forecast { algorithm: name, level, block_bytes: block, .. } = forecast;
+    let params = Params { level: Some(*level), ..Params::default() };
+    let (algorithm, block) = (zcomp::by_name(name)?, *block);
+    let config = Config { algorithm, params, block, ..Config::new(pages.len() as u64)? };
+    let device = Device::new(config)?;
     write(&device, pages)?;
     settle();
     let taken = device.mem_total() as f64;
     verify(&device, pages)?;
-    let what =
-        format!("{}/{} {level}, {} KiB", input.name(), algorithm.name(), expected.block >> 10);
+    let what = format!("{}/{name} {level}, {} KiB", input.name(), block >> 10);
     let of_taken = |bytes: f64| bytes / taken * 100.0;
-    let off = of_taken((expected.memory as f64 - taken).abs());
+    let off = of_taken((forecast.memory_bytes - taken).abs());
     let off = Figure::new(NAME, format!("{what}: forecast off what it takes"), off, "%");
-    let error = of_taken(expected.error as f64);
+    let error = of_taken(forecast.error_bytes);
     report.add(off.must(Bound::at_most(OFF_MAX)).rival("error of the sample", error))
 }

@@ -10,7 +10,7 @@ pub(super) mod ratio;
 
 use std::fmt;
 
-use measure::codec::RawCodec;
+use crate::codec::RawCodec;
 use zcomp::Params;
 use zram::{Config, Device};
 

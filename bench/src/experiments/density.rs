@@ -2,7 +2,7 @@
 //! small. The figures are the overhead over the compressed bytes, compared with the kernel's zram,
 //! and the memory that the machine loses. The heap is reported too.
 
-use measure::census::Census;
+use crate::census::Census;
 
 use super::Request;
 use crate::Error;

@@ -1,7 +1,7 @@
 //! Real pages on a uzram device and on the kernel's zram: the overhead of each over the compressed
 //! bytes, and the difference between the memory that uzram counts and the memory that it uses.
 
-use measure::census::Census;
+use crate::census::Census;
 
 use super::Request;
 use crate::Error;

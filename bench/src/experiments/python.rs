@@ -6,7 +6,7 @@ mod asked;
 mod calls;
 mod columns;
 mod documents;
-mod place;
+pub(super) mod place;
 
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! The figures of the rivals on the shared inputs: the kernel's zram with lz4.
 
-use measure::census::Census;
+use crate::census::Census;
 use measure::clock::{Clock, Stopwatch};
 
 use super::Request;

@@ -3,9 +3,9 @@
 
 mod library;
 
+use crate::codec::RawCodec;
 use fastrand::Rng;
 use measure::clock::{Clock, Stopwatch};
-use measure::codec::RawCodec;
 use measure::page::PAGE_SIZE;
 
 use super::Request;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use measure::Interrupt;
 use measure::page::PAGE_SIZE;
-use measure::pages::{self, FilePlan, PageReader, Purpose, SkippedFiles, Wanted};
+use measure::pages::{self, FilePlan, PageReader, SkippedFiles, Wanted};
 
 use crate::Error;
 use crate::aligned::AlignedBuf;
@@ -172,9 +172,7 @@ impl PageStream<'_> {
         let reader = PageReader { plan: &self.set.plan, skipped: &skipped };
         // Page numbers have 32 bits, like the page numbers of a plan.
         let range = self.page as u32..(self.page + pages) as u32;
-        let mut runs = Vec::new();
-        reader.read(range, Purpose::Store, batch, &mut runs);
-        if runs.iter().map(|run| run.len() as u64).sum::<u64>() < pages {
+        if !reader.read_all(range, &mut batch[..pages as usize * PAGE_SIZE]) {
             let reason = skipped.lines().into_iter().next();
             return Err(Error::Setup {
                 reason: reason.unwrap_or("a file could not be read before".into()),

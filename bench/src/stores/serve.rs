@@ -3,8 +3,9 @@
 
 use std::io::{self, Read, Write};
 
+use crate::machine::MachineMemory;
 use fastrand::Rng;
-use measure::memory::{HeldMemory, MachineMemory};
+use measure::memory::HeldMemory;
 
 use super::holder::refused;
 use super::{Allocator, Glibc, Kept, Store, StoreKind, Taken, Work, settle};

@@ -4,6 +4,7 @@
  *   uzram_device   a disk whose bytes lie compressed in memory; any offset, any length
  *   uzram_pool     objects of all sizes, packed densely (not compressed), with handles
  *   uzram_cache    memory for many objects of one size; as fast as malloc, and denser
+ *   uzram_lru      values by key, compressed; the most recently used ones, within a limit
  *   uzram_region   memory that compresses its cold parts, and decompresses them at a touch
  *
  * Results. A function that returns int returns 0 or a negative errno. After a failure,
@@ -366,6 +367,84 @@ int uzram_cache_shrink(uzram_cache *cache, uint64_t *freed);
 
 /* Fills in the statistics of a cache. */
 int uzram_cache_stat(uzram_cache *cache, struct uzram_cache_stat *stat);
+
+/* ---- LRU caches ----------------------------------------------------------------------------- */
+
+typedef struct uzram_lru uzram_lru;
+
+/* Compresses values without a dictionary. */
+#define UZRAM_LRU_NO_DICTIONARY 1
+
+/*
+ * Receives an evicted key and its value, which are freed when the function returns. It is called
+ * during the uzram_lru_put that evicts the value, on its thread; it may call the library.
+ */
+typedef void (*uzram_lru_evicted)(void *context, const void *key, uint64_t key_bytes,
+                                  const void *value, uint64_t value_bytes);
+
+struct uzram_lru_options {
+    uint64_t size;              /* sizeof(struct uzram_lru_options) */
+    uint64_t limit;             /* maximum bytes of all memory of the cache; at least about 1 MB */
+    const char *algorithm;      /* "zstd" (also if NULL), "lz4" or "lz4hc" */
+    const void *dictionary;     /* a dictionary; if NULL, the cache trains one when that pays */
+    uint64_t dictionary_bytes;  /* bytes of `dictionary` */
+    uzram_lru_evicted on_evict; /* receives evicted values; or NULL */
+    void *context;              /* the first argument of `on_evict` */
+    int32_t level;              /* the algorithm's level; 0 means its default */
+    uint32_t flags;             /* UZRAM_LRU_... */
+};
+
+struct uzram_lru_stat {
+    uint64_t size;             /* sizeof(struct uzram_lru_stat) */
+    uint64_t entries;          /* values */
+    uint64_t limit;            /* the limit of `held` */
+    uint64_t held;             /* bytes of all memory of the cache */
+    uint64_t stored;           /* bytes of the values before compression */
+    uint64_t compressed;       /* bytes of the values after compression */
+    uint64_t dictionary_bytes; /* bytes of the dictionary in use */
+    uint64_t hits;             /* calls of uzram_lru_get that found a value */
+    uint64_t misses;           /* calls of uzram_lru_get that found no value */
+    uint64_t evictions;        /* values that were evicted */
+};
+
+/*
+ * Creates a cache, which compresses values, and evicts the least recently used ones to stay within
+ * its limit. The limit includes keys, tables, the dictionary, and buffers. -EINVAL: the limit is
+ * too small; the message contains the minimum.
+ */
+int uzram_lru_new(const struct uzram_lru_options *options, uzram_lru **lru);
+
+/* Destroys a cache. NULL is ignored. */
+void uzram_lru_destroy(uzram_lru *lru);
+
+/*
+ * Stores copies of a key, of any bytes and length, and of its value, as the most recently used. An
+ * old value of the key is replaced. -ENOSPC: the value does not fit, even in an empty cache; the
+ * old value of the key stays.
+ */
+int uzram_lru_put(uzram_lru *lru, const void *key, uint64_t key_bytes, const void *value,
+                  uint64_t value_bytes);
+
+/*
+ * Copies the first bytes of a value, at most `len`, to `value`, and makes the value the most
+ * recently used. Stores the value's length in `value_bytes`, unless it is NULL. -ENOENT: the key
+ * has no value.
+ */
+int uzram_lru_get(uzram_lru *lru, const void *key, uint64_t key_bytes, void *value, uint64_t len,
+                  uint64_t *value_bytes);
+
+/* Does the same as uzram_lru_get, without making the value the most recently used. */
+int uzram_lru_peek(uzram_lru *lru, const void *key, uint64_t key_bytes, void *value, uint64_t len,
+                   uint64_t *value_bytes);
+
+/* Removes the value of a key. -ENOENT: the key has no value. */
+int uzram_lru_remove(uzram_lru *lru, const void *key, uint64_t key_bytes);
+
+/* Removes all values, without calling `on_evict`. */
+int uzram_lru_clear(uzram_lru *lru);
+
+/* Fills in the statistics of a cache. */
+int uzram_lru_stat(uzram_lru *lru, struct uzram_lru_stat *stat);
 
 /* ---- Regions -------------------------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@ use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+pub(crate) const ENOENT: i32 = 2;
 pub(crate) const EIO: i32 = 5;
 pub(crate) const E2BIG: i32 = 7;
 pub(crate) const EBUSY: i32 = 16;
@@ -60,6 +61,7 @@ from_errors!(
     uzram::zcomp::Error,
     uzram::page::Error,
     uzram::slab::Error,
+    uzram::lru::Error,
     uzram::zmem::Error
 );
 

@@ -12,6 +12,7 @@ use crate::structs::{
     WHICH_IDLE, WHICH_INCOMPRESSIBLE, WrittenBack,
 };
 use std::ffi::{c_char, c_int};
+use uzram::zram::{SaveOptions, SaveTo};
 use uzram::{Damage, Recompress, Selection, Which};
 
 fn selection(which: u32) -> Result<Selection, Failure> {
@@ -116,7 +117,8 @@ pub unsafe extern "C" fn uzram_device_save(
 ) -> c_int {
     answer(|| {
         // SAFETY: as the caller guarantees.
-        let saved = of(device)?.save(unsafe { border::path(path)? })?;
+        let path = unsafe { border::path(path)? };
+        let saved = of(device)?.save(SaveTo::File(path), &SaveOptions::default())?;
         if let Some(lost_slots) = lost_slots {
             *lost_slots = saved.lost_slots;
         }

@@ -23,13 +23,14 @@ mod border;
 mod cache;
 mod device;
 mod jobs;
+mod lru;
 mod pinned;
 mod pool;
 mod region;
 mod structs;
 
 pub use structs::{
-    CacheOptions, CacheStat, Constant, DeviceOptions, DeviceStat, Field, PoolOptions, PoolStat,
-    RecompressOptions, Recompressed, RegionOptions, RegionStat, Struct, WrittenBack, constants,
-    structs,
+    CacheOptions, CacheStat, Constant, DeviceOptions, DeviceStat, Field, LruOptions, LruStat,
+    OnEvict, PoolOptions, PoolStat, RecompressOptions, Recompressed, RegionOptions, RegionStat,
+    Struct, WrittenBack, constants, structs,
 };

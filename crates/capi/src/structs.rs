@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::border::Sized64;
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::mem::{offset_of, size_of};
 
 /// A field of a struct.
@@ -33,6 +33,15 @@ pub struct Struct {
 
 /// The name and the value of a constant.
 pub type Constant = (&'static str, i64);
+
+/// A function of the C program that receives each evicted key and its value.
+pub type OnEvict = unsafe extern "C" fn(
+    context: *mut c_void,
+    key: *const c_void,
+    key_bytes: u64,
+    value: *const c_void,
+    value_bytes: u64,
+);
 
 macro_rules! structs {
     ($($(#[$doc:meta])* $name:ident = $c:literal { $($field:ident: $type:ty,)* })*) => {
@@ -104,6 +113,17 @@ structs! {
     CacheStat = "uzram_cache_stat" {
         size: u64, objects: u64, room: u64, slabs: u64, refused: u64, total_bytes: u64,
     }
+    /// The options of an LRU cache.
+    LruOptions = "uzram_lru_options" {
+        size: u64, limit: u64, algorithm: *const c_char, dictionary: *const c_void,
+        dictionary_bytes: u64, on_evict: Option<OnEvict>, context: *mut c_void, level: i32,
+        flags: u32,
+    }
+    /// The statistics of an LRU cache.
+    LruStat = "uzram_lru_stat" {
+        size: u64, entries: u64, limit: u64, held: u64, stored: u64, compressed: u64,
+        dictionary_bytes: u64, hits: u64, misses: u64, evictions: u64,
+    }
     /// The options of a region.
     RegionOptions = "uzram_region_options" {
         size: u64, bytes: u64, limit: u64, store_limit: u64, algorithm: *const c_char, level: i32,
@@ -140,6 +160,7 @@ constants! {
     POOL_COMPACT_IN_BACKGROUND: u64 = 1;
     POOL_LEAVE_AT_FORK: u64 = 2;
     CACHE_DEBUG: u64 = 1;
+    LRU_NO_DICTIONARY: u32 = 1;
     REGION_COPY_AT_FORK: u64 = 1;
     REGION_CHECKSUMS: u64 = 2;
     REGION_USERFAULTFD: u64 = 4;

@@ -8,17 +8,17 @@ pub(crate) use client::{ClientCommand, ControlArgs};
 pub(crate) use restore::RestoreArgs;
 pub(crate) use server::ServeArgs;
 
+use crate::commands::analyze::AnalyzeArgs;
+use crate::commands::classes::ClassesArgs;
+use crate::commands::fill::FillArgs;
+use crate::commands::train::TrainArgs;
 use crate::config;
 use crate::documents::GenerateArgs;
 use crate::error::report;
 use crate::run::RunArgs;
 use crate::usage_error::refuse;
+use crate::values::whole_number;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use measure::analyze::AnalyzeArgs;
-use measure::arguments::whole_number;
-use measure::classes::ClassesArgs;
-use measure::fill::FillArgs;
-use measure::train::TrainArgs;
 use std::ffi::OsString;
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
 //! `uzram attributes`: the table of attributes, for human readers or as JSON.
 
 use crate::args::AttributesArgs;
-use measure::text::json;
+use crate::text::json;
 use serde::Serialize;
 use zram::{Attribute, attributes};
 

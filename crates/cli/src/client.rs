@@ -7,10 +7,10 @@ mod watch;
 use crate::admin::{metrics, watch::run as watch_it};
 use crate::args::{ClientCommand, ControlArgs};
 use crate::error::{Error, failed};
+use crate::output;
 use crate::status::Stat;
-use measure::output;
-use measure::text::{escaped, human};
-use serve::control::Request;
+use crate::text::{escaped, human};
+use serve::control::{Request, ask};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
@@ -40,7 +40,8 @@ pub(crate) fn run(command: &ClientCommand) -> Result<(), Error> {
         }
         ClientCommand::Attr { server, name: Some(name), .. } => {
             let mut out = Out { out: std::io::stdout().lock(), fault: None };
-            let asked = Request::Show(name.clone()).ask(&server.path()?, &mut out).map_err(failed);
+            let asked =
+                ask(&Request::Show(name.clone()), &server.path()?, &mut out).map_err(failed);
             match out.fault {
                 Some(fault) => crate::print_result(Err(fault)),
                 None => asked.and_then(|()| crate::print_result(out.out.flush())),
@@ -135,7 +136,7 @@ impl<W: Write> Write for Out<W> {
 
 fn text(control: &Path, request: &Request) -> Result<String, Error> {
     let mut answer = Vec::new();
-    request.ask(control, &mut answer).map_err(failed)?;
+    ask(request, control, &mut answer).map_err(failed)?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 

@@ -12,13 +12,13 @@ mod expression;
 mod text;
 
 use crate::error::{Error, failed};
+use crate::memory;
+use crate::text::{escaped, shortened};
 use crate::usage_error::told;
 use algorithms::{Given, algorithms};
 use clap::error::ErrorKind;
 use clap::{ArgAction, Command};
 use ini::{Ini, ParseOption, Properties};
-use measure::memory;
-use measure::text::{escaped, shortened};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 

@@ -2,11 +2,11 @@
 //! command for packagers.
 
 use crate::error::Error;
+use crate::output;
 use clap::builder::StyledStr;
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 use clap_mangen::Man;
-use measure::output;
 use roff::{Roff, bold, roman};
 use std::fs::create_dir_all;
 use std::io::{self, Write as _};

@@ -1,13 +1,69 @@
-//! The exit codes of the command, and messages used by several of its modules.
+//! The errors of the command, its exit codes, and messages used by several of its modules. Each
+//! message is one line: the thing, the reason, the remedy.
 
 use crate::log::log;
-use measure::text::{counted, escaped};
+use crate::text::{counted, escaped, human};
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-pub(crate) use measure::Error;
+/// The error of a command.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// Wrong use, which would fail on any machine.
+    #[error("{0}")]
+    Usage(String),
+    /// Data were not stored or read back completely, or a file, a directory or the memory is not as
+    /// required.
+    #[error("{0}")]
+    Failed(String),
+    /// A codec returned an error.
+    #[error(transparent)]
+    Codec(#[from] zcomp::Error),
+    /// The device returned an error.
+    #[error("the device failed: {0}")]
+    Device(#[from] zram::Error),
+    /// The user pressed Ctrl-C.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Error {
+    /// Returns the error of a failed operation on the file at `path`.
+    pub(crate) fn of_file(path: &Path, what: &str, why: impl Display, remedy: &str) -> Self {
+        Error::Failed(format!("'{}' {what}: {why}; {remedy}", escaped(path)))
+    }
+
+    /// Returns the error of a level or another parameter that the codec does not accept.
+    pub(crate) fn level(error: zcomp::Error) -> Self {
+        Error::Usage(format!("--level: {error}"))
+    }
+
+    /// Returns the error of a worker thread that panicked.
+    pub(crate) fn worker() -> Self {
+        Error::Failed("a worker thread panicked; please report it".to_owned())
+    }
+
+    /// Returns the error that the memory needed for each page of input, besides the memory of the
+    /// device, is not available.
+    pub(crate) fn no_room(bytes: u64) -> Self {
+        let bytes = human(bytes);
+        Error::Failed(format!(
+            "so much input needs {bytes} of memory beside the device, and there is less; bound it \
+             with --input-limit"
+        ))
+    }
+}
+
+impl From<measure::Error> for Error {
+    fn from(error: measure::Error) -> Self {
+        match error {
+            measure::Error::Interrupted => Error::Interrupted,
+            error => Error::Failed(error.to_string()),
+        }
+    }
+}
 
 /// The exit code of a failure, such as an unreadable file, damaged or lost data, or a lack of
 /// space.

@@ -1,6 +1,7 @@
 //! Messages for users on standard error. If a message can't be written, the process continues
 //! without delay, because it has no other place to report the failure.
 
+use crate::policy::LOG_PATIENCE;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt::Arguments;
 use std::io::Write as _;
@@ -10,9 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// The maximum number of bytes that a pipe accepts either as a whole or not at all.
 const PIECE: usize = 4096;
 
-/// The maximum time to wait, once, until a full pipe or a stopped terminal accepts a line. Later
-/// lines are lost until the pipe or terminal accepts data again.
-const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 static IS_STUCK: AtomicBool = AtomicBool::new(false);
 
 /// Logs a line, preceded by the command's name.
@@ -30,10 +28,10 @@ pub(crate) fn text(text: &str) {
     }
 }
 
-/// Returns whether standard error accepts data. Waits at most PATIENCE until it does; does not wait
+/// Returns whether standard error accepts data. Waits at most LOG_PATIENCE until it does; does not wait
 /// if an earlier wait has failed and standard error still accepts nothing.
 fn is_taken(err: &std::io::StderrLock<'_>) -> bool {
-    let patience = if IS_STUCK.load(Relaxed) { Timespec::default() } else { PATIENCE };
+    let patience = if IS_STUCK.load(Relaxed) { Timespec::default() } else { LOG_PATIENCE };
     let mut polled = [PollFd::from_borrowed_fd(err.as_fd(), PollFlags::OUT)];
     // A descriptor that can't be polled, such as a closed one, does not block.
     let is_stuck = poll(&mut polled, Some(&patience)) == Ok(0);

@@ -2,7 +2,7 @@
 //! codes.
 //!
 //! ```text
-//!   args -> measure: fill, analyze, train-dictionary, classes -> report, warnings
+//!   args -> commands: fill, analyze, train-dictionary, classes -> report, warnings
 //!   args -> saved file -> device -> report, image
 //!   zram's attributes -> table or JSON
 //!   [configuration file ->] args -> server: device, sockets, servers until a signal
@@ -17,27 +17,33 @@
 mod admin;
 mod args;
 mod attributes;
+mod backing;
 mod client;
+mod commands;
 mod config;
 mod documents;
 mod error;
 mod log;
+mod memory;
+mod output;
+mod policy;
 mod process_start;
+mod process_status;
+mod progress;
 mod reserve;
 mod restore;
 mod run;
 mod server;
+mod setting;
 mod socket_dir;
 mod status;
+mod text;
 mod usage_error;
+mod values;
 
 use args::{Command, RestoreArgs};
-use error::{Error, no_handler};
-use log::log;
-use measure::analyze::AnalyzeArgs;
-use measure::fill::FillArgs;
-use measure::train::TrainArgs;
-use measure::{Interrupt, Outcome, output};
+use commands::{analyze, classes, fill, measured, train};
+use error::Error;
 use reserve::Reserved;
 use std::alloc::System;
 use std::io::{ErrorKind, Write};
@@ -67,13 +73,13 @@ fn main() -> ExitCode {
         process_start::provide_stack();
     }
     let done = match command {
-        Command::Fill(args) => fill(&args),
-        Command::Classes(args) => measure::classes::run(&args).and_then(|text| print(&text)),
+        Command::Fill(args) => measured(|interrupt| fill::run(&args, interrupt)),
+        Command::Classes(args) => classes::run(&args).and_then(|text| print(&text)),
         Command::Run(args) => return run::run(&args),
         Command::Restore(args) => restore(&args),
         Command::Attributes(args) => print(&attributes::run(&args)),
-        Command::TrainDictionary(args) => train(&args),
-        Command::Analyze(args) => analyze(&args),
+        Command::TrainDictionary(args) => measured(|interrupt| train::run(&args, interrupt)),
+        Command::Analyze(args) => measured(|interrupt| analyze::run(&args, interrupt)),
         Command::Serve(args) => server::run(&args),
         Command::Generate(args) => documents::run(&args, args::cli()),
         Command::Client(command) => client::run(&command),
@@ -84,41 +90,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs `uzram fill`.
-fn fill(args: &FillArgs) -> Result<(), Error> {
-    let interrupt = Interrupt::install().map_err(no_handler)?;
-    report(measure::fill::run(args, &interrupt)?)
-}
-
-/// Runs `uzram analyze`.
-fn analyze(args: &AnalyzeArgs) -> Result<(), Error> {
-    let interrupt = Interrupt::install().map_err(no_handler)?;
-    report(measure::analyze::run(args, &interrupt)?)
-}
-
-/// Prints the report to standard output, and warnings to standard error.
-fn report(outcome: Outcome) -> Result<(), Error> {
-    print(&outcome.text)?;
-    outcome.warnings.iter().for_each(|warning| log!("warning: {warning}"));
-    outcome.failure.map_or(Ok(()), Err)
-}
-
 /// Runs `uzram restore`, in this process or in a running server.
 fn restore(args: &RestoreArgs) -> Result<(), Error> {
     if args.served {
         return client::on_file(&args.server, JobKind::Restore, &args.file, args.json);
     }
     restore::run(args)
-}
-
-/// Runs `uzram train-dictionary`. The dictionary's file is written only if no error occurred.
-fn train(args: &TrainArgs) -> Result<(), Error> {
-    let interrupt = Interrupt::install().map_err(no_handler)?;
-    let (dictionary, outcome) = measure::train::run(args, &interrupt)?;
-    output::write(args.output(), 0o666, |file| {
-        file.write_all(dictionary.bytes()).map_err(output::failed(args.output()))
-    })?;
-    report(outcome)
 }
 
 /// Writes to standard output.

@@ -1,10 +1,13 @@
 //! `uzram restore`: checks a saved file, reports its contents, and writes them to an image.
 
 use crate::args::RestoreArgs;
-use crate::error::{Error, failed, no_handler};
-use measure::output::{self, OutputDevice};
-use measure::text::{counted, escaped, human, json};
-use measure::{Interrupt, Progress};
+use crate::commands::interrupt;
+use crate::error::{Error, failed};
+use crate::output::{self, OutputDevice};
+use crate::policy::{IMAGE_PIECE, IMAGE_ZEROED};
+use crate::progress::Progress;
+use crate::text::{counted, escaped, human, json};
+use measure::Interrupt;
 use rustix::fs::{FallocateFlags, fallocate};
 use serde::Serialize;
 use std::fmt::{Display, Write as _};
@@ -14,12 +17,6 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use zram::{Config, Damage, Device, SLOT_BYTES, SavedHeader, room};
-
-/// The number of bytes that are written at a time.
-const PIECE: usize = 1 << 20;
-
-/// The number of bytes of a block device that one call zeroes.
-const ZEROED: u64 = 256 << 20;
 
 /// The result of a restore.
 #[derive(Debug, Serialize)]
@@ -42,13 +39,13 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(), Error> {
     if let Some(Image::Device(device)) = &image {
         device.check_holds(header.disksize)?;
     }
-    let limit = args.mem_limit().bytes(|_| 0)?;
+    let limit = args.mem_limit.unwrap_or_default().bytes(|_| 0)?;
     let config = Config { mem_limit: limit, limit_tables: true, ..header.config() };
     let failed = |error| not_restored(error, limit);
     let device = Device::new(config).map_err(failed)?;
     let restored = device.restore(&args.file, args.damage()).map_err(failed)?;
     if let Some(image) = image {
-        image.write(&device, &Interrupt::install().map_err(no_handler)?)?;
+        image.write(&device, &interrupt()?)?;
     }
     let stat = device.mm_stat();
     let report = Report {
@@ -185,11 +182,11 @@ fn write_stored(
 ) -> Result<(), Error> {
     let progress = Progress::new("writing", device.mm_stat().orig_data_size);
     let mut stored = device.block_state().map(|state| state.index).peekable();
-    let mut piece = vec![0; PIECE];
+    let mut piece = vec![0; IMAGE_PIECE];
     while let Some(first) = stored.next() {
         interrupt.check()?;
         let mut end = first + 1;
-        while end - first < (PIECE / SLOT_BYTES) as u64 && stored.next_if_eq(&end).is_some() {
+        while end - first < (IMAGE_PIECE / SLOT_BYTES) as u64 && stored.next_if_eq(&end).is_some() {
             end += 1;
         }
         let (at, len) = (first * SLOT_BYTES as u64, (end - first) as usize * SLOT_BYTES);
@@ -213,16 +210,16 @@ fn zero(
     interrupt: &Interrupt,
     failed: impl Fn(io::Error) -> Error,
 ) -> Result<(), Error> {
-    let (progress, zeros) = (Progress::new("zeroing", bytes), vec![0; PIECE]);
+    let (progress, zeros) = (Progress::new("zeroing", bytes), vec![0; IMAGE_PIECE]);
     let mut at = 0;
     while at < bytes {
         interrupt.check()?;
-        let len = (bytes - at).min(ZEROED);
+        let len = (bytes - at).min(IMAGE_ZEROED);
         let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
         if fallocate(disk, flags, at, len).is_err() {
-            for start in (at..at + len).step_by(PIECE) {
+            for start in (at..at + len).step_by(IMAGE_PIECE) {
                 interrupt.check()?;
-                let piece = &zeros[..(at + len - start).min(PIECE as u64) as usize];
+                let piece = &zeros[..(at + len - start).min(IMAGE_PIECE as u64) as usize];
                 disk.write_all_at(piece, start).map_err(&failed)?;
             }
         }

@@ -5,12 +5,12 @@ pub(crate) mod table;
 
 use crate::error::{self, Error, failed, no_handler};
 use crate::log::{self, log};
+use crate::memory::cgroup_limit;
+use crate::output::check_name;
 use crate::process_start::keep_pipe_signal;
+use crate::process_status::process_status;
+use crate::text::json;
 pub(crate) use args::RunArgs;
-use measure::memory::cgroup_limit;
-use measure::output::check_name;
-use measure::process_status::process_status;
-use measure::text::json;
 use run::{Options, Refusal, Start, Stats};
 use std::process::ExitCode;
 use zcomp::Params;

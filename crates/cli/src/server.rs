@@ -17,6 +17,7 @@ use crate::admin::passed::Passed;
 use crate::args::ServeArgs;
 use crate::error::{Error, no_thread};
 use crate::log::log;
+use crate::policy::{ANSWERED, FULLNESS_EVERY, GOODBYE, PRINTED_WITHIN, SIGNAL_TICK, STACK};
 use fullness::Fullness;
 use save_file::SaveFile;
 use serve::spawn;
@@ -24,24 +25,8 @@ use serving::Serving;
 use signals::Signals;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use turn::Turn;
-
-/// The maximum time that the server waits at its end until clients have disconnected.
-const GOODBYE: Duration = Duration::from_secs(3);
-
-/// The maximum time that clients of the control socket have to read their answers after the save at
-/// the server's end.
-const ANSWERED: Duration = Duration::from_secs(2);
-
-/// The maximum time that the server waits until standard output accepts the announcement.
-const PRINTED_WITHIN: Duration = Duration::from_secs(10);
-
-/// The interval between checks of whether the disk is near its memory limit.
-const FULLNESS_EVERY: Duration = Duration::from_secs(1);
-
-/// The interval between checks for signals while the server waits for standard output.
-const TICK: Duration = Duration::from_millis(20);
 
 /// Serves a disk until a signal ends the server.
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
@@ -66,9 +51,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let zram = Arc::new(device::make(args)?);
     let signals = Signals::new()?;
     let turn = Arc::new(Turn::default());
-    let (mut serving, sockets) =
-        Serving::start((args, passed), zram, (save_file.clone(), turn.clone()))?;
-    let started = serving.start_later(sockets).and_then(|()| serving.mount(args));
+    let mut serving = Serving::start((args, passed), zram, (save_file.clone(), turn.clone()))?;
+    let started = serving.start_later().and_then(|()| serving.mount(args));
     let started = started.and_then(|()| headroom::check());
     let started = started.and_then(|()| print_within(serving.announcement.clone(), &signals));
     if started.is_ok() {
@@ -118,10 +102,10 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
 fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
     let (sender, receiver) = mpsc::channel();
     let prints = move || drop(sender.send(crate::print(&text)));
-    spawn("print", headroom::STACK, prints).map_err(no_thread)?;
+    spawn("print", STACK, prints).map_err(no_thread)?;
     let until = Instant::now() + PRINTED_WITHIN;
     while Instant::now() < until && !signals.is_end() {
-        match receiver.recv_timeout(TICK) {
+        match receiver.recv_timeout(SIGNAL_TICK) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err(Error::worker()),
             Ok(printed) => return printed,

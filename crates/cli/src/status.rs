@@ -3,9 +3,8 @@
 mod done;
 
 use crate::args::ServeArgs;
+use crate::text::human;
 pub(crate) use done::Done;
-use done::metrics_uri;
-use measure::text::human;
 use serde::{Deserialize, Serialize};
 use serve::nbd::Mode;
 use serve::{Address, Listening};
@@ -137,15 +136,10 @@ impl ServerStatus {
         match &self.nbd {
             Address::Unix(path) => {
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-                format!(
-                    "nbd+unix:///{name}?socket={}",
-                    encoded(path.as_os_str().as_encoded_bytes())
-                )
+                let socket = encoded(path.as_os_str().as_encoded_bytes());
+                format!("nbd+unix:///{name}?socket={socket}")
             }
-            Address::Tcp { host, port } if host.contains(':') => {
-                format!("nbd://[{host}]:{port}/{name}")
-            }
-            Address::Tcp { host, port } => format!("nbd://{host}:{port}/{name}"),
+            Address::Tcp { host, port } => format!("nbd://{}:{port}/{name}", bracketed(host)),
         }
     }
 
@@ -155,17 +149,15 @@ impl ServerStatus {
         let size = human(self.size);
         let read_only = if self.nbd_is_read_only() { ", read-only" } else { "" };
         let Address::Unix(control) = &self.control else { return uri };
-        let export = if self.name.is_empty() {
-            String::new()
-        } else {
-            format!(" -name {}", quoted(&self.name))
+        let export = match &*self.name {
+            "" => String::new(),
+            name => format!(" -name {}", quoted(name)),
         };
         let client = match &self.nbd {
             Address::Unix(path) => format!("-unix {}", quoted(&path.to_string_lossy())),
             Address::Tcp { host, port } => format!("{host} {port}"),
         };
-        let mut text = format!("serving {size}, {}{read_only}: {uri}\n", self.algorithm);
-        for (what, command) in [
+        let mut rows = vec![
             ("look at it", format!("nbdinfo '{uri}'")),
             (
                 "block device",
@@ -177,25 +169,17 @@ impl ServerStatus {
                 "how full it is",
                 format!("uzram stat --control {}", quoted(&control.to_string_lossy())),
             ),
-        ] {
-            // Writing to a `String` can't fail.
-            let _ = writeln!(text, "  {what:<14}  {command}");
-        }
-        if let Some(dir) = &self.mount {
-            let _ = writeln!(
-                text,
-                "  {:<14}  losetup --find --show {}   # as root",
-                "loop device",
-                quoted(&dir.join("disk").to_string_lossy())
-            );
-        }
-        if let Some(metrics) = &self.metrics {
-            let _ = writeln!(text, "  {:<14}  {}", "metrics", metrics_uri(metrics));
-        }
+        ];
+        rows.extend(self.mount.as_deref().map(|dir| {
+            let disk = quoted(&dir.join("disk").to_string_lossy());
+            ("loop device", format!("losetup --find --show {disk}   # as root"))
+        }));
+        rows.extend(self.metrics.as_ref().map(|metrics| ("metrics", metrics_uri(metrics))));
+        let mut text = format!("serving {size}, {}{read_only}: {uri}\n", self.algorithm);
+        text.extend(rows.iter().map(|(what, command)| format!("  {what:<14}  {command}\n")));
         if !self.nbd.is_local() {
-            let _ = writeln!(
-                text,
-                "  Anyone who can reach {} can read and write the disk: NBD has no authentication.",
+            text += &format!(
+                "  Anyone who can reach {} can read and write the disk: NBD has no authentication.\n",
                 self.nbd
             );
         }
@@ -210,6 +194,19 @@ fn quoted(text: &str) -> String {
         return text.to_owned();
     }
     format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// Returns a host as a part of a URI.
+fn bracketed(host: &str) -> String {
+    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
+}
+
+/// Returns the URL of the metrics for a browser.
+fn metrics_uri(address: &Address) -> String {
+    match address {
+        Address::Tcp { host, port } => format!("http://{}:{port}/metrics", bracketed(host)),
+        Address::Unix(path) => format!("unix:{}:/metrics", path.display()),
+    }
 }
 
 /// Returns the bytes encoded for a URI.

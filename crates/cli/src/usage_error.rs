@@ -3,9 +3,9 @@
 use crate::error::{USAGE, report};
 use crate::log::log;
 use crate::print_result;
+use crate::text::shortened;
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use measure::text::shortened;
 use std::ffi::OsStr;
 use std::process::ExitCode;
 

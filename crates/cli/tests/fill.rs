@@ -34,7 +34,7 @@ fn tree() -> (tempfile::TempDir, Vec<(&'static str, Vec<u8>)>) {
 /// repeat one word.
 fn codec_size(algorithm: &str, params: Params, files: &[(&str, Vec<u8>)]) -> u64 {
     let codec = zcomp::by_name(algorithm).unwrap();
-    let mut stream = codec.prepare(&params, PAGE).unwrap().stream_owned().unwrap();
+    let mut stream = codec.prepare(&params, PAGE).unwrap().stream().unwrap();
     let mut sum = 0;
     for piece in files.iter().flat_map(|(_, data)| data.chunks(PAGE)) {
         let mut page = piece.to_vec();

@@ -25,7 +25,9 @@ use std::thread;
 use support::nbd::Client;
 use support::{noise, text};
 use testkit::wait::{patience, until};
-use zram::{BackingFile, Config, Damage, Device, Restored, Saved, Selection, Zram};
+use zram::{
+    BackingFile, Config, Damage, Device, Restored, SaveOptions, SaveTo, Saved, Selection, Zram,
+};
 
 const DISK: u64 = 8 << 20;
 const PAGE: u64 = 4096;
@@ -239,7 +241,7 @@ impl Served {
     fn ask(&self) -> usize {
         let path = self.dir.path().join("control.sock");
         let requests = [Request::Stat, Request::Show("mm_stat".to_owned())];
-        let answer = |request: &Request| request.ask(&path, &mut Vec::new());
+        let answer = |request: &Request| control::ask(request, &path, &mut Vec::new());
         // Any answer is fine, for example an error because memory for this text is lacking.
         let _ = answer(&Request::Show("block_state".to_owned()));
         requests.iter().filter(|request| answer(request).is_ok()).count()
@@ -338,7 +340,8 @@ fn saves() -> impl FnMut(usize, bool) -> bool {
         let file = dir.path().join("saved");
         std::fs::write(&file, "what was there before").unwrap();
         let (is_reached, saved) = refusing(nth, from_then_on, || {
-            thread::scope(|scope| scope.spawn(|| device.save(&file)).join().unwrap())
+            let save = || device.save(SaveTo::File(&file), &SaveOptions::default());
+            thread::scope(|scope| scope.spawn(save).join().unwrap())
         });
         assert!(saved.is_ok(), "allocation {nth}: {saved:?}");
         let mut config = Config::new(DISK).unwrap();

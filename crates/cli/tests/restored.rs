@@ -12,7 +12,7 @@ use std::process::Command;
 use std::thread;
 use support::{Ended, Server, UZRAM, end, noise, serve_unsized, text};
 use testkit::wait::{patience, within};
-use zram::{Backing, Config, Device, Selection};
+use zram::{Backing, Config, Device, SaveOptions, SaveTo, Selection};
 
 fn restore(args: &[&str], file: &Path) -> Ended {
     end(Command::new(UZRAM).arg("restore").args(args).arg(file))
@@ -22,7 +22,7 @@ fn restore(args: &[&str], file: &Path) -> Ended {
 fn saved(path: &Path, config: Config, fill: impl FnOnce(&Device)) {
     let device = Device::new(config).unwrap();
     fill(&device);
-    device.save(path).unwrap();
+    device.save(SaveTo::File(path), &SaveOptions::default()).unwrap();
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The time of work: wall clock time, or the time that a thread or the process runs on a processor.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -14,6 +14,18 @@ pub enum Clock {
     ThreadCpu,
     /// The time that all threads of the process run on processors.
     ProcessCpu,
+}
+
+impl Clock {
+    fn now(self) -> Duration {
+        let now = clock_gettime(match self {
+            Clock::Wall => ClockId::Monotonic,
+            Clock::ThreadCpu => ClockId::ThreadCPUTime,
+            Clock::ProcessCpu => ClockId::ProcessCPUTime,
+        });
+        // The kernel returns neither a negative time nor a billion nanoseconds.
+        Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+    }
 }
 
 /// A stopwatch that adds up the time of the work passed to it.
@@ -31,22 +43,9 @@ impl Stopwatch {
 
     /// Executes `work` and adds its time.
     pub fn time<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        match self.clock {
-            Clock::Wall => {
-                let start = Instant::now();
-                let done = work();
-                self.total += start.elapsed();
-                done
-            }
-            Clock::ThreadCpu => self.time_by(ClockId::ThreadCPUTime, work),
-            Clock::ProcessCpu => self.time_by(ClockId::ProcessCPUTime, work),
-        }
-    }
-
-    fn time_by<T>(&mut self, clock: ClockId, work: impl FnOnce() -> T) -> T {
-        let start = spent(clock);
+        let start = self.clock.now();
         let done = work();
-        self.total += spent(clock).saturating_sub(start);
+        self.total += self.clock.now().saturating_sub(start);
         done
     }
 
@@ -54,10 +53,4 @@ impl Stopwatch {
     pub fn seconds(&self) -> f64 {
         self.total.as_secs_f64()
     }
-}
-
-fn spent(clock: ClockId) -> Duration {
-    let now = clock_gettime(clock);
-    // The kernel returns neither a negative time nor a billion nanoseconds.
-    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }

@@ -15,9 +15,10 @@
 //! that was added later.
 
 use crate::Error;
+use crate::budget::Supply;
 use crate::config::SECTION_SHIFT;
 use crate::heap::boxed;
-use crate::supply::Supply;
+use crate::policy::{INDEX_BUCKETS_FIRST, INDEX_TABLES};
 use std::sync::OnceLock;
 
 #[cfg(not(all(test, loom)))]
@@ -29,17 +30,12 @@ use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 const EMPTY: u32 = 0;
 const GONE: u32 = u32::MAX;
 
-/// The number of buckets of the first table.
-const FIRST: usize = 64;
-/// The number of tables: the last has twice as many buckets as a space has sections.
-const TABLES: usize = 12;
-
 type Buckets = Box<[AtomicU32]>;
 
 /// An open hash table of section numbers. Look-ups take no lock; changes hold the space's lock.
 #[derive(Debug)]
 pub(crate) struct AddressIndex {
-    tables: [OnceLock<Buckets>; TABLES],
+    tables: [OnceLock<Buckets>; INDEX_TABLES],
     /// The number of the table in use.
     current: AtomicUsize,
     /// The number of buckets of the first table.
@@ -74,11 +70,11 @@ fn enter(buckets: &[AtomicU32], address: usize, section: u32) {
 impl AddressIndex {
     /// Returns an index with room for 32 sections.
     pub(crate) fn new() -> Result<Self, Error> {
-        Self::with_first(FIRST)
+        Self::with_first(INDEX_BUCKETS_FIRST)
     }
 
     fn with_first(first: usize) -> Result<Self, Error> {
-        let tables = [const { OnceLock::new() }; TABLES];
+        let tables = [const { OnceLock::new() }; INDEX_TABLES];
         let buckets = table(first, None)?;
         tables[0].get_or_init(|| buckets);
         Ok(AddressIndex {
@@ -115,7 +111,7 @@ impl AddressIndex {
     ) -> Result<(), Error> {
         let wanted = (self.sections.load(Relaxed) + more) as usize * 2;
         let now = self.current.load(Relaxed);
-        let next = (now..TABLES).find(|&nth| self.first << nth >= wanted);
+        let next = (now..INDEX_TABLES).find(|&nth| self.first << nth >= wanted);
         let next = next.ok_or(Error::Exhausted)?;
         if next == now {
             return Ok(());

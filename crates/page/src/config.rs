@@ -1,8 +1,9 @@
-//! The configuration of a space, and the sizes of its parts.
+//! The configuration of a space, and the sizes of its parts, beginning with the page.
 
-use crate::supply::Supply;
-use crate::{EXTENT_PAGES_MAX, page_shift};
+use crate::EXTENT_PAGES_MAX;
+use crate::budget::Supply;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The number of bits of an offset: a space has 4 TiB of offsets.
 pub const OFFSET_BITS: u32 = 42;
@@ -21,6 +22,29 @@ pub(crate) const SECTION_SHIFT: u32 = 26;
 pub(crate) const SECTION_BYTES: usize = 1 << SECTION_SHIFT;
 /// The maximum number of sections of a space.
 pub(crate) const SECTIONS_MAX: u32 = 1 << (OFFSET_BITS - SECTION_SHIFT);
+
+/// Returns the bytes in a page of this system: 4096 on x86-64; 4, 16 or 64 KiB on aarch64.
+#[inline]
+pub fn page_size() -> usize {
+    /// The page size, or 0 until it is read. Threads that read the page size concurrently all store
+    /// the same value.
+    static SIZE: AtomicUsize = AtomicUsize::new(0);
+    match SIZE.load(Relaxed) {
+        0 => {
+            let size = rustix::param::page_size();
+            assert!(size.is_power_of_two(), "page size {size} is no power of two");
+            SIZE.store(size, Relaxed);
+            size
+        }
+        size => size,
+    }
+}
+
+/// Returns the binary logarithm of [`page_size`].
+#[inline]
+pub fn page_shift() -> u32 {
+    page_size().trailing_zeros()
+}
 
 /// Returns the number of pages in a section: 16384 if a page has 4 KiB.
 pub(crate) fn section_pages() -> u32 {

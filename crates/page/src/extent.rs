@@ -15,8 +15,8 @@
 //! depends on the bytes of the page, and zeros are valid descriptors.
 #![allow(unsafe_code)]
 
+use crate::budget::Supply;
 use crate::max_tree::MaxTree;
-use crate::supply::Supply;
 use crate::sync::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use crate::table::GrowingTable;
 use crate::zeroed::Zeroed;

@@ -1,10 +1,13 @@
 //! Heap memory, which a supply must grant first.
 
-use crate::supply::{Request, Supply};
+use crate::budget::{Request, Supply};
 use crate::{Error, page_size};
 
-/// Requests `bytes` of heap memory from the supply.
-fn grant(supply: Option<&dyn Supply>, bytes: usize) -> Result<(), Error> {
+/// Requests `bytes` bytes of heap memory from the supply.
+///
+/// # Errors
+/// [`Error::Refused`] if the supply refuses.
+pub fn grant(supply: Option<&dyn Supply>, bytes: usize) -> Result<(), Error> {
     match supply.is_none_or(|supply| supply.grant(Request::Allocate { bytes })) {
         true => Ok(()),
         false => Err(Error::Refused { pages: bytes.div_ceil(page_size()) }),

@@ -11,8 +11,8 @@
 //! `STUCK` contains the range once, and nothing else refers to the range.
 #![allow(unsafe_code)]
 
+use crate::budget::{Request, Supply};
 use crate::fork::Mutex;
-use crate::supply::{Request, Supply};
 use crate::{Error, page_size, room};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};

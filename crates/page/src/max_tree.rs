@@ -9,13 +9,9 @@
 //! The top is the level with one group.
 
 use crate::Error;
+use crate::budget::Supply;
 use crate::heap::reserve;
-use crate::supply::Supply;
-
-/// The number of elements whose maximum is one number in the level above.
-const WIDTH: usize = 16;
-/// The maximum number of levels: enough for 2 to the power of 28 numbers.
-const LEVELS: usize = 7;
+use crate::policy::{MAX_TREE_LEVELS as LEVELS, MAX_TREE_WIDTH as WIDTH};
 
 /// Numbers whose maximum is one number in the level above. A group is always complete, so one
 /// vector instruction compares all its numbers.

@@ -1,14 +1,9 @@
 //! Waits for other threads. In debug builds, a wait that lasts too long aborts the process with a
 //! message that identifies the object of the wait.
 
+use crate::policy::{WAIT_MAX, WAIT_ROUND_MAX};
 use std::time::{Duration, Instant};
 
-/// The maximum duration of a wait; a longer wait aborts the process. No correct wait lasts that
-/// long, even on a slow machine.
-const LONGEST: Duration = Duration::from_secs(300);
-/// The maximum time that one round adds to the wait, because the process may have been stopped
-/// during the round.
-const ROUND_MAX: Duration = Duration::from_secs(1);
 const END: &str = " for 300 s; report this fault with the stacks of all threads\n";
 
 /// A wait that another thread ends.
@@ -36,8 +31,8 @@ impl Patience {
     /// Counts a round, and returns whether the wait has lasted too long.
     fn is_spent(&mut self, now: Instant) -> bool {
         let last = self.last.replace(now).unwrap_or(now);
-        self.waited += now.saturating_duration_since(last).min(ROUND_MAX);
-        self.waited > LONGEST
+        self.waited += now.saturating_duration_since(last).min(WAIT_ROUND_MAX);
+        self.waited > WAIT_MAX
     }
 
     /// Aborts the process. The function allocates no memory, because the thread may be waiting for

@@ -8,9 +8,9 @@
 //! memory.
 #![allow(unsafe_code)]
 
+use crate::budget::Supply;
 use crate::free_runs::{runs, unused_pages};
 use crate::mapping::{Mapping, release_at};
-use crate::supply::Supply;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed};
 use crate::zeroed::Zeroed;
 use crate::{Error, page_size};

@@ -18,11 +18,11 @@
 #![allow(unsafe_code)]
 
 use crate::address_index::AddressIndex;
+use crate::budget::Supply;
 use crate::config::{Config, SECTION_BYTES, SECTION_SHIFT, SECTIONS_MAX, section_pages};
 use crate::free_runs::{FreeRuns, longest_after_alloc, longest_after_free};
 use crate::mapping::Mapping;
 use crate::section::Section;
-use crate::supply::Supply;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::table::GrowingTable;
 use crate::{EXTENT_PAGES_MAX, Error, page_size};

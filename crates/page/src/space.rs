@@ -11,6 +11,7 @@
 //! the mappings until the space is dropped, or until no extent lies in them.
 #![allow(unsafe_code)]
 
+use crate::budget::{Request, Supply};
 use crate::config::{Config, SECTION_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, section_pages};
 use crate::extent::{Extent, ExtentId, ExtentTable};
 use crate::fork::Step;
@@ -18,8 +19,8 @@ use crate::free_runs::FreeRuns;
 use crate::heap::reserve;
 use crate::mapping::{IoRange, Mapping, populate_all_at, release_all_at, release_at};
 use crate::max_tree::MaxTree;
+use crate::policy::RELEASE_RANGES_MAX;
 use crate::sections::Sections;
-use crate::supply::{Request, Supply};
 use crate::sync::{AtomicUsize, Mutex, Ordering::Relaxed};
 use crate::zeroed::Zeroed;
 use crate::{Budget, EXTENT_PAGES_MAX, Error, PageSet, page_shift};
@@ -27,9 +28,6 @@ use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
-
-/// The maximum number of address ranges that one system call releases.
-const RANGES_MAX: usize = 64;
 
 /// One mapping, and the sections that it backs.
 #[derive(Debug)]
@@ -398,7 +396,7 @@ impl<D: Zeroed> Space<D> {
     ) {
         let runs = batch.flat_map(|(id, pages)| pages.runs().map(move |run| (id, run)));
         let mut places = runs.map(|(id, run)| self.locate(id, &run));
-        let mut ranges = [IoRange::NONE; RANGES_MAX];
+        let mut ranges = [IoRange::NONE; RELEASE_RANGES_MAX];
         loop {
             let filled = ranges.iter_mut().zip(&mut places);
             let filled =

@@ -11,17 +11,14 @@
 //! order. Zeros are a valid element ([`Zeroed`]). Elements are never moved or dropped one by one.
 #![allow(unsafe_code)]
 
+use crate::budget::Supply;
 use crate::mapping::{Mapping, release_at};
-use crate::supply::Supply;
+use crate::policy::{TABLE_CHUNK_FIRST as FIRST, TABLE_CHUNKS as CHUNKS};
 use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use crate::zeroed::Zeroed;
 use crate::{Error, page_size};
 use std::ops::Range;
 use std::ptr::NonNull;
-
-/// The number of elements of the first chunk; 1 in a model, so that the chunk soon fills.
-const FIRST: u32 = if cfg!(all(test, loom)) { 1 } else { 1024 };
-const CHUNKS: usize = 22;
 
 /// A page of a table.
 pub(crate) struct TablePage {

@@ -5,7 +5,8 @@
 //! if all its bytes are zero, and must need no drop.
 #![allow(unsafe_code)]
 
-use crate::bits::{PageSet, Residency};
+use crate::bits::PageSet;
+use crate::residency::Residency;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64};
 
 /// A type whose values may start, and may be reset, as zero bytes.

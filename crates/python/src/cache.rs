@@ -1,4 +1,4 @@
-//! Caches: Python's keys and values on top of [`kept`].
+//! Caches: Python's keys and values on top of [`RawLruCache`].
 //!
 //! Keys may run Python code when they are compared, hashed or dropped: this code may call the cache
 //! again, and lets other threads run. So keys are not compared, hashed or dropped under the cache's
@@ -6,30 +6,26 @@
 //! lock, or waits for it, may be attached or detached.
 
 mod ask;
-mod kept;
 mod methods;
 mod put;
 mod same;
 
 use crate::buffer::with_bytes;
-use crate::error::{Answer, Failure, value_error};
+use crate::error::{Answer, Failure};
 use crate::shared::lock;
 use ask::{Asked, Given, judge};
-use kept::{Departed, Found, Kept, NoCache, Packed, Probe, Training, Verdicts};
-use pyo3::exceptions::{PyKeyError, PyMemoryError};
+use pyo3::exceptions::PyKeyError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyList};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use uzram::Dictionary;
+use uzram::lru::raw::{Compare, Departed, Found, Packed, RawLruCache, Verdicts};
+use uzram::{Dictionary, DictionarySource};
 
 /// The minimum length in bytes of a value during whose compression or decompression other Python
 /// threads can run.
 const DETACHED_FROM: usize = 16 << 10;
-
-/// The errno for "no space left", which is the same on all supported systems.
-const ENOSPC: i32 = 28;
 
 type Key = Py<PyAny>;
 
@@ -64,7 +60,7 @@ type Key = Py<PyAny>;
 /// child each have a copy. Many keys with the same hash make a cache slower than a dict.
 #[pyclass(frozen, weakref, mapping, module = "uzram")]
 pub(crate) struct Cache {
-    kept: Arc<Kept<Key>>,
+    kept: Arc<RawLruCache<Key>>,
     pickles: bool,
     on_evict: Mutex<Option<Py<PyAny>>>,
     /// Whether a key may be part of a reference cycle. Keys of the types `str`, `bytes`, `int` and
@@ -72,24 +68,16 @@ pub(crate) struct Cache {
     has_containers: AtomicBool,
 }
 
-impl From<NoCache> for Failure {
-    fn from(error: NoCache) -> Self {
-        match error {
-            NoCache::Failed(error) => Failure::Uzram(error),
-            NoCache::Limit(least) => value_error(format!(
-                "the limit is too small; such a cache takes {least} bytes or more"
-            )),
-        }
-    }
-}
-
 /// Returns the source of the dictionary that the argument `dictionary` selects.
-fn training(dictionary: &Given<'_>) -> Answer<Training> {
-    let Some(dictionary) = &dictionary.0 else { return Ok(Training::Itself) };
+fn training(dictionary: &Given<'_>) -> Answer<DictionarySource> {
+    let Some(dictionary) = &dictionary.0 else { return Ok(DictionarySource::Trained) };
     match dictionary.cast::<PyBool>() {
-        Ok(trains) if trains.is_true() => Ok(Training::Itself),
-        Ok(_) => Ok(Training::Without),
-        Err(_) => Ok(Training::Given(with_bytes(dictionary, |bytes| Dictionary::new(bytes))??)),
+        Ok(trains) if trains.is_true() => Ok(DictionarySource::Trained),
+        Ok(_) => Ok(DictionarySource::None),
+        Err(_) => {
+            let given = with_bytes(dictionary, |bytes| Dictionary::new(bytes))??;
+            Ok(DictionarySource::Given(given))
+        }
     }
 }
 
@@ -99,21 +87,15 @@ fn missing(key: &Bound<'_, PyAny>) -> Failure {
     PyKeyError::new_err((key.clone().unbind(),)).into()
 }
 
-/// Returns the error for a value for which the system refused memory.
-fn no_memory(what: impl std::fmt::Display) -> Failure {
-    let message = format!("the system has no memory for a copy of a value: {what}");
-    Failure::Python(PyMemoryError::new_err(message))
-}
-
 impl Cache {
     /// Repeats `call` until the key has been compared with all keys that have its hash.
     fn ask<T>(
         key: &Bound<'_, PyAny>,
-        mut call: impl FnMut(u32, &dyn Probe<Key>, &Verdicts) -> Found<T, Key>,
+        mut call: impl FnMut(u32, Compare<'_, Key>, &Verdicts) -> Found<T, Key>,
     ) -> PyResult<Option<T>> {
         let (asked, mut verdicts) = (Asked::new(key)?, Verdicts::default());
         loop {
-            match call(asked.hash, &asked, &verdicts) {
+            match call(asked.hash, &|kept| asked.compare(kept), &verdicts) {
                 Found::Yes(value) => return Ok(Some(value)),
                 Found::No => return Ok(None),
                 Found::Ask(unknown) => judge(key, unknown, &mut verdicts)?,
@@ -128,7 +110,7 @@ impl Cache {
             false => py.detach(|| packed.unpack(out)),
         };
         let bytes = PyBytes::new_with(py, packed.len, |out| {
-            unpack(out).map_err(|error| Failure::Uzram(error).into())
+            unpack(out).map_err(|error| Failure::from(error).into())
         })?;
         if !self.pickles {
             return Ok(bytes.into_any());
@@ -141,19 +123,20 @@ impl Cache {
         key: &Bound<'py, PyAny>,
         touches: bool,
     ) -> Answer<Option<Bound<'py, PyAny>>> {
-        let found =
-            Self::ask(key, |hash, probe, verdicts| self.kept.get(hash, probe, verdicts, touches))?;
-        found.map(|(_, packed)| self.value(key.py(), &packed.map_err(no_memory)?)).transpose()
+        let found = Self::ask(key, |hash, compare, verdicts| {
+            self.kept.get(hash, compare, verdicts, touches)
+        })?;
+        found.map(|(_, packed)| self.value(key.py(), &packed?)).transpose()
     }
 
     /// Removes the value of a key after the value was converted to its Python form.
     fn take<'py>(&self, key: &Bound<'py, PyAny>) -> Answer<Option<Bound<'py, PyAny>>> {
         loop {
-            let call = |hash, probe: &dyn Probe<Key>, verdicts: &Verdicts| {
-                self.kept.get(hash, probe, verdicts, false)
+            let call = |hash, compare: Compare<'_, Key>, verdicts: &Verdicts| {
+                self.kept.get(hash, compare, verdicts, false)
             };
             let Some((id, packed)) = Self::ask(key, call)? else { return Ok(None) };
-            let value = self.value(key.py(), &packed.map_err(no_memory)?)?;
+            let value = self.value(key.py(), &packed?)?;
             // Another thread may have changed the cache since the value was found.
             if self.kept.remove_same(id, &mut Departed::default()) {
                 return Ok(Some(value));

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 use std::path::PathBuf;
 use std::sync::Arc;
-use uzram::zram::{SaveOptions, SavedHeader, Unreadable};
+use uzram::zram::{SaveOptions, SaveTo, SavedHeader, Unreadable};
 use uzram::{Config, Damage, by_name};
 
 /// A device of `size` bytes that compresses the data written to it, in memory.
@@ -153,7 +153,7 @@ impl Device {
     fn save(&self, py: Python<'_>, path: PathBuf) -> Answer<u64> {
         let device = self.get()?;
         let options = SaveOptions { unreadable: Unreadable::Refuse, ..SaveOptions::default() };
-        Ok(py.detach(|| device.save_with(&path, &options))?.bytes)
+        Ok(py.detach(|| device.save(SaveTo::File(&path), &options))?.bytes)
     }
 
     /// Returns the statistics of the device, as `DeviceStats`.

@@ -1,6 +1,6 @@
 //! Errors of uzram as Python's exceptions.
 
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 
 pyo3::create_exception!(
@@ -56,6 +56,17 @@ from_errors!(
     uzram::slab::Error,
     uzram::zmem::Error
 );
+
+impl From<uzram::lru::Error> for Failure {
+    fn from(error: uzram::lru::Error) -> Self {
+        use uzram::lru::Error::*;
+        match error {
+            LimitTooSmall { .. } => value_error(error.to_string()),
+            NoMemory { .. } => Failure::Python(PyMemoryError::new_err(error.to_string())),
+            error => Failure::Uzram(error.into()),
+        }
+    }
+}
 
 /// Returns the error of a call on a closed object.
 pub(crate) fn closed(what: &str) -> Failure {

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::cmp::max;
 
-/// The report of a process: `zmem::Figures` as JSON, with the name of the process.
+/// The report of a process: `procgroup::Figures` as JSON, with the name of the process.
 pub type Line = Map<String, Value>;
 
 /// The field that marks a process that ended without a report, usually killed by a signal.
@@ -75,7 +75,7 @@ impl Figures {
     /// Returns the figures of processes.
     pub fn new(processes: Vec<Line>, tree_held_max: u64, is_short: Option<bool>) -> Self {
         let sum = sum_of(&processes);
-        // The tree's memory may not have been sampled at the moment when a process held its own
+        // The group's memory may not have been sampled at the moment when a process held its own
         // maximum.
         let held_max = processes.iter().map(|line| number(line, "held_max")).max().unwrap_or(0);
         let tree_held_max = tree_held_max.max(held_max);

@@ -9,6 +9,7 @@
 use crate::figures::{Figures, KILLED, Line};
 use crate::refusal::Refusal;
 use crate::tree::{self, Found};
+use procgroup::{GroupSnapshot, Presence, ProcessSnapshot};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use serde_json::Value;
@@ -16,7 +17,6 @@ use std::fmt::Display;
 use std::fs::{metadata, read_dir, read_link, read_to_string};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
-use zmem::{Presence, Seen, SeenProcess};
 
 /// A running program, which was found by the file that its processes share.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Program {
     fn now(&self) -> (Figures, bool) {
         let Some(seen) = self.file.seen() else { return (Figures::default(), true) };
         let is_ours = metadata("/proc/self/ns/pid").is_ok_and(|space| space.ino() == seen.space);
-        let lives = |process: &&SeenProcess| {
+        let lives = |process: &&ProcessSnapshot| {
             is_present(process) && (!is_ours || !is_gone(process.figures.process))
         };
         let lines = seen.processes.iter().filter(lives).filter_map(|seen| line(seen, is_ours));
@@ -65,7 +65,7 @@ impl Program {
 
 /// Returns the figures of a process, with its current name, or with the name that it published if
 /// the current name is unknown.
-fn line(seen: &SeenProcess, is_ours: bool) -> Option<Line> {
+fn line(seen: &ProcessSnapshot, is_ours: bool) -> Option<Line> {
     let path = format!("/proc/{}/comm", seen.figures.process);
     let name = is_ours.then(|| read_to_string(path).ok()).flatten();
     let name = name.as_deref().unwrap_or(&seen.name).trim_end_matches('\n');
@@ -73,7 +73,7 @@ fn line(seen: &SeenProcess, is_ours: bool) -> Option<Line> {
 }
 
 /// Returns the figures of a process with its name.
-fn named(figures: &zmem::Figures, name: &str) -> Option<Line> {
+fn named(figures: &procgroup::Figures, name: &str) -> Option<Line> {
     let mut line: Line = serde_json::from_str(&figures.json()).ok()?;
     line.insert("name".to_owned(), Value::from(name));
     Some(line)
@@ -81,13 +81,13 @@ fn named(figures: &zmem::Figures, name: &str) -> Option<Line> {
 
 /// Returns the last published figures of processes that have ended without a report: a signal
 /// killed them, or they could not write the report.
-pub(crate) fn unreported(seen: &Seen) -> Vec<Line> {
-    let is_killed = |seen: &SeenProcess| match seen.presence {
+pub(crate) fn unreported(seen: &GroupSnapshot) -> Vec<Line> {
+    let is_killed = |seen: &ProcessSnapshot| match seen.presence {
         Presence::Killed => true,
         Presence::Present => is_gone(seen.figures.process),
         Presence::Executes | Presence::Unreported => false,
     };
-    let line = |seen: &SeenProcess| {
+    let line = |seen: &ProcessSnapshot| {
         let mut line = named(&seen.figures, &seen.name)?;
         let is_killed = is_killed(seen);
         if is_killed {
@@ -96,12 +96,12 @@ pub(crate) fn unreported(seen: &Seen) -> Vec<Line> {
         (is_killed || seen.presence == Presence::Unreported).then_some(line)
     };
     // A process that was killed before it published its figures has no figures to report.
-    let has_figures = |seen: &&SeenProcess| seen.figures.limit > 0;
+    let has_figures = |seen: &&ProcessSnapshot| seen.figures.limit > 0;
     seen.processes.iter().filter(has_figures).filter_map(line).collect()
 }
 
 /// Returns whether a process has a slot in the shared file.
-fn is_present(seen: &SeenProcess) -> bool {
+fn is_present(seen: &ProcessSnapshot) -> bool {
     matches!(seen.presence, Presence::Present | Presence::Executes)
 }
 
@@ -138,7 +138,7 @@ pub fn find(process: Pid) -> Result<Program, Refusal> {
         }
         _ => shown(&error, "see that /proc is mounted"),
     };
-    let is_in = |seen: &Seen| {
+    let is_in = |seen: &GroupSnapshot| {
         seen.processes.iter().any(|of| is_present(of) && of.figures.process == number as u64)
     };
     let (mut found, mut refused) = (None, None);

@@ -5,13 +5,13 @@ use crate::live;
 use crate::policy::STATS_BYTES_MAX;
 use crate::refusal::Refusal;
 use crate::settings::Stats;
+use procgroup::GroupSnapshot;
 use std::env;
 use std::fs::OpenOptions;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf, absolute};
 use tempfile::{NamedTempFile, TempPath};
-use zmem::Seen;
 
 /// The file, and the part of it that belongs to this program.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl StatsFile {
 
     /// Returns the figures that the processes have written since this `StatsFile` was created, and
     /// the figures of killed processes.
-    pub(crate) fn figures(&self, seen: Option<&Seen>) -> Result<Figures, Refusal> {
+    pub(crate) fn figures(&self, seen: Option<&GroupSnapshot>) -> Result<Figures, Refusal> {
         let read = || {
             // If a pipe has replaced the file, the open must not wait for a writer.
             let mut options = OpenOptions::new();

@@ -1,10 +1,12 @@
 //! The file by which the processes of a program share one limit.
 //!
 //! The file has no path, and each program inherits its descriptor. The runtime defines the contents
-//! of the file (`zmem::Tree`); this module creates the file, filled with zeros, and reads it.
+//! of the file (`procgroup::ProcessGroup`); this module creates the file, filled with zeros, and
+//! reads it.
 
 use crate::policy::{LAST, TABLE};
 use crate::refusal::Refusal;
+use procgroup::GroupSnapshot;
 use rustix::fs::{
     CWD, FileType, MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat,
     ftruncate, memfd_create, openat,
@@ -15,7 +17,6 @@ use std::fs::read_link;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::Path;
-use zmem::Seen;
 
 /// The file's name, as the targets of links in /proc contain it.
 const NAME: &str = "uzram-run";
@@ -42,17 +43,17 @@ impl Tree {
 
     fn make() -> Result<Self> {
         let low = memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        ftruncate(&low, Seen::BYTES as u64)?;
+        ftruncate(&low, GroupSnapshot::BYTES as u64)?;
         fcntl_add_seals(&low, SEALS)?;
         let max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).min(TABLE);
         let file = fcntl_dupfd_cloexec(&low, max.saturating_sub(LAST) as i32)?;
         fcntl_setfd(&file, FdFlags::empty())?;
-        let setting = format!("tree={}:{}", file.as_raw_fd(), fstat(&file)?.st_ino);
+        let setting = format!("group={}:{}", file.as_raw_fd(), fstat(&file)?.st_ino);
         Ok(Tree { file, setting })
     }
 
     /// Returns the figures that the processes have published.
-    pub(crate) fn seen(&self) -> Option<Seen> {
+    pub(crate) fn seen(&self) -> Option<GroupSnapshot> {
         read(&self.file)
     }
 }
@@ -64,7 +65,7 @@ pub(crate) struct Found(OwnedFd);
 impl Found {
     /// Returns the figures that the processes have published, or `None` if the file is not such a
     /// shared file.
-    pub(crate) fn seen(&self) -> Option<Seen> {
+    pub(crate) fn seen(&self) -> Option<GroupSnapshot> {
         read(&self.0)
     }
 }
@@ -97,13 +98,13 @@ pub(crate) fn open(link: &Path) -> io::Result<Option<Found>> {
 fn is_of_size(file: impl AsFd) -> Result<bool> {
     let stat = fstat(file)?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    Ok(is_file && stat.st_size == Seen::BYTES as i64)
+    Ok(is_file && stat.st_size == GroupSnapshot::BYTES as i64)
 }
 
 /// Reads the figures that the processes have published. Returns `None` if the file has another kind
 /// or another version.
-fn read(file: impl AsFd) -> Option<Seen> {
-    let mut copy = vec![0; Seen::BYTES];
+fn read(file: impl AsFd) -> Option<GroupSnapshot> {
+    let mut copy = vec![0; GroupSnapshot::BYTES];
     let is_whole = is_of_size(&file).ok()? && pread(&file, &mut copy, 0) == Ok(copy.len());
-    is_whole.then(|| Seen::of(&copy)).flatten()
+    is_whole.then(|| GroupSnapshot::of(&copy)).flatten()
 }

@@ -6,6 +6,7 @@
 
 use crate::clock;
 use crate::exec::Hosting;
+use crate::group::GroupFile;
 use crate::kernel::PAGE;
 use crate::limits::Limits;
 use crate::own_thread::{OWN_THREAD, OwnThread};
@@ -15,12 +16,12 @@ use crate::report;
 use crate::settings::Settings;
 use crate::simple;
 use crate::space::{Break, Space};
-use crate::tree::TreeFile;
 use dispatch::system;
+use procgroup::GroupMember;
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use zmem::{Arena, SAFEPOINT};
 
 const ALIGN: usize = 2 << 20;
@@ -53,7 +54,10 @@ pub unsafe fn begin(settings: &OsStr, path: Option<&Path>, soft: Soft) -> Result
 /// Creates the arena, right above the program's break if possible, so that the arena can serve
 /// `brk`. If the break is at a low address, `brk` is answered as if the break were at `HIGH`,
 /// because an arena above the real break would occupy all addresses for MAP_32BIT.
-fn arena(settings: &Settings) -> Result<(Arena, Option<Break>), zmem::Error> {
+fn arena(
+    settings: &Settings,
+    group: Option<&GroupFile>,
+) -> Result<(Arena, Option<Break>), zmem::Error> {
     let brk = match system(libc::SYS_brk, [0; 6]).unwrap_or(0) {
         low @ ..LOW_END => low + HIGH,
         brk => brk,
@@ -68,7 +72,9 @@ fn arena(settings: &Settings) -> Result<(Arena, Option<Break>), zmem::Error> {
     let least = settings.arena.unwrap_or(limit.saturating_mul(LIMITS).max(ARENA_LEAST));
     loop {
         let room = bytes / ROOM_SHARE / ALIGN * ALIGN;
-        let made_at = |start| Arena::with_room(start, bytes - room, room, &settings.options);
+        let shared = || group.map(|file| Arc::<GroupMember>::clone(&file.member) as Arc<_>);
+        let made_at =
+            |start| Arena::with_room(start, bytes - room, room, &settings.options, shared());
         let above = made_at(start);
         let above =
             above.map(|arena| (arena, is_reserved.then_some(Break { first: brk, now: brk })));
@@ -94,7 +100,7 @@ fn reserve(range: &Range<usize>) -> bool {
 
 /// Creates the arena, and arms this thread.
 fn start(
-    mut settings: Settings,
+    settings: Settings,
     text: &OsStr,
     path: Option<&Path>,
     soft: Soft,
@@ -102,12 +108,11 @@ fn start(
     clock::begin();
     page::fork::take_over();
     let hosting = Hosting::new(&settings, text, path);
-    let tree = settings.tree.and_then(TreeFile::open);
-    settings.options.tree = tree.as_ref().map(|file| file.tree);
+    let group = settings.group.and_then(GroupFile::open);
     // The limits are raised before the arena is mapped, because the kernel counts the arena towards
     // the limits.
     let limits = Limits::take_over(soft);
-    let (arena, brk) = arena(&settings)?;
+    let (arena, brk) = arena(&settings, group.as_ref())?;
     let end = arena.addresses().end;
     // Without this page, a mapping that the kernel places behind the arena could grow from the
     // arena's end.
@@ -116,16 +121,16 @@ fn start(
     let mut space = Space::new(brk, limits);
     let get_mdwe = [libc::PR_GET_MDWE as usize, 0, 0, 0, 0, 0];
     space.is_exec_refused = system(libc::SYS_prctl, get_mdwe).is_ok_and(|mdwe| mdwe != 0);
-    let program = Program::new(arena, space, settings, (tree, hosting));
+    let program = Program::new(arena, space, settings, (group, hosting));
     let program = PROGRAM.get_or_init(|| program);
     if OwnThread::is_useful() {
-        program.arena.store_aside(&OWN_THREAD);
+        program.arena.defer_stores(&OWN_THREAD);
     }
-    SAFEPOINT.begin();
+    SAFEPOINT.enable();
     simple::begin_simple(program);
     // SAFETY: the hook uses only its own heap, and waits for no lock of the program.
     unsafe { dispatch::arm(program)? };
-    program.arena.hear();
+    program.member().into_iter().for_each(GroupMember::hear);
     measure_calls(program);
     report::show(program);
     Ok(())

@@ -13,13 +13,14 @@ pub(crate) fn stay(program: &Program, word: u64) {
     if word == 0 || program.is_confined.load(Relaxed) || program.arena.is_lent() {
         return;
     }
+    let Some(member) = program.member() else { return };
     let Some(space) = program.space.try_lock() else { return stay_later(program, word) };
     // The debugger repeats the signal. If all blocks are resident, a late signal has no effect.
-    if program.arena.is_whole() {
+    if member.is_whole() {
         return;
     }
     program.watch.note(word);
-    program.arena.keep_all();
+    member.keep_all(&program.arena);
     for part in space.data(&program.arena) {
         let blocks = around(&program.arena, &part);
         if program.arena.pin(blocks.clone()).is_ok() {
@@ -28,7 +29,7 @@ pub(crate) fn stay(program: &Program, word: u64) {
     }
     program.watch.wait_for_look();
     program.watch.asked.store(0, Relaxed);
-    program.arena.note_whole();
+    member.note_whole();
 }
 
 /// Stores a request's word for a thread that can handle the request.
@@ -51,8 +52,10 @@ pub(crate) fn stay_again(program: &Program) {
 /// Lets the pager evict again despite debuggers, because this process is about to be confined.
 pub(crate) fn stay_no_more(program: &Program) {
     program.watch.clear();
-    program.arena.evict_again();
-    program.arena.set_confined(true);
+    if let Some(member) = program.member() {
+        member.evict_again(&program.arena);
+        member.set_confined(true);
+    }
 }
 
 /// Makes the next check for debuggers due at once.
@@ -70,7 +73,7 @@ pub(crate) fn look_for_debuggers(program: &Program) {
     program.watch.wait_for_look();
     if program.watch.have_all_left() {
         program.watch.asked.store(0, Relaxed);
-        program.arena.evict_again();
+        program.member().into_iter().for_each(|member| member.evict_again(&program.arena));
         program.arena.yield_room(false);
     }
 }

@@ -1,5 +1,5 @@
-//! Debuggers of the tree: programs that access the memory of another process of the tree by ptrace
-//! or /proc/PID/mem.
+//! Debuggers of the group: programs that access the memory of another process of the group by
+//! ptrace or /proc/PID/mem.
 //!
 //! ```text
 //!   before PTRACE_ATTACH, PTRACE_SEIZE -> a signal: the process fills all of its blocks, and then
@@ -15,12 +15,10 @@ use crate::peers::pause;
 use crate::policy::{PEER_TRIES, TRIES_OF_KEEPING, TRIES_OF_LOOK, TRIES_OF_SIGNAL};
 use crate::program::Program;
 use crate::threads::{is_own, is_stopped, may_ask, threads_of};
-use crate::tree::TreeFile;
 use crate::watch::{link, of_file, thread_of, traced};
 use dispatch::{Call, Outcome, read_memory, system};
+use procgroup::{GroupMember, Kept, ProcessGroup, Request};
 use std::sync::atomic::Ordering::Relaxed;
-use zmem::poke::Asked;
-use zmem::{Kept, Tree};
 
 /// Returns whether the path of a call that opens a file may be in /proc. Calls with other paths are
 /// simple (di-12).
@@ -31,7 +29,7 @@ fn may_be_of_proc(call: &Call) -> bool {
     read_memory(path, &mut head) && head == *b"/p"
 }
 
-/// Makes the memory of another process of the tree resident before a call that attaches to it.
+/// Makes the memory of another process of the group resident before a call that attaches to it.
 pub(crate) fn prepare_attach(program: &Program, number: usize, args: &[usize; 6]) {
     let [request, thread, ..] = *args;
     if number as i64 == libc::SYS_ptrace
@@ -41,7 +39,7 @@ pub(crate) fn prepare_attach(program: &Program, number: usize, args: &[usize; 6]
     }
 }
 
-/// Handles a call that has opened the memory of another process of the tree, or has detached
+/// Handles a call that has opened the memory of another process of the group, or has detached
 /// from one.
 pub(crate) fn after_debugger(program: &Program, call: &Call, outcome: Outcome) {
     let Outcome::Returned(result @ 0..) = outcome else { return };
@@ -51,7 +49,7 @@ pub(crate) fn after_debugger(program: &Program, call: &Call, outcome: Outcome) {
             ask_to_look(program, second as u64);
         }
         libc::SYS_open | libc::SYS_openat | libc::SYS_openat2
-            if may_be_of_proc(call) && peer_tree(program).is_some() =>
+            if may_be_of_proc(call) && peer_group(program).is_some() =>
         {
             let own = system(libc::SYS_getpid, [0; 6]).unwrap_or(0) as u64;
             let path = link(own, result as u64);
@@ -63,22 +61,21 @@ pub(crate) fn after_debugger(program: &Program, call: &Call, outcome: Outcome) {
     }
 }
 
-fn peer_tree(program: &Program) -> Option<&Tree> {
+fn peer_group(program: &Program) -> Option<&ProcessGroup> {
     // A filter may end the confined program for calls that the program does not make itself. A
     // child of `vfork` shares this memory, so it is not handled as a debugger.
     let is_free = !program.is_confined.load(Relaxed) && !program.arena.is_lent();
-    let file = program.tree.as_ref().filter(|_| is_free);
-    file.map(|TreeFile { tree, .. }| tree)
+    program.member().filter(|_| is_free).map(GroupMember::group)
 }
 
 /// Waits until the process of a thread keeps all of its memory resident for the debugger that
-/// `word` identifies. Returns at once if the process is this process, or is outside the tree.
+/// `word` identifies. Returns at once if the process is this process, or is outside the group.
 fn keep_peer(program: &Program, thread: u64, word: u64) {
-    let Some(tree) = peer_tree(program) else { return };
+    let Some(group) = peer_group(program) else { return };
     let Some((process, tracer)) = traced(thread).filter(|(process, _)| !is_own(*process)) else {
         return;
     };
-    let kept = tree.kept(process as u64);
+    let kept = group.kept(process as u64);
     // While a thread has a tracer, the process keeps its memory resident.
     let has_tracer = || tracer != 0 || traced(process as u64).is_some_and(|(_, by)| by != 0);
     if kept.is_none() || is_stopped(process, process) {
@@ -87,9 +84,9 @@ fn keep_peer(program: &Program, thread: u64, word: u64) {
     if kept == Some(Kept::All) && has_tracer() {
         return;
     }
-    tree.begin_keeping(process as u64);
+    group.begin_keeping(process as u64);
     for nth in 0..TRIES_OF_KEEPING {
-        match tree.kept(process as u64) {
+        match group.kept(process as u64) {
             None | Some(Kept::All) => return,
             // If the process has begun to fill its blocks for this debugger, more than `PEER_TRIES`
             // tries are made.
@@ -104,37 +101,37 @@ fn keep_peer(program: &Program, thread: u64, word: u64) {
             if is_stopped(process, process) {
                 return;
             }
-            ask_any(tree, process, Asked::Stay(word));
+            ask_any(group, process, Request::Stay(word));
         }
         peers::do_left(program);
         pause();
     }
 }
 
-/// Sends `asked` to the first thread of a process that can handle it.
-fn ask_any(tree: &Tree, process: usize, asked: Asked) {
+/// Sends `request` to the first thread of a process that can handle it.
+fn ask_any(group: &ProcessGroup, process: usize, request: Request) {
     let may_ask = |thread: &usize| {
         !is_stopped(process, *thread) && may_ask(process, *thread, |it| it.is_interrupted)
     };
     if let Some(thread) = threads_of(process).into_iter().find(may_ask) {
-        tree.ask(process as u64, thread as u64, asked);
+        group.ask(process as u64, thread as u64, request);
     }
 }
 
 /// Asks the process of a thread from which a debugger has detached to evict again.
 fn ask_to_look(program: &Program, thread: u64) {
-    let Some(tree) = peer_tree(program) else { return };
+    let Some(group) = peer_group(program) else { return };
     let Some((process, _)) = traced(thread) else { return };
     let is_traced = || traced(process as u64).is_none_or(|(_, tracer)| tracer != 0);
     for nth in 0..TRIES_OF_LOOK {
-        if matches!(tree.kept(process as u64), None | Some(Kept::Nothing)) {
+        if matches!(group.kept(process as u64), None | Some(Kept::Nothing)) {
             return;
         }
         if nth % TRIES_OF_SIGNAL == 0 {
             if is_traced() {
                 return;
             }
-            ask_any(tree, process, Asked::Look);
+            ask_any(group, process, Request::Look);
         }
         peers::do_left(program);
         pause();

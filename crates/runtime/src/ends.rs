@@ -3,7 +3,7 @@
 
 use crate::debugged;
 use crate::filtered;
-use crate::lost;
+use crate::over_limit;
 use crate::program::Program;
 use crate::report;
 use crate::robust;
@@ -57,8 +57,8 @@ pub(crate) fn before_end(program: &Program, call: &mut Call) {
         libc::SYS_exit | libc::SYS_exit_group => report::report_end(program),
         libc::SYS_execve | libc::SYS_execveat => {
             // The program may close its standard error before it ends, as many programs do.
-            lost::say_if_lost(program);
-            program.arena.hush(&report::figures(program));
+            over_limit::warn_if_over_limit(program);
+            report::begin_exec(program);
         }
         _ => return,
     }

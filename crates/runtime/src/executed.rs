@@ -1,8 +1,8 @@
 //! A file that is about to be executed. The runtime reads the file by system calls that are not
 //! dispatched.
 
+use crate::group::stat;
 use crate::kernel::{CWD, ENOSYS};
-use crate::tree::stat;
 use dispatch::{OwnFile, system};
 use executable::{Denial, FileRights, Rights};
 use std::ffi::CString;

@@ -6,31 +6,31 @@ use crate::ends;
 use crate::filtered;
 use crate::kernel::{EACCES, EFAULT, ENOMEM, EPERM};
 use crate::limits::Limits;
-use crate::lost;
 use crate::mappings::{self, Answer};
+use crate::over_limit;
 use crate::peers;
 use crate::policy::{MUCH_SHARE, WEIGHED};
 use crate::program::Program;
 use crate::report;
 use crate::split;
 use crate::traced;
-use crate::tree::TreeFile;
 use crate::{clock, helpers, pins, sleeps};
 use calls::Special;
 use dispatch::{Call, Outcome, Step};
+use procgroup::GroupMember;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Does periodic work before a call: measures memory outside of the arena, and evicts for other
 /// processes, because this process may block in the call. `nth` is the number of calls before
 /// this one.
 pub(crate) fn tend(program: &Program, nth: u64) {
-    let Some(TreeFile { tree, .. }) = &program.tree else { return };
+    let Some(member) = program.member() else { return };
     debugged::look_for_debuggers(program);
     if (nth + 1).is_multiple_of(WEIGHED) {
         program.arena.weigh_process();
-        lost::say_if_lost(program);
+        over_limit::warn_if_over_limit(program);
     }
-    if tree.is_short() {
+    if member.group().is_short() {
         program.arena.yield_room(false);
     }
     report::show_now_and_then(program);
@@ -49,11 +49,11 @@ pub(crate) fn before(program: &Program, call: &mut Call) -> Step {
         }
     }
     let (number, args) = (call.number(), call.args());
-    let of_tree = program.tree.as_ref().and_then(|tree| tree.answer(number, args));
+    let of_group = program.group.as_ref().and_then(|group| group.answer(number, args));
     // The kernel enforces the limits of a child of `vfork`: its parent may have other limits.
     let has_limits = Limits::are_about(number) && !program.arena.is_lent();
     let of_limits = || has_limits.then(|| program.space.lock().limits.answer(number, &args))?;
-    if let Some(result) = of_tree.or_else(of_limits) {
+    if let Some(result) = of_group.or_else(of_limits) {
         return Step::Answer(result);
     }
     let spec = calls::spec(number);
@@ -93,7 +93,7 @@ pub(crate) fn before(program: &Program, call: &mut Call) -> Step {
         if wait.is_some_and(|wait| wait.repeats.holds(&args)) {
             // `waits` is called last, because after it this thread must not access absent
             // memory, except on the stack of `dispatch`.
-            program.arena.waits();
+            program.member().into_iter().for_each(GroupMember::waits);
         }
     }
     if is_all && wait.is_some() { Step::Wait } else { Step::Issue }
@@ -115,7 +115,7 @@ pub(crate) fn after(program: &Program, call: &mut Call, outcome: Outcome) -> Ste
     let outcome = sleeps::give_time(call, outcome);
     match call.number() as i64 {
         libc::SYS_execve | libc::SYS_execveat => {
-            program.arena.unhush();
+            report::exec_failed(program);
             debugged::stay_again(program);
             if let Some(hosting) =
                 program.hosting.as_ref().filter(|_| !program.is_confined.load(Relaxed))
@@ -124,7 +124,7 @@ pub(crate) fn after(program: &Program, call: &mut Call, outcome: Outcome) -> Ste
             }
             program.take_limits_back();
         }
-        _ if call.is_repeated() => program.arena.waited(),
+        _ if call.is_repeated() => program.member().into_iter().for_each(GroupMember::waited),
         libc::SYS_ptrace => traced::after_trace(program, call, outcome),
         libc::SYS_seccomp | libc::SYS_prctl => {
             let is_new = program.is_newly_confined.swap(false, Relaxed);

@@ -11,7 +11,7 @@ use crate::debugged;
 use crate::flow;
 use crate::heap::HEAP;
 use crate::left_out;
-use crate::lost;
+use crate::over_limit;
 use crate::own_thread::OWN_THREAD;
 use crate::peers;
 use crate::program::Program;
@@ -20,9 +20,10 @@ use crate::simple;
 use crate::sleeps;
 use dispatch::{Call, Hook, Outcome, Step};
 use page::fork;
+use procgroup::Request;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
-use zmem::{SAFEPOINT, poke};
+use zmem::SAFEPOINT;
 
 impl Hook for Program {
     fn call(&self, call: &mut Call) -> Step {
@@ -58,15 +59,15 @@ impl Hook for Program {
         }
         peers::do_left(self);
         debugged::look_for_debuggers(self);
-        lost::say_if_lost(self);
+        over_limit::warn_if_over_limit(self);
         report::show_now_and_then(self);
         is_answered
     }
 
     fn sent(&self, info: *const libc::siginfo_t, may_act: bool) -> bool {
         // SAFETY: the kernel has written the structure, for a signal that was sent.
-        let asked = unsafe { poke::asked(&*info) };
-        asked.inspect(|asked| peers::do_asked(self, *asked, may_act)).is_some()
+        let request = unsafe { Request::of(&*info) };
+        request.inspect(|request| peers::do_request(self, *request, may_act)).is_some()
     }
 
     fn repeats(&self, call: &mut Call) {
@@ -99,8 +100,10 @@ impl Hook for Program {
         self.threads.store(1, Relaxed);
         self.cost.begin_child();
         self.watch.clear();
-        self.arena.hear();
-        self.arena.set_confined(self.is_confined.load(Relaxed));
+        if let Some(member) = self.member() {
+            member.hear();
+            member.set_confined(self.is_confined.load(Relaxed));
+        }
         report::show(self);
     }
 

@@ -16,7 +16,7 @@ pub(crate) fn hand_over(program: &Program) -> Result<(), Failed> {
     program.space.lock().leave_executable(&program.arena);
     dispatch::release_all_code();
     traced::make_all_plain(program).inspect_err(|_| traced::manage_again(program))?;
-    program.arena.hush(&report::figures(program));
+    report::begin_exec(program);
     program.arena.rest();
     if program.arena.is_lent() {
         return Ok(());

@@ -14,13 +14,12 @@ use crate::policy::{BROUGHT, PEER_PAUSE, PEER_TRIES, TRIES_OF_SIGNAL};
 use crate::program::Program;
 use crate::report;
 use crate::threads::{is_own, is_stopped, may_ask};
-use crate::tree::TreeFile;
 use crate::windows::{around, parts_within};
 use dispatch::{Call, Outcome, read_memory, system};
 use libc::iovec;
+use procgroup::{GroupMember, Request};
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::Advice;
-use zmem::poke::Asked;
 
 /// The kernel's maximum number of parts in a vector.
 const VECTOR_MAX: usize = 1024;
@@ -72,7 +71,7 @@ impl Parts {
     }
 }
 
-/// Completes a transfer that stopped at an absent page of another process of the tree.
+/// Completes a transfer that stopped at an absent page of another process of the group.
 pub(crate) fn complete_transfer(program: &Program, call: &Call, outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Returned(result)
@@ -86,16 +85,14 @@ pub(crate) fn complete_transfer(program: &Program, call: &Call, outcome: Outcome
     }
 }
 
-/// If the call is a transfer, waits until the other process of the tree has agreed to fill no
+/// If the call is a transfer, waits until the other process of the group has agreed to fill no
 /// block in place.
 pub(crate) fn greet_peer(program: &Program, number: usize, args: &[usize; 6]) {
     // A filter may end the program for calls that the program does not make itself.
     let is_free = is_transfer(number) && !program.is_confined.load(Relaxed);
-    let Some(TreeFile { tree, .. }) = program.tree.as_ref().filter(|_| is_free) else {
-        return;
-    };
+    let Some(member) = program.member().filter(|_| is_free) else { return };
     for nth in 0..PEER_TRIES {
-        if is_own(args[0]) || tree.ask_peer(args[0] as u64) != Some(false) {
+        if is_own(args[0]) || member.group().ask_peer(args[0] as u64) != Some(false) {
             return;
         }
         if nth == 0 && is_stopped(args[0], args[0]) {
@@ -109,20 +106,20 @@ pub(crate) fn greet_peer(program: &Program, number: usize, args: &[usize; 6]) {
     }
 }
 
-/// Handles a signal of another process of the tree. If `may_act` is false, the thread runs code
+/// Handles a signal of another process of the group. If `may_act` is false, the thread runs code
 /// of the runtime, and most requests are deferred.
-pub(crate) fn do_asked(program: &Program, asked: Asked, may_act: bool) {
-    match asked {
-        Asked::Memory(address) if !may_act => program.asked.store(address.max(1), Relaxed),
-        Asked::Stay(word) if !may_act => debugged::stay_later(program, word),
-        Asked::Look => debugged::look_soon(program),
-        Asked::Room if !may_act => {}
-        Asked::Room => {
+pub(crate) fn do_request(program: &Program, request: Request, may_act: bool) {
+    match request {
+        Request::Memory(address) if !may_act => program.asked.store(address.max(1), Relaxed),
+        Request::Stay(word) if !may_act => debugged::stay_later(program, word),
+        Request::Look => debugged::look_soon(program),
+        Request::Room if !may_act => {}
+        Request::Room => {
             program.arena.yield_room(true);
             report::show(program);
         }
-        Asked::Memory(address) => bring_for_peer(program, address),
-        Asked::Stay(word) => debugged::stay(program, word),
+        Request::Memory(address) => bring_for_peer(program, address),
+        Request::Stay(word) => debugged::stay(program, word),
     }
     if may_act {
         debugged::look_for_debuggers(program);
@@ -140,7 +137,7 @@ pub(crate) fn do_left(program: &Program) {
 /// Fills blocks that another process is about to read or write. If the address is not in the
 /// arena, fills no block.
 fn bring_for_peer(program: &Program, address: usize) {
-    program.arena.agree();
+    program.member().into_iter().for_each(GroupMember::agree);
     bring(program, address);
 }
 
@@ -153,16 +150,17 @@ fn bring(program: &Program, address: usize) {
 
 fn ask_peer_for(program: &Program, process: usize, address: usize) {
     if may_ask(process, process, |wait| wait.repeats) {
-        let (process, asked) = (process as u64, Asked::Memory(address));
-        program.tree.iter().for_each(|file| file.tree.ask(process, process, asked));
+        let (process, request) = (process as u64, Request::Memory(address));
+        let group = program.member().map(GroupMember::group);
+        group.into_iter().for_each(|group| group.ask(process, process, request));
     }
 }
 
 fn transfer_rest(program: &Program, call: &Call, result: isize) -> isize {
     let [process, local, locals, remote, remotes, flags] = call.args();
     let is_own = is_own(process);
-    let of_tree = |TreeFile { tree, .. }: &TreeFile| tree.ask_peer(process as u64).is_some();
-    let is_peer = is_own || program.tree.as_ref().is_some_and(of_tree);
+    let of_group = |member: &GroupMember| member.group().ask_peer(process as u64).is_some();
+    let is_peer = is_own || program.member().is_some_and(of_group);
     let parts = || Some((Parts::read(local, locals)?, Parts::read(remote, remotes)?));
     let Some((local, remote)) = parts().filter(|_| is_peer) else { return result };
     let tries = match () {

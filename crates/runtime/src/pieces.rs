@@ -11,7 +11,7 @@ pub(crate) enum Kind {
     /// Private, anonymous, and always PROT_NONE since it was mapped: it has no contents.
     Reserved,
     /// Private and anonymous, with a protection other than that of `Data`.
-    Held,
+    OtherProtection,
     /// Any other memory: file-backed, shared, or locked.
     Other,
     /// Sealed by the program (`mseal`): the kernel refuses all changes to the mapping.
@@ -161,8 +161,13 @@ mod tests {
     use super::*;
     use fastrand::Rng;
 
-    const KINDS: [Option<Kind>; 5] =
-        [None, Some(Kind::Data), Some(Kind::Reserved), Some(Kind::Held), Some(Kind::Other)];
+    const KINDS: [Option<Kind>; 5] = [
+        None,
+        Some(Kind::Data),
+        Some(Kind::Reserved),
+        Some(Kind::OtherProtection),
+        Some(Kind::Other),
+    ];
 
     #[test]
     fn pieces_are_what_a_list_of_pages_is() {

@@ -3,12 +3,13 @@
 use crate::changes::Changer;
 use crate::cost::Cost;
 use crate::exec::Hosting;
+use crate::group::{GroupFile, stat};
 use crate::mappings::{self, Answer};
 use crate::settings::Settings;
 use crate::space::Space;
-use crate::tree::{TreeFile, stat};
 use crate::watch::Watch;
 use page::fork::Mutex;
+use procgroup::GroupMember;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use zmem::Arena;
 
@@ -22,7 +23,7 @@ pub(crate) struct Program {
     /// The number of threads of the program in this process.
     pub(crate) threads: AtomicUsize,
     pub(crate) cost: Cost,
-    pub(crate) tree: Option<TreeFile>,
+    pub(crate) group: Option<GroupFile>,
     /// The means by which programs are executed with a host, if hosts are available.
     pub(crate) hosting: Option<Hosting>,
     /// Whether the process is confined (pl-28): a filter may end the process for calls that the
@@ -47,7 +48,7 @@ impl Program {
         arena: Arena,
         space: Space,
         settings: Settings,
-        (tree, hosting): (Option<TreeFile>, Option<Hosting>),
+        (group, hosting): (Option<GroupFile>, Option<Hosting>),
     ) -> Self {
         let (space, threads) = (Mutex::new(space), AtomicUsize::new(1));
         let [is_confined, is_child_confined, is_newly_confined, is_silent, is_plain] =
@@ -60,7 +61,7 @@ impl Program {
             changer: Changer::default(),
             threads,
             cost,
-            tree,
+            group,
             hosting,
             is_confined,
             is_child_confined,
@@ -72,10 +73,21 @@ impl Program {
         }
     }
 
+    /// Returns the membership of this process in its group, if it shares its limit.
+    pub(crate) fn member(&self) -> Option<&GroupMember> {
+        self.group.as_ref().map(|file| &*file.member)
+    }
+
     /// Handles a call if it changes mappings of the arena.
     pub(crate) fn answer(&self, number: usize, args: [usize; 6]) -> Answer {
         let mut space = self.space.lock();
-        self.changer.change(|| mappings::answer(&mut space, &self.arena, number, args))
+        let answer =
+            self.changer.change(|| mappings::answer(&mut space, &self.arena, number, args));
+        let is_refused = matches!(answer, Answer::Is(..0));
+        if !is_refused && mappings::maps_shared(number as i64, &args) {
+            self.member().into_iter().for_each(GroupMember::maps_shared);
+        }
+        answer
     }
 
     /// Returns whether standard error is still the one of `uzram run`. Messages to another file or
@@ -108,6 +120,6 @@ impl Program {
         self.is_confined.store(false, Relaxed);
         self.is_silent.store(false, Relaxed);
         page::set_confined(false);
-        self.arena.set_confined(false);
+        self.member().into_iter().for_each(|member| member.set_confined(false));
     }
 }

@@ -4,18 +4,19 @@
 use crate::cost::Costs;
 use crate::executed::contents;
 use crate::heap;
-use crate::lost;
+use crate::over_limit;
 use crate::program::Program;
 use crate::say::say;
 use dispatch::{OwnFile, system};
+use procgroup::Figures;
 use std::ffi::CString;
 use std::sync::atomic::Ordering::Relaxed;
-use zmem::Figures;
 
-/// Reports, once per tree, that the working set of this process is larger than the limit.
+/// Reports, once per group, that the working set of this process is larger than the limit.
 fn say_if_slow(program: &Program) {
     let may_say = || !program.is_confined.load(Relaxed) && program.is_heard();
-    if let Some(lacks) = program.arena.take_lacking(may_say) {
+    let lacks = program.member().and_then(|member| member.take_lacking(&program.arena, may_say));
+    if let Some(lacks) = lacks {
         let limit = program.arena.stats().limit.unwrap_or(0);
         let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
         say(&format_args!(
@@ -35,15 +36,31 @@ pub(crate) fn figures(program: &Program) -> Figures {
     let Costs { calls, timed, nanoseconds, signal } = program.cost.costs();
     let own = Figures {
         process: system(libc::SYS_getpid, [0; 6]).unwrap_or(0) as u64,
-        tree_held_max: program.tree.as_ref().map_or(0, |file| file.tree.held_max()),
+        tree_held_max: program.member().map_or(0, |member| member.group().held_max()),
         heap: heap::mapped() as u64,
         calls,
         calls_timed: timed,
         calls_timed_ns: nanoseconds,
         signal_ns: signal,
-        ..program.arena.figures()
+        ..match program.member() {
+            Some(member) => member.figures(&program.arena),
+            None => Figures::of(&program.arena.stats()),
+        }
     };
-    program.arena.with_before(own)
+    match program.member() {
+        Some(member) => member.with_before(own),
+        None => own,
+    }
+}
+
+/// Publishes that this process holds no memory, because it is about to execute a program.
+pub(crate) fn begin_exec(program: &Program) {
+    program.member().into_iter().for_each(|member| member.begin_exec(&figures(program)));
+}
+
+/// Undoes [`begin_exec`] after the kernel refused to execute the program.
+pub(crate) fn exec_failed(program: &Program) {
+    program.member().into_iter().for_each(|member| member.exec_failed(&program.arena));
 }
 
 /// Appends the figures of this process to the file in the settings. Returns false if the
@@ -63,27 +80,27 @@ fn report(program: &Program) -> bool {
     write(path, &format!("{{\"name\":\"{name}\",{}", &figures[1..]))
 }
 
-/// Reports the figures of this process, which is about to end, and leaves its tree.
+/// Reports the figures of this process, which is about to end, and leaves its group.
 pub(crate) fn report_end(program: &Program) {
-    lost::say_if_lost(program);
+    over_limit::warn_if_over_limit(program);
     let is_reported = report(program);
     if !is_reported {
         show(program);
     }
-    program.arena.leave_tree(is_reported);
+    program.member().into_iter().for_each(|member| member.leave(is_reported));
 }
 
 /// Publishes the figures of this process for `uzram stat`.
 pub(crate) fn show(program: &Program) {
-    program.arena.show(&figures(program));
+    program.member().into_iter().for_each(|member| member.show(&figures(program)));
 }
 
 /// Publishes the figures if the next publication is due.
 pub(crate) fn show_now_and_then(program: &Program) {
-    if program.arena.is_show_due() {
+    if let Some(member) = program.member().filter(|member| member.is_show_due()) {
         show(program);
         if !program.is_confined.load(Relaxed) {
-            program.arena.weigh_shared();
+            member.weigh_shared();
         }
         say_if_slow(program);
     }

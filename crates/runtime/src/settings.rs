@@ -24,8 +24,8 @@ pub(crate) struct Settings {
     pub(crate) is_first_only: bool,
     /// Whether hosts are injected into executed programs, if the kernel permits it.
     pub(crate) is_injected: bool,
-    /// The file that the processes of the tree share.
-    pub(crate) tree: Option<TreeName>,
+    /// The file that the processes of the group share.
+    pub(crate) group: Option<GroupName>,
     /// The path of the host.
     pub(crate) host: Option<CString>,
     /// The device and the inode of `uzram run`'s standard error.
@@ -34,7 +34,7 @@ pub(crate) struct Settings {
 
 /// The number of the inherited descriptor for a file, and the file's inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TreeName {
+pub(crate) struct GroupName {
     pub(crate) number: usize,
     pub(crate) inode: usize,
 }
@@ -73,7 +73,7 @@ impl Settings {
             stats: None,
             is_first_only: false,
             is_injected: false,
-            tree: None,
+            group: None,
             host: None,
             stderr: None,
         };
@@ -116,8 +116,8 @@ impl Settings {
                 b"first-only" => found.is_first_only = number()? != 0,
                 b"inject" => found.is_injected = number()? != 0,
                 b"arena" => found.arena = Some(number()?),
-                b"tree" => {
-                    found.tree = Some(pair().map(|(number, inode)| TreeName { number, inode })?);
+                b"group" => {
+                    found.group = Some(pair().map(|(number, inode)| GroupName { number, inode })?);
                 }
                 b"stderr" => found.stderr = Some(pair()?),
                 b"host" => found.host = CString::new(value).ok(),
@@ -146,10 +146,10 @@ mod tests {
     #[test]
     fn settings_are_read_and_wrong_ones_named() {
         let of = |text: &str| Settings::parse(OsStr::new(text));
-        let text = "limit=1000,block=16384,algorithm=zstd,level=-3,backend=signal-remap,tree=960:7,\
-            stderr=12:3,first-only=1,stats=/a,arena=4194304";
+        let text = "limit=1000,block=16384,algorithm=zstd,level=-3,backend=signal-remap,\
+            group=960:7,stderr=12:3,first-only=1,stats=/a,arena=4194304";
         let found = of(text).unwrap();
-        assert_eq!(found.tree, Some(TreeName { number: 960, inode: 7 }));
+        assert_eq!(found.group, Some(GroupName { number: 960, inode: 7 }));
         assert_eq!(found.stderr, Some((12, 3)));
         assert!(found.is_first_only && !of("first-only=0").unwrap().is_first_only);
         assert!(!found.is_injected && of("inject=1").unwrap().is_injected);
@@ -161,8 +161,8 @@ mod tests {
         assert_eq!((found.arena, found.stats.as_deref()), (Some(4 << 20), Some(&b"/a"[..])));
         for wrong in [
             "limit",
-            "tree=5",
-            "tree=1:2:3",
+            "group=5",
+            "group=1:2:3",
             "stderr=1:",
             "limit=x",
             "level=high",

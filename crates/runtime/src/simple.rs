@@ -1,8 +1,8 @@
 //! Calls of the program that are issued without a signal (di-11, di-12).
 
+use crate::group::GroupFile;
 use crate::mappings::Answer;
 use crate::program::Program;
-use crate::tree::TreeFile;
 use dispatch::simple::{self, Simple};
 use dispatch::system;
 use std::ops::Range;
@@ -19,14 +19,14 @@ const _: () = {
 
 /// Starts to issue simple calls without a signal.
 pub(crate) fn begin_simple(program: &'static Program) {
-    let file = program.tree.as_ref();
+    let file = program.group.as_ref();
     simple::set(&Simple {
-        gate: file.map_or(&OPEN, |file| file.tree.short_word()),
+        gate: file.map_or(&OPEN, |file| file.member.group().short_word()),
         threads: &program.threads,
         memory: program.arena.addresses(),
         words: program.arena.words(),
         block: program.arena.block(),
-        descriptor: file.map(TreeFile::descriptor),
+        descriptor: file.map(GroupFile::descriptor),
     });
 }
 

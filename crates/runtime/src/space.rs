@@ -1,7 +1,7 @@
 //! The program's mappings in the arena, in pages, and the resulting use of the arena's blocks.
 //!
 //! ```text
-//!   pages   | Data Data Data Data | Data  -    -    -  | Reserved ...     | Held Data Data Data |
+//!   pages   | Data Data Data Data | Data  -    -    -  | Reserved ...     | OtherProtection ... |
 //!   block   |      Managed        |       Plain        |       Free       |        Plain        |
 //! ```
 //! pl-1: a block is managed if all its pages are `Data`, free if none of its pages has contents,
@@ -156,7 +156,7 @@ impl Space {
                 // A part that can't be made plain stays managed.
                 if kind == Some(Kind::Data) && uses::make_plain(&self.pieces, arena, &part).is_ok()
                 {
-                    self.pieces.set(part, Some(Kind::Held));
+                    self.pieces.set(part, Some(Kind::OtherProtection));
                 }
             }
         }

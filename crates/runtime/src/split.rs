@@ -5,11 +5,11 @@
 //!   read(file, address, 30 MiB) -> pin 4 MiB, read, unpin -> pin 4 MiB ... -> the sum
 //! ```
 
+use crate::group::stat;
 use crate::kernel::{EFAULT, PAGE};
 use crate::pins;
 use crate::policy::{PART_MIN, PART_SHARE};
 use crate::program::Program;
-use crate::tree::stat;
 use dispatch::{Call, Step, system};
 use std::sync::atomic::Ordering::Relaxed;
 

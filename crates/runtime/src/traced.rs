@@ -32,7 +32,7 @@ pub(crate) fn leave_for_tracer(program: &Program, call: &Call) -> Option<Step> {
         dispatch::release_all_code();
     }
     program.give_limits();
-    program.arena.hush(&report::figures(program));
+    report::begin_exec(program);
     program.arena.rest();
     Some(Step::Leave)
 }
@@ -44,9 +44,9 @@ pub(crate) fn after_trace(program: &Program, call: &Call, outcome: Outcome) {
     }
     if outcome != Outcome::Returned(0) {
         manage_again(program);
-        program.arena.unhush();
+        report::exec_failed(program);
         program.take_limits_back();
-    } else if program.arena.takes_traced(|| program.is_heard()) {
+    } else if program.member().is_some_and(|it| it.takes_traced(|| program.is_heard())) {
         let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
         say(&format_args!(
             "process {process} is traced by its parent, as a debugger's child: the program \

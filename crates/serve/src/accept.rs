@@ -5,6 +5,7 @@
 
 use crate::address::{Listening, SocketFile};
 use crate::log::Log;
+use crate::policy::{ACCEPT_RETRY_AFTER, ACCEPT_STACK};
 use crate::socket::Socket;
 use crate::spawn::spawn;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -18,13 +19,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-
-/// The pause before the next attempt to accept a connection if the system has no resources left for
-/// a connection.
-const RETRY_AFTER: Duration = Duration::from_millis(100);
-
-/// The stack size of the accepting thread, in bytes.
-const STACK: usize = 256 << 10;
 
 /// Accepts connections on a thread.
 pub(crate) struct Acceptor {
@@ -81,7 +75,7 @@ impl Acceptor {
         let stop = Arc::new(AtomicBool::new(false));
         let ends = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
         let door = Door { socket, stop: stop.clone(), ends: ends.clone(), log };
-        let thread = spawn(name, STACK, move || work(door))?;
+        let thread = spawn(name, ACCEPT_STACK, move || work(door))?;
         Ok(Acceptor { stop, ends, thread, file })
     }
 
@@ -124,7 +118,7 @@ impl Door {
             Err(Errno::INTR | Errno::CONNABORTED | Errno::AGAIN) => {}
             Err(errno) => {
                 self.log.line(format_args!("can't accept a connection: {errno}"));
-                thread::sleep(RETRY_AFTER);
+                thread::sleep(ACCEPT_RETRY_AFTER);
             }
         }
         None

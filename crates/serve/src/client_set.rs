@@ -1,14 +1,12 @@
 //! Sets of connections of one kind, which are counted, evicted in favor of others, and closed
 //! together.
 
+use crate::policy::EVICTED_WITHIN;
 use crate::socket::Socket;
 use rustix_futex_sync::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// If a client that is evicted does not disconnect within this time, the new client is refused.
-const EVICTED_WITHIN: Duration = Duration::from_secs(1);
+use std::time::Instant;
 
 /// A bounded set of connections of one kind.
 pub(crate) struct ClientSet {
@@ -192,6 +190,7 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixStream;
     use std::thread;
+    use std::time::Duration;
 
     fn socket() -> Arc<Socket> {
         let (one, _) = UnixStream::pair().unwrap();

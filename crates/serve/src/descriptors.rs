@@ -1,17 +1,14 @@
 //! Keeps some file descriptors free, so that a server with the maximum number of clients still
 //! answers its control socket, serves metrics, and saves the disk.
 
+use crate::policy::DESCRIPTORS_FOR_WORK;
 use crate::{control, metrics};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::read_dir;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The number of descriptors that a save, an unmount, a log and a refused client need at the same
-/// time: files, their directories, a lock, and files of /proc.
-const FOR_WORK: usize = 24;
-
 /// The number of descriptors that NBD clients must leave free for control, metrics and saves.
-pub const RESERVE: usize = control::CLIENTS + metrics::CLIENTS + FOR_WORK;
+pub const RESERVE: usize = control::CLIENTS + metrics::CLIENTS + DESCRIPTORS_FOR_WORK;
 
 /// The number of descriptors that the caller of this crate will open later.
 static KEPT: AtomicUsize = AtomicUsize::new(0);

@@ -1,5 +1,6 @@
 //! The disk that is served: an array of bytes, such as a compressed device.
 
+use crate::policy::EXTENT_ENTRIES_MAX;
 use rustix::io::Errno;
 use std::ops::{Deref, Range};
 use zram::{Device, SLOT_BYTES};
@@ -35,9 +36,6 @@ pub trait Disk: Send + Sync {
     /// `each` returns false. The last extent may end before the end of the range.
     fn extents(&self, range: Range<u64>, each: &mut dyn FnMut(Extent) -> bool);
 }
-
-/// The maximum number of entries that one call of `extents` examines: the entries of 1 GiB.
-const LOOKED_AT: usize = 1 << 18;
 
 /// Any pointer to a device is a disk.
 impl<D: Deref<Target = Device> + Send + Sync> Disk for D {
@@ -75,7 +73,7 @@ impl<D: Deref<Target = Device> + Send + Sync> Disk for D {
         let mut map = ExtentMap::new(range, slots.start, each);
         let stored = self.block_state_from(slots.start).map(|state| state.index);
         for (nth, slot) in stored.take_while(|slot| *slot < slots.end).enumerate() {
-            if nth == LOOKED_AT || !(map.add(slot, false) && map.add(slot + 1, true)) {
+            if nth == EXTENT_ENTRIES_MAX || !(map.add(slot, false) && map.add(slot + 1, true)) {
                 return map.report_last();
             }
         }

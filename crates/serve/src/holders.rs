@@ -3,14 +3,12 @@
 //! memory, because memory may be full.
 
 use crate::mountinfo::{self, MountEntry, device_number};
+use crate::policy::HOLDERS_DEPTH;
 use rustix::fs::{AtFlags, StatxFlags, makedev, statx};
 use std::ffi::OsStr;
 use std::fs::{read_dir, read_to_string};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-
-/// The maximum depth of stacked devices.
-const DEPTH: usize = 8;
 
 /// A block device whose data lie on the mount, directly or through other devices.
 struct BlockDevice {
@@ -31,7 +29,7 @@ pub(crate) fn of(device: u64) -> Vec<String> {
             continue;
         }
         let mut above = Vec::new();
-        add_devices(&block, DEPTH, &mut above);
+        add_devices(&block, HOLDERS_DEPTH, &mut above);
         let name = above.first().map_or("?", |of| of.name.as_str());
         let uses: String = above.iter().flat_map(|of| uses(of, &mounts, &swaps)).collect();
         found.push(format!("loop device /dev/{name}{uses}"));

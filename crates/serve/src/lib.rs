@@ -20,6 +20,7 @@ pub mod metrics;
 mod mountinfo;
 pub mod nbd;
 pub mod own;
+mod policy;
 mod socket;
 mod spawn;
 mod steered;

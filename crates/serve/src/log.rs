@@ -2,15 +2,12 @@
 //! line that was written recently is not written again, so repetitions of one line do not exclude
 //! other lines.
 
+use crate::policy::{LOG_LINES, LOG_PERIOD};
 use rustix_futex_sync::Mutex;
 use std::fmt::{self, Display};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// The maximum number of lines in a period.
-const LINES: usize = 20;
-const PERIOD: Duration = Duration::from_secs(10);
+use std::time::Instant;
 
 /// The log, to which lines can be written.
 #[derive(Clone)]
@@ -25,7 +22,7 @@ struct Inner {
 struct Period {
     begun: Instant,
     /// The hashes of the lines that were written in this period, without duplicates.
-    said: [u64; LINES],
+    said: [u64; LOG_LINES],
     lines: usize,
     /// The number of lines that were left out in this period.
     left_out: u32,
@@ -33,7 +30,7 @@ struct Period {
 
 impl Period {
     fn new() -> Self {
-        Period { begun: Instant::now(), said: [0; LINES], lines: 0, left_out: 0 }
+        Period { begun: Instant::now(), said: [0; LOG_LINES], lines: 0, left_out: 0 }
     }
 }
 
@@ -71,12 +68,12 @@ impl Inner {
         let hash = self.hashes.hash_one(line);
         let mut period = self.period.lock();
         let mut left_out = 0;
-        if period.begun.elapsed() > PERIOD {
+        if period.begun.elapsed() > LOG_PERIOD {
             left_out = period.left_out;
             *period = Period::new();
         }
         let lines = period.lines;
-        let is_told = lines < LINES && !period.said[..lines].contains(&hash);
+        let is_told = lines < LOG_LINES && !period.said[..lines].contains(&hash);
         if is_told {
             period.said[lines] = hash;
             period.lines += 1;
@@ -97,11 +94,11 @@ mod tests {
         let lines = written.clone();
         let log = Log::new(move |line| lines.lock().push(line.to_owned()));
         (0..100).for_each(|nth| log.line(format_args!("line {nth}")));
-        assert_eq!(written.lock().len(), LINES);
-        log.0.period.lock().begun -= 2 * PERIOD;
+        assert_eq!(written.lock().len(), LOG_LINES);
+        log.0.period.lock().begun -= 2 * LOG_PERIOD;
         log.line("later");
         assert_eq!(
-            written.lock()[LINES..],
+            written.lock()[LOG_LINES..],
             ["80 lines were left out, repeated or too many", "later"]
         );
     }
@@ -114,7 +111,7 @@ mod tests {
         (0..1000).for_each(|_| log.line("a client made room"));
         log.line("another thing");
         assert_eq!(*written.lock(), ["a client made room", "another thing"]);
-        log.0.period.lock().begun -= 2 * PERIOD;
+        log.0.period.lock().begun -= 2 * LOG_PERIOD;
         log.line("a client made room");
         let later = ["999 lines were left out, repeated or too many", "a client made room"];
         assert_eq!(written.lock()[2..], later);

@@ -7,6 +7,7 @@
 //! network block device uses.
 
 use crate::mountinfo;
+use crate::policy::OWN_DEPTH;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, fstat, major, minor};
 use rustix_futex_sync::Mutex;
@@ -17,9 +18,6 @@ use std::path::{Path, PathBuf};
 
 /// The numbers of the file systems that this process has mounted.
 static MOUNTS: Mutex<Vec<u64>> = Mutex::new(Vec::new());
-
-/// The maximum depth of stacked devices that the search follows.
-const DEPTH: usize = 16;
 
 /// A file system that this process has mounted. Dropping this value removes the file system from
 /// the list.
@@ -82,7 +80,7 @@ impl DiskSearch {
     /// Returns the reason as `below_file` does, for file systems whose number is not the number of
     /// a device.
     fn below_mount(&self, mount: &mountinfo::MountEntry, depth: usize) -> Option<String> {
-        if depth == DEPTH {
+        if depth == OWN_DEPTH {
             return None;
         }
         // nbdfuse does not report its server: its mount has the default source of FUSE mounts.
@@ -105,7 +103,7 @@ impl DiskSearch {
             return Some("it is mounted there".to_owned());
         }
         let link = format!("/sys/dev/block/{}:{}", major(device), minor(device));
-        let told = std::fs::canonicalize(link).ok().filter(|_| depth < DEPTH)?;
+        let told = std::fs::canonicalize(link).ok().filter(|_| depth < OWN_DEPTH)?;
         let name = told.file_name()?;
         if self.clients == Clients::Some && name.as_bytes().starts_with(b"nbd") {
             return Some(format!("by {}, or may", name.to_string_lossy()));

@@ -1,5 +1,6 @@
 //! Sockets of clients, Unix or TCP.
 
+use crate::policy::SEND_BUFFER;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::net::sockopt::{self, Timeout};
@@ -8,10 +9,6 @@ use rustix::process::Uid;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
-
-/// The number of bytes of replies that the kernel buffers for a client, if the kernel's limit
-/// allows that.
-const SEND_BUFFER: usize = 1 << 20;
 
 /// A client's connection.
 #[derive(Debug)]

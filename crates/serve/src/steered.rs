@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 use std::path::Path;
-use zram::{BadValue, Damage, JobKind, Restored, Saved, Zram};
+use zram::{BadValue, Damage, JobKind, Restored, SaveOptions, SaveTo, Saved, Zram};
 
 /// A refusal that is sent to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub trait Steered: Send + Sync {
     /// # Errors
     /// Fails if the server refuses, or if the device can't be saved at `path`.
     fn save(&self, path: &Path) -> Result<Saved, Refusal> {
-        Ok(self.zram().open()?.save(path)?)
+        Ok(self.zram().open()?.save(SaveTo::File(path), &SaveOptions::default())?)
     }
 
     /// Restores the device from a saved file.

@@ -54,7 +54,7 @@ impl Steering {
 
     fn ask(&self, request: &Request) -> Result<String, AskError> {
         let mut text = Vec::new();
-        request.ask(&self.path, &mut text).map(|()| String::from_utf8(text).unwrap())
+        control::ask(request, &self.path, &mut text).map(|()| String::from_utf8(text).unwrap())
     }
 
     fn job(&self) -> Option<JobKind> {
@@ -253,7 +253,7 @@ fn a_server_that_never_answers_is_not_waited_for() {
                 // The first connection has a place in the backlog and gets no answer. The others do
                 // not fit, nor does the connection that checks whether the server runs.
                 for _ in 0..2 {
-                    let answer = request.ask(&path, &mut Vec::new());
+                    let answer = control::ask(&request, &path, &mut Vec::new());
                     assert!(matches!(answer, Err(AskError::Silent { .. })), "{answer:?}");
                 }
                 assert!(begun.elapsed() < 3 * ANSWERS_WITHIN + Duration::from_secs(9));

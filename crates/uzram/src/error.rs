@@ -33,6 +33,10 @@ pub enum Error {
     #[cfg(feature = "slab")]
     #[error(transparent)]
     Cache(#[from] slab::Error),
+    /// An error of an LRU cache.
+    #[cfg(feature = "lru")]
+    #[error(transparent)]
+    Lru(#[from] lru::Error),
     /// An error of a region.
     #[cfg(feature = "zmem")]
     #[error(transparent)]
@@ -52,6 +56,8 @@ impl Error {
             Error::Cache(slab::Error::Pages(error)) => of_pages(error).raw_os_error(),
             #[cfg(feature = "slab")]
             Error::Cache(error) => error.errno(),
+            #[cfg(feature = "lru")]
+            Error::Lru(error) => of_lru(error).raw_os_error(),
             #[cfg(feature = "zmem")]
             Error::Region(error) => of_region(error),
         }
@@ -100,6 +106,18 @@ fn of_codec(error: &zcomp::Error) -> Errno {
         NoMemory { .. } => Errno::NOMEM,
         Corrupt { .. } => Errno::BADMSG,
         Library { .. } => Errno::IO,
+        _ => Errno::INVAL,
+    }
+}
+
+#[cfg(feature = "lru")]
+fn of_lru(error: &lru::Error) -> Errno {
+    use lru::Error::*;
+    match error {
+        NoRoom { .. } => Errno::NOSPC,
+        NoMemory { .. } => Errno::NOMEM,
+        Pool(error) => of_pool(error),
+        Codec(error) => of_codec(error),
         _ => Errno::INVAL,
     }
 }

@@ -17,19 +17,34 @@
 //! | pages, images, other data with offsets | [`Device`] | reads and writes any range; compresses |
 //! | the same, controlled as in the kernel | [`Zram`] | attributes by name: `disksize` and more |
 //! | blobs of all sizes behind a number | [`Pool`] | packs them densely; does not compress |
+//! | blobs behind keys, the most recent ones | `LruCache` | compresses them; evicts at its limit |
 //! | millions of values of one type | [`Cache`] | as fast as an allocator, with less memory |
 //! | memory that must stay a slice | [`Region`] | compresses it when cold; an access restores it |
 //! | a block of bytes to compress | [`Codec`] | lz4, lz4hc, zstd by name; [`Dictionary`] |
 //! | a device that others should mount | `serve` | NBD and FUSE; feature `serve` |
 //!
 //! A pool does not compress by itself, because single small objects compress badly. Compress them
-//! with a codec and a dictionary before you store them, as `examples/documents.rs` does.
+//! with a codec and a dictionary before you store them, or use an `LruCache`, which does so.
 //!
 //! ```
 //! let pool = uzram::Pool::new(uzram::PoolConfig::default())?;
 //! let handle = pool.store(b"some bytes")?;
 //! assert_eq!(&*pool.read(&handle)?, b"some bytes");
 //! pool.free(handle)?;
+//! # Ok::<(), uzram::Error>(())
+//! ```
+//!
+//! # LRU caches
+//! `LruCache` is a map that compresses its values, and evicts the least recently used ones, so that
+//! the memory of the whole cache stays within its limit. It trains a dictionary from its values if
+//! that saves memory. `docs/lru.md` is a guide, and `examples/documents.rs` an example.
+//!
+//! ```
+//! # #[cfg(feature = "lru")] {
+//! let cache = uzram::LruCache::new(uzram::LruOptions::new(4 << 20))?; // 4 MiB in all
+//! cache.put("user/7".to_owned(), br#"{"name":"Ada"}"#)?;
+//! assert_eq!(cache.get("user/7")?.unwrap(), br#"{"name":"Ada"}"#);
+//! # }
 //! # Ok::<(), uzram::Error>(())
 //! ```
 //!
@@ -60,8 +75,8 @@
 //! it. If a limit is set, a call that would exceed the limit fails, and stored data are not lost.
 //! [`Config::mem_limit`] limits the pages of compressed data, and [`Config::total_limit`] all
 //! memory of a device, both in bytes. The limits of pools and caches are in pages
-//! ([`PageConfig::limit`]). [`Error::errno`] is ENOSPC for a limit, and ENOMEM if the system
-//! refuses memory.
+//! ([`PageConfig::limit`]). An `LruCache` always has a limit, of all its memory. [`Error::errno`] is
+//! ENOSPC for a limit, and ENOMEM if the system refuses memory.
 //!
 //! ```
 //! let mut config = uzram::Config::new(1 << 30)?;
@@ -100,7 +115,8 @@
 //! Each layer has its own error type, and `?` converts all of them to [`Error`].
 //!
 //! # Features
-//! `slab` and `zmem` are enabled by default, `serve` is not. None of them includes a command line.
+//! `lru`, `slab` and `zmem` are enabled by default, `serve` is not. None of them includes a command
+//! line.
 //!
 //! # Programs in C
 //! libuzram is the library for C and C++ (`make libuzram`; `uzram.h` documents its functions). Its
@@ -110,8 +126,8 @@
 //!
 //! # Layers
 //! All items of the underlying crates are re-exported under the crates' names: [`page`],
-//! [`zsmalloc`], [`zcomp`], [`zram`], `slab`, `zmem`, `serve`. The types of this page are defined
-//! in these crates.
+//! [`zsmalloc`], [`zcomp`], [`zram`], `lru`, `slab`, `zmem`, `serve`. The types of this page are
+//! defined in these crates.
 #![forbid(unsafe_code)]
 
 mod error;
@@ -128,6 +144,9 @@ pub use zram::{
     Selection, Which, Zram,
 };
 pub use zsmalloc::{Config as PoolConfig, Handle, Pool, ReadGuard};
+
+#[cfg(feature = "lru")]
+pub use lru::{self, DictionarySource, LruCache, Options as LruOptions};
 
 #[cfg(feature = "serve")]
 pub use serve;

@@ -1,13 +1,10 @@
 //! The traits of a codec, of a codec that is prepared with parameters, and of a stream.
 
+use crate::policy::BLOCK_BYTES_MAX;
 use std::fmt::Debug;
 use std::ops::RangeInclusive;
 
-use crate::{Dictionary, Error, Memory};
-
-/// The maximum size of a stream's blocks in bytes. Every length up to it fits in the C integers of
-/// the codecs.
-pub const BLOCK_BYTES_MAX: usize = 1 << 30;
+use crate::{Dictionary, Error};
 
 /// The parameters of a codec.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,21 +69,13 @@ pub trait Prepared: Send + Sync + Debug {
     /// digest.
     fn bytes(&self) -> usize;
 
-    /// Returns a stream whose contexts lie in `memory`. The stream allocates nothing later, with
+    /// Returns a stream, whose contexts own their memory. The stream allocates nothing later, with
     /// one exception: from level 10 on, each call of lz4hc allocates 64 KiB on the heap. If that
     /// allocation fails, `compress` returns `Ok(None)`.
     ///
     /// # Errors
-    /// [`Error::Memory`] if `memory` is smaller than [`stream_bytes`](Prepared::stream_bytes).
-    fn stream<'m>(&self, memory: Memory<'m>) -> Result<Box<dyn Stream + 'm>, Error>;
-
-    /// Returns a stream that owns its memory.
-    ///
-    /// # Errors
     /// [`Error::NoMemory`].
-    fn stream_owned(&self) -> Result<Box<dyn Stream>, Error> {
-        self.stream(Memory::owned(self.stream_bytes())?)
-    }
+    fn stream(&self) -> Result<Box<dyn Stream>, Error>;
 }
 
 /// The contexts of a codec. Only one thread at a time can use them. A call that fails does not

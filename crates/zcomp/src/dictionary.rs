@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::Error;
-use crate::error::DICTIONARY_BYTES_MAX;
+use crate::policy::DICTIONARY_BYTES_MAX;
 
 /// A dictionary; clones share its bytes.
 ///

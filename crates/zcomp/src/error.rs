@@ -1,12 +1,9 @@
 //! The errors of codecs.
 
+use crate::policy::{DICTIONARY_BYTES_MAX, QUOTED_MAX};
 use std::ops::RangeInclusive;
 
 use crate::names::ALL;
-
-/// The maximum size of a dictionary in bytes. The text of [`Error::LargeDictionary`] contains it,
-/// too.
-pub(crate) const DICTIONARY_BYTES_MAX: usize = 16 << 20;
 
 /// The reason why a codec is not available, or why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,16 +83,6 @@ pub enum Error {
         /// The reason that the library reports.
         reason: &'static str,
     },
-    /// The memory passed for a stream is too small.
-    #[error("a stream of {codec} needs {needed} bytes of memory, {given} were given")]
-    Memory {
-        /// The codec's name.
-        codec: &'static str,
-        /// The number of bytes needed.
-        needed: usize,
-        /// The number of bytes that the caller passed.
-        given: usize,
-    },
     /// The system has no more memory for a stream.
     #[error(
         "no memory for a stream of {bytes} bytes; free some, or take a lower level or fewer streams"
@@ -137,7 +124,6 @@ pub enum Error {
 /// Returns a name for a message: escaped to one line, and shortened, because every valid name is
 /// short.
 fn shown(name: &str) -> String {
-    const LONGEST: usize = 40;
-    let shown = name.chars().take(LONGEST).flat_map(char::escape_debug).collect::<String>();
-    if name.chars().nth(LONGEST).is_some() { shown + "..." } else { shown }
+    let shown = name.chars().take(QUOTED_MAX).flat_map(char::escape_debug).collect::<String>();
+    if name.chars().nth(QUOTED_MAX).is_some() { shown + "..." } else { shown }
 }

@@ -1,20 +1,19 @@
 //! zcomp: codecs for blocks of memory behind one trait, found by the kernel's names.
 //!
 //! ```text
-//!   name -> by_name -> Codec -> prepare(Params, block) -> Prepared -> stream(Memory) -> Stream
+//!   name -> by_name -> Codec -> prepare(Params, block) -> Prepared -> stream() -> Stream
 //! ```
 //!
 //! A [`Codec`] is a constant that describes an algorithm. [`Prepared`] has checked parameters and
 //! the digest of a [`Dictionary`], which its streams share. A [`Stream`] compresses and
-//! decompresses for one thread at a time. All contexts of a stream lie in one [`Memory`] whose size
-//! is known beforehand, so a stream allocates nothing later (except with lz4hc, see
-//! [`Prepared::stream`]). Compressed blocks include neither lengths nor checksums: the caller must
-//! know the lengths before and after compression.
+//! decompresses for one thread at a time. It allocates memory for all its contexts at once, and
+//! nothing later (except with lz4hc, see [`Prepared::stream`]). Compressed blocks include neither
+//! lengths nor checksums: the caller must know the lengths before and after compression.
 //!
 //! ```
 //! let codec = zcomp::by_name("lz4")?;
 //! let prepared = codec.prepare(&zcomp::Params::default(), 4096)?;
-//! let mut stream = prepared.stream_owned()?;
+//! let mut stream = prepared.stream()?;
 //!
 //! let page = [7; 4096];
 //! let mut compressed = [0; 4096];
@@ -31,14 +30,15 @@ mod error;
 mod lz4;
 mod memory;
 mod names;
+mod policy;
 mod registry;
 mod train;
 mod zstd;
 
-pub use codec::{BLOCK_BYTES_MAX, Codec, Params, Prepared, Stream};
+pub use codec::{Codec, Params, Prepared, Stream};
 pub use dictionary::Dictionary;
 pub use error::Error;
-pub use memory::Memory;
 pub use names::names;
+pub use policy::{BLOCK_BYTES_MAX, DICTIONARY_BYTES_MIN};
 pub use registry::{by_name, codecs};
-pub use train::{DICTIONARY_BYTES_MIN, samples_needed, train, train_lengths};
+pub use train::{samples_needed, train, train_lengths};

@@ -5,7 +5,7 @@
 //! For any compressed data, the C library accesses only the ranges that are passed
 //! (`LZ4_decompress_safe_usingDict`, `_safe_partial_usingDict`), and the ranges that a state refers
 //! to. Each call below passes the start and length of one slice, or a state, which lies in a
-//! [`Region`] of its stream or [`Lz4Dictionary`].
+//! [`ContextMemory`] of its stream or [`Lz4Dictionary`].
 #![allow(unsafe_code)]
 
 mod runs;
@@ -19,10 +19,11 @@ use std::sync::Arc;
 
 use lz4_sys::{c_char, c_int, c_void};
 
-use crate::codec::{BLOCK_BYTES_MAX, check_stream};
-use crate::memory::{Region, bytes_for};
+use crate::codec::check_stream;
+use crate::memory::{ContextMemory, bytes_for};
 use crate::names;
-use crate::{Codec, Dictionary, Error, Memory, Params, Prepared, Stream};
+use crate::policy::BLOCK_BYTES_MAX;
+use crate::{Codec, Dictionary, Error, Params, Prepared, Stream};
 use tail::Tail;
 
 /// LZ4_ACCELERATION_MAX of the library, which silently reduces larger accelerations to this value.
@@ -136,10 +137,10 @@ impl Lz4 {
         bytes.unsigned_abs() as usize
     }
 
-    /// Initializes a new state in the next bytes of the region.
-    fn state(self, region: &mut Region<'_>) -> NonNull<c_void> {
+    /// Initializes a new state in the next bytes of the memory.
+    fn state(self, memory: &mut ContextMemory) -> NonNull<c_void> {
         let bytes = self.state_bytes();
-        let state = region.take(bytes).cast();
+        let state = memory.take(bytes).cast();
         // SAFETY: `take` returns `bytes` bytes, the size of a state, aligned to a cache line. Only
         // this state uses these bytes.
         unsafe {
@@ -188,22 +189,22 @@ impl Codec for Lz4 {
 #[derive(Debug)]
 struct Lz4Dictionary {
     content: Dictionary,
-    /// The pointer to a state of `state_bytes` bytes in the region, which refers to `content`.
+    /// The pointer to a state of `state_bytes` bytes in the memory, which refers to `content`.
     state: NonNull<c_void>,
-    region: Region<'static>,
+    memory: ContextMemory,
 }
 
 // SAFETY: no code writes to the state after `new` returns: streams pass it to the library as a
-// const pointer. The content and the region are `Send`, and only the size of `region` is read.
+// const pointer. The content and the memory are `Send`, and only the size of `memory` is read.
 unsafe impl Send for Lz4Dictionary {}
 // SAFETY: see `Send`: no code writes to the state after `new` returns.
 unsafe impl Sync for Lz4Dictionary {}
 
 impl Lz4Dictionary {
     fn new(codec: Lz4, level: c_int, content: &Dictionary) -> Result<Self, Error> {
-        let mut region = Region::owned(codec.name(), &[codec.state_bytes()])?;
-        let state = codec.state(&mut region);
-        let digested = Lz4Dictionary { content: content.clone(), state, region };
+        let mut memory = ContextMemory::new(&[codec.state_bytes()])?;
+        let state = codec.state(&mut memory);
+        let digested = Lz4Dictionary { content: content.clone(), state, memory };
         let (content, bytes) = digested.window();
         // SAFETY: `Lz4::state` created `state` for this codec above. `window` returns the start and
         // the length of a slice, which does not move while `digested` exists, because `digested`
@@ -230,7 +231,7 @@ impl Lz4Dictionary {
     }
 
     fn bytes(&self) -> usize {
-        self.content.bytes().len() + self.region.bytes()
+        self.content.bytes().len() + self.memory.bytes()
     }
 }
 
@@ -253,47 +254,47 @@ impl Prepared for PreparedLz4 {
         self.dictionary.as_deref().map_or(0, Lz4Dictionary::bytes)
     }
 
-    fn stream<'m>(&self, memory: Memory<'m>) -> Result<Box<dyn Stream + 'm>, Error> {
-        Ok(Box::new(self.lz4_stream(memory)?))
+    fn stream(&self) -> Result<Box<dyn Stream>, Error> {
+        Ok(Box::new(self.lz4_stream()?))
     }
 }
 
 impl PreparedLz4 {
-    fn lz4_stream<'m>(&self, memory: Memory<'m>) -> Result<Lz4Stream<'m>, Error> {
+    fn lz4_stream(&self) -> Result<Lz4Stream, Error> {
         let PreparedLz4 { codec, level, block, .. } = *self;
-        let mut region = Region::new(memory, codec.name(), self.stream_bytes)?;
+        let mut memory = ContextMemory::new(&[codec.state_bytes()])?;
         let state = match codec {
             // Each compression initializes the state. So a stream that only decompresses touches
             // none of the state's pages.
-            Lz4::Fast => region.take(codec.state_bytes()).cast(),
-            Lz4::High => codec.state(&mut region),
+            Lz4::Fast => memory.take(codec.state_bytes()).cast(),
+            Lz4::High => codec.state(&mut memory),
         };
         let dictionary = self.dictionary.clone();
-        Ok(Lz4Stream { codec, level, block, state, dictionary, _region: region })
+        Ok(Lz4Stream { codec, level, block, state, dictionary, _memory: memory })
     }
 }
 
 /// A stream. Decompression needs no state.
-struct Lz4Stream<'m> {
+struct Lz4Stream {
     codec: Lz4,
     level: c_int,
     /// The maximum block size in bytes, at most BLOCK_BYTES_MAX.
     block: usize,
-    /// The pointer to a state of `state_bytes` bytes in the region, aligned to a cache line. For
+    /// The pointer to a state of `state_bytes` bytes in the memory, aligned to a cache line. For
     /// lz4hc, `Lz4::state` has initialized the state.
     state: NonNull<c_void>,
     dictionary: Option<Arc<Lz4Dictionary>>,
-    _region: Region<'m>,
+    _memory: ContextMemory,
 }
 
-// SAFETY: the state lies in the region; the region and the dictionary are `Send`. The library keeps
+// SAFETY: the state lies in the memory; the memory and the dictionary are `Send`. The library keeps
 // no data per thread.
-unsafe impl Send for Lz4Stream<'_> {}
+unsafe impl Send for Lz4Stream {}
 
 /// BLOCK_BYTES_MAX and every length up to it fit in a C integer.
 const _: () = assert!(BLOCK_BYTES_MAX <= c_int::MAX as usize);
 
-impl Stream for Lz4Stream<'_> {
+impl Stream for Lz4Stream {
     fn compress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>, Error> {
         if src.len() > self.block {
             return Err(Error::TooLong { bytes: src.len(), block: self.block });
@@ -325,7 +326,7 @@ impl Stream for Lz4Stream<'_> {
     }
 }
 
-impl Lz4Stream<'_> {
+impl Lz4Stream {
     /// Compresses a block with the library. The block is neither empty nor too long. Returns the
     /// length, or `None` if the result does not fit in `dst`.
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {

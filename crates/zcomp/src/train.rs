@@ -1,12 +1,8 @@
 //! Training of dictionaries, by zstd's trainer.
 
+use crate::policy::DICTIONARY_BYTES_MIN;
+use crate::policy::SAMPLES_MIN;
 use crate::{Dictionary, Error};
-
-/// The minimum size of a dictionary in bytes: ZDICT_DICTSIZE_MIN of the library.
-pub const DICTIONARY_BYTES_MIN: usize = 256;
-
-/// The minimum number of samples with which the trainer can both learn and test.
-const SAMPLES_MIN: usize = 8;
 
 /// Returns the minimum number of blocks of `block` bytes to train a dictionary of `bytes` bytes:
 /// the blocks together are at least as long as the dictionary. More blocks improve the dictionary,

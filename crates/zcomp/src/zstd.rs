@@ -2,10 +2,10 @@
 //! checksum and dictionary id: two bytes of header, followed by blocks in zstd's sense.
 //!
 //! # Safety
-//! All contexts are static: they lie in a [`Region`] that the stream, or the [`ZstdDictionary`],
-//! owns. The library allocates nothing for contexts, and fails if a context does not fit in its
-//! memory. For any compressed data, a call accesses only the ranges that are passed, and the ranges
-//! that a digested dictionary refers to.
+//! All contexts are static: they lie in a [`ContextMemory`] that the stream, or the
+//! [`ZstdDictionary`], owns. The library allocates nothing for contexts, and fails if a context does
+//! not fit in its memory. For any compressed data, a call accesses only the ranges that are passed,
+//! and the ranges that a digested dictionary refers to.
 #![allow(unsafe_code)]
 
 use std::ops::RangeInclusive;
@@ -19,9 +19,9 @@ use zstd_safe::zstd_sys::{
 };
 
 use crate::codec::check_stream;
-use crate::memory::{Region, bytes_for};
+use crate::memory::{ContextMemory, bytes_for};
 use crate::names::ZSTD as NAME;
-use crate::{Codec, Dictionary, Error, Memory, Params, Prepared, Stream};
+use crate::{Codec, Dictionary, Error, Params, Prepared, Stream};
 
 /// The default level of the library and of the kernel.
 const LEVEL_DEFAULT: i32 = 3;
@@ -120,15 +120,15 @@ fn beside_dictionary(
 /// A dictionary with its digests for compression and decompression.
 #[derive(Debug)]
 struct ZstdDictionary {
-    /// The digest for compression. Both digests lie in the region, and refer to `content`.
+    /// The digest for compression. Both digests lie in the memory, and refer to `content`.
     encoding: NonNull<ZSTD_CDict>,
     decoding: NonNull<ZSTD_DDict>,
     content: Dictionary,
-    region: Region<'static>,
+    memory: ContextMemory,
 }
 
 // SAFETY: no code writes to either digest after `new` returns: the library takes const pointers,
-// which several threads may pass. The content and the region are `Send`; of `region`, code reads
+// which several threads may pass. The content and the memory are `Send`; of `memory`, code reads
 // only the size.
 unsafe impl Send for ZstdDictionary {}
 // SAFETY: see `Send`: no code writes to either digest after `new` returns.
@@ -150,9 +150,9 @@ impl ZstdDictionary {
             )
         };
         let encoding_bytes = check_code(encoding_bytes)?;
-        let mut region = Region::owned(NAME, &[encoding_bytes, decoding_bytes])?;
-        let encoding_room = region.take(encoding_bytes).as_ptr().cast();
-        let decoding_room = region.take(decoding_bytes).as_ptr().cast();
+        let mut memory = ContextMemory::new(&[encoding_bytes, decoding_bytes])?;
+        let encoding_room = memory.take(encoding_bytes).as_ptr().cast();
+        let decoding_room = memory.take(decoding_bytes).as_ptr().cast();
         // SAFETY: `take` returns separate bytes for each digest. The content is a slice that is
         // passed with its length. The content does not move while its clone exists, and the clone
         // is stored together with the digests that refer to the content.
@@ -180,14 +180,14 @@ impl ZstdDictionary {
         // The memory suffices, so the failure is due to the dictionary.
         match (NonNull::new(encoding.cast_mut()), NonNull::new(decoding.cast_mut())) {
             (Some(encoding), Some(decoding)) => {
-                Ok(ZstdDictionary { encoding, decoding, content, region })
+                Ok(ZstdDictionary { encoding, decoding, content, memory })
             }
             _ => Err(Error::Dictionary { codec: NAME, bytes }),
         }
     }
 
     fn bytes(&self) -> usize {
-        self.content.bytes().len() + self.region.bytes()
+        self.content.bytes().len() + self.memory.bytes()
     }
 }
 
@@ -214,25 +214,25 @@ impl Prepared for PreparedZstd {
         self.dictionary.as_deref().map_or(0, ZstdDictionary::bytes)
     }
 
-    fn stream<'m>(&self, memory: Memory<'m>) -> Result<Box<dyn Stream + 'm>, Error> {
-        let mut region = Region::new(memory, NAME, self.stream_bytes)?;
-        let decoder = self.decoder(&mut region)?;
-        let encoder = self.encoder(&mut region)?;
+    fn stream(&self) -> Result<Box<dyn Stream>, Error> {
+        let mut memory = ContextMemory::new(&[self.decoder_bytes, self.encoder_bytes])?;
+        let decoder = self.decoder(&mut memory)?;
+        let encoder = self.encoder(&mut memory)?;
         let (block, dictionary) = (self.block, self.dictionary.clone());
         Ok(Box::new(ZstdStream {
             encoder,
             decoder,
             block,
             _dictionary: dictionary,
-            _region: region,
+            _memory: memory,
         }))
     }
 }
 
 impl PreparedZstd {
     /// Returns a context for decompression.
-    fn decoder(&self, region: &mut Region<'_>) -> Result<NonNull<ZSTD_DCtx>, Error> {
-        let room = region.take(self.decoder_bytes);
+    fn decoder(&self, memory: &mut ContextMemory) -> Result<NonNull<ZSTD_DCtx>, Error> {
+        let room = memory.take(self.decoder_bytes);
         // SAFETY: `take` returns `decoder_bytes` bytes that only this context uses.
         let decoder = unsafe { sys::ZSTD_initStaticDCtx(room.as_ptr().cast(), self.decoder_bytes) };
         let decoder = NonNull::new(decoder).ok_or(TOO_SMALL)?;
@@ -255,8 +255,8 @@ impl PreparedZstd {
     }
 
     /// Returns a context for compression.
-    fn encoder(&self, region: &mut Region<'_>) -> Result<NonNull<ZSTD_CCtx>, Error> {
-        let room = region.take(self.encoder_bytes);
+    fn encoder(&self, memory: &mut ContextMemory) -> Result<NonNull<ZSTD_CCtx>, Error> {
+        let room = memory.take(self.encoder_bytes);
         // SAFETY: `take` returns `encoder_bytes` bytes that only this context uses.
         let encoder = unsafe { sys::ZSTD_initStaticCCtx(room.as_ptr().cast(), self.encoder_bytes) };
         let encoder = NonNull::new(encoder).ok_or(TOO_SMALL)?;
@@ -308,28 +308,28 @@ fn check_code(result: usize) -> Result<usize, Error> {
     Err(Error::Library { codec: NAME, code: result.wrapping_neg() })
 }
 
-struct ZstdStream<'m> {
+struct ZstdStream {
     encoder: NonNull<ZSTD_CCtx>,
     decoder: NonNull<ZSTD_DCtx>,
     block: usize,
     /// The dictionary that both contexts refer to.
     _dictionary: Option<Arc<ZstdDictionary>>,
     /// The memory of both contexts. Static contexts own nothing, so they need not be freed.
-    _region: Region<'m>,
+    _memory: ContextMemory,
 }
 
-// SAFETY: the contexts lie in the region; the region and the dictionary are `Send`. The library
+// SAFETY: the contexts lie in the memory; the memory and the dictionary are `Send`. The library
 // keeps no data per thread.
-unsafe impl Send for ZstdStream<'_> {}
+unsafe impl Send for ZstdStream {}
 
-impl Stream for ZstdStream<'_> {
+impl Stream for ZstdStream {
     fn compress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>, Error> {
         const NO_ROOM: usize = ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall as usize;
         if src.len() > self.block {
             return Err(Error::TooLong { bytes: src.len(), block: self.block });
         }
         // SAFETY: `src` and `dst` are slices, passed with their lengths. `PreparedZstd::encoder`
-        // created the context, whose region exists as long as the stream. Only this call uses the
+        // created the context, whose memory exists as long as the stream. Only this call uses the
         // context (`&mut self`). The call starts a new session, whatever the result of the last
         // call was.
         match check_code(unsafe {
@@ -350,7 +350,7 @@ impl Stream for ZstdStream<'_> {
     fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
         let (compressed, expected) = (src.len(), dst.len());
         // SAFETY: `src` and `dst` are slices, passed with their lengths. `PreparedZstd::decoder`
-        // created the context, whose region exists as long as the stream. Only this call uses the
+        // created the context, whose memory exists as long as the stream. Only this call uses the
         // context (`&mut self`). The call restarts the context for each frame.
         let written = unsafe {
             sys::ZSTD_decompressDCtx(

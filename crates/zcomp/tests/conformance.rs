@@ -9,7 +9,7 @@ use testkit::fence::{Fence, decompressed};
 use testkit::samples::{graded, kinds, random, real, text};
 use testkit::seed;
 use testkit::settings::{Setting, dictionaries, levels, settings};
-use zcomp::{BLOCK_BYTES_MAX, Dictionary, Error, Memory, Params, Stream, by_name, codecs};
+use zcomp::{BLOCK_BYTES_MAX, Dictionary, Error, Params, Stream, by_name, codecs};
 
 const BLOCKS: [usize; 5] = [4096, 8192, 16_384, 32_768, 65_536];
 
@@ -315,56 +315,6 @@ fn odd_block_sizes_work() {
 }
 
 #[test]
-fn given_memory_serves_wherever_it_starts_and_keeps_to_itself() {
-    let seed = seed(13);
-    for setting in settings() {
-        for level in levels(setting.codec) {
-            let prepared = setting.prepared(Some(level), 4096);
-            let needed = prepared.stream_bytes();
-            assert_eq!(needed % 8, 0);
-            let words = needed / 8;
-            let mut memory = vec![!0; words + 16];
-            for start in 0..8 {
-                memory.fill(!0);
-                let given = Memory::Given(&mut memory[start..start + words]);
-                assert_eq!(given.bytes(), needed);
-                let mut stream = prepared.stream(given).unwrap();
-                round_trip(&mut *stream, &graded(4096, 30, seed), &setting.name);
-                round_trip(&mut *stream, &random(4096, seed), &setting.name);
-                drop(stream);
-                let around = memory[..start].iter().chain(&memory[start + words..]);
-                assert!(around.into_iter().all(|word| *word == !0), "{}", setting.name);
-            }
-        }
-    }
-}
-
-#[test]
-fn larger_memory_serves_and_smaller_is_refused() {
-    let first = seed(0);
-    for setting in settings() {
-        let prepared = setting.prepared(None, 4096);
-        let needed = prepared.stream_bytes();
-        for extra in [8, 1 << 20] {
-            let memory = Memory::owned(needed + extra).unwrap();
-            let mut stream = prepared.stream(memory).unwrap();
-            for nth in 0..300 {
-                round_trip(&mut *stream, &text(4096, first.wrapping_add(nth)), &setting.name);
-            }
-        }
-        for given in [0, 8, needed - 8] {
-            let mut memory = vec![0; given / 8];
-            for memory in [Memory::owned(given).unwrap(), Memory::Given(&mut memory)] {
-                let (codec, error) = (setting.codec.name(), prepared.stream(memory).err());
-                assert_eq!(error, Some(Error::Memory { codec, needed, given }));
-            }
-        }
-    }
-    let bytes = usize::MAX / 2;
-    assert_eq!(Memory::owned(bytes).err(), Some(Error::NoMemory { bytes }));
-}
-
-#[test]
 fn streams_work_on_other_threads_and_independently() {
     let first = seed(0);
     for setting in settings() {
@@ -373,7 +323,7 @@ fn streams_work_on_other_threads_and_independently() {
         let name = &setting.name;
         std::thread::scope(|scope| {
             for nth in 0..4 {
-                let mut stream = prepared.stream_owned().unwrap();
+                let mut stream = prepared.stream().unwrap();
                 scope.spawn(move || {
                     for round in 0..200 {
                         let seed = first.wrapping_add(nth * 1000 + round);
@@ -502,7 +452,7 @@ fn dictionaries_of_all_sizes_work() {
             let dictionary = Dictionary::new(&content[content.len() - bytes..]).unwrap();
             let params = Params { level: None, dictionary: Some(dictionary) };
             for block in [100, 4096, 65_536] {
-                let mut stream = codec.prepare(&params, block).unwrap().stream_owned().unwrap();
+                let mut stream = codec.prepare(&params, block).unwrap().stream().unwrap();
                 for src in kinds(block, seed) {
                     round_trip(&mut *stream, &src, &format!("{} with {bytes}", codec.name()));
                 }
@@ -523,7 +473,7 @@ fn a_stream_beside_a_dictionary_has_room_for_every_block() {
                 [8 << 10, 16 << 10, 32 << 10, 128 << 10].into_iter().flat_map(|at| at - 1..=at + 1)
             {
                 let prepared = codec.prepare(&params(level), block).unwrap();
-                let mut stream = prepared.stream_owned().unwrap();
+                let mut stream = prepared.stream().unwrap();
                 for len in [block, 1, block / 2, block - 1, block] {
                     let name = format!("{kind}, level {level}, {len} of {block} bytes");
                     round_trip(&mut *stream, &text(len, seed), &name);
@@ -561,7 +511,7 @@ fn what_is_shared_is_counted_and_stays() {
         }
         let params = setting.params(None);
         drop((setting, params));
-        let mut streams = [prepared.stream_owned().unwrap(), prepared.stream_owned().unwrap()];
+        let mut streams = [prepared.stream().unwrap(), prepared.stream().unwrap()];
         drop(prepared);
         for stream in &mut streams {
             round_trip(&mut **stream, &text(4096, seed), "a stream that is left");
@@ -587,6 +537,6 @@ fn dictionaries_that_can_not_be_used_are_refused() {
     );
     for name in ["lz4", "lz4hc"] {
         let prepared = by_name(name).unwrap().prepare(&params, 4096).unwrap();
-        round_trip(&mut *prepared.stream_owned().unwrap(), &text(4096, seed), name);
+        round_trip(&mut *prepared.stream().unwrap(), &text(4096, seed), name);
     }
 }

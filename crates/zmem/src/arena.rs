@@ -5,18 +5,21 @@
 //! uses the blocks in the passed range, and no reference in this crate points to them.
 #![allow(unsafe_code)]
 
-mod in_tree;
+mod room;
 mod windows;
 
-use crate::aside::StartThread;
 use crate::calls::Calls;
+use crate::deferred::StartThread;
+use crate::limit::SharedLimit;
 use crate::memory::Managed;
 use crate::pager::{Contents, Pager};
 use crate::state::{BlockWord, State};
 use crate::stats::Stats;
-use crate::uses::Use;
+use crate::uses::{self, Use};
 use crate::worker::Workers;
-use crate::{Advice, Error, Options, forks, mappings, registry};
+use crate::{
+    Advice, Error, Options, chunk, compressor_thread, forks, policy, range_calls, registry,
+};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -26,7 +29,7 @@ use std::sync::atomic::AtomicU32;
 ///
 /// An arena is for a caller that manages a program's mappings. All ranges are addresses, and begin
 /// and end at block boundaries. An arena installs no signal handler and starts no thread except by
-/// [`store_aside`](Self::store_aside). The caller must pass each fault on an absent block to
+/// [`defer_stores`](Self::defer_stores). The caller must pass each fault on an absent block to
 /// [`answer_fault`](crate::answer_fault), which also evicts blocks to make room. That function uses
 /// the heap, so the process needs an allocator that no fault on an arena can interrupt.
 #[derive(Debug)]
@@ -41,12 +44,13 @@ impl Arena {
     /// # Errors
     /// The errors of a new region; [`Error::System`] if another mapping is in the range.
     pub fn new(address: usize, bytes: usize, options: &Options) -> Result<Self, Error> {
-        Self::with_room(address, bytes, 0, options)
+        Self::with_room(address, bytes, 0, options, None)
     }
 
     /// Creates an arena to which windows can be added (see [`add_window`](Self::add_window)). A gap
     /// of at least one chunk precedes each window. Windows and gaps have up to `room` bytes in all.
-    /// `room` is a multiple of 2 MiB.
+    /// `room` is a multiple of 2 MiB. With `shared`, the limit applies to all memory of several
+    /// processes, including their other anonymous memory if /proc shows its size.
     ///
     /// # Errors
     /// The errors of [`new`](Self::new).
@@ -55,9 +59,10 @@ impl Arena {
         bytes: usize,
         room: usize,
         options: &Options,
+        shared: Option<Arc<dyn SharedLimit>>,
     ) -> Result<Self, Error> {
-        let block = options.blocks()?.unit;
-        let chunk = mappings::CHUNK_BYTES;
+        let block = options.sizes()?.block;
+        let chunk = policy::CHUNK_BYTES;
         if bytes == 0 || !(address | bytes | room).is_multiple_of(chunk) {
             return Err(Error::Size { bytes, block });
         }
@@ -71,7 +76,10 @@ impl Arena {
         let memory = memory.map_err(Error::system("address space for an arena"))?;
         forks::register();
         let memory = memory.with_room(room);
-        let pager = Arc::new(Pager::new(memory, Contents::Vacant, options)?);
+        let mut pager = Pager::new(memory, Contents::Vacant, options)?;
+        shared.into_iter().for_each(|shared| pager.limit.share(shared));
+        let pager = Arc::new(pager);
+        chunk::begin(&pager, Contents::Vacant);
         // SAFETY: `drop` removes the pager from the registry before the arena drops it.
         unsafe { registry::add(&pager, pager.memory.addresses(), || Ok(()))? };
         Ok(Arena { calls: Calls { pager, worker: Workers::none() } })
@@ -84,23 +92,23 @@ impl Arena {
 
     /// Returns the size of a block in bytes.
     pub fn block(&self) -> usize {
-        self.calls.pager.blocks.unit
+        self.calls.pager.sizes.block
     }
 
     /// Returns the blocks of a range of addresses.
-    fn units(&self, range: &Range<usize>) -> Result<Range<usize>, Error> {
+    fn blocks(&self, range: &Range<usize>) -> Result<Range<usize>, Error> {
         let is_within = |window: &Range<usize>| {
             window.start <= range.start && range.start <= range.end && range.end <= window.end
         };
         let edges = (range.start | range.end) & (self.block() - 1);
-        let first_unit = || {
+        let first_block = || {
             let window = self.windows().find(is_within).filter(|_| edges == 0)?;
             let offset = self.calls.pager.memory.offset_of(window.start)?;
             Some((offset + (range.start - window.start)) / self.block())
         };
         let Range { start, end } = *range;
         let bytes = self.addresses().len();
-        let first = first_unit().ok_or(Error::Range { start, end, bytes })?;
+        let first = first_block().ok_or(Error::Range { start, end, bytes })?;
         Ok(first..first + range.len() / self.block())
     }
 
@@ -116,9 +124,9 @@ impl Arena {
     /// The program has requested exactly this change of the range. Plain memory that becomes
     /// managed is private, anonymous, readable and writable.
     pub unsafe fn set_use(&self, range: Range<usize>, to: Use) -> Result<(), Error> {
-        let units = self.units(&range)?;
-        self.calls.by_chunks(units, |part| {
-            self.calls.with_seat(|pager, seat| pager.set_use(part, to, seat))?
+        let blocks = self.blocks(&range)?;
+        self.calls.by_chunks(blocks, |part| {
+            self.calls.with_context(|pager, context| uses::set_use(pager, part, to, context))?
         })
     }
 
@@ -131,8 +139,8 @@ impl Arena {
     /// # Safety
     /// The program has requested that the range read as zeros.
     pub unsafe fn dont_need(&self, range: Range<usize>) -> Result<(), Error> {
-        let units = self.units(&range)?;
-        self.calls.in_steps(units, |part| self.calls.inside(|pager| pager.zero_all(part)))
+        let blocks = self.blocks(&range)?;
+        self.calls.in_steps(blocks, |part| self.calls.inside(|pager| uses::zero_all(pager, part)))
     }
 
     /// Fills the managed blocks of a range, and keeps them resident until [`unpin`](Self::unpin).
@@ -141,27 +149,18 @@ impl Arena {
     /// [`Error::Range`]; [`Error::Locked`] if a block has 65,535 pins. In that case, no block is
     /// pinned.
     pub fn pin(&self, range: Range<usize>) -> Result<(), Error> {
-        let units = self.units(&range)?;
-        // No seat is needed if all blocks are resident.
-        if self.calls.pager.try_pin(units.clone()) {
+        let blocks = self.blocks(&range)?;
+        // No context is needed if all blocks are resident.
+        if range_calls::try_pin(&self.calls.pager, blocks.clone()) {
             return Ok(());
         }
-        let mut pinned = units.start..units.start;
-        let done = self.calls.in_steps(units, |part| {
-            self.calls.with_seat(|pager, seat| pager.pin(part.clone(), seat))??;
-            pinned.end = part.end;
-            Ok(())
-        });
-        if done.is_err() {
-            self.calls.pager.unpin(pinned);
-        }
-        done
+        self.calls.pin(blocks)
     }
 
     /// If all of a range is resident and no wait is needed, pins the range as [`pin`](Self::pin)
     /// does. Otherwise pins no block. Returns whether the range was pinned.
     pub fn try_pin(&self, range: Range<usize>) -> bool {
-        self.units(&range).is_ok_and(|units| self.calls.pager.try_pin(units))
+        self.blocks(&range).is_ok_and(|blocks| range_calls::try_pin(&self.calls.pager, blocks))
     }
 
     /// Undoes one call of [`pin`](Self::pin) with the same range.
@@ -169,7 +168,7 @@ impl Arena {
     /// # Errors
     /// [`Error::Range`]
     pub fn unpin(&self, range: Range<usize>) -> Result<(), Error> {
-        self.calls.pager.unpin(self.units(&range)?);
+        range_calls::unpin(&self.calls.pager, self.blocks(&range)?);
         Ok(())
     }
 
@@ -178,13 +177,13 @@ impl Arena {
     /// # Errors
     /// [`Error::Range`]
     pub fn advise(&self, range: Range<usize>, advice: Advice) -> Result<(), Error> {
-        self.calls.advise(self.units(&range)?, advice)
+        self.calls.advise(self.blocks(&range)?, advice)
     }
 
     /// Evicts the coldest blocks: `bytes` bytes, rounded up to whole blocks, or fewer if no more
     /// can be evicted. Returns the number of evicted bytes.
     pub fn reclaim(&self, bytes: usize) -> usize {
-        self.calls.reclaim(bytes.div_ceil(self.block())) * self.block()
+        self.calls.reclaim(bytes)
     }
 
     /// Returns whether all blocks of a range are resident or plain. Other threads may evict these
@@ -193,7 +192,7 @@ impl Arena {
         let is_there = |words: &[BlockWord]| {
             words.iter().all(|word| matches!(word.load().state(), State::Resident | State::Plain))
         };
-        self.units(&range).is_ok_and(|units| is_there(&self.calls.pager.words[units]))
+        self.blocks(&range).is_ok_and(|blocks| is_there(&self.calls.pager.words[blocks]))
     }
 
     /// Returns the words of all blocks, in the format of [`WORD_LAYOUT`](crate::WORD_LAYOUT).
@@ -206,19 +205,19 @@ impl Arena {
     /// Lets a separate thread store evicted blocks, so that the evicting thread does not wait for
     /// compression. `starter` starts that thread when there is a block to store; the thread ends
     /// after some time without work.
-    pub fn store_aside(&self, starter: &'static dyn StartThread) {
-        self.calls.pager.store_aside(starter);
+    pub fn defer_stores(&self, starter: &'static dyn StartThread) {
+        compressor_thread::set_starter(&self.calls.pager, starter);
     }
 
     /// Ends the compressor thread until blocks are evicted again, and waits until that thread has
     /// exited. The calling thread holds no lock of the arena and is not in a fault.
     pub fn rest(&self) {
-        self.calls.pager.storer.rest();
+        self.calls.pager.compressor.rest();
     }
 
     /// Ends the compressor thread. The arena starts no such thread again.
     pub fn end_thread(&self) {
-        self.calls.pager.storer.end();
+        self.calls.pager.compressor.end();
     }
 
     /// Returns the arena's statistics.
@@ -229,7 +228,7 @@ impl Arena {
     /// Asserts that the counters equal the sums over all blocks. No other thread may use the arena
     /// during the call.
     pub fn check(&self) {
-        let _no_one_here = self.calls.inside(|pager| pager.check());
+        let _no_one_here = self.calls.inside(range_calls::check);
     }
 }
 

@@ -1,25 +1,20 @@
 //! Calls from code outside of signal handlers. A long call proceeds in steps, so that forks and
 //! signals do not wait for the end of the call.
 
-use crate::backend::Heir;
-use crate::evict::Goal;
+use crate::backend::ForkResult;
+use crate::contexts::{HandlerContext, Purpose};
+use crate::evict::{self, Goal};
 use crate::gate::GATE;
 use crate::pager::Pager;
-use crate::policy::HEAT_KEPT_MAX;
+use crate::policy::{CALL_FREEABLE_SHARE, HEAT_KEPT_MAX};
 use crate::recent::Spares;
-use crate::seats::{Seat, Taker};
-use crate::signals;
+use crate::room::{self, Waits};
 use crate::state::HEAT_MAX;
 use crate::stats::Stats;
 use crate::worker::Workers;
-use crate::{Advice, Error};
+use crate::{Advice, Error, chunk, range_calls, signals, stats};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// A call that evicted blocks compacts the device if compaction frees at least one page in
-/// `FREEABLE_SHARE` pages of the device. The pager thread requires a larger share. A smaller share
-/// is enough here, because the caller asked for memory to be freed.
-const FREEABLE_SHARE: u64 = 100;
 
 /// A pager and its thread, for calls from code outside of signal handlers.
 #[derive(Debug)]
@@ -38,8 +33,8 @@ impl Calls {
     /// # Errors
     /// [`Error::Forked`] if this process has no memory of the region.
     fn check_here(&self) -> Result<(), Error> {
-        match self.pager.heir() {
-            Heir::Nothing => Err(Error::Forked),
+        match self.pager.fork_result() {
+            ForkResult::Nothing => Err(Error::Forked),
             _ => Ok(()),
         }
     }
@@ -48,13 +43,13 @@ impl Calls {
     ///
     /// # Errors
     /// [`Error::Range`]: the range is not within the region.
-    pub(crate) fn units(&self, range: &Range<usize>, bytes: usize) -> Result<Range<usize>, Error> {
+    pub(crate) fn blocks(&self, range: &Range<usize>, bytes: usize) -> Result<Range<usize>, Error> {
         let Range { start, end } = *range;
         if start > end || end > bytes {
             return Err(Error::Range { start, end, bytes });
         }
-        let (unit, is_empty) = (self.pager.blocks.unit, start == end);
-        Ok(start / unit..if is_empty { start / unit } else { end.div_ceil(unit) })
+        let (size, is_empty) = (self.pager.sizes.block, start == end);
+        Ok(start / size..if is_empty { start / size } else { end.div_ceil(size) })
     }
 
     /// Runs one step of a call inside the gate, with all signals blocked. Therefore the step may
@@ -76,7 +71,7 @@ impl Calls {
     pub(crate) fn stats(&self) -> Stats {
         signals::without_signals(|| {
             let _inside = GATE.enter();
-            self.pager.stats()
+            stats::stats(&self.pager)
         })
     }
 
@@ -84,35 +79,35 @@ impl Calls {
     ///
     /// # Errors
     /// [`Error::Forked`]
-    pub(crate) fn with_seat<T>(
+    pub(crate) fn with_context<T>(
         &self,
-        work: impl FnOnce(&Pager, &mut Seat<'_>) -> T,
+        work: impl FnOnce(&Pager, &mut HandlerContext<'_>) -> T,
     ) -> Result<T, Error> {
-        self.inside(|pager| work(pager, &mut pager.seats.take(Taker::Call)))
+        self.inside(|pager| work(pager, &mut pager.contexts.take(Purpose::Call)))
     }
 
-    /// Calls `work` for one part of `units` after another, until a call fails. Each part except the
-    /// last has the maximum size of a step.
+    /// Calls `work` for one part of `blocks` after another, until a call fails. Each part except
+    /// the last has the maximum size of a step.
     pub(crate) fn in_steps(
         &self,
-        units: Range<usize>,
+        blocks: Range<usize>,
         work: impl FnMut(Range<usize>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.check_here()?;
-        let step = self.pager.step_units();
-        let starts = units.clone().step_by(step);
-        starts.map(|start| start..units.end.min(start + step)).try_for_each(work)
+        let step = self.pager.step_blocks();
+        let starts = blocks.clone().step_by(step);
+        starts.map(|start| start..blocks.end.min(start + step)).try_for_each(work)
     }
 
-    /// Calls `work` for the part of `units` in each chunk, one after another, until a call fails.
+    /// Calls `work` for the part of `blocks` in each chunk, one after another, until a call fails.
     pub(crate) fn by_chunks(
         &self,
-        units: Range<usize>,
+        blocks: Range<usize>,
         mut work: impl FnMut(Range<usize>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut next = units.start;
-        while next < units.end {
-            let part = next..units.end.min(self.pager.units_of_chunk(next).end);
+        let mut next = blocks.start;
+        while next < blocks.end {
+            let part = next..blocks.end.min(chunk::blocks_of(&self.pager, next).end);
             next = part.end;
             work(part)?;
         }
@@ -121,37 +116,39 @@ impl Calls {
 
     /// Evicts blocks in one step, and returns their number.
     pub(crate) fn evict(&self, goal: Goal) -> usize {
-        let gone = self.with_seat(|pager, seat| {
-            pager.evict(&mut pager.evictor.lock(), goal, Spares::Nothing, seat)
+        let gone = self.with_context(|pager, context| {
+            evict::evict(pager, &mut pager.eviction_lock.lock(), goal, Spares::Nothing, context)
         });
         gone.unwrap_or(0)
     }
 
-    /// Evicts `units` blocks, or fewer if no more can be evicted, and returns their number.
-    pub(crate) fn reclaim(&self, units: usize) -> usize {
-        let wanted = units.min(self.pager.units());
-        let (mut gone, mut vain) = (0, 0);
+    /// Evicts `bytes` bytes, rounded up to whole blocks, or fewer if no more can be evicted.
+    /// Returns the evicted bytes.
+    pub(crate) fn reclaim(&self, bytes: usize) -> usize {
+        let size = self.pager.sizes.block;
+        let wanted = bytes.div_ceil(size).min(self.pager.blocks());
+        let (mut gone, mut failures) = (0, 0);
         // The clock passes over a refused block for more rounds than one step lasts, so a step that
         // evicts nothing does not prove that nothing can be evicted.
-        while gone < wanted && vain <= HEAT_MAX / HEAT_KEPT_MAX {
-            let step = self.pager.step_units().min(wanted - gone);
+        while gone < wanted && failures <= HEAT_MAX / HEAT_KEPT_MAX {
+            let step = self.pager.step_blocks().min(wanted - gone);
             let more = self.evict(Goal::Exactly(step));
             gone += more;
-            vain += u32::from(more == 0);
+            failures += u32::from(more == 0);
         }
         self.compact();
-        gone
+        gone * size
     }
 
     /// Evicts blocks if `advice` is `Cold`, and fills blocks if `advice` is `Hot`.
     ///
     /// # Errors
     /// [`Error::Forked`]
-    pub(crate) fn advise(&self, units: Range<usize>, advice: Advice) -> Result<(), Error> {
-        self.in_steps(units, |part| {
-            self.with_seat(|pager, seat| match advice {
-                Advice::Cold => pager.evict_range(part, seat),
-                Advice::Hot => pager.heat(part, seat),
+    pub(crate) fn advise(&self, blocks: Range<usize>, advice: Advice) -> Result<(), Error> {
+        self.in_steps(blocks, |part| {
+            self.with_context(|pager, context| match advice {
+                Advice::Cold => evict::evict_range(pager, part, context),
+                Advice::Hot => range_calls::heat(pager, part, context),
             })
         })?;
         if advice == Advice::Cold {
@@ -163,8 +160,8 @@ impl Calls {
     /// Compacts the device after a call that evicted blocks, if compaction frees enough pages.
     fn compact(&self) {
         if self.check_here().is_ok() {
-            while self.pager.compact(FREEABLE_SHARE) {}
-            self.pager.compact_whole();
+            while room::compact(&self.pager, Waits::ForOthers, CALL_FREEABLE_SHARE) {}
+            room::compact_whole(&self.pager);
         }
     }
 
@@ -172,20 +169,57 @@ impl Calls {
     ///
     /// # Errors
     /// [`Error::Forked`]
-    pub(crate) fn bring(&self, units: Range<usize>) -> Result<(), Error> {
-        self.in_steps(units, |part| self.with_seat(|pager, seat| pager.prefetch(part, seat)))
+    pub(crate) fn bring(&self, blocks: Range<usize>) -> Result<(), Error> {
+        self.in_steps(blocks, |part| {
+            self.with_context(|pager, context| range_calls::prefetch(pager, part, context))
+        })
     }
 
-    /// Makes room, after the limit was lowered or blocks were unpinned.
+    /// Makes room, after the limit was lowered or more blocks became evictable: wakes the pager
+    /// thread, or evicts if there is no such thread.
     pub(crate) fn seek_room(&self) {
-        if self.inside(|_| ()).is_ok() {
-            self.pager.seek_room(|units| self.evict(Goal::AtLeast(units)));
+        if self.inside(|_| ()).is_err() {
+            return;
+        }
+        let Pager { limit, waker, .. } = &*self.pager;
+        limit.set_no_progress(false);
+        if limit.is_wanted(0) && !waker.wake() {
+            let step = Goal::AtLeast(self.pager.step_blocks());
+            while limit.is_above_enough() && self.evict(step) > 0 {}
         }
     }
 
     /// Unpins blocks, and then evicts blocks if the limit requires an eviction.
-    pub(crate) fn unpin(&self, units: Range<usize>) {
-        self.pager.unpin(units);
+    pub(crate) fn unpin(&self, blocks: Range<usize>) {
+        range_calls::unpin(&self.pager, blocks);
         self.seek_room();
+    }
+
+    /// Makes blocks resident and pins them, step by step. After an error, no block is pinned.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if a block has too many pins; [`Error::Forked`].
+    pub(crate) fn pin(&self, blocks: Range<usize>) -> Result<(), Error> {
+        let mut pinned = blocks.start..blocks.start;
+        let done = self.in_steps(blocks, |part| {
+            self.with_context(|pager, context| range_calls::pin(pager, part.clone(), context))??;
+            pinned.end = part.end;
+            Ok(())
+        });
+        done.inspect_err(|_| range_calls::unpin(&self.pager, pinned))
+    }
+}
+
+/// A locked range. The blocks of the range stay resident until this value is dropped.
+#[derive(Debug)]
+#[must_use = "the range is kept only as long as this lives"]
+pub struct Locked<'r> {
+    pub(crate) calls: &'r Calls,
+    pub(crate) blocks: Range<usize>,
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.calls.unpin(self.blocks.clone());
     }
 }

@@ -1,208 +1,206 @@
-//! Chunks: the large units in which memory is PROT_NONE until its first touch, so that it needs no
+//! Chunks: the large ranges in which memory is PROT_NONE until its first touch, so that it needs no
 //! page tables. A chunk is opened when one of its blocks is first touched. From then on, each block
 //! has its own mark. The chunk is closed when all of its blocks are absent again. Chunks of an
 //! arena are vacant at first: they are closed, and all of their blocks are free.
 
 use crate::chunk_word::{Chunk, ChunkWord};
+use crate::gate::GATE;
 use crate::memory::table_reach;
-use crate::pager::Pager;
-use crate::policy::PIECE;
+use crate::pager::{Contents, Pager};
+use crate::policy::CLOCK_WINDOW;
 use crate::probes;
 use crate::state::BlockWord;
 use page::page_size;
 use std::ops::Range;
 
-impl Pager {
-    /// Returns the number of the chunk that a block is in.
-    fn chunk_of(&self, unit: usize) -> usize {
-        unit * self.blocks.unit / self.chunk_bytes
-    }
+/// Returns the number of the chunk that a block is in.
+fn chunk_of(pager: &Pager, block: usize) -> usize {
+    block * pager.sizes.block / pager.chunk_bytes
+}
 
-    fn bytes_of_chunk(&self, nth: usize) -> Range<usize> {
-        let start = nth * self.chunk_bytes;
-        self.memory.in_window(start..start + self.chunk_bytes)
-    }
+fn bytes_of(pager: &Pager, nth: usize) -> Range<usize> {
+    let start = nth * pager.chunk_bytes;
+    pager.memory.in_window(start..start + pager.chunk_bytes)
+}
 
-    /// Returns the blocks of the chunk that a block is in.
-    pub(crate) fn units_of_chunk(&self, unit: usize) -> Range<usize> {
-        let Range { start, end } = self.bytes_of_chunk(self.chunk_of(unit));
-        start / self.blocks.unit..end / self.blocks.unit
-    }
+/// Returns the blocks of the chunk that a block is in.
+pub(crate) fn blocks_of(pager: &Pager, block: usize) -> Range<usize> {
+    let Range { start, end } = bytes_of(pager, chunk_of(pager, block));
+    start / pager.sizes.block..end / pager.sizes.block
+}
 
-    /// Returns whether the chunk of a block is open. The caller has just become the block's owner.
-    pub(crate) fn is_open_around(&self, unit: usize) -> bool {
-        self.chunks[self.chunk_of(unit)].is_open_for_owner()
-    }
+/// Returns whether the chunk of a block is open. The caller has just become the block's owner.
+pub(crate) fn is_open_around(pager: &Pager, block: usize) -> bool {
+    pager.chunks[chunk_of(pager, block)].is_open_for_owner()
+}
 
-    pub(crate) fn is_vacant(&self, unit: usize) -> bool {
-        self.chunks[self.chunk_of(unit)].load() == Chunk::Vacant
-    }
+pub(crate) fn is_vacant(pager: &Pager, block: usize) -> bool {
+    pager.chunks[chunk_of(pager, block)].load() == Chunk::Vacant
+}
 
-    /// Makes all chunks vacant, before any other thread can use the pager.
-    pub(crate) fn vacate_all_chunks(&self) {
-        self.chunks.iter().for_each(|chunk| chunk.end(Chunk::Vacant));
+/// Changes a whole chunk from vacant to managed, or from managed to vacant if it was never
+/// touched. Returns whether the chunk was changed. The first block of `blocks` is the first
+/// block of a chunk.
+pub(crate) fn try_turn(pager: &Pager, blocks: &Range<usize>, is_managed: bool) -> bool {
+    let nth = chunk_of(pager, blocks.start);
+    let is_whole = pager.bytes_of(blocks.clone()) == bytes_of(pager, nth);
+    let (from, to) = match is_managed {
+        true => (Chunk::Vacant, Chunk::Untouched),
+        false => (Chunk::Untouched, Chunk::Vacant),
+    };
+    let is_ours = is_whole && pager.chunks[nth].try_begin(from);
+    if is_ours {
+        pager.chunks[nth].end(to);
     }
+    is_ours
+}
 
-    /// Changes a whole chunk from vacant to managed, or from managed to vacant if it was never
-    /// touched. Returns whether the chunk was changed. The first block of `units` is the first
-    /// block of a chunk.
-    pub(crate) fn try_turn_chunk(&self, units: &Range<usize>, is_managed: bool) -> bool {
-        let nth = self.chunk_of(units.start);
-        let is_whole = self.bytes_of(units.clone()) == self.bytes_of_chunk(nth);
-        let (from, to) = match is_managed {
-            true => (Chunk::Vacant, Chunk::Untouched),
-            false => (Chunk::Untouched, Chunk::Vacant),
-        };
-        let is_ours = is_whole && self.chunks[nth].try_begin(from);
-        if is_ours {
-            self.chunks[nth].end(to);
-        }
-        is_ours
-    }
-
-    /// Opens the chunk of a block unless the chunk is vacant. If another thread is opening the
-    /// chunk, waits for that thread; therefore the caller must own no block (zm-S4).
-    pub(crate) fn open_chunk(&self, unit: usize) {
-        self.open_chunk_if(unit, |seen| seen != Chunk::Vacant);
-    }
-
-    /// Opens the chunk of a block even if the chunk is vacant. All blocks of a vacant chunk are
-    /// free.
-    pub(crate) fn open_any_chunk(&self, unit: usize) {
-        self.open_chunk_if(unit, |_| true);
-    }
-
-    fn open_chunk_if(&self, unit: usize, may_open: impl Fn(Chunk) -> bool) {
-        let nth = self.chunk_of(unit);
-        let (word, bytes) = (&self.chunks[nth], self.bytes_of_chunk(nth));
-        loop {
-            match word.load() {
-                Chunk::Open => return,
-                Chunk::Changing => {
-                    self.wait_for_owner(|| word.load() != Chunk::Changing, || word.wait())
+/// Opens the chunk of a block if `may_open` returns true for the chunk's state. All blocks of a
+/// vacant chunk become free. If another thread is opening the chunk, waits for that thread;
+/// therefore the caller must own no block (zm-S4).
+pub(crate) fn open(pager: &Pager, block: usize, may_open: impl Fn(Chunk) -> bool) {
+    let nth = chunk_of(pager, block);
+    let (word, bytes) = (&pager.chunks[nth], bytes_of(pager, nth));
+    loop {
+        match word.load() {
+            Chunk::Open => return,
+            Chunk::Changing => {
+                GATE.wait_for_owner(|| word.load() != Chunk::Changing, || word.wait())
+            }
+            seen if !may_open(seen) => return,
+            seen if word.try_begin(seen) => {
+                pager.limit.add_tables(tables_to_open(pager, nth, seen));
+                if seen == Chunk::Vacant {
+                    let blocks = bytes.start / pager.sizes.block..bytes.end / pager.sizes.block;
+                    pager.words[blocks].iter().for_each(BlockWord::begin_free);
                 }
-                seen if !may_open(seen) => return,
-                seen if word.try_begin(seen) => {
-                    self.limit.add_tables(self.tables_to_open(nth, seen));
-                    if seen == Chunk::Vacant {
-                        let units = bytes.start / self.blocks.unit..bytes.end / self.blocks.unit;
-                        self.words[units].iter().for_each(BlockWord::begin_free);
-                    }
-                    let open = |_| self.backend.open_chunk(&self.memory, bytes.clone());
-                    // Memory that the program locked, for example by `mlockall`, can't be marked.
-                    let opened = open(()).or_else(|_| {
-                        self.memory.unlock(bytes.clone())?;
-                        open(())
-                    });
-                    self.expect("memory can't be marked", opened);
-                    word.end(Chunk::Open);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Returns the bytes of page tables and of blocks' words that opening a chunk in the state
-    /// `from` allocates.
-    fn tables_to_open(&self, nth: usize, from: Chunk) -> usize {
-        match from {
-            Chunk::Untouched | Chunk::Vacant => {
-                let (reached, _) = self.tables_of(nth);
-                reached * page_size() * self.backend.places() + self.words_to_open(nth)
-            }
-            Chunk::Freed => self.tables_that_go(nth),
-            _ => 0,
-        }
-    }
-
-    /// Returns the bytes of page tables that closing a chunk frees.
-    fn tables_that_go(&self, nth: usize) -> usize {
-        let (_, own) = self.tables_of(nth);
-        own * page_size() * self.backend.places()
-    }
-
-    /// Returns two counts of page tables: those that map part of the chunk, and those that map
-    /// nothing except the chunk.
-    fn tables_of(&self, nth: usize) -> (usize, usize) {
-        let (bytes, reach) = (self.bytes_of_chunk(nth), table_reach());
-        let start = self.memory.address_of(&bytes);
-        let end = start + bytes.len();
-        let reached = end.div_ceil(reach) - start / reach;
-        (reached, (end / reach).saturating_sub(start.div_ceil(reach)))
-    }
-
-    /// Returns the bytes of blocks' words that the first touch of a chunk allocates. A page of
-    /// words may belong to several chunks, and is counted when the first of these chunks is opened.
-    fn words_to_open(&self, nth: usize) -> usize {
-        let bytes = self.chunk_bytes / self.blocks.unit * size_of::<BlockWord>();
-        let alike = page_size() / bytes.min(page_size());
-        let first = nth / alike * alike;
-        let mut others =
-            (first..self.chunks.len().min(first + alike)).filter(|other| *other != nth);
-        let is_new =
-            |other: usize| matches!(self.chunks[other].load(), Chunk::Untouched | Chunk::Vacant);
-        match others.all(is_new) {
-            true => bytes.max(page_size()),
-            false => 0,
-        }
-    }
-
-    /// Closes each chunk that contains some of these blocks, if all blocks of the chunk are absent.
-    /// Closing a chunk can free its page tables, and the clock passes over closed chunks. The
-    /// caller holds the store's lock.
-    pub(crate) fn close_chunks(&self, units: Range<usize>) {
-        let chunks = self.chunk_of(units.start)..self.chunk_of(units.end - 1) + 1;
-        for nth in chunks {
-            let (word, bytes) = (&self.chunks[nth], self.bytes_of_chunk(nth));
-            let words = &self.words[bytes.start / self.blocks.unit..bytes.end / self.blocks.unit];
-            let is_absent = |word: &BlockWord| word.load().state().is_absent();
-            // The first check only reads words, so it does not disturb other threads.
-            let may_close = word.load() == Chunk::Open && words.iter().all(is_absent);
-            if may_close && word.try_begin(Chunk::Open) {
-                let closed = words.iter().all(is_absent).then(|| self.close_chunk(nth));
-                word.end(closed.unwrap_or(Chunk::Open));
-            }
-        }
-    }
-
-    /// Closes a chunk. All of its blocks are absent, and they stay absent until the chunk is
-    /// opened.
-    fn close_chunk(&self, nth: usize) -> Chunk {
-        let bytes = self.bytes_of_chunk(nth);
-        let frees_tables = probes::frees_tables(&self.memory);
-        if frees_tables && self.backend.close_chunk(&self.memory, bytes).is_ok() {
-            self.limit.sub_tables(self.tables_that_go(nth));
-            return Chunk::Freed;
-        }
-        Chunk::Kept
-    }
-
-    /// Returns the first piece, at or after `piece`, that contains blocks of a chunk that is open
-    /// or changing.
-    pub(crate) fn next_open_piece(&self, piece: usize) -> Option<usize> {
-        let first = self.chunk_of(piece * PIECE);
-        let is_open = |word: &ChunkWord| matches!(word.load(), Chunk::Open | Chunk::Changing);
-        let open = first + self.chunks[first..].iter().position(is_open)?;
-        Some((open * self.chunk_bytes / self.blocks.unit / PIECE).max(piece))
-    }
-
-    /// Asserts that all blocks of chunks that are not open are absent.
-    pub(crate) fn check_chunks(&self) {
-        for (unit, word) in self.words.iter().enumerate() {
-            let is_absent = word.load().state().is_absent();
-            let chunk = self.chunks[self.chunk_of(unit)].load();
-            assert!(is_absent || chunk == Chunk::Open, "block {unit} of a chunk that is {chunk:?}");
-        }
-    }
-
-    /// Sets all chunks to open, for memory that the program used before.
-    pub(crate) fn open_all_chunks(&self) {
-        for (nth, word) in self.chunks.iter().enumerate() {
-            let seen = word.load();
-            if seen != Chunk::Open && word.try_begin(seen) {
-                self.limit.add_tables(self.tables_to_open(nth, seen));
+                let open = |_| pager.backend.open_chunk(&pager.memory, bytes.clone());
+                // Memory that the program locked, for example by `mlockall`, can't be marked.
+                let opened = open(()).or_else(|_| {
+                    pager.memory.unlock(bytes.clone())?;
+                    open(())
+                });
+                pager.expect("memory can't be marked", opened);
                 word.end(Chunk::Open);
             }
+            _ => {}
         }
+    }
+}
+
+/// Returns the bytes of page tables and of blocks' words that opening a chunk in the state
+/// `from` allocates.
+fn tables_to_open(pager: &Pager, nth: usize, from: Chunk) -> usize {
+    match from {
+        Chunk::Untouched | Chunk::Vacant => {
+            let (reached, _) = tables_of(pager, nth);
+            reached * page_size() * pager.backend.places() + words_to_open(pager, nth)
+        }
+        Chunk::Freed => tables_that_go(pager, nth),
+        _ => 0,
+    }
+}
+
+/// Returns the bytes of page tables that closing a chunk frees.
+fn tables_that_go(pager: &Pager, nth: usize) -> usize {
+    let (_, own) = tables_of(pager, nth);
+    own * page_size() * pager.backend.places()
+}
+
+/// Returns two counts of page tables: those that map part of the chunk, and those that map
+/// nothing except the chunk.
+fn tables_of(pager: &Pager, nth: usize) -> (usize, usize) {
+    let (bytes, reach) = (bytes_of(pager, nth), table_reach());
+    let start = pager.memory.address_of(&bytes);
+    let end = start + bytes.len();
+    let reached = end.div_ceil(reach) - start / reach;
+    (reached, (end / reach).saturating_sub(start.div_ceil(reach)))
+}
+
+/// Returns the bytes of blocks' words that the first touch of a chunk allocates. A page of
+/// words may belong to several chunks, and is counted when the first of these chunks is opened.
+fn words_to_open(pager: &Pager, nth: usize) -> usize {
+    let bytes = pager.chunk_bytes / pager.sizes.block * size_of::<BlockWord>();
+    let alike = page_size() / bytes.min(page_size());
+    let first = nth / alike * alike;
+    let mut others = (first..pager.chunks.len().min(first + alike)).filter(|other| *other != nth);
+    let is_new =
+        |other: usize| matches!(pager.chunks[other].load(), Chunk::Untouched | Chunk::Vacant);
+    match others.all(is_new) {
+        true => bytes.max(page_size()),
+        false => 0,
+    }
+}
+
+/// Closes each chunk that contains some of these blocks, if all blocks of the chunk are absent.
+/// Closing a chunk can free its page tables, and the clock passes over closed chunks. The
+/// caller holds the eviction lock.
+pub(crate) fn close_chunks(pager: &Pager, blocks: Range<usize>) {
+    let chunks = chunk_of(pager, blocks.start)..chunk_of(pager, blocks.end - 1) + 1;
+    for nth in chunks {
+        let (word, bytes) = (&pager.chunks[nth], bytes_of(pager, nth));
+        let words = &pager.words[bytes.start / pager.sizes.block..bytes.end / pager.sizes.block];
+        let is_absent = |word: &BlockWord| word.load().state().is_absent();
+        // The first check only reads words, so it does not disturb other threads.
+        let may_close = word.load() == Chunk::Open && words.iter().all(is_absent);
+        if may_close && word.try_begin(Chunk::Open) {
+            let closed = words.iter().all(is_absent).then(|| close_chunk(pager, nth));
+            word.end(closed.unwrap_or(Chunk::Open));
+        }
+    }
+}
+
+/// Closes a chunk. All of its blocks are absent, and they stay absent until the chunk is
+/// opened.
+fn close_chunk(pager: &Pager, nth: usize) -> Chunk {
+    let bytes = bytes_of(pager, nth);
+    let frees_tables = probes::frees_tables(&pager.memory);
+    if frees_tables && pager.backend.close_chunk(&pager.memory, bytes).is_ok() {
+        pager.limit.sub_tables(tables_that_go(pager, nth));
+        return Chunk::Freed;
+    }
+    Chunk::Kept
+}
+
+/// Returns the first clock window, at or after `window`, that contains blocks of a chunk that
+/// is open or changing.
+pub(crate) fn next_open_window(pager: &Pager, window: usize) -> Option<usize> {
+    let first = chunk_of(pager, window * CLOCK_WINDOW);
+    let is_open = |word: &ChunkWord| matches!(word.load(), Chunk::Open | Chunk::Changing);
+    let open = first + pager.chunks[first..].iter().position(is_open)?;
+    Some((open * pager.chunk_bytes / pager.sizes.block / CLOCK_WINDOW).max(window))
+}
+
+/// Asserts that all blocks of chunks that are not open are absent.
+pub(crate) fn check(pager: &Pager) {
+    for (block, word) in pager.words.iter().enumerate() {
+        let is_absent = word.load().state().is_absent();
+        let chunk = pager.chunks[chunk_of(pager, block)].load();
+        assert!(is_absent || chunk == Chunk::Open, "block {block} of a chunk that is {chunk:?}");
+    }
+}
+
+/// Sets all chunks to open, for memory that the program used before.
+pub(crate) fn open_all(pager: &Pager) {
+    for (nth, word) in pager.chunks.iter().enumerate() {
+        let seen = word.load();
+        if seen != Chunk::Open && word.try_begin(seen) {
+            pager.limit.add_tables(tables_to_open(pager, nth, seen));
+            word.end(Chunk::Open);
+        }
+    }
+}
+
+/// Sets the states of all chunks and blocks according to the initial contents of the memory, before
+/// any other thread can use the pager.
+pub(crate) fn begin(pager: &Pager, contents: Contents) {
+    match contents {
+        Contents::Untouched => {}
+        Contents::InUse => {
+            open_all(pager);
+            pager.words.iter().for_each(|word| word.begin_resident());
+            pager.limit.add(pager.blocks());
+        }
+        Contents::Vacant => pager.chunks.iter().for_each(|chunk| chunk.end(Chunk::Vacant)),
     }
 }

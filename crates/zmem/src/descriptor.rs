@@ -14,6 +14,7 @@
 //! the last check showed that it still refers to this crate's file.
 #![allow(unsafe_code)]
 
+use crate::policy::{LAST_NUMBERS, NUMBERS_MAX};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Stat, fstat};
 use rustix::io::fcntl_dupfd_cloexec;
@@ -25,10 +26,6 @@ const NUMBER: u64 = (1 << 20) - 1;
 /// The lowest bit of the number of the opening, which distinguishes successive openings under the
 /// same descriptor number.
 const OPENING: u64 = 1 << 20;
-/// A high descriptor is one of the last `LAST` descriptors below the process's limit or `TABLE`,
-/// whichever is lower.
-const LAST: u64 = 32;
-const TABLE: u64 = 1024;
 
 static OPENINGS: AtomicU64 = AtomicU64::new(0);
 
@@ -45,7 +42,7 @@ pub(crate) fn name(stat: &Stat) -> u32 {
 /// An open file. Dropping the value closes the file by a direct system call: the C library's
 /// `close`, which [`OwnedFd`] calls, is a cancellation point, and a fault handler can't be unwound.
 #[derive(Debug)]
-pub(crate) struct File(ManuallyDrop<OwnedFd>);
+pub struct File(ManuallyDrop<OwnedFd>);
 
 impl From<OwnedFd> for File {
     fn from(file: OwnedFd) -> Self {
@@ -79,8 +76,8 @@ impl Descriptor {
             Descriptor(u64::from(name) << 32 | u64::from(opening) | number)
         };
         let low = pack(file);
-        let max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).min(TABLE);
-        match fcntl_dupfd_cloexec(low.borrow(), max.saturating_sub(LAST) as i32) {
+        let max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).min(NUMBERS_MAX);
+        match fcntl_dupfd_cloexec(low.borrow(), max.saturating_sub(LAST_NUMBERS) as i32) {
             Ok(high) => {
                 low.close();
                 pack(high.into())

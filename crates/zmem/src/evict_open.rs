@@ -1,8 +1,8 @@
-//! Eviction while only one thread is running. The cold blocks of a piece are evicted without being
-//! marked first, because no other thread can access them (zm-A4).
+//! Eviction while only one thread is running. The cold blocks of a clock window are evicted without
+//! being marked first, because no other thread can access them (zm-A4).
 //!
 //! ```text
-//!   piece:   | cold | absent | cold | hot | cold | Busy | cold |
+//!   clock window:   | cold | absent | cold | hot | cold | Busy | cold |
 //!   taken:      x              x            x             x       copied, stored or queued
 //!   dropped: |------------------|        |---|         |----|     a call for each span
 //! ```
@@ -11,16 +11,17 @@
 //! thread may be putting it back. If this crate has other threads, each call that drops pages
 //! interrupts the processors on which these threads run.
 
-use crate::fate::{Fate, Outcome};
 use crate::owned::{OwnedRun, OwnedSet, for_owned};
 use crate::pager::Pager;
-use crate::recent::Spares;
-use crate::state::{Seen, State};
-use crate::threads::Alone;
+use crate::state::{State, WordValue};
+use crate::stored::{self, Fate, Outcome};
+use crate::threads::WorldStopped;
+use crate::{chunk, compressor_thread, depart};
 use std::cell::Cell;
 use std::ops::Range;
 
-/// The blocks of a piece that are being evicted. Bits are numbered from the piece's first block.
+/// The blocks of a clock window that are being evicted. Bits are numbered from the clock window's
+/// first block.
 struct Going<'p> {
     pager: &'p Pager,
     first: usize,
@@ -33,49 +34,49 @@ struct Going<'p> {
     data: &'p mut [u8],
 }
 
-impl Pager {
-    /// Evicts up to `most` cold blocks of a piece. Returns their number.
-    pub(crate) fn evict_open(
-        &self,
-        piece: usize,
-        most: usize,
-        spares: Spares,
-        alone: &Alone,
-        buf: &mut [u8],
-    ) -> usize {
-        let units = self.units_of(piece);
-        let (first, left) = (units.start, Cell::new(self.batch().min(most)));
-        let takes = |unit: usize, seen: Seen| {
-            let is_taken = left.get() > 0 && self.may_be_marked(unit, seen, spares);
-            left.set(left.get() - usize::from(is_taken));
-            is_taken
-        };
-        let (owned, outcome) = (OwnedSet::new(self, first), Outcome::default());
-        let mut going = Going { pager: self, first, taken: 0, owned, outcome, data: buf };
-        let mut room = None;
-        for_owned(self, units.clone(), State::Resident, takes, |run| {
-            let room = room.get_or_insert_with(|| self.waiting_room(self.batch()));
-            *room -= going.copy_and_store(run, alone, *room);
-        });
-        // When memory is short, the hand passes many pieces in which no block is taken.
-        let mut gone = 0;
-        if going.taken != 0 {
-            going.drop_spans(units.clone());
-            gone = going.leave(units.clone());
-            self.storer.ring();
-        }
-        // The chunks are closed even if no block was evicted now, because blocks that the previous
-        // round queued may have been stored since.
-        if self.limit.has_many_tables() {
-            self.close_chunks(units);
-        }
-        gone
+/// Evicts up to `most` blocks of a clock window for which `may_go` returns true. Returns their
+/// number.
+pub(crate) fn evict_open(
+    pager: &Pager,
+    window: usize,
+    most: usize,
+    may_go: impl Fn(usize, WordValue) -> bool,
+    stopped: &WorldStopped,
+    buf: &mut [u8],
+) -> usize {
+    let blocks = pager.blocks_of_window(window);
+    let (first, left) = (blocks.start, Cell::new(pager.batch().min(most)));
+    let takes = |block: usize, seen: WordValue| {
+        let is_taken = left.get() > 0 && may_go(block, seen);
+        left.set(left.get() - usize::from(is_taken));
+        is_taken
+    };
+    let (owned, outcome) = (OwnedSet::new(pager, first), Outcome::ALL_STORED);
+    let mut going = Going { pager, first, taken: 0, owned, outcome, data: buf };
+    let mut room = None;
+    for_owned(pager, blocks.clone(), State::Resident, takes, |run| {
+        let room =
+            room.get_or_insert_with(|| compressor_thread::waiting_room(pager, pager.batch()));
+        *room -= going.copy_and_store(run, stopped, *room);
+    });
+    // When memory is short, the hand passes many clock windows in which no block is taken.
+    let mut gone = 0;
+    if going.taken != 0 {
+        going.drop_spans(blocks.clone());
+        gone = going.leave(blocks.clone());
+        pager.compressor.ring();
     }
+    // The chunks are closed even if no block was evicted now, because blocks that the previous
+    // round queued may have been stored since.
+    if pager.limit.has_many_tables() {
+        chunk::close_chunks(pager, blocks);
+    }
+    gone
 }
 
 impl<'p> Going<'p> {
-    fn fate(&self, unit: usize) -> Fate {
-        self.outcome.of(unit - self.first)
+    fn fate(&self, block: usize) -> Fate {
+        self.outcome.of(block - self.first)
     }
 
     /// Returns the place of taken blocks in `data`.
@@ -87,11 +88,11 @@ impl<'p> Going<'p> {
 
     /// Copies a run of taken blocks. Chooses the first `room` blocks to be queued, and stores the
     /// other blocks. Returns the number of blocks that are to be queued or are zeros.
-    fn copy_and_store(&mut self, own: OwnedRun<'p>, alone: &Alone, room: usize) -> usize {
-        let (pager, run) = (self.pager, own.units());
+    fn copy_and_store(&mut self, own: OwnedRun<'p>, stopped: &WorldStopped, room: usize) -> usize {
+        let (pager, run) = (self.pager, own.blocks());
         let place = self.place(&run);
-        run.clone().for_each(|unit| self.taken |= 1 << (unit - self.first));
-        own.with_bytes(alone, |bytes| self.data[place].copy_from_slice(bytes));
+        run.clone().for_each(|block| self.taken |= 1 << (block - self.first));
+        own.with_bytes(stopped, |bytes| self.data[place].copy_from_slice(bytes));
         self.owned.add(own);
         let middle = run.start + room.min(run.len());
         for (part, is_deferred) in [(run.start..middle, true), (middle..run.end, false)] {
@@ -100,24 +101,25 @@ impl<'p> Going<'p> {
             }
             let data = &self.data[self.place(&part)];
             let outcome = match is_deferred {
-                true => pager.defer(part.clone(), data),
-                false => pager.store(part.clone(), data),
+                true => stored::defer(pager, part.clone(), data),
+                false => stored::store(pager, part.clone(), data),
             };
-            self.outcome.add(outcome, part.start - self.first);
+            self.outcome.add(&outcome, part.start - self.first, part.len());
         }
         middle - run.start
     }
 
     /// Marks the blocks that are to be evicted, and drops their pages.
-    fn drop_spans(&mut self, units: Range<usize>) {
+    fn drop_spans(&mut self, blocks: Range<usize>) {
         let pager = self.pager;
-        let mut next = units.start;
-        while next < units.end {
-            let goes = |unit: usize| self.owned.has(unit) && self.fate(unit) != Fate::Kept;
-            let is_in = |unit: &usize| goes(*unit) || pager.words[*unit].load().state().is_absent();
-            let end = next + (next..units.end).take_while(is_in).count();
-            let last = (next..end).rev().find(|unit| goes(*unit));
-            let start = (next..end).find(|unit| goes(*unit));
+        let mut next = blocks.start;
+        while next < blocks.end {
+            let goes = |block: usize| self.owned.has(block) && self.fate(block) != Fate::Kept;
+            let is_in =
+                |block: &usize| goes(*block) || pager.words[*block].load().state().is_absent();
+            let end = next + (next..blocks.end).take_while(is_in).count();
+            let last = (next..end).rev().find(|block| goes(*block));
+            let start = (next..end).find(|block| goes(*block));
             if let Some((start, last)) = start.zip(last)
                 && self.owned.drop_pages(start..last + 1).is_err()
             {
@@ -131,27 +133,27 @@ impl<'p> Going<'p> {
     /// Makes the owned blocks of a span resident again if the kernel refused to drop their pages
     /// because the program locked some of the blocks in the meantime.
     fn put_back(&mut self, span: Range<usize>) {
-        for unit in span {
-            if let Some(own) = self.owned.take(unit) {
-                let data = &self.data[self.place(&own.units())];
-                self.pager.stay_stored(own, data, |unit| self.fate(unit));
+        for block in span {
+            if let Some(own) = self.owned.take(block) {
+                let data = &self.data[self.place(&own.blocks())];
+                depart::stay_stored(self.pager, own, data, |block| self.fate(block));
             }
         }
     }
 
     /// Publishes the new states of all owned blocks, both evicted and kept. Returns the number of
     /// evicted blocks.
-    fn leave(&mut self, units: Range<usize>) -> usize {
+    fn leave(&mut self, blocks: Range<usize>) -> usize {
         let mut gone = 0;
-        for unit in units {
-            let Some(own) = self.owned.take(unit) else { continue };
-            if self.fate(unit) == Fate::Kept {
-                let is_freed = self.pager.discard(own.units());
-                self.pager.publish_kept(own, |_| !is_freed);
+        for block in blocks {
+            let Some(own) = self.owned.take(block) else { continue };
+            if self.fate(block) == Fate::Kept {
+                let is_freed = stored::discard(self.pager, own.blocks());
+                depart::publish_kept(self.pager, own, |_| !is_freed);
                 continue;
             }
-            let data = &self.data[self.place(&own.units())];
-            self.pager.publish_gone(own, data, |unit| self.fate(unit));
+            let data = &self.data[self.place(&own.blocks())];
+            depart::publish_gone(self.pager, own, data, |block| self.fate(block));
             gone += 1;
         }
         gone

@@ -1,215 +1,228 @@
 //! Faults: fills blocks that a thread accessed or a call requests.
 
-use crate::fatal::fatal;
-use crate::order::{Side, Toucher, Wanted};
+use crate::chunk_word::Chunk;
+use crate::counters::count;
+use crate::error::fatal;
 use crate::owned::{OwnedRun, own_block};
-use crate::pager::{Pager, Verdict};
-use crate::policy::HEAT_KEPT_MAX;
-use crate::state::{Seen, State};
-use crate::stats::count;
+use crate::pager::{Pager, ROUNDS};
+use crate::policy::{HEAT_KEPT_MAX, SOON_ROUNDS};
+use crate::recent::{Side, Toucher, Wanted};
+use crate::state::{State, WordValue};
+use crate::{chunk, compressor_thread, room, shared, stored};
 use std::ops::Range;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// The fill of a block counts as a refault if the block was evicted at most this number of rounds
-/// before.
-const SOON_ROUNDS: u32 = 1;
-/// The mask for round numbers: the round of a block's eviction is kept in the bits of its heat.
-const ROUNDS: u32 = crate::state::HEAT_MAX;
+/// The result of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The instruction can be retried successfully.
+    Answered,
+    /// The block was already resident: another thread filled it, or the pager did not cause the
+    /// fault. `closings` is the number of closings near the block before the block was examined.
+    Resident { closings: u32 },
+    /// Like `Resident`, for a block of an arena that the pager does not manage.
+    Unmanaged { closings: u32 },
+}
 
-impl Pager {
-    /// Handles a fault of `toucher` at `address`. `buf` is a seat's buffer.
-    pub(crate) fn fault(&self, address: usize, toucher: Toucher, buf: &mut [u8]) -> Verdict {
-        let began = Instant::now();
-        let Some(offset) = self.memory.offset_of(address) else {
-            return Verdict::Unmanaged { closings: 0 };
-        };
-        let unit = offset / self.blocks.unit;
-        let closings = self.closings(unit);
-        let brought = self.bring(unit, self.wanted(toucher, unit), buf);
-        if brought.is_empty() {
-            if !self.is_managed(unit) {
-                return Verdict::Unmanaged { closings };
-            }
-            self.fill_hole(unit, offset);
-            return Verdict::Resident { closings };
+/// Handles a fault of `toucher` at `address`. `buf` is a context's buffer.
+pub(crate) fn handle(pager: &Pager, address: usize, toucher: Toucher, buf: &mut [u8]) -> Verdict {
+    let began = Instant::now();
+    let Some(offset) = pager.memory.offset_of(address) else {
+        return Verdict::Unmanaged { closings: 0 };
+    };
+    let block = offset / pager.sizes.block;
+    let closings = pager.closings(block);
+    let brought = bring(pager, block, wanted(pager, toucher, block), buf);
+    if brought.is_empty() {
+        if !is_managed(pager, block) {
+            return Verdict::Unmanaged { closings };
         }
-        self.order.note(toucher, &brought);
-        if self.makes_room_itself() {
-            self.recent.note(unit);
-        }
-        self.counters.times.add(began.elapsed());
-        Verdict::Answered
+        fill_hole(pager, block, offset);
+        return Verdict::Resident { closings };
     }
-
-    /// Returns which blocks a fault should fill. If the block is untouched and the limit is far
-    /// from reached, returns a whole batch, because unwritten blocks use no memory, although they
-    /// count as resident. If the fault continues the thread's last fault, returns twice as many
-    /// blocks as that fault filled.
-    pub(crate) fn wanted(&self, toucher: Toucher, unit: usize) -> Wanted {
-        let is_new = self.words[unit].load().state() == State::Untouched;
-        if is_new && self.makes_room_itself() && self.limit.has_room() {
-            return Wanted { most: self.batch(), side: Side::Both };
-        }
-        let wanted = self.order.wanted(toucher, unit).unwrap_or(Wanted::from_it_on(1));
-        Wanted { most: wanted.most.min(self.batch()), ..wanted }
+    pager.order.note(toucher, &brought);
+    if pager.makes_room_itself() {
+        pager.recent.note(block);
     }
+    pager.counters.times.add(began.elapsed());
+    Verdict::Answered
+}
 
-    /// Fills a missing page of a resident block with zeros. The page was taken over from the
-    /// program, and was never written (zm-U3). During the fill, ownership or a pin prevents other
-    /// threads from closing the block.
-    fn fill_hole(&self, unit: usize, offset: usize) {
-        let page = page::page_size();
-        let start = offset / page * page;
-        let fill_holes = || self.backend.fill_holes(&self.memory, start..start + page);
-        let fill = || self.expect("a page can't be filled", fill_holes());
-        let (word, seen) = (&self.words[unit], self.words[unit].load());
-        match (seen.state(), seen.pins()) {
-            (State::Resident, 0) => {
-                if let Some(own) = own_block(self, unit, seen) {
-                    fill();
-                    own.release();
-                }
-            }
-            (State::Resident, 1..) if word.try_pin(seen) => {
+/// Returns which blocks a fault should fill. If the block is untouched and the limit is far
+/// from reached, returns a whole batch, because unwritten blocks use no memory, although they
+/// count as resident. If the fault continues the thread's last fault, returns twice as many
+/// blocks as that fault filled.
+pub(crate) fn wanted(pager: &Pager, toucher: Toucher, block: usize) -> Wanted {
+    let is_new = pager.words[block].load().state() == State::Untouched;
+    if is_new && pager.makes_room_itself() && pager.limit.has_room() {
+        return Wanted { most: pager.batch(), side: Side::Both };
+    }
+    let wanted = pager.order.wanted(toucher, block).unwrap_or(Wanted::from_it_on(1));
+    Wanted { most: wanted.most.min(pager.batch()), ..wanted }
+}
+
+/// Fills a missing page of a resident block with zeros. The page was taken over from the
+/// program, and was never written (zm-U3). During the fill, ownership or a pin prevents other
+/// threads from closing the block.
+fn fill_hole(pager: &Pager, block: usize, offset: usize) {
+    let page = page::page_size();
+    let start = offset / page * page;
+    let fill_holes = || pager.backend.fill_holes(&pager.memory, start..start + page);
+    let fill = || pager.expect("a page can't be filled", fill_holes());
+    let (word, seen) = (&pager.words[block], pager.words[block].load());
+    match (seen.state(), seen.pins()) {
+        (State::Resident, 0) => {
+            if let Some(own) = own_block(pager, block, seen) {
                 fill();
-                word.unpin();
+                own.release();
             }
-            _ => {}
         }
+        (State::Resident, 1..) if word.try_pin(seen) => {
+            fill();
+            word.unpin();
+        }
+        _ => {}
     }
+}
 
-    /// Makes a block resident, and also neighbours in the same state, as `wanted` specifies.
-    /// Returns the blocks that became resident, or an empty range if the block was resident or is
-    /// not managed.
-    pub(crate) fn bring(&self, unit: usize, wanted: Wanted, buf: &mut [u8]) -> Range<usize> {
-        loop {
-            let seen = self.words[unit].load();
-            let brought = match seen.state() {
-                State::Resident | State::Free | State::Plain => return unit..unit,
-                State::Busy if self.take_back(unit) => unit..unit + 1,
-                State::Busy => {
-                    count(&self.counters.waits, 1);
-                    self.wait_for_block(unit, seen);
-                    continue;
+/// Makes a block resident, and also neighbours in the same state, as `wanted` specifies.
+/// Returns the blocks that became resident, or an empty range if the block was resident or is
+/// not managed.
+pub(crate) fn bring(pager: &Pager, block: usize, wanted: Wanted, buf: &mut [u8]) -> Range<usize> {
+    loop {
+        let seen = pager.words[block].load();
+        let brought = match seen.state() {
+            State::Resident | State::Free | State::Plain => return block..block,
+            State::Busy if compressor_thread::take_back(pager, block) => block..block + 1,
+            State::Busy => {
+                count(&pager.counters.waits, 1);
+                compressor_thread::wait_for_block(pager, block, seen);
+                continue;
+            }
+            State::Probation | State::Evicting => keep(pager, block, seen),
+            State::Shared => {
+                room::make_room(pager, 0, buf);
+                shared::unshare(pager, shared::group_of(pager, block));
+                match pager.words[block].load().state() {
+                    State::Resident => block..block + 1,
+                    _ => block..block,
                 }
-                State::Probation | State::Evicting => self.keep(unit, seen),
-                State::Shared => {
-                    self.make_room(0, buf);
-                    self.unshare(self.group_of(unit));
-                    match self.words[unit].load().state() {
-                        State::Resident => unit..unit + 1,
-                        _ => unit..unit,
-                    }
+            }
+            State::Untouched if chunk::is_vacant(pager, block) => return block..block,
+            state @ (State::Untouched | State::Evicted) => {
+                room::make_room(pager, wanted.most, buf);
+                match own_counted(pager, block, seen, wanted) {
+                    Some(own) if state == State::Untouched => first_touch(pager, own),
+                    Some(own) => fill(pager, block, own, buf),
+                    None => block..block,
                 }
-                State::Untouched if self.is_vacant(unit) => return unit..unit,
-                state @ (State::Untouched | State::Evicted) => {
-                    self.make_room(wanted.most, buf);
-                    match self.own_counted(unit, seen, wanted) {
-                        Some(own) if state == State::Untouched => self.first_touch(own),
-                        Some(own) => self.fill(unit, own, buf),
-                        None => unit..unit,
-                    }
-                }
-            };
-            if !brought.is_empty() {
-                return brought;
             }
+        };
+        if !brought.is_empty() {
+            return brought;
         }
     }
+}
 
-    /// Takes ownership of an absent block if its word is still `seen`, and of neighbours in the
-    /// same state and chunk, as `wanted` specifies. Returns the owned blocks. Their chunk is open.
-    fn own(&self, unit: usize, seen: Seen, wanted: Wanted) -> Option<OwnedRun<'_>> {
-        self.open_chunk(unit);
-        let mut own = own_block(self, unit, seen)?;
-        // Another thread may have closed the chunk again, because all blocks of the chunk were
-        // absent.
-        if !self.is_open_around(unit) {
-            own.release();
-            return None;
+/// Takes ownership of an absent block if its word is still `seen`, and of neighbours in the
+/// same state and chunk, as `wanted` specifies. Returns the owned blocks. Their chunk is open.
+fn own(pager: &Pager, block: usize, seen: WordValue, wanted: Wanted) -> Option<OwnedRun<'_>> {
+    chunk::open(pager, block, |seen| seen != Chunk::Vacant);
+    let mut own = own_block(pager, block, seen)?;
+    // Another thread may have closed the chunk again, because all blocks of the chunk were
+    // absent.
+    if !chunk::is_open_around(pager, block) {
+        own.release();
+        return None;
+    }
+    let chunk = chunk::blocks_of(pager, block);
+    let behind = if wanted.side == Side::Before { 1 } else { wanted.most };
+    own.grow_behind(chunk.end.min(block.saturating_add(behind)));
+    let before = if wanted.side == Side::Behind { 0 } else { wanted.most - own.len() };
+    own.grow_before(chunk.start.max(block.saturating_sub(before)));
+    Some(own)
+}
+
+/// Does the same as `own`, and counts the blocks as resident. The blocks are counted before
+/// they are owned, so that simultaneous faults do not exceed the limit together.
+fn own_counted(
+    pager: &Pager,
+    block: usize,
+    seen: WordValue,
+    wanted: Wanted,
+) -> Option<OwnedRun<'_>> {
+    let claimed = pager.limit.claim(wanted.most);
+    let mut own = own(pager, block, seen, Wanted { most: claimed, ..wanted });
+    pager.limit.settle(claimed, own.as_ref().map_or(0, OwnedRun::len));
+    own.iter_mut().for_each(OwnedRun::set_counted);
+    own
+}
+
+/// Opens a block whose pages still exist. Returns the opened block, or an empty range if its
+/// word is no longer `seen`.
+fn keep(pager: &Pager, block: usize, seen: WordValue) -> Range<usize> {
+    let Some(own) = own_block(pager, block, seen) else { return block..block };
+    pager.expect("memory can't be opened again", own.reopen());
+    let is_kept = seen.state() == State::Probation;
+    count(if is_kept { &pager.counters.kept } else { &pager.counters.stolen }, 1);
+    own.publish(State::Resident, |_, word| word.with_heat((word.heat() + 1).min(HEAT_KEPT_MAX)));
+    block..block + 1
+}
+
+/// Makes untouched blocks resident with zeros. Returns the blocks.
+fn first_touch(pager: &Pager, own: OwnedRun<'_>) -> Range<usize> {
+    own.fill_zeros();
+    let blocks = own.blocks();
+    count(&pager.counters.first_touches, blocks.len());
+    own.publish(State::Resident, |_, word| word.with_heat(0));
+    blocks
+}
+
+/// Fills evicted blocks from the device, either in place or through `buf`. `touched` is the
+/// block that a thread accessed. Returns the blocks.
+fn fill(pager: &Pager, touched: usize, own: OwnedRun<'_>, buf: &mut [u8]) -> Range<usize> {
+    let (blocks, bytes) = (own.blocks(), pager.bytes_of(own.blocks()));
+    match pager.try_stop_world() {
+        Some(stopped) => {
+            own.fill_in_place(&stopped, |place| read_back(pager, bytes.start, place));
+            count(&pager.counters.in_place, blocks.len());
         }
-        let chunk = self.units_of_chunk(unit);
-        let behind = if wanted.side == Side::Before { 1 } else { wanted.most };
-        own.grow_behind(chunk.end.min(unit.saturating_add(behind)));
-        let before = if wanted.side == Side::Behind { 0 } else { wanted.most - own.len() };
-        own.grow_before(chunk.start.max(unit.saturating_sub(before)));
-        Some(own)
-    }
-
-    /// Does the same as `own`, and counts the blocks as resident. The blocks are counted before
-    /// they are owned, so that simultaneous faults do not exceed the limit together.
-    fn own_counted(&self, unit: usize, seen: Seen, wanted: Wanted) -> Option<OwnedRun<'_>> {
-        let claimed = self.limit.claim(wanted.most);
-        let mut own = self.own(unit, seen, Wanted { most: claimed, ..wanted });
-        self.limit.settle(claimed, own.as_ref().map_or(0, OwnedRun::len));
-        own.iter_mut().for_each(OwnedRun::set_counted);
-        own
-    }
-
-    /// Opens a block whose pages still exist. Returns the opened block, or an empty range if its
-    /// word is no longer `seen`.
-    fn keep(&self, unit: usize, seen: Seen) -> Range<usize> {
-        let Some(own) = own_block(self, unit, seen) else { return unit..unit };
-        self.expect("memory can't be opened again", own.reopen());
-        let is_kept = seen.state() == State::Probation;
-        count(if is_kept { &self.counters.kept } else { &self.counters.stolen }, 1);
-        own.publish(State::Resident, |_, word| {
-            word.with_heat((word.heat() + 1).min(HEAT_KEPT_MAX))
-        });
-        unit..unit + 1
-    }
-
-    /// Makes untouched blocks resident with zeros. Returns the blocks.
-    fn first_touch(&self, own: OwnedRun<'_>) -> Range<usize> {
-        own.fill_zeros();
-        let units = own.units();
-        count(&self.counters.first_touches, units.len());
-        own.publish(State::Resident, |_, word| word.with_heat(0));
-        units
-    }
-
-    /// Fills evicted blocks from the device, either in place or through `buf`. `touched` is the
-    /// block that a thread accessed. Returns the blocks.
-    fn fill(&self, touched: usize, own: OwnedRun<'_>, buf: &mut [u8]) -> Range<usize> {
-        let (units, bytes) = (own.units(), self.bytes_of(own.units()));
-        match self.alone() {
-            Some(alone) => {
-                own.fill_in_place(&alone, |place| self.read_back(bytes.start, place));
-                count(&self.counters.in_place, units.len());
-            }
-            None => {
-                let data = &mut buf[..bytes.len()];
-                self.read_back(bytes.start, data);
-                own.fill(data);
-            }
-        }
-        count(&self.counters.filled, units.len());
-        count(&self.counters.ahead, units.len() - 1);
-        self.note_copies(units.clone());
-        let now = self.round();
-        let rounds = |word: Seen| now.wrapping_sub(word.heat()) & ROUNDS;
-        for word in &self.words[units.clone()] {
-            let rounds = rounds(word.load());
-            count(&self.counters.distances[rounds as usize], 1);
-            count(&self.counters.refaults, (rounds <= SOON_ROUNDS).into());
-        }
-        own.publish(State::Resident, |unit, word| {
-            let is_hot = rounds(word) <= SOON_ROUNDS && unit == touched;
-            word.with_heat(if is_hot { HEAT_KEPT_MAX } else { 0 }).with_copy(true)
-        });
-        units
-    }
-
-    /// Reads `data` from the device at the offset `at`. Aborts the process if the device fails.
-    fn read_back(&self, at: usize, data: &mut [u8]) {
-        if let Err(error) = self.device.read(at as u64, data) {
-            fatal("a block can't be brought back", &error);
+        None => {
+            let data = &mut buf[..bytes.len()];
+            read_back(pager, bytes.start, data);
+            own.fill(data);
         }
     }
+    count(&pager.counters.filled, blocks.len());
+    count(&pager.counters.ahead, blocks.len() - 1);
+    stored::note_copies(pager, blocks.clone());
+    let now = pager.round();
+    let rounds = |word: WordValue| now.wrapping_sub(word.heat()) & ROUNDS;
+    for word in &pager.words[blocks.clone()] {
+        let rounds = rounds(word.load());
+        count(&pager.counters.distances[rounds as usize], 1);
+        count(&pager.counters.refaults, (rounds <= SOON_ROUNDS).into());
+    }
+    own.publish(State::Resident, |block, word| {
+        let is_hot = rounds(word) <= SOON_ROUNDS && block == touched;
+        word.with_heat(if is_hot { HEAT_KEPT_MAX } else { 0 }).with_copy(true)
+    });
+    blocks
+}
 
-    /// Returns the low bits of the number of the clock's round: as many bits as a block's heat has.
-    pub(crate) fn round(&self) -> u32 {
-        self.round.load(Relaxed) & ROUNDS
+/// Reads `data` from the device at the offset `at`. Aborts the process if the device fails.
+fn read_back(pager: &Pager, at: usize, data: &mut [u8]) {
+    if let Err(error) = pager.device.read(at as u64, data) {
+        fatal("a block can't be brought back", &error);
+    }
+}
+
+/// Returns whether a block is managed.
+pub(crate) fn is_managed(pager: &Pager, block: usize) -> bool {
+    let state = pager.words[block].load().state();
+    match state {
+        State::Free | State::Plain => false,
+        State::Untouched => !chunk::is_vacant(pager, block),
+        _ => true,
     }
 }

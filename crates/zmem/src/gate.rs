@@ -5,21 +5,17 @@
 //! A thread has all signals blocked while it is inside (zm-H2), so it is not interrupted by a
 //! handler that enters the gate.
 
-use crate::fatal::fatal;
-use crate::process::{self, Told};
+use crate::error::fatal;
+use crate::policy::{FORK_TIME, MISSING_OWNER_LOOKS};
+use crate::process::{self, CopyDetectedBy};
 use crate::signals::{self, SignalMask};
 use crate::sync::{AtomicU32, Ordering, wait, wait_for, wake};
 use crate::{kept_file, threads};
 use page::fork::{AtFork, Mutex, Turn};
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const CLOSED: u32 = 1 << 31;
-/// The maximum time for which a thread waits to enter while a fork waits for threads inside. A
-/// thread inside may wait for a lock of the program, for example the allocator's lock. If the
-/// entering thread is in a signal handler, it may hold that lock, so after this time it enters
-/// although the fork still waits.
-const FORK_TIME: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub(crate) struct Gate {
@@ -60,9 +56,9 @@ pub(crate) fn register(forks: Forks) {
 }
 
 /// Replaces state that a copy of a process must not share with the original.
-fn put_right(told: Told) {
+fn put_right(by: CopyDetectedBy) {
     threads::begin_child();
-    if told == Told::ByPage {
+    if by == CopyDetectedBy::Page {
         GATE.begin_copy();
     }
     kept_file::begin_child();
@@ -141,6 +137,21 @@ impl Gate {
     fn open(&self) {
         self.word.store(0, Ordering::Release);
         wake(&self.word);
+    }
+
+    /// Waits while another thread owns a block, or changes a chunk. Aborts the process if this
+    /// process is a copy that lacks the other thread (zm-F3).
+    pub(crate) fn wait_for_owner(&self, has_ended: impl Fn() -> bool, wait: impl FnOnce()) {
+        if !self.is_torn() {
+            return wait();
+        }
+        for _ in 0..MISSING_OWNER_LOOKS {
+            std::thread::yield_now();
+            if has_ended() || !self.is_alone_inside() {
+                return;
+            }
+        }
+        fatal("a block is missing", &"a thread had it when this process was made without handlers");
     }
 }
 

@@ -6,27 +6,19 @@
 //! The handler uses no heap, and takes no lock that the interrupted code can hold (zm-H1 to zm-H4).
 #![allow(unsafe_code)]
 
-use crate::backend::Heir;
-use crate::forks;
+use crate::backend::ForkResult;
+use crate::contexts::{HandlerContext, Purpose};
+use crate::fault::{self, Verdict};
 use crate::gate::GATE;
-use crate::in_handler;
 use crate::next_handler::{self, Actions};
-use crate::order::Toucher;
-use crate::pager::Verdict;
-use crate::registry;
-use crate::seats::{Seat, Taker};
-use crate::signals::{SignalMask, action_of, default_action, set_action, without_signals};
+use crate::policy::{RESIDENT_FAULTS_MAX, UNMANAGED_FAULTS_MAX};
+use crate::recent::Toucher;
+use crate::signals::{self, SignalMask, action_of, default_action, set_action, without_signals};
+use crate::{forks, registry};
 use page::fork::Mutex;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::SeqCst;
-
-/// The maximum number of consecutive faults of one instruction on a resident block, if no block was
-/// closed in between. If more faults occur, the program must have protected the memory itself.
-const RESIDENT_FAULTS_MAX: u32 = 16;
-/// The same maximum for a block that is not managed, which may have been managed when the thread
-/// accessed it.
-const UNMANAGED_FAULTS_MAX: u32 = 1;
 
 thread_local! {
     /// The last fault of this thread on a resident block, and the number of its occurrences.
@@ -112,7 +104,7 @@ extern "C" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mut c_voi
     // returns, and calls `entry` with all signals blocked, as `next_handler::call` requires.
     unsafe {
         let errno = *libc::__errno_location();
-        if !answer(signal, &*info, &*context.cast(), Stack::Seat) {
+        if !answer(signal, &*info, &*context.cast(), Stack::HandlerContext) {
             next_handler::call(signal, info, context.cast());
         }
         *libc::__errno_location() = errno;
@@ -154,8 +146,8 @@ fn instruction(context: &libc::ucontext_t) -> usize {
 enum Stack {
     /// The handler's own stack, which has enough room as the caller guarantees.
     This,
-    /// A seat's stack, because the handler's own stack belongs to the program and may be small.
-    Seat,
+    /// A context's stack, because the handler's own stack belongs to the program and may be small.
+    HandlerContext,
 }
 
 /// Handles a fault if it concerns a region. Returns whether the instruction must be retried.
@@ -168,20 +160,22 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack
     // address.
     let address = unsafe { info.si_addr() } as usize;
     let verdict = registry::with_pager(address, |pager| {
-        if pager.heir() == Heir::Nothing {
+        if pager.fork_result() == ForkResult::Nothing {
             return None;
         }
-        in_handler::set(true);
+        signals::set_in_handler(true);
         let inside = GATE.enter();
         let mut verdict = Verdict::Resident { closings: 0 };
-        let mut seat = pager.seats.take(Taker::Fault);
-        let mut fault = |seat: &mut Seat<'_>| verdict = pager.fault(address, Toucher::This, seat);
+        let mut context = pager.contexts.take(Purpose::Fault);
+        let mut fault = |context: &mut HandlerContext<'_>| {
+            verdict = fault::handle(pager, address, Toucher::This, context)
+        };
         match stack {
-            Stack::This => fault(&mut seat),
-            Stack::Seat => seat.with_stack(fault),
+            Stack::This => fault(&mut context),
+            Stack::HandlerContext => context.with_stack(fault),
         }
         drop(inside);
-        in_handler::set(false);
+        signals::set_in_handler(false);
         Some(verdict)
     });
     let (closings, most) = match verdict {

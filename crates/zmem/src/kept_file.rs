@@ -6,15 +6,14 @@
 //! the page that the kernel wipes in each copy of the process.
 
 use crate::descriptor::{Descriptor, File, name};
+use crate::policy::OPENINGS_MAX;
 use crate::process::{FILES, own, shares_memory};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{Mode, OFlags, Stat, fstat, open, stat};
-use rustix::io::Errno;
+use rustix::io::{Errno, pread};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// The maximum number of attempts to open a file if other threads keep closing it.
-const TRIES: usize = 16;
 #[derive(Debug)]
 pub(crate) struct KeptFile {
     nth: usize,
@@ -49,6 +48,20 @@ pub(crate) fn begin_child() {
     }
 }
 
+/// Returns the size of this process's anonymous memory in bytes, if it can be read from /proc.
+pub(crate) fn anonymous() -> Option<u64> {
+    if page::is_confined() {
+        return None;
+    }
+    let mut bytes = [0; 96];
+    let len = MEMORY_USED.with(|file| pread(file, &mut bytes, 0)).ok()?;
+    let text = str::from_utf8(&bytes[..len]).ok()?;
+    let mut numbers = text.split(' ').map(str::parse::<u64>);
+    let (resident, shared) = (numbers.nth(1)?.ok()?, numbers.next()?.ok()?);
+    // If the first thread of a process has ended, the kernel reports 0 pages.
+    (resident > 0).then_some(resident.saturating_sub(shared) * page::page_size() as u64)
+}
+
 impl KeptFile {
     fn word(&self) -> &'static AtomicU64 {
         &own().files[self.nth]
@@ -81,7 +94,7 @@ impl KeptFile {
         &self,
         mut work: impl FnMut(BorrowedFd<'_>) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        for _ in 0..TRIES {
+        for _ in 0..OPENINGS_MAX {
             let seen = self.kept();
             let found = match seen.look() {
                 Some(_) => Some((seen, false)),
@@ -139,5 +152,18 @@ impl KeptFile {
                 return Some((opened, false));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_process_has_is_told() {
+        let before = anonymous().unwrap();
+        let block = vec![1u8; 64 << 20];
+        let with = anonymous().unwrap();
+        assert!(with >= before + (60 << 20), "{before}, {with}, {}", block[5]);
     }
 }

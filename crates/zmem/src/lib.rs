@@ -1,19 +1,21 @@
 //! zmem: memory that compresses itself.
 //!
 //! ```text
-//!   Region -> Pager: words of blocks | chunks | limit | clock | seats | backend | zram::Device
-//!   touch of an absent block -> SIGSEGV, SIGBUS -> handler -> registry: which region? --> seat -.
-//!                            -> userfaultfd message -> fault thread ----------------> Pager::fault
+//!   Region -> Pager: words of blocks | chunks | limit | clock | contexts | backend | zram::Device
+//!   touch of an absent block -> SIGSEGV, SIGBUS -> handler -> registry: whose? --> context -.
+//!                            -> userfaultfd message -> fault thread ----------> fault::handle
 //!     Probation: opened again | Untouched: filled with zeros | Evicted: read from the device
-//!   near the limit: worker, or the fault itself -> Pager::evict: clock -> probation -> the device
+//!   near the limit: worker, or the fault itself -> evict: clock -> probation -> the device
 //! ```
 //!
 //! The rules for a block's states (zm-S1 ...), handlers (zm-H1 ...), the limit and forks are in
 //! `docs/design/pager.md`.
 
-// Loom models exist only for these modules.
+// Loom models exist only for these modules, and `policy` has a threshold of one of them.
 #[cfg_attr(loom, allow(dead_code))]
 mod chunk_word;
+#[cfg_attr(loom, allow(dead_code))]
+mod policy;
 #[cfg_attr(loom, allow(dead_code))]
 mod queue;
 #[cfg_attr(loom, allow(dead_code))]
@@ -26,84 +28,70 @@ mod sync;
 #[cfg(not(loom))]
 #[path = "."]
 mod all {
-    pub(crate) mod alive;
     pub(crate) mod arena;
-    pub(crate) mod aside;
     pub(crate) mod backend;
     pub(crate) mod calls;
     pub(crate) mod chunk;
     pub(crate) mod clock;
-    pub(crate) mod copied;
+    pub(crate) mod compressor_thread;
+    pub(crate) mod contexts;
+    pub(crate) mod counters;
+    pub(crate) mod deferred;
     pub(crate) mod depart;
-    pub(crate) mod described;
     pub(crate) mod descriptor;
+    pub(crate) mod device;
     pub(crate) mod error;
     pub(crate) mod evict;
     pub(crate) mod evict_open;
-    pub(crate) mod fatal;
-    pub(crate) mod fate;
     pub(crate) mod fault;
     pub(crate) mod fault_threads;
-    pub(crate) mod figures;
     pub(crate) mod forks;
     pub(crate) mod gate;
     pub(crate) mod handler;
-    pub(crate) mod holdings;
-    pub(crate) mod in_handler;
     pub(crate) mod kept_file;
     pub(crate) mod limit;
-    pub(crate) mod locked;
     pub(crate) mod mappings;
     pub(crate) mod memory;
     pub(crate) mod next_handler;
     pub(crate) mod options;
-    pub(crate) mod order;
     pub(crate) mod owned;
-    pub(crate) mod owners;
     pub(crate) mod pager;
-    pub mod poke;
-    pub(crate) mod policy;
+    pub(crate) mod pager_thread;
     pub(crate) mod probes;
     pub(crate) mod process;
-    pub(crate) mod process_memory;
-    pub(crate) mod ranges;
+    pub(crate) mod range_calls;
     pub(crate) mod recent;
     pub(crate) mod region;
     pub(crate) mod registry;
     pub(crate) mod room;
-    pub(crate) mod seats;
     pub(crate) mod shared;
     pub(crate) mod signals;
     pub(crate) mod stats;
-    pub(crate) mod store;
-    pub(crate) mod storer;
+    pub(crate) mod stored;
     pub(crate) mod table;
     pub(crate) mod threads;
     pub(crate) mod times;
-    pub(crate) mod told;
-    pub(crate) mod tree;
     pub(crate) mod uffd;
     pub(crate) mod uses;
     pub(crate) mod waker;
     pub(crate) mod worker;
-    pub(crate) mod working_set;
 
     pub use crate::state::WORD_LAYOUT;
     pub use arena::Arena;
-    pub use aside::StartThread;
+    pub use backend::ARENA_BACKENDS;
+    pub use calls::Locked;
+    pub use deferred::StartThread;
+    pub use descriptor::File;
     pub use error::Error;
-    pub use figures::Figures;
     pub use handler::{answer_fault, set_next_bus_handler, set_next_handler};
-    pub use holdings::Holdings;
-    pub use in_handler::in_handler;
-    pub use locked::Locked;
+    pub use limit::{Relatives, SharedLimit, Sum, Usage};
     pub use options::{Advice, BackendKind, BlockOrder, Fork, Options};
     pub use process::processors;
     pub use region::Region;
+    pub use signals::in_handler;
     pub use stats::Stats;
     pub use threads::SAFEPOINT;
-    pub use times::Histogram;
-    pub use tree::{Kept, Lost, Presence, Seen, SeenProcess, Tree};
+    pub use times::{Histogram, milliseconds};
     pub use uses::Use;
     // Types of other crates to which `Options`, `Stats` and `Error` refer.
     pub use zram::{

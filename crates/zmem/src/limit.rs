@@ -8,29 +8,20 @@
 //!   0 ----------- enough --- wanted -- full -- limit
 //!                 |  reserve |    reserve     |
 //! ```
-//! Eviction begins above "wanted", and ends at "enough". Above "full", faults wait for eviction. In
-//! a tree, these levels apply to the sum over all processes (see `in_tree`).
+//! Eviction begins above "wanted", and ends at "enough". Above "full", faults wait for eviction. If
+//! processes share the limit, these levels apply to the sum over all of them (`SharedLimit`).
 
-mod in_tree;
-mod peak;
-mod shared;
-mod stuck;
+mod evictable;
+mod no_progress;
+mod shared_limit;
 
 use crate::Error;
-use crate::tree::{Member, Tree};
-use peak::Peak;
+use crate::counters::Peak;
+use crate::policy::{AT_ONCE_MAX, GROWTH_BYTES, RESERVE_SHARE, TABLES_SHARE};
+use no_progress::NoProgress;
+pub use shared_limit::{Relatives, SharedLimit, Sum, Usage};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use stuck::Stuck;
-
-/// The bytes that the device needs in addition to its pages while it grows: the maps of a segment
-/// and the objects of a piece.
-const GROWTH_BYTES: u64 = 256 << 10;
-/// The reserve is at least this share (1/64) of the limit: a step evicts many blocks.
-const RESERVE_SHARE: u64 = 64;
-/// Chunks are closed if tables use more than this share (1/16) of the limit.
-const TABLES_SHARE: u64 = 16;
-/// The maximum reserve in bytes for simultaneous faults. In practice, such faults never fill more.
-const AT_ONCE_MAX: u64 = 1 << 20;
 
 /// See the module documentation.
 #[derive(Debug)]
@@ -42,43 +33,38 @@ pub(crate) struct Limit {
     /// The largest number of bytes that simultaneous faults may fill.
     at_once: u64,
     own: u64,
-    unit: usize,
+    block: usize,
     resident: AtomicUsize,
     other: AtomicU64,
     tables: AtomicU64,
     pub(crate) peak: Peak,
     /// Whether no more blocks could be evicted, and the time of the next attempt.
-    pub(crate) stuck: Stuck,
-    /// The bytes by which unevictable memory exceeds a tree's limit, divided by `large`.
-    beyond: AtomicU64,
-    /// The number of large processes when `beyond` was set.
-    large: AtomicU64,
-    /// The membership of this process in its tree, if several processes share the limit.
-    pub(crate) member: Option<Member>,
+    pub(crate) no_progress: NoProgress,
+    /// The other processes, if several processes share the limit.
+    pub(crate) shared: Option<Arc<dyn SharedLimit>>,
 }
 
 impl Limit {
-    pub(crate) fn new(limit: Option<u64>, own: u64, unit: usize, at_once: usize) -> Self {
+    pub(crate) fn new(limit: Option<u64>, own: u64, block: usize, at_once: usize) -> Self {
         Limit {
             limit: AtomicU64::new(limit.unwrap_or(u64::MAX)),
             least: AtomicU64::new(own),
             at_once: at_once as u64,
             own,
-            unit,
+            block,
             resident: AtomicUsize::new(0),
             other: AtomicU64::new(own),
             tables: AtomicU64::new(0),
             peak: Peak::default(),
-            stuck: Stuck::new(),
-            beyond: AtomicU64::new(0),
-            large: AtomicU64::new(0),
-            member: None,
+            no_progress: NoProgress::new(),
+            shared: None,
         }
     }
 
-    /// Makes this limit the limit of all processes of a tree.
-    pub(crate) fn share(&mut self, tree: Option<Tree>) {
-        self.member = tree.map(Member::new);
+    /// Makes this limit the limit of several processes.
+    pub(crate) fn share(&mut self, shared: Arc<dyn SharedLimit>) {
+        self.shared = Some(shared);
+        self.publish();
     }
 
     /// Sets the bytes that the device uses in an empty region (`device`), and the bytes that it
@@ -124,8 +110,8 @@ impl Limit {
 
     /// Returns the reserve of a limit.
     fn reserve_of(&self, limit: u64) -> u64 {
-        // Simultaneous faults may fill as many bytes as the buffers of all seats hold, but seldom
-        // do. In a small region, these buffers are most of the memory.
+        // Simultaneous faults may fill as many bytes as the buffers of all contexts hold, but
+        // seldom do. In a small region, these buffers are most of the memory.
         let at_once = self.at_once.min(limit / 16).min(AT_ONCE_MAX);
         (limit / RESERVE_SHARE).max(GROWTH_BYTES.min(limit / 32)).max(at_once)
     }
@@ -139,7 +125,7 @@ impl Limit {
     }
 
     pub(crate) fn resident_bytes(&self) -> u64 {
-        (self.resident() * self.unit) as u64
+        (self.resident() * self.block) as u64
     }
 
     /// Returns the bytes held in addition to resident blocks.
@@ -157,12 +143,12 @@ impl Limit {
     pub(crate) fn claim(&self, wanted: usize) -> usize {
         let mut seen = self.resident.load(Relaxed);
         loop {
-            let mut units = wanted;
-            while units > 1 && !self.stuck.is_braked() && self.is_full(units) {
-                units /= 2;
+            let mut blocks = wanted;
+            while blocks > 1 && !self.no_progress.is_braked() && self.is_full(blocks) {
+                blocks /= 2;
             }
-            match self.resident.compare_exchange_weak(seen, seen + units, Relaxed, Relaxed) {
-                Ok(_) => return units,
+            match self.resident.compare_exchange_weak(seen, seen + blocks, Relaxed, Relaxed) {
+                Ok(_) => return blocks,
                 Err(now) => seen = now,
             }
         }
@@ -175,19 +161,19 @@ impl Limit {
     }
 
     /// Counts blocks that are about to become resident.
-    pub(crate) fn add(&self, units: usize) {
-        self.resident.fetch_add(units, Relaxed);
+    pub(crate) fn add(&self, blocks: usize) {
+        self.resident.fetch_add(blocks, Relaxed);
         self.note_peak();
     }
 
     fn note_peak(&self) {
-        self.peak.note(self.told_held(), self.told_resident());
+        self.peak.note(self.process_held(), self.process_resident());
         self.publish();
     }
 
     /// Subtracts blocks that are no longer resident.
-    pub(crate) fn sub(&self, units: usize) {
-        self.resident.fetch_sub(units, Relaxed);
+    pub(crate) fn sub(&self, blocks: usize) {
+        self.resident.fetch_sub(blocks, Relaxed);
         self.publish();
     }
 

@@ -1,24 +1,14 @@
 //! The share of the process's mappings that a region may use (zm-M1).
 
 use crate::Error;
-use crate::policy::PROBATION_SHARE;
+use crate::options::BlockSizes;
+use crate::policy::{CHUNK_BYTES, PROBATION_MAX, PROBATION_MIN, PROBATION_SHARE};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The kernel's default for the maximum number of mappings, used if the setting can't be read.
 const MAP_COUNT: usize = 65_530;
-/// The minimum size of a chunk in bytes: one page table maps this number of bytes.
-pub(crate) const CHUNK_BYTES: usize = 2 << 20;
-/// The maximum number of blocks that may each be a separate mapping under the kernel's default
-/// setting.
-pub(crate) const FEW: usize = 8192;
-/// The maximum number of blocks in probation. A larger number would not improve the selection of
-/// blocks to evict.
-pub(crate) const PROBATION_MAX: usize = 4096;
-/// The minimum number of blocks in probation. With fewer, blocks would be evicted as soon as they
-/// are marked.
-const PROBATION_MIN: usize = 64;
 
 /// The number of mappings that all regions have reserved.
 static RESERVED: AtomicUsize = AtomicUsize::new(0);
@@ -38,29 +28,29 @@ fn count_max() -> usize {
 }
 
 impl Mappings {
-    /// Reserves the mappings that a region of `bytes` bytes with `seats` seats may use, plus one
-    /// mapping for each of `marked` blocks.
+    /// Reserves the mappings that a region of `bytes` bytes with `contexts` contexts may use, plus
+    /// one mapping for each of `marked` blocks.
     pub(crate) fn reserve(
         bytes: usize,
-        units: usize,
-        seats: usize,
+        blocks: usize,
+        contexts: usize,
         marked: usize,
     ) -> Result<Self, Error> {
-        Self::reserve_of(&RESERVED, count_max(), bytes, units, 2 * seats + marked)
+        Self::reserve_of(&RESERVED, count_max(), bytes, blocks, 2 * contexts + marked)
     }
 
     fn reserve_of(
         reserved: &AtomicUsize,
         max: usize,
         bytes: usize,
-        units: usize,
+        blocks: usize,
         others: usize,
     ) -> Result<Self, Error> {
         let mut before = reserved.load(Relaxed);
         loop {
             // No region reserves more than half of the mappings that are left.
             let room = max.saturating_sub(before) / 2;
-            let share = Self::within(room, bytes, units, others);
+            let share = Self::within(room, bytes, blocks, others);
             let share = share.ok_or(Error::System {
                 what: "as many mappings (take larger blocks, or raise vm.max_map_count)",
                 errno: Errno::NOMEM.raw_os_error(),
@@ -76,17 +66,17 @@ impl Mappings {
         }
     }
 
-    fn within(room: usize, bytes: usize, units: usize, others: usize) -> Option<Self> {
+    fn within(room: usize, bytes: usize, blocks: usize, others: usize) -> Option<Self> {
         let mut chunk_bytes = CHUNK_BYTES;
         while bytes.div_ceil(chunk_bytes) > room / 2 {
             chunk_bytes = chunk_bytes.checked_mul(2)?;
         }
         let others = bytes.div_ceil(chunk_bytes) + others + 2;
-        let most = (units / PROBATION_SHARE).max(PROBATION_MIN).min(units).min(PROBATION_MAX);
+        let most = (blocks / PROBATION_SHARE).max(PROBATION_MIN).min(blocks).min(PROBATION_MAX);
         let probation_max = (room.checked_sub(others)? / 2).min(most);
         // The value is created only if the condition holds, because dropping a `Mappings` subtracts
         // its count from the reserved mappings.
-        (probation_max >= PROBATION_MIN.min(units)).then(|| Mappings {
+        (probation_max >= PROBATION_MIN.min(blocks)).then(|| Mappings {
             count: others + 2 * probation_max,
             chunk_bytes,
             probation_max,
@@ -141,6 +131,27 @@ fn check_plain_of(maps: &str, addresses: &Range<usize>) -> Result<(), Error> {
     match next >= addresses.end {
         true => Ok(()),
         false => Err(Error::Memory { at: next, what: "not mapped" }),
+    }
+}
+
+/// Returns the block sizes of a region of `bytes` bytes, and the mappings that it may use. `marked`
+/// returns how many mappings the marks of a number of blocks may need. If each block may need a
+/// mapping and the kernel permits fewer mappings, one mark covers several blocks of the device
+/// (zm-M2).
+pub(crate) fn fit(
+    mut sizes: BlockSizes,
+    bytes: usize,
+    contexts: usize,
+    marked: impl Fn(usize) -> usize,
+) -> Result<(BlockSizes, Mappings), Error> {
+    loop {
+        let blocks = bytes / sizes.block;
+        let (marked, larger) = (marked(blocks), 2 * sizes.block);
+        let may_grow = marked > 0 && larger <= CHUNK_BYTES && bytes.is_multiple_of(larger);
+        match Mappings::reserve(bytes, blocks, contexts, marked) {
+            Err(_) if may_grow => sizes.block = larger,
+            reserved => return Ok((sizes, reserved?)),
+        }
     }
 }
 

@@ -6,10 +6,8 @@
 //! an order in which any access to the block finds its data or faults (zm-S2).
 #![allow(unsafe_code)]
 
+mod advice;
 mod contents;
-mod folios;
-mod inherited;
-mod placed;
 mod staged;
 mod windows;
 

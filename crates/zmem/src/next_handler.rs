@@ -6,7 +6,7 @@
 //! module are handlers that the program passed to `sigaction` or to [`replace`].
 #![allow(unsafe_code)]
 
-use crate::seats::call_on;
+use crate::contexts::call_on;
 use crate::signals::{self, Action, SignalMask, default_action, set_action};
 use std::ffi::c_void;
 use std::mem::{transmute, zeroed};

@@ -1,6 +1,6 @@
 //! Options of a region.
 
-use crate::{Error, Tree};
+use crate::Error;
 use zcomp::{Codec, Params};
 use zram::{ORDER_MAX, SLOT_BYTES};
 
@@ -97,10 +97,6 @@ pub struct Options {
     /// about half a second. If data become compressible later, they are evicted after some seconds,
     /// or later if attempts take long.
     pub limit: Option<u64>,
-    /// The processes that share the limit, and their shared memory. The limit then applies to all
-    /// memory that these processes hold, including their other anonymous memory if /proc shows its
-    /// size. If the tree has no free slot, the limit applies to this process alone.
-    pub tree: Option<Tree>,
     /// The maximum number of bytes of the device's pages. The maximum must be at least the bytes
     /// that one block needs. Blocks that the device refuses stay resident.
     pub store_limit: Option<u64>,
@@ -119,7 +115,6 @@ impl Default for Options {
             codec: zcomp::codecs()[0],
             params: Params::default(),
             limit: None,
-            tree: None,
             store_limit: None,
             backend: BackendKind::Best,
             fork: Fork::Default,
@@ -141,17 +136,17 @@ pub enum Advice {
 
 /// The sizes of blocks in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Blocks {
-    /// The size of a unit that has a state.
-    pub(crate) unit: usize,
+pub(crate) struct BlockSizes {
+    /// The size of a block of the region: it has one state.
+    pub(crate) block: usize,
     /// The size of the device's blocks.
-    pub(crate) stored: usize,
+    pub(crate) device_block: usize,
 }
 
 impl Options {
-    pub(crate) fn blocks(&self) -> Result<Blocks, Error> {
+    pub(crate) fn sizes(&self) -> Result<BlockSizes, Error> {
         let page = page::page_size();
-        let (order, unit) = match self.block {
+        let (order, block) = match self.block {
             BlockOrder::Fixed(order) => (order, SLOT_BYTES << order.min(ORDER_MAX)),
             BlockOrder::Adaptive(order) => (order, page),
         };
@@ -159,6 +154,6 @@ impl Options {
         if !(min..=ORDER_MAX).contains(&order) {
             return Err(Error::Order { order, min, max: ORDER_MAX });
         }
-        Ok(Blocks { unit, stored: SLOT_BYTES << order })
+        Ok(BlockSizes { block, device_block: SLOT_BYTES << order })
     }
 }

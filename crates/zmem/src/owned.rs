@@ -3,30 +3,30 @@
 //!
 //! ```text
 //!   own_block, own_first, for_owned, ... -> OwnedRun -> fill, reopen, close, drop_pages ... -.
-//!                                             '-> OwnedSet: owned blocks of one piece ------+
+//!                                             '-> OwnedSet: blocks of a clock window ---------+
 //!                         publish | release | queue: once, or the process is aborted <------'
 //! ```
 
-mod set;
 mod take;
 
 use crate::backend::Data;
-use crate::fatal::fatal;
+use crate::error::fatal;
 use crate::pager::Pager;
-use crate::state::{Seen, State};
-use crate::threads::Alone;
+use crate::state::{State, WordValue};
+use crate::threads::WorldStopped;
 use rustix::io::Errno;
-pub(crate) use set::OwnedSet;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
-pub(crate) use take::{for_evicting, for_owned, own_block, own_first, own_queued};
+pub(crate) use take::{
+    OwnedSet, for_evicting, for_owned, for_runs, own_block, own_first, own_queued, publish_closed,
+};
 
 /// Neighbouring blocks that this thread owns. Each had the state `from` before it was owned.
 #[derive(Debug)]
 #[must_use = "other threads wait for owned blocks until they are published"]
 pub(crate) struct OwnedRun<'p> {
     pager: &'p Pager,
-    units: Range<usize>,
+    blocks: Range<usize>,
     /// The state that the blocks had before this thread became the owner.
     from: State,
     /// Whether the blocks count as resident.
@@ -34,20 +34,20 @@ pub(crate) struct OwnedRun<'p> {
 }
 
 impl<'p> OwnedRun<'p> {
-    fn new(pager: &'p Pager, units: Range<usize>, from: State) -> Self {
-        OwnedRun { pager, units, from, is_counted: from.is_counted() }
+    fn new(pager: &'p Pager, blocks: Range<usize>, from: State) -> Self {
+        OwnedRun { pager, blocks, from, is_counted: from.is_counted() }
     }
 
-    pub(crate) fn units(&self) -> Range<usize> {
-        self.units.clone()
+    pub(crate) fn blocks(&self) -> Range<usize> {
+        self.blocks.clone()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.units.len()
+        self.blocks.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.units.is_empty()
+        self.blocks.is_empty()
     }
 
     /// Returns the state that the blocks had before this thread became the owner.
@@ -56,34 +56,34 @@ impl<'p> OwnedRun<'p> {
     }
 
     fn bytes(&self) -> Range<usize> {
-        self.pager.bytes_of(self.units())
+        self.pager.bytes_of(self.blocks())
     }
 
     /// Takes ownership of blocks behind the run, up to `end` or the first block in another state.
     pub(crate) fn grow_behind(&mut self, end: usize) {
-        while self.units.end < end && self.take(self.units.end, |_, _| true) {
-            self.units.end += 1;
+        while self.blocks.end < end && self.take(self.blocks.end, |_, _| true) {
+            self.blocks.end += 1;
         }
     }
 
     /// Takes ownership of blocks before the run, down to `start` or the first block in another
     /// state.
     pub(crate) fn grow_before(&mut self, start: usize) {
-        while self.units.start > start && self.take(self.units.start - 1, |_, _| true) {
-            self.units.start -= 1;
+        while self.blocks.start > start && self.take(self.blocks.start - 1, |_, _| true) {
+            self.blocks.start -= 1;
         }
     }
 
-    fn take(&self, unit: usize, takes: impl Fn(usize, Seen) -> bool) -> bool {
-        let (word, seen) = (&self.pager.words[unit], self.pager.words[unit].load());
-        seen.state() == self.from && takes(unit, seen) && word.try_own(seen)
+    fn take(&self, block: usize, takes: impl Fn(usize, WordValue) -> bool) -> bool {
+        let (word, seen) = (&self.pager.words[block], self.pager.words[block].load());
+        seen.state() == self.from && takes(block, seen) && word.try_own(seen)
     }
 
     /// Splits the first block off. Returns `None` if the run is empty.
     pub(crate) fn split_first(&mut self) -> Option<Self> {
-        let unit = self.units.next()?;
+        let block = self.blocks.next()?;
         let (pager, from, is_counted) = (self.pager, self.from, self.is_counted);
-        Some(OwnedRun { pager, units: unit..unit + 1, from, is_counted })
+        Some(OwnedRun { pager, blocks: block..block + 1, from, is_counted })
     }
 
     /// Records that the caller has counted the blocks as resident.
@@ -118,15 +118,15 @@ impl<'p> OwnedRun<'p> {
 
     /// Makes absent blocks accessible, and calls `fill` to write to them. No other thread can read
     /// a partly filled block (zm-A1).
-    pub(crate) fn fill_in_place(&self, alone: &Alone, fill: impl FnOnce(&mut [u8])) {
+    pub(crate) fn fill_in_place(&self, stopped: &WorldStopped, fill: impl FnOnce(&mut [u8])) {
         self.fill_zeros();
         self.pager.memory.populate(self.bytes());
-        self.pager.memory.with_bytes(self.bytes(), alone, fill);
+        self.pager.memory.with_bytes(self.bytes(), stopped, fill);
     }
 
     /// Calls `read` with the contents of accessible blocks.
-    pub(crate) fn with_bytes(&self, alone: &Alone, read: impl FnOnce(&mut [u8])) {
-        self.pager.memory.with_bytes(self.bytes(), alone, read);
+    pub(crate) fn with_bytes(&self, stopped: &WorldStopped, read: impl FnOnce(&mut [u8])) {
+        self.pager.memory.with_bytes(self.bytes(), stopped, read);
     }
 
     /// Makes closed blocks accessible again.
@@ -136,7 +136,7 @@ impl<'p> OwnedRun<'p> {
 
     /// Closes accessible blocks: accesses to them fault, but their data stay in memory.
     pub(crate) fn close(&self) -> Result<(), Errno> {
-        self.pager.note_closing(&self.units);
+        self.pager.note_closing(&self.blocks);
         self.pager.backend.close(&self.pager.memory, self.bytes())
     }
 
@@ -147,7 +147,7 @@ impl<'p> OwnedRun<'p> {
 
     /// Makes blocks absent, and frees their pages. `data` is the place of the blocks' data.
     pub(crate) fn drop_pages(&self, data: Data) -> Result<(), Errno> {
-        self.pager.note_closing(&self.units);
+        self.pager.note_closing(&self.blocks);
         self.pager.backend.drop_pages(&self.pager.memory, self.bytes(), data)
     }
 
@@ -164,8 +164,8 @@ impl<'p> OwnedRun<'p> {
 
     /// Makes blocks accessible again, with zeros, after their pages could not be dropped.
     pub(crate) fn put_zeros(&self) {
-        for unit in self.units() {
-            let bytes = self.pager.bytes_of(unit..unit + 1);
+        for block in self.blocks() {
+            let bytes = self.pager.bytes_of(block..block + 1);
             let put_back = self.pager.backend.put_zeros(&self.pager.memory, bytes);
             self.pager.expect("memory can't be put back", put_back);
         }
@@ -196,7 +196,7 @@ impl<'p> OwnedRun<'p> {
 
     /// Publishes the blocks in the state `to`, and updates the counts of states. `change` returns
     /// the other bits of each block's word, and may be called several times.
-    pub(crate) fn publish(mut self, to: State, change: impl Fn(usize, Seen) -> Seen) {
+    pub(crate) fn publish(mut self, to: State, change: impl Fn(usize, WordValue) -> WordValue) {
         self.count(to.is_counted());
         let Pager { words, limit, probation, .. } = self.pager;
         match self.from {
@@ -209,19 +209,20 @@ impl<'p> OwnedRun<'p> {
             State::Shared => limit.add_shared(self.len()),
             _ => {}
         }
-        std::mem::take(&mut self.units)
-            .for_each(|unit| words[unit].publish(to, |word| change(unit, word)));
+        std::mem::take(&mut self.blocks)
+            .for_each(|block| words[block].publish(to, |word| change(block, word)));
     }
 
     /// Passes blocks whose pages were dropped to the compressor thread. `data` are their contents.
-    /// The queue has room for the blocks. The caller holds the store's lock.
+    /// The queue has room for the blocks. The caller holds the eviction lock.
     pub(crate) fn queue(mut self, data: &[u8]) {
         debug_assert!(data.len() == self.bytes().len());
         debug_assert!(!matches!(self.from, State::Probation | State::Shared));
         self.count(false);
-        for (unit, data) in std::mem::take(&mut self.units).zip(data.chunks(self.pager.blocks.unit))
+        for (block, data) in
+            std::mem::take(&mut self.blocks).zip(data.chunks(self.pager.sizes.block))
         {
-            self.pager.hand_over(unit, data);
+            self.pager.compressor.hand_over(block, data);
         }
     }
 }
@@ -246,11 +247,14 @@ mod tests {
     use crate::Options;
     use crate::memory::Managed;
     use crate::pager::Contents;
+    use crate::range_calls;
     use testkit::child::Child;
 
     fn pager() -> Pager {
         let memory = Managed::map(2 << 20, 2 << 20).unwrap();
-        Pager::new(memory, Contents::InUse, &Options::default()).unwrap()
+        let pager = Pager::new(memory, Contents::InUse, &Options::default()).unwrap();
+        crate::chunk::begin(&pager, Contents::InUse);
+        pager
     }
 
     #[test]
@@ -273,7 +277,7 @@ mod tests {
             let status = Child::fork(forgets).status();
             assert_eq!(libc::WTERMSIG(status), libc::SIGABRT, "{status}");
         }
-        pager.check();
+        range_calls::check(&pager);
     }
 
     #[test]
@@ -281,7 +285,7 @@ mod tests {
         let pager = pager();
         let resident = pager.limit.resident();
         let mut run = own_first(&pager, 3..9, State::Resident, |_| true);
-        assert_eq!(run.units(), 3..9);
+        assert_eq!(run.blocks(), 3..9);
         let block = run.split_first().unwrap();
         run.close().unwrap();
         run.publish(State::Probation, |_, word| word);
@@ -290,10 +294,10 @@ mod tests {
         // The block between two runs is pinned.
         assert!(pager.words[12].try_pin(pager.words[12].load()));
         let mut runs = Vec::new();
-        let takes = |_, seen: Seen| seen.is_evictable();
+        let takes = |_, seen: WordValue| seen.is_evictable();
         for_owned(&pager, 2..16, State::Resident, takes, |run| runs.push(run));
-        let units: Vec<_> = runs.iter().map(OwnedRun::units).collect();
-        assert_eq!(units, [2..4, 9..12, 13..16]);
+        let blocks: Vec<_> = runs.iter().map(OwnedRun::blocks).collect();
+        assert_eq!(blocks, [2..4, 9..12, 13..16]);
         for run in runs {
             run.drop_pages(Data::Open).unwrap();
             run.publish(State::Untouched, |_, word| word);
@@ -304,6 +308,6 @@ mod tests {
         marked.publish(State::Resident, |_, word| word);
         assert_eq!(pager.probation.load(Relaxed), 0);
         pager.words[12].unpin();
-        pager.check();
+        range_calls::check(&pager);
     }
 }

@@ -1,64 +1,49 @@
 //! The pager of a region: the words of its blocks, its device, and the state for moving blocks
 //! between memory and the device.
 
-use crate::aside::Storer;
-use crate::backend::{Backend, choose};
+use crate::backend::{Backend, ForkResult, choose};
 use crate::chunk_word::ChunkWord;
-use crate::clock::Evictor;
-use crate::fatal::refused;
+use crate::clock::Clock;
+use crate::contexts::HandlerContexts;
+use crate::counters::{Counters, StoredMost, Window};
+use crate::deferred::CompressorThread;
+use crate::error::refused;
 use crate::limit::Limit;
-use crate::mappings::{CHUNK_BYTES, Mappings};
+use crate::mappings::{Mappings, fit};
 use crate::memory::Managed;
-use crate::options::Blocks;
-use crate::order::Order;
-use crate::policy::{BATCH_BYTES, PIECE, batch, seats};
-use crate::recent::Recent;
-use crate::seats::Seats;
+use crate::options::BlockSizes;
+use crate::policy::{BATCH_BYTES, CLOCK_WINDOW, CLOSINGS, STEP_BYTES, batch, contexts};
+use crate::recent::{Order, Recent};
 use crate::state::BlockWord;
-use crate::stats::{Counters, StoredMost};
-use crate::store;
 use crate::table::Table;
-use crate::threads::{self, Alone};
-use crate::tree::Member;
+use crate::threads::{self, WorldStopped};
 use crate::waker::Waker;
-use crate::working_set::Window;
-use crate::{Error, Options, processors};
+use crate::{Error, Options, device, processors};
 use page::fork::Mutex;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::time::Instant;
 use zram::{Device, MmStat};
 
-/// The result of a fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// The instruction can be retried successfully.
-    Answered,
-    /// The block was already resident: another thread filled it, or the pager did not cause the
-    /// fault. `closings` is the number of closings near the block before the block was examined.
-    Resident { closings: u32 },
-    /// Like `Resident`, for a block of an arena that the pager does not manage.
-    Unmanaged { closings: u32 },
-}
-
-/// The number of counters of closings.
-const CLOSINGS: usize = 64;
+/// The mask for round numbers: the round of a block's eviction is kept in the bits of its heat.
+pub(crate) const ROUNDS: u32 = crate::state::HEAT_MAX;
 
 /// The data structures of a region.
 #[derive(Debug)]
 pub(crate) struct Pager {
     pub(crate) memory: Managed,
-    pub(crate) blocks: Blocks,
+    pub(crate) sizes: BlockSizes,
     pub(crate) words: Table<BlockWord>,
     pub(crate) chunks: Table<ChunkWord>,
     pub(crate) chunk_bytes: usize,
-    /// A bit for each piece in which a block may have a copy.
+    /// A bit for each clock window in which a block may have a copy.
     pub(crate) copied: Table<AtomicU64>,
     pub(crate) device: Device,
     pub(crate) backend: Box<dyn Backend>,
-    /// The part of the region that this process has, encoded as a `Heir`.
-    pub(crate) heir: AtomicU32,
-    pub(crate) seats: Seats,
+    /// The part of the region that this process has, encoded as a `ForkResult`.
+    pub(crate) fork_result: AtomicU32,
+    pub(crate) contexts: HandlerContexts,
     pub(crate) limit: Limit,
     /// The number of blocks in probation.
     pub(crate) probation: AtomicUsize,
@@ -66,27 +51,35 @@ pub(crate) struct Pager {
     pub(crate) probation_max: usize,
     /// The number of shared blocks that one fault opens.
     pub(crate) group: AtomicUsize,
-    /// The store's lock (zm-S5).
-    pub(crate) evictor: Mutex<Evictor>,
+    /// The eviction lock (zm-S5).
+    pub(crate) eviction_lock: Mutex<Clock>,
     /// The number of rounds of the clock's hand.
     pub(crate) round: AtomicU32,
     pub(crate) waker: Waker,
-    pub(crate) storer: Storer,
-    /// The number of evicted bytes when the whole device was last compacted.
-    pub(crate) compacted: AtomicU64,
-    /// The time from which the device may be compacted again when room is tight.
-    pub(crate) packs_from: Mutex<Option<Instant>>,
+    pub(crate) compressor: CompressorThread,
+    pub(crate) packing: Mutex<Packing>,
     /// Whether the allocator is never interrupted by a fault.
     pub(crate) is_heap_own: bool,
-    /// The number of closings of resident blocks in each piece. Several pieces share a counter.
+    /// The number of closings of resident blocks in each clock window. Several clock windows share
+    /// a counter.
     closings: [AtomicU32; CLOSINGS],
     pub(crate) order: Order,
     pub(crate) recent: Recent,
     pub(crate) counters: Counters,
     pub(crate) stored_most: StoredMost,
-    /// The observation window of `working_set`.
+    /// The window in which the working set is watched.
     pub(crate) watched: Mutex<Window>,
     _mappings: Mappings,
+}
+
+/// The state of packing, which moves objects of the device together. One thread at a time packs: it
+/// locks this value.
+#[derive(Debug, Default)]
+pub(crate) struct Packing {
+    /// The time from which the device may be packed again when room is tight.
+    pub(crate) resumes: Option<Instant>,
+    /// The number of evicted bytes when the whole device was last compacted.
+    pub(crate) whole_at: u64,
 }
 
 /// The initial contents of the memory.
@@ -100,33 +93,12 @@ pub(crate) enum Contents {
     Vacant,
 }
 
-/// Returns the block sizes of a region, and the mappings that it may use. If each block may need a
-/// mapping and the kernel permits fewer mappings, one mark covers several blocks of the device
-/// (zm-M2).
-fn fit(
-    mut blocks: Blocks,
-    backend: &dyn Backend,
-    bytes: usize,
-    seats: usize,
-) -> Result<(Blocks, Mappings), Error> {
-    loop {
-        let units = bytes / blocks.unit;
-        let marked = backend.mappings_max(units);
-        let larger = 2 * blocks.unit;
-        let may_grow = marked > 0 && larger <= CHUNK_BYTES && bytes.is_multiple_of(larger);
-        match Mappings::reserve(bytes, units, seats, marked) {
-            Err(_) if may_grow => blocks.unit = larger,
-            reserved => return Ok((blocks, reserved?)),
-        }
-    }
-}
-
 impl Pager {
     /// Returns a proof that no other thread runs and no other process reads this memory, or `None`.
     /// Also returns `None` if the backend can't fill and evict blocks in place.
-    pub(crate) fn alone(&self) -> Option<Alone> {
-        let has_peers = self.limit.member.as_ref().is_some_and(Member::has_peers);
-        if self.backend.opens_first() && !has_peers { threads::alone() } else { None }
+    pub(crate) fn try_stop_world(&self) -> Option<WorldStopped> {
+        let has_peers = self.limit.shared.as_ref().is_some_and(|shared| shared.has_peers());
+        if self.backend.opens_first() && !has_peers { threads::try_stop_world() } else { None }
     }
 
     pub(crate) fn new(
@@ -136,83 +108,79 @@ impl Pager {
     ) -> Result<Self, Error> {
         let backend = choose(options, &memory)?;
         backend.probe().map_err(Error::system("what this backend does with memory"))?;
-        let seats = seats(processors(), backend.threads(), options.limit);
-        let (blocks, mappings) = fit(options.blocks()?, &*backend, memory.bytes(), seats)?;
-        let units = memory.bytes() / blocks.unit;
-        let pieces = units.div_ceil(PIECE);
-        let buffer = BATCH_BYTES.max(blocks.unit);
-        let seats = Seats::new(seats, buffer).map_err(Error::system("stacks for faults"))?;
+        let contexts = contexts(processors(), backend.threads(), options.limit);
+        let (sizes, mappings) =
+            fit(options.sizes()?, memory.bytes(), contexts, |blocks| backend.mappings_max(blocks))?;
+        let blocks = memory.bytes() / sizes.block;
+        let windows = blocks.div_ceil(CLOCK_WINDOW);
+        let buffer = BATCH_BYTES.max(sizes.block);
+        let contexts =
+            HandlerContexts::new(contexts, buffer).map_err(Error::system("stacks for faults"))?;
         let is_heap_own = contents == Contents::Vacant;
-        let device = store::device(options, memory.bytes(), blocks, seats.len(), is_heap_own)?;
-        let (words, copied) = (Table::new(units)?, Table::new(pieces.div_ceil(64))?);
+        let device = device::create(options, memory.bytes(), sizes, contexts.len(), is_heap_own)?;
+        let (words, copied) = (Table::new(blocks)?, Table::new(windows.div_ceil(64))?);
         let chunks = Table::new(memory.bytes().div_ceil(mappings.chunk_bytes))?;
-        let evictor = Evictor::new(pieces)?;
-        let own = seats.bytes() + buffer + evictor.bytes() + copied.bytes() + chunks.bytes();
-        let mut limit = Limit::new(options.limit, own as u64, blocks.unit, buffer * seats.len());
-        limit.share(options.tree);
+        let clock = Clock::new(windows)?;
+        let own = contexts.bytes() + buffer + clock.bytes() + copied.bytes() + chunks.bytes();
+        let limit = Limit::new(options.limit, own as u64, sizes.block, buffer * contexts.len());
         let pager = Pager {
             memory,
-            blocks,
+            sizes,
             words,
             chunks,
             chunk_bytes: mappings.chunk_bytes,
             copied,
             device,
             backend,
-            heir: AtomicU32::new(0),
-            seats,
+            fork_result: AtomicU32::new(0),
+            contexts,
             limit,
             probation: AtomicUsize::new(0),
             probation_max: mappings.probation_max,
             group: AtomicUsize::new(1),
-            evictor: Mutex::new(evictor),
+            eviction_lock: Mutex::new(clock),
             round: AtomicU32::new(0),
             waker: Waker::default(),
-            storer: Storer::default(),
-            compacted: AtomicU64::new(0),
-            packs_from: Mutex::new(None),
+            compressor: CompressorThread::default(),
+            packing: Mutex::default(),
             is_heap_own,
             closings: [const { AtomicU32::new(0) }; CLOSINGS],
             order: Order::default(),
-            recent: Recent::new(blocks.unit),
+            recent: Recent::new(sizes.block),
             counters: Counters::default(),
             stored_most: StoredMost::default(),
             watched: Mutex::default(),
             _mappings: mappings,
         };
-        pager.memory.allow_folios(blocks.stored.min(blocks.unit));
+        pager.memory.allow_folios(sizes.device_block.min(sizes.block));
         pager.limit.begin(pager.device_bytes(), pager.device.mem_total())?;
-        match contents {
-            Contents::Untouched => {}
-            Contents::InUse => pager.take_over(),
-            Contents::Vacant => pager.vacate_all_chunks(),
-        }
         Ok(pager)
     }
 
-    pub(crate) fn bytes_of(&self, units: Range<usize>) -> Range<usize> {
-        units.start * self.blocks.unit..units.end * self.blocks.unit
+    pub(crate) fn bytes_of(&self, blocks: Range<usize>) -> Range<usize> {
+        blocks.start * self.sizes.block..blocks.end * self.sizes.block
     }
 
-    /// Returns the number of closings near a block: in all pieces that share the block's counter.
-    pub(crate) fn closings(&self, unit: usize) -> u32 {
-        self.closings[unit / PIECE % CLOSINGS].load(SeqCst)
+    /// Returns the number of closings near a block: in all clock windows that share the block's
+    /// counter.
+    pub(crate) fn closings(&self, block: usize) -> u32 {
+        self.closings[block / CLOCK_WINDOW % CLOSINGS].load(SeqCst)
     }
 
     /// Counts blocks that are about to be closed.
-    pub(crate) fn note_closing(&self, units: &Range<usize>) {
-        for piece in units.start / PIECE..units.end.div_ceil(PIECE) {
-            self.closings[piece % CLOSINGS].fetch_add(1, SeqCst);
+    pub(crate) fn note_closing(&self, blocks: &Range<usize>) {
+        for window in blocks.start / CLOCK_WINDOW..blocks.end.div_ceil(CLOCK_WINDOW) {
+            self.closings[window % CLOSINGS].fetch_add(1, SeqCst);
         }
     }
 
-    pub(crate) fn units(&self) -> usize {
+    pub(crate) fn blocks(&self) -> usize {
         self.words.len()
     }
 
     /// Returns the maximum number of blocks that a fault or an eviction moves at once.
     pub(crate) fn batch(&self) -> usize {
-        batch(self.blocks.unit)
+        batch(self.sizes.block)
     }
 
     /// Aborts the process if the kernel refused an operation that must not fail.
@@ -228,11 +196,11 @@ impl Pager {
     /// Updates the limit with the size of the device and of the copies in the queue. Returns the
     /// device's statistics.
     pub(crate) fn weigh_device(&self) -> MmStat {
-        self.limit.set_device(self.device_bytes() + self.storer.bytes());
+        self.limit.set_device(self.device_bytes() + self.compressor.bytes());
         let stat = self.device.mm_stat();
-        if let Some(member) = &self.limit.member {
+        if let Some(shared) = &self.limit.shared {
             let room = stat.mem_used_total.saturating_sub(stat.compr_data_size);
-            member.note_pool(stat.mem_used_total, room, self.device.changed_bytes());
+            shared.note_pool(stat.mem_used_total, room, self.device.changed_bytes());
         }
         stat
     }
@@ -241,5 +209,35 @@ impl Pager {
     pub(crate) fn weigh(&self) {
         let stat = self.weigh_device();
         self.stored_most.note(stat.orig_data_size, stat.compr_data_size);
+    }
+
+    pub(crate) fn blocks_of_window(&self, window: usize) -> Range<usize> {
+        window * CLOCK_WINDOW..((window + 1) * CLOCK_WINDOW).min(self.blocks())
+    }
+
+    /// Returns the low bits of the number of the clock's round: as many bits as a block's heat has.
+    pub(crate) fn round(&self) -> u32 {
+        self.round.load(Relaxed) & ROUNDS
+    }
+
+    /// Returns the part of the region that this process has.
+    pub(crate) fn fork_result(&self) -> ForkResult {
+        match self.fork_result.load(Acquire) {
+            fork_result if fork_result == ForkResult::Plain as u32 => ForkResult::Plain,
+            fork_result if fork_result == ForkResult::Nothing as u32 => ForkResult::Nothing,
+            _ => ForkResult::Copy,
+        }
+    }
+
+    /// Returns the number of blocks in a step.
+    pub(crate) fn step_blocks(&self) -> usize {
+        STEP_BYTES.div_ceil(self.sizes.block)
+    }
+
+    /// Returns true if there is a limit and no self thread, so a fault evicts blocks itself. Such
+    /// a fault also records the blocks that it fills, which writes to memory that all threads
+    /// share.
+    pub(crate) fn makes_room_itself(&self) -> bool {
+        self.limit.get().is_some() && !self.waker.has_thread()
     }
 }

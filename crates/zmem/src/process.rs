@@ -6,7 +6,7 @@
 //!
 //! # Safety
 //! [`OWN`] is null or points to a page that stays mapped. The page contains zeros or an [`Own`].
-//! [`PUT_RIGHT`] is null or a function of type `fn(Told)`.
+//! [`PUT_RIGHT`] is null or a function of type `fn(CopyDetectedBy)`.
 #![allow(unsafe_code)]
 
 use page::Patience;
@@ -44,18 +44,8 @@ static OWN: AtomicPtr<Own> = AtomicPtr::new(null_mut());
 static COPIES: AtomicU32 = AtomicU32::new(0);
 /// The process ID of the owner of this memory, or 0 before the first region is created.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
-/// Null, or the function of type `fn(Told)` that repairs a copy.
+/// Null, or the function of type `fn(CopyDetectedBy)` that repairs a copy.
 static PUT_RIGHT: AtomicPtr<()> = AtomicPtr::new(null_mut());
-
-/// Returns the name of this thread from the kernel, or zeros if the process is confined.
-pub(crate) fn thread_name() -> [u8; 16] {
-    let mut name = [0; 16];
-    if !page::is_confined() {
-        // SAFETY: the kernel writes 16 bytes, which is the size of `name`.
-        unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
-    }
-    name
-}
 
 /// Returns the number of processors that this process may use. The first call determines the
 /// number.
@@ -72,16 +62,16 @@ pub fn processors() -> usize {
 
 /// The way in which a process found out that it is a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum CopyDetectedBy {
     /// By the call of the fork handler, so no other thread was inside the gate.
-    ByHandler,
+    Handler,
     /// By the wiped page, so other threads may have been inside the gate.
-    ByPage,
+    Page,
 }
 
 /// Maps the page, before the first region is created. Each copy calls `put_right` before it uses a
 /// region.
-pub(crate) fn begin(put_right: fn(Told)) {
+pub(crate) fn begin(put_right: fn(CopyDetectedBy)) {
     PUT_RIGHT.store(put_right as *mut (), Release);
     let _known = PROCESS.compare_exchange(0, pid(), AcqRel, Acquire);
     if OWN.load(Acquire).is_null() {
@@ -142,7 +132,7 @@ pub(crate) fn generation() -> u32 {
 /// gate, or has called this function before it entered the gate.
 pub(crate) fn look() {
     if own().state.load(Acquire) != KNOWN {
-        notice(Told::ByPage);
+        notice(CopyDetectedBy::Page);
     }
 }
 
@@ -152,11 +142,11 @@ pub(crate) fn begin_child() {
     // The words are cleared, because the kernel may not have wiped the page.
     own.files.iter().for_each(|file| file.store(0, Release));
     own.state.store(UNKNOWN, Release);
-    notice(Told::ByHandler);
+    notice(CopyDetectedBy::Handler);
 }
 
 /// Repairs a copy. One thread repairs it, and other threads wait.
-fn notice(told: Told) {
+fn notice(by: CopyDetectedBy) {
     let (state, mut patience) = (&own().state, Patience::new("the repair of a child"));
     while let Err(seen) = state.compare_exchange(UNKNOWN, NOTICING, AcqRel, Acquire) {
         if seen == KNOWN {
@@ -170,7 +160,7 @@ fn notice(told: Told) {
     let put_right = PUT_RIGHT.load(Acquire);
     if !put_right.is_null() {
         // SAFETY: `begin` stored a function of this type.
-        unsafe { transmute::<*mut (), fn(Told)>(put_right)(told) };
+        unsafe { transmute::<*mut (), fn(CopyDetectedBy)>(put_right)(by) };
     }
     state.store(KNOWN, Release);
 }

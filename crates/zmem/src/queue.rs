@@ -11,7 +11,7 @@
 //! ```
 //! A block in a slot is `Busy`, and the slot represents its owner (zm-Q1). A thread that takes the
 //! block out of the slot becomes its owner, either to store the block or because the thread
-//! accessed it. Blocks are offered under the store's lock, and only one thread at a time calls
+//! accessed it. Blocks are offered under the eviction lock, and only one thread at a time calls
 //! `take` (zm-Q2).
 
 #[cfg(all(test, loom))]
@@ -25,7 +25,7 @@ const FILLED: u32 = 1;
 const TAKEN: u32 = 2;
 
 /// The first block number that does not fit in a slot. Blocks from this number on can't be queued.
-pub(crate) const UNITS_MAX: usize = 1 << (u32::BITS - STATE_BITS);
+pub(crate) const BLOCKS_MAX: usize = 1 << (u32::BITS - STATE_BITS);
 
 #[derive(Debug)]
 pub(crate) struct Queue {
@@ -41,7 +41,7 @@ pub(crate) struct Queue {
 pub(crate) struct Taken<'q> {
     queue: &'q Queue,
     pub(crate) slot: usize,
-    pub(crate) unit: usize,
+    pub(crate) block: usize,
 }
 
 impl Queue {
@@ -60,8 +60,8 @@ impl Queue {
         nth as usize % self.slots.len()
     }
 
-    /// Returns the number of blocks that can be offered, up to `most`. The caller holds the store's
-    /// lock.
+    /// Returns the number of blocks that can be offered, up to `most`. The caller holds the
+    /// eviction lock.
     pub(crate) fn room(&self, most: usize) -> usize {
         let (tail, head) = (self.tail.load(Ordering::Relaxed), self.head.load(Ordering::Acquire));
         let free = self.slots.len() - tail.wrapping_sub(head) as usize;
@@ -73,12 +73,12 @@ impl Queue {
     }
 
     /// Queues an owned block in the next slot, after `fill` has copied the block's data to that
-    /// slot. The caller checked that the queue has room, and holds the store's lock.
-    pub(crate) fn offer(&self, unit: usize, fill: impl FnOnce(usize)) {
+    /// slot. The caller checked that the queue has room, and holds the eviction lock.
+    pub(crate) fn offer(&self, block: usize, fill: impl FnOnce(usize)) {
         let tail = self.tail.load(Ordering::Relaxed);
         let slot = self.index(tail);
         fill(slot);
-        self.slots[slot].store((unit as u32) << STATE_BITS | FILLED, Ordering::Release);
+        self.slots[slot].store((block as u32) << STATE_BITS | FILLED, Ordering::Release);
         self.tail.store(tail.wrapping_add(1), Ordering::Release);
     }
 
@@ -106,8 +106,8 @@ impl Queue {
     }
 
     /// Takes a queued block back.
-    pub(crate) fn take_back(&self, unit: usize) -> Option<Taken<'_>> {
-        let wanted = (unit as u32) << STATE_BITS | FILLED;
+    pub(crate) fn take_back(&self, block: usize) -> Option<Taken<'_>> {
+        let wanted = (block as u32) << STATE_BITS | FILLED;
         (0..self.slots.len()).find_map(|slot| self.try_take(slot, |seen| seen == wanted))
     }
 
@@ -118,7 +118,7 @@ impl Queue {
             && self.slots[slot]
                 .compare_exchange(seen, taken, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok();
-        is_ours.then(|| Taken { queue: self, slot, unit: (seen >> STATE_BITS) as usize })
+        is_ours.then(|| Taken { queue: self, slot, block: (seen >> STATE_BITS) as usize })
     }
 }
 

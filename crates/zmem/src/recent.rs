@@ -1,14 +1,12 @@
-//! The blocks that were filled last. If a fault evicts, the clock passes over these blocks: one
+//! The blocks that recent faults filled. They show whether a thread accesses blocks in ascending or
+//! descending order. If a fault evicts, the clock passes over the blocks that were filled last: one
 //! instruction may need several blocks, and would fault forever if each fault evicted another of
 //! these blocks.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
-/// The maximum number of recent blocks: enough for an instruction that gathers words.
-const COUNT: usize = 32;
-/// The minimum number of recent blocks, for large blocks: enough for an instruction that copies.
-const COUNT_MIN: usize = 4;
-const BYTES: usize = 128 << 10;
+use crate::policy::{FAULTING_THREADS, RECENT_BYTES, RECENT_MAX, RECENT_MIN};
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// The blocks that an eviction spares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,30 +16,160 @@ pub(crate) enum Spares {
     Recent,
 }
 
-/// See the module documentation.
+/// The blocks that were filled last.
 #[derive(Debug)]
 pub(crate) struct Recent {
-    units: [AtomicUsize; COUNT],
+    blocks: [AtomicUsize; RECENT_MAX],
     next: AtomicUsize,
     count: usize,
 }
 
 impl Recent {
-    /// Returns an empty list for blocks of `unit` bytes.
-    pub(crate) fn new(unit: usize) -> Self {
-        let count = (BYTES / unit).clamp(COUNT_MIN, COUNT);
-        let units = [const { AtomicUsize::new(usize::MAX) }; COUNT];
-        Recent { units, next: AtomicUsize::new(0), count }
+    /// Returns an empty list for blocks of `size` bytes.
+    pub(crate) fn new(size: usize) -> Self {
+        let count = (RECENT_BYTES / size).clamp(RECENT_MIN, RECENT_MAX);
+        let blocks = [const { AtomicUsize::new(usize::MAX) }; RECENT_MAX];
+        Recent { blocks, next: AtomicUsize::new(0), count }
     }
 
     /// Records a block that became resident because a thread accessed it.
-    pub(crate) fn note(&self, unit: usize) {
+    pub(crate) fn note(&self, block: usize) {
         let next = self.next.fetch_add(1, Relaxed) % self.count;
-        self.units[next].store(unit, Relaxed);
+        self.blocks[next].store(block, Relaxed);
     }
 
     /// Returns whether a block is one of the last `count` recorded blocks.
-    pub(crate) fn has(&self, unit: usize) -> bool {
-        self.units[..self.count].iter().any(|recent| recent.load(Relaxed) == unit)
+    pub(crate) fn has(&self, block: usize) -> bool {
+        self.blocks[..self.count].iter().any(|recent| recent.load(Relaxed) == block)
+    }
+}
+
+const COUNT_BITS: u32 = 8;
+const BLOCK_BITS: u32 = 32;
+
+thread_local! {
+    /// The last fault of this thread: the pager, the block after the filled blocks, and the number
+    /// of filled blocks.
+    static LAST: Cell<(usize, usize, usize)> = const { Cell::new((0, 0, 0)) };
+}
+
+/// The blocks that a fault should fill: the touched block, and neighbours in the same state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// The maximum number of blocks, including the touched block.
+    pub(crate) most: usize,
+    pub(crate) side: Side,
+}
+
+/// The side of the touched block on which the neighbours are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Behind,
+    Before,
+    /// The neighbours are after the touched block and, if these are too few, also before it.
+    Both,
+}
+
+impl Wanted {
+    /// Returns a request for `most` blocks, the first of which is the touched block.
+    pub(crate) fn from_it_on(most: usize) -> Self {
+        Wanted { most, side: Side::Behind }
+    }
+}
+
+/// The thread that accessed the memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Toucher {
+    /// The thread that handles the fault.
+    This,
+    /// A thread that waits for a fault thread, given by its number.
+    Other(u32),
+}
+
+/// The last faults of threads that wait for a fault thread. Threads whose numbers belong to the
+/// same slot overwrite each other's data.
+#[derive(Debug)]
+pub(crate) struct Order([AtomicU64; FAULTING_THREADS]);
+
+impl Default for Order {
+    fn default() -> Self {
+        Order([const { AtomicU64::new(0) }; FAULTING_THREADS])
+    }
+}
+
+impl Order {
+    /// Returns a number that distinguishes this pager from others.
+    fn name(&self) -> usize {
+        (&raw const *self).addr()
+    }
+
+    /// Packs a fault into a word: 24 bits of the thread's number, the next block, and the count.
+    fn pack(thread: u32, next: usize, count: usize) -> u64 {
+        let place = u64::from(thread) << BLOCK_BITS | next as u64 & ((1 << BLOCK_BITS) - 1);
+        place << COUNT_BITS | (count as u64).min((1 << COUNT_BITS) - 1)
+    }
+
+    /// Returns the block after the blocks that a thread's last fault filled, and the number of
+    /// these blocks.
+    fn last(&self, toucher: Toucher) -> Option<(usize, usize)> {
+        match toucher {
+            Toucher::This => {
+                let (pager, next, count) = LAST.get();
+                (pager == self.name()).then_some((next, count))
+            }
+            Toucher::Other(thread) => {
+                let last = self.0[thread as usize % FAULTING_THREADS].load(Relaxed);
+                let count = last as usize & ((1 << COUNT_BITS) - 1);
+                let next = (last >> COUNT_BITS) as usize & ((1 << BLOCK_BITS) - 1);
+                (count > 0 && last == Self::pack(thread, next, count)).then_some((next, count))
+            }
+        }
+    }
+
+    /// If `block` directly follows or precedes the blocks of the thread's last fault, returns a
+    /// request for twice as many blocks.
+    pub(crate) fn wanted(&self, toucher: Toucher, block: usize) -> Option<Wanted> {
+        let (next, count) = self.last(toucher)?;
+        let is_before = block + 1 + count == next;
+        let side = if is_before { Side::Before } else { Side::Behind };
+        (is_before || block == next).then_some(Wanted { most: 2 * count, side })
+    }
+
+    /// Records which blocks a fault filled.
+    pub(crate) fn note(&self, toucher: Toucher, brought: &Range<usize>) {
+        let (next, count) = (brought.end, brought.len());
+        match toucher {
+            Toucher::This => LAST.set((self.name(), next, count)),
+            Toucher::Other(thread) => {
+                self.0[thread as usize % FAULTING_THREADS]
+                    .store(Self::pack(thread, next, count), Relaxed);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn touches_in_order_want_twice_as_many() {
+        let order = Order::default();
+        let (own, other, third) = (Toucher::This, Toucher::Other(7), Toucher::Other(7 + 64));
+        for toucher in [own, other] {
+            assert_eq!(order.wanted(toucher, 0), None);
+            order.note(toucher, &(100..104));
+            assert_eq!(order.wanted(toucher, 104), Some(Wanted::from_it_on(8)));
+            assert_eq!(order.wanted(toucher, 99), Some(Wanted { most: 8, side: Side::Before }));
+            for elsewhere in [98, 100, 103, 105] {
+                assert_eq!(order.wanted(toucher, elsewhere), None);
+            }
+        }
+        assert_eq!(order.wanted(third, 104), None);
+        order.note(third, &(0..300));
+        assert_eq!((order.wanted(other, 104), order.wanted(third, 301)), (None, None));
+        // A slot can't hold the full count.
+        assert_eq!(order.wanted(third, 300), Some(Wanted::from_it_on(2 * 255)));
+        assert_eq!(Order::default().wanted(own, 104), None);
     }
 }

@@ -7,13 +7,14 @@
 
 mod end;
 
-use crate::calls::Calls;
+use crate::calls::{Calls, Locked};
 use crate::fault_threads::FaultThreads;
-use crate::locked::Locked;
 use crate::memory::Managed;
 use crate::pager::{Contents, Pager};
 use crate::stats::Stats;
-use crate::{Advice, Error, Options, forks, handler, mappings, probes, registry};
+use crate::{
+    Advice, Error, Options, chunk, forks, handler, mappings, policy, probes, range_calls, registry,
+};
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -56,13 +57,13 @@ impl Region {
     /// # Errors
     /// The options contradict each other, or the system refuses memory.
     pub fn new(bytes: usize, options: Options) -> Result<Self, Error> {
-        let block = options.blocks()?.unit;
+        let block = options.sizes()?.block;
         // A large region consists of whole chunks, because blocks may be marked together (zm-M2).
-        let is_small = bytes / block < mappings::FEW;
-        let least = if is_small { block } else { mappings::CHUNK_BYTES };
+        let is_small = bytes / block < policy::FEW_BLOCKS;
+        let least = if is_small { block } else { policy::CHUNK_BYTES };
         let whole = bytes.checked_next_multiple_of(least).filter(|&whole| whole > 0);
         let whole = whole.ok_or(Error::Size { bytes, block })?;
-        let memory = Managed::map(whole, mappings::CHUNK_BYTES);
+        let memory = Managed::map(whole, policy::CHUNK_BYTES);
         let memory = memory.map_err(Error::system("address space for a region"))?;
         probes::may_be_data(&memory)
             .map_err(Error::system("so much data (see RLIMIT_DATA and vm.overcommit_memory)"))?;
@@ -87,7 +88,7 @@ impl Region {
         bytes: usize,
         options: Options,
     ) -> Result<Self, Error> {
-        let block = options.blocks()?.unit;
+        let block = options.sizes()?.block;
         let start_at = start.addr().get();
         let first = start_at.checked_next_multiple_of(block);
         let end = start_at.checked_add(bytes).map(|end| end / block * block);
@@ -117,26 +118,28 @@ impl Region {
             handler::install_for_bus();
         }
         let pager = Arc::new(Pager::new(memory, contents, options)?);
+        chunk::begin(&pager, contents);
         // SAFETY: `drop` removes the pager from the registry before the region drops it.
         unsafe { registry::add(&pager, pager.memory.addresses(), || Ok(()))? };
         let (calls, threads) = (Calls::new(pager), FaultThreads::default());
         let mut region = Region { calls, bytes, contents, threads };
         let pager = &region.calls.pager;
-        let begun = pager.backend.begin(&pager.memory);
-        begun.map_err(Error::system("to tell of touches of this memory"))?;
+        pager
+            .backend
+            .begin(&pager.memory)
+            .map_err(Error::system("to tell of touches of this memory"))?;
         region.threads = FaultThreads::start(pager)?;
         region.calls.seek_room();
         Ok(region)
     }
 
-    fn units(&self, range: &Range<usize>) -> Result<Range<usize>, Error> {
-        self.calls.units(range, self.bytes)
+    fn blocks(&self, range: &Range<usize>) -> Result<Range<usize>, Error> {
+        self.calls.blocks(range, self.bytes)
     }
 
     /// Evicts the coldest blocks, `bytes` rounded up to whole blocks. Returns the evicted bytes.
     pub fn reclaim(&self, bytes: usize) -> usize {
-        let unit = self.calls.pager.blocks.unit;
-        self.calls.reclaim(bytes.div_ceil(unit)) * unit
+        self.calls.reclaim(bytes)
     }
 
     /// Fills all blocks of a range.
@@ -144,7 +147,7 @@ impl Region {
     /// # Errors
     /// [`Error::Range`]; [`Error::Forked`].
     pub fn prefetch(&self, range: Range<usize>) -> Result<(), Error> {
-        self.calls.bring(self.units(&range)?)
+        self.calls.bring(self.blocks(&range)?)
     }
 
     /// Applies advice about the future use of a range.
@@ -152,7 +155,7 @@ impl Region {
     /// # Errors
     /// [`Error::Range`]; [`Error::Forked`].
     pub fn advise(&self, range: Range<usize>, advice: Advice) -> Result<(), Error> {
-        self.calls.advise(self.units(&range)?, advice)
+        self.calls.advise(self.blocks(&range)?, advice)
     }
 
     /// Zeroes a range. Whole blocks use no memory afterwards; parts of blocks are written.
@@ -173,18 +176,20 @@ impl Region {
     /// # Errors
     /// The errors of [`dont_need`](Self::dont_need).
     pub unsafe fn dont_need_shared(&self, range: Range<usize>) -> Result<(), Error> {
-        self.units(&range).and_then(|_| self.calls.inside(|_| ()))?;
-        let unit = self.calls.pager.blocks.unit;
-        let first = range.start.next_multiple_of(unit).min(range.end);
-        let last = (range.end / unit * unit).max(first);
-        let whole = first / unit..last / unit;
-        self.calls.pager.check_unpinned(whole.clone())?;
+        self.blocks(&range).and_then(|_| self.calls.inside(|_| ()))?;
+        let size = self.calls.pager.sizes.block;
+        let first = range.start.next_multiple_of(size).min(range.end);
+        let last = (range.end / size * size).max(first);
+        let whole = first / size..last / size;
+        range_calls::check_unpinned(&self.calls.pager, whole.clone())?;
         let zero = |part: Range<usize>| {
-            // SAFETY: `units` checked that `part` is in the region; the caller permits the change.
+            // SAFETY: `blocks` checked that `part` is in the region; the caller permits the change.
             unsafe { self.as_ptr().add(part.start).write_bytes(0, part.len()) }
         };
         zero(range.start..first);
-        self.calls.in_steps(whole, |part| self.calls.inside(|pager| pager.dont_need(part))?)?;
+        self.calls.in_steps(whole, |part| {
+            self.calls.inside(|pager| range_calls::dont_need(pager, part))?
+        })?;
         zero(last..range.end);
         Ok(())
     }
@@ -195,15 +200,10 @@ impl Region {
     /// # Errors
     /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`] if a block has 65,535 locks.
     pub fn lock(&self, range: Range<usize>) -> Result<Locked<'_>, Error> {
-        let units = self.units(&range)?;
-        // After an error, dropping `locked` unlocks the blocks that were locked already.
-        let mut locked = Locked { calls: &self.calls, units: units.start..units.start };
-        self.calls.in_steps(units, |part| {
-            self.calls.with_seat(|pager, seat| pager.pin(part.clone(), seat))??;
-            locked.units.end = part.end;
-            Ok(())
-        })?;
-        Ok(locked)
+        let blocks = self.blocks(&range)?;
+        // Blocks that were pinned before an error may be evicted again.
+        self.calls.pin(blocks.clone()).inspect_err(|_| self.calls.seek_room())?;
+        Ok(Locked { calls: &self.calls, blocks })
     }
 
     /// Sets or removes the limit of the region. Memory above the limit is evicted from then on.
@@ -229,7 +229,7 @@ impl Region {
     /// Asserts that counters equal the sums over all blocks. No other thread may use the region
     /// during the call.
     pub fn check(&self) {
-        let _no_one_here = self.calls.inside(|pager| pager.check());
+        let _no_one_here = self.calls.inside(range_calls::check);
     }
 }
 

@@ -8,20 +8,17 @@
 //! waits for the reader, or the reader reads an end of 0.
 #![allow(unsafe_code)]
 
-use crate::Error;
 use crate::gate::GATE;
 use crate::pager::Pager;
+use crate::policy::REGIONS_MAX;
 use crate::process::generation;
-use crate::signals;
+use crate::{Error, signals};
 use page::Patience;
 use page::fork::Mutex;
 use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
-
-/// The maximum number of windows of all regions together; each region has at least one window.
-pub(crate) const REGIONS_MAX: usize = 128;
 
 struct Place {
     /// 0 if the place is free.

@@ -8,6 +8,7 @@
 //! The word is 0 in a program whose system calls are not dispatched, because its threads are not
 //! counted.
 
+use crate::policy::LOOKS;
 use crate::sync::{AtomicU32, Ordering::*, wait, wake};
 use std::hint::spin_loop;
 
@@ -16,10 +17,6 @@ const STOPPED: u32 = 1 << 31;
 /// If set, a thread waits to leave its safepoint.
 const WAITED: u32 = 1 << 30;
 const COUNT: u32 = WAITED - 1;
-/// The number of loads of the word, some 25 ns each, before a waiting thread calls the kernel.
-/// While [`Safepoint::stop`] waits for running threads to reach a safepoint, it loads the word at
-/// most this number of times. Threads that fault often reach a safepoint at their next fault.
-const LOOKS: u32 = if cfg!(loom) { 1 } else { 20_000 };
 
 /// The number of threads that are not at a safepoint.
 #[derive(Debug)]
@@ -29,7 +26,7 @@ pub struct Safepoint {
 
 impl Safepoint {
     /// Begins to count threads. The caller is the only thread.
-    pub fn begin(&self) {
+    pub fn enable(&self) {
         self.word.store(1, Release);
     }
 
@@ -63,15 +60,15 @@ impl Safepoint {
 
     /// Sets the count for a child of fork, which has one thread.
     pub(crate) fn begin_child(&self) {
-        self.word.store(self.is_told().into(), Relaxed);
+        self.word.store(self.is_enabled().into(), Relaxed);
     }
 
     /// Returns whether threads are counted.
-    pub(crate) fn is_told(&self) -> bool {
+    pub(crate) fn is_enabled(&self) -> bool {
         self.word.load(Relaxed) != 0
     }
 
-    /// If all other threads are at safepoints, keeps them there until [`go_on`](Self::go_on).
+    /// If all other threads are at safepoints, keeps them there until [`resume`](Self::resume).
     /// Returns whether all were at safepoints.
     pub(crate) fn try_stop(&self) -> bool {
         self.word.compare_exchange(1, STOPPED | 1, Acquire, Relaxed).is_ok()
@@ -79,7 +76,7 @@ impl Safepoint {
 
     /// Does the same as [`try_stop`](Self::try_stop), but waits briefly for running threads. If
     /// another thread has stopped all threads, the caller counts as being at a safepoint until that
-    /// thread calls `go_on`; then the caller tries to stop the others.
+    /// thread calls `resume`; then the caller tries to stop the others.
     pub(crate) fn stop(&self) -> bool {
         while self.word.fetch_or(STOPPED, Relaxed) & STOPPED != 0 {
             self.enter();
@@ -87,7 +84,7 @@ impl Safepoint {
         }
         let is_alone = |seen| seen & COUNT == 1;
         is_alone(self.look_until(is_alone)) || {
-            self.go_on();
+            self.resume();
             false
         }
     }
@@ -107,7 +104,7 @@ impl Safepoint {
     }
 
     /// Lets other threads leave their safepoints again.
-    pub(crate) fn go_on(&self) {
+    pub(crate) fn resume(&self) {
         if self.word.fetch_and(COUNT, Release) & WAITED != 0 {
             wake(&self.word);
         }

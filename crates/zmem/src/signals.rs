@@ -1,10 +1,11 @@
-//! Signal masks and signal actions.
+//! Signal masks, signal actions, and whether a thread is handling a fault.
 //!
 //! # Safety
 //! Each structure of the C library begins as zeros, which is a valid value of its type, and the
 //! library fills it.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::mem::zeroed;
 use std::ptr::null;
 
@@ -147,6 +148,21 @@ pub(crate) unsafe fn set_action(signal: i32, action: &Action) -> Action {
         libc::sigaction(signal, action, &mut before);
         before
     }
+}
+
+thread_local! {
+    static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Returns whether this thread is handling a fault. During a fault, the thread must not use the
+/// heap.
+pub fn in_handler() -> bool {
+    IN_HANDLER.get()
+}
+
+/// Sets whether this thread is handling a fault.
+pub(crate) fn set_in_handler(is_in: bool) {
+    IN_HANDLER.set(is_in);
 }
 
 #[cfg(test)]

@@ -68,9 +68,9 @@ impl State {
 
 /// The value of a word when it was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen(u32);
+pub(crate) struct WordValue(u32);
 
-impl Seen {
+impl WordValue {
     pub(crate) fn state(self) -> State {
         use State::*;
         let all = [Untouched, Resident, Probation, Evicting, Evicted, Busy, Free, Plain, Shared];
@@ -96,15 +96,15 @@ impl Seen {
     }
 
     fn with_state(self, state: State) -> Self {
-        Seen(self.0 & !STATE | state as u32)
+        WordValue(self.0 & !STATE | state as u32)
     }
 
     pub(crate) fn with_heat(self, heat: u32) -> Self {
-        Seen(self.0 & !HEAT | heat.min(HEAT_MAX) << HEAT_SHIFT)
+        WordValue(self.0 & !HEAT | heat.min(HEAT_MAX) << HEAT_SHIFT)
     }
 
     pub(crate) fn with_copy(self, has_copy: bool) -> Self {
-        Seen(self.0 & !COPY | if has_copy { COPY } else { 0 })
+        WordValue(self.0 & !COPY | if has_copy { COPY } else { 0 })
     }
 }
 
@@ -131,7 +131,7 @@ impl BlockWord {
     }
 
     /// Changes the word as soon as no thread owns the block.
-    fn change(&self, change: impl Fn(Seen) -> Seen) {
+    fn change(&self, change: impl Fn(WordValue) -> WordValue) {
         loop {
             let seen = self.load();
             match seen.state() {
@@ -149,23 +149,23 @@ impl BlockWord {
         self.0.store(kept.0.saturating_add(PIN), Ordering::Relaxed);
     }
 
-    pub(crate) fn load(&self) -> Seen {
-        Seen(self.0.load(Ordering::Acquire))
+    pub(crate) fn load(&self) -> WordValue {
+        WordValue(self.0.load(Ordering::Acquire))
     }
 
     /// Replaces the word if its value is still `seen`. Returns whether the word was replaced.
-    fn step(&self, seen: Seen, next: Seen) -> bool {
+    fn step(&self, seen: WordValue, next: WordValue) -> bool {
         self.0.compare_exchange(seen.0, next.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Makes the caller the owner of the block if its word is still `seen`, which is not `Busy`.
-    pub(crate) fn try_own(&self, seen: Seen) -> bool {
+    pub(crate) fn try_own(&self, seen: WordValue) -> bool {
         debug_assert!(seen.state() != State::Busy);
         self.step(seen, seen.with_state(State::Busy))
     }
 
     /// Marks a block in probation as being stored. A block that is being stored has no owner.
-    pub(crate) fn try_begin_evicting(&self, seen: Seen) -> bool {
+    pub(crate) fn try_begin_evicting(&self, seen: WordValue) -> bool {
         debug_assert!(seen.state() == State::Probation);
         self.step(seen, seen.with_state(State::Evicting))
     }
@@ -185,10 +185,10 @@ impl BlockWord {
 
     /// Ends the caller's ownership: sets the state, applies `change` to the other bits, and wakes
     /// threads that wait for the block.
-    pub(crate) fn publish(&self, state: State, change: impl Fn(Seen) -> Seen) {
+    pub(crate) fn publish(&self, state: State, change: impl Fn(WordValue) -> WordValue) {
         debug_assert!(self.load().state() == State::Busy && state != State::Busy);
         // Other threads, whose calls end, may remove pins at the same time.
-        let next = |word: u32| Some(change(Seen(word & !WAITED).with_state(state)).0);
+        let next = |word: u32| Some(change(WordValue(word & !WAITED).with_state(state)).0);
         let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
         if before.is_ok_and(|before| before & WAITED != 0) {
             wake(&self.0);
@@ -196,9 +196,9 @@ impl BlockWord {
     }
 
     /// Waits until the block's owner publishes a state. May return early.
-    pub(crate) fn wait(&self, seen: Seen) {
+    pub(crate) fn wait(&self, seen: WordValue) {
         debug_assert!(seen.state() == State::Busy);
-        let waited = Seen(seen.0 | WAITED);
+        let waited = WordValue(seen.0 | WAITED);
         if seen == waited || self.step(seen, waited) {
             wait(&self.0, waited.0);
         }
@@ -206,27 +206,31 @@ impl BlockWord {
 
     /// Waits like [`wait`](Self::wait), for `time` at most.
     #[cfg(not(loom))]
-    pub(crate) fn wait_for(&self, seen: Seen, time: std::time::Duration) {
-        let waited = Seen(seen.0 | WAITED);
+    pub(crate) fn wait_for(&self, seen: WordValue, time: std::time::Duration) {
+        let waited = WordValue(seen.0 | WAITED);
         if seen == waited || self.step(seen, waited) {
             crate::sync::wait_for(&self.0, waited.0, time);
         }
     }
 
     /// Adds a pin to a resident or unmanaged block, if its word is still `seen`.
-    pub(crate) fn try_pin(&self, seen: Seen) -> bool {
+    pub(crate) fn try_pin(&self, seen: WordValue) -> bool {
         debug_assert!(seen.state() != State::Busy);
-        seen.pins() < PINS_MAX && self.step(seen, Seen(seen.0 + PIN))
+        seen.pins() < PINS_MAX && self.step(seen, WordValue(seen.0 + PIN))
     }
 
     /// Removes a pin.
     pub(crate) fn unpin(&self) {
-        let before = Seen(self.0.fetch_sub(PIN, Ordering::AcqRel));
+        let before = WordValue(self.0.fetch_sub(PIN, Ordering::AcqRel));
         debug_assert!(before.pins() > 0);
     }
 
     /// Changes the bits other than the state, if the word is still `seen` and not `Busy`.
-    pub(crate) fn try_change(&self, seen: Seen, change: impl FnOnce(Seen) -> Seen) -> bool {
+    pub(crate) fn try_change(
+        &self,
+        seen: WordValue,
+        change: impl FnOnce(WordValue) -> WordValue,
+    ) -> bool {
         seen.state() != State::Busy && self.step(seen, change(seen))
     }
 

@@ -1,84 +1,9 @@
-//! Statistics of a region: counts of the changes of its blocks, and the memory that it holds.
+//! The statistics that a region reports.
 
-use crate::times::{Histogram, Times};
+use crate::counters::Window;
+use crate::pager::Pager;
+use crate::times::{Histogram, milliseconds};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// The number of different rounds that a block's word can hold: the round in which the block was
-/// evicted has 4 bits.
-pub(crate) const DISTANCES: usize = 16;
-
-/// The counters of a region. [`Stats`] describes each counter.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) first_touches: AtomicU64,
-    pub(crate) kept: AtomicU64,
-    pub(crate) filled: AtomicU64,
-    pub(crate) ahead: AtomicU64,
-    pub(crate) in_place: AtomicU64,
-    pub(crate) refaults: AtomicU64,
-    /// Numbers of filled blocks, by the number of rounds of the clock between eviction and fill.
-    pub(crate) distances: [AtomicU64; DISTANCES],
-    pub(crate) waits: AtomicU64,
-    pub(crate) marked: AtomicU64,
-    pub(crate) evicted: AtomicU64,
-    pub(crate) aside: AtomicU64,
-    pub(crate) zeros: AtomicU64,
-    pub(crate) stolen: AtomicU64,
-    pub(crate) refused: AtomicU64,
-    pub(crate) incompressible: AtomicU64,
-    pub(crate) times: Times,
-}
-
-/// The most data that the device stored. The upper half of the word holds the KiB after
-/// compression, which are compared; the lower half holds the KiB before compression at the same
-/// moment.
-#[derive(Debug, Default)]
-pub(crate) struct StoredMost(AtomicU64);
-
-impl StoredMost {
-    pub(crate) fn note(&self, bytes: u64, compressed: u64) {
-        let kib = |bytes: u64| bytes.div_ceil(1024).min(u32::MAX.into());
-        raise(&self.0, kib(compressed) << 32 | kib(bytes));
-    }
-
-    /// Returns the maximum in bytes, before and after compression.
-    pub(crate) fn get(&self) -> (u64, u64) {
-        let word = self.0.load(Relaxed);
-        (1024 * (word & u64::from(u32::MAX)), 1024 * (word >> 32))
-    }
-
-    /// Sets the maximum to 0.
-    pub(crate) fn begin(&self) {
-        self.0.store(0, Relaxed);
-    }
-}
-
-impl Counters {
-    /// Sets all counters to zero in a child, because earlier events count for the parent.
-    pub(crate) fn begin_child(&self) {
-        let Counters { first_touches, kept, filled, ahead, in_place, refaults, waits, .. } = self;
-        let Counters {
-            marked, evicted, aside, zeros, stolen, refused, incompressible, times, ..
-        } = self;
-        let counts = [first_touches, kept, filled, ahead, in_place, refaults, waits];
-        let more = [marked, evicted, aside, zeros, stolen, refused, incompressible];
-        let all = counts.into_iter().chain(more).chain(times.words());
-        all.for_each(|count| count.store(0, Relaxed));
-    }
-}
-
-/// Raises a maximum to `value` if `value` is larger. Usually `value` is not larger, and the cache
-/// line is only read.
-pub(crate) fn raise(most: &AtomicU64, value: u64) {
-    if value > most.load(Relaxed) {
-        most.fetch_max(value, Relaxed);
-    }
-}
-
-/// Adds to a counter.
-pub(crate) fn count(counter: &AtomicU64, more: usize) {
-    counter.fetch_add(more as u64, Relaxed);
-}
 
 /// The memory that a region holds, and what was done with its blocks. Counts and maxima begin when
 /// the region is created, or in a child at the fork.
@@ -99,8 +24,6 @@ pub struct Stats {
     pub held: u64,
     /// The maximum of `held` in bytes.
     pub held_max: u64,
-    /// Whether the region shares its limit with the other processes of a [`Tree`](crate::Tree).
-    pub is_in_tree: bool,
     /// Bytes of resident blocks.
     pub resident: u64,
     /// The maximum of `resident` in bytes.
@@ -151,4 +74,71 @@ pub struct Stats {
     pub incompressible: u64,
     /// The statistics of the device for blocks of each order.
     pub orders: Vec<zram::OrderStat>,
+}
+
+/// Returns the statistics of a region.
+pub(crate) fn stats(pager: &Pager) -> Stats {
+    let get = |counter: &AtomicU64| counter.load(Relaxed);
+    let (counters, mm) = (&pager.counters, pager.device.mm_stat());
+    pager.limit.peak.note(pager.limit.process_held(), pager.limit.process_resident());
+    pager.stored_most.note(mm.orig_data_size, mm.compr_data_size);
+    let described = pager.backend.describe();
+    let (backend, backend_reason) = described.split_once(':').unwrap_or((described, ""));
+    Stats {
+        backend,
+        backend_reason: backend_reason.trim_start(),
+        block: pager.sizes.block,
+        limit: pager.limit.get(),
+        held: pager.limit.process_held(),
+        held_max: pager.limit.peak.held(),
+        resident: pager.limit.process_resident(),
+        resident_max: pager.limit.peak.resident(),
+        device: pager.device_bytes(),
+        pool: mm.mem_used_total,
+        stored: mm.orig_data_size,
+        compressed: mm.compr_data_size,
+        stored_max: pager.stored_most.get().0,
+        compressed_max: pager.stored_most.get().1,
+        faults: counters.times.histogram(),
+        first_touches: get(&counters.first_touches),
+        kept: get(&counters.kept),
+        filled: get(&counters.filled),
+        ahead: get(&counters.ahead),
+        in_place: get(&counters.in_place),
+        refaults: get(&counters.refaults),
+        waits: get(&counters.waits),
+        marked: get(&counters.marked),
+        evicted: get(&counters.evicted),
+        aside: get(&counters.aside),
+        zeros: get(&counters.zeros),
+        stolen: get(&counters.stolen),
+        refused: get(&counters.refused),
+        incompressible: get(&counters.incompressible),
+        orders: pager.device.order_stats(),
+    }
+}
+
+/// Returns the bytes by which the limit is too small: see `Window`. Returns `None` until
+/// the current window ends.
+pub(crate) fn lacks(pager: &Pager) -> Option<u64> {
+    let (mut window, now) = (pager.watched.try_lock()?, milliseconds());
+    if !window.is_over(now) {
+        return None;
+    }
+    let counters = &pager.counters;
+    let next = Window {
+        began: now,
+        in_faults: counters.times.histogram().total(),
+        evicted: counters.evicted.load(Relaxed),
+        round: pager.round.load(Relaxed),
+        distances: std::array::from_fn(|nth| counters.distances[nth].load(Relaxed)),
+        slow: 0,
+    };
+    let lacking = window.end(next, pager.sizes.block)?;
+    let mm = pager.device.mm_stat();
+    // With a larger limit, all stored blocks could be resident, and would use no memory of the
+    // device.
+    let lacking = lacking.min(mm.orig_data_size);
+    let share = mm.compr_data_size as f64 / mm.orig_data_size.max(1) as f64;
+    Some(lacking - (lacking as f64 * share) as u64)
 }

@@ -66,4 +66,4 @@ mod model {
     }
 }
 #[cfg(loom)]
-pub(crate) use model::{wait, wait as idle, wake};
+pub(crate) use model::{wait, wake};

@@ -10,6 +10,7 @@
 //! memory.
 
 use crate::kept_file::TASKS;
+use crate::policy::{ASKED_LATER, ASKED_LATER_MAX};
 use crate::process::shares_memory;
 use crate::safepoint::Safepoint;
 use crate::sync::AtomicU32;
@@ -26,12 +27,6 @@ const CHANGE: u64 = 1 << 32;
 /// The number of this crate's running threads, and the number of changes of this number.
 static OWN: AtomicU64 = AtomicU64::new(0);
 
-/// The number of faults for which a thread skips the check after it found that it was not alone. If
-/// there are other threads, a check costs a system call or an unsuccessful wait.
-const ASKED_LATER: u32 = 16;
-/// The maximum of that number of faults, which doubles after each unsuccessful check.
-const ASKED_LATER_MAX: u32 = 64;
-
 thread_local! {
     static IS_OWN: Cell<bool> = const { Cell::new(false) };
     /// The number of checks that this thread will skip now, and the number to skip after the next
@@ -46,12 +41,12 @@ pub static SAFEPOINT: Safepoint = Safepoint { word: AtomicU32::new(0) };
 /// Proof that no other thread may access managed memory. If other threads are stopped, the proof
 /// holds until this value is dropped; otherwise until this thread returns to the program's code.
 #[derive(Debug)]
-pub(crate) struct Alone(PhantomData<*const ()>);
+pub(crate) struct WorldStopped(PhantomData<*const ()>);
 
-impl Drop for Alone {
+impl Drop for WorldStopped {
     fn drop(&mut self) {
-        if SAFEPOINT.is_told() {
-            SAFEPOINT.go_on();
+        if SAFEPOINT.is_enabled() {
+            SAFEPOINT.resume();
         }
     }
 }
@@ -95,24 +90,24 @@ fn count() -> Option<usize> {
 
 /// Returns a proof that this thread is the only one that may access managed memory. Returns `None`
 /// if there are other such threads, or if that is unknown. The caller has blocked all signals.
-pub(crate) fn alone() -> Option<Alone> {
-    let is_told = SAFEPOINT.is_told();
+pub(crate) fn try_stop_world() -> Option<WorldStopped> {
+    let is_counted = SAFEPOINT.is_enabled();
     // A thread that has stopped the others must not be killed alone, but a process that shares
     // memory with this one may be.
-    let is_never = IS_OWN.get() || is_told && shares_memory();
+    let is_never = IS_OWN.get() || is_counted && shares_memory();
     let (later, next) = LATER.get();
     let is_alone = match later {
         _ if is_never => false,
-        0 if is_told => SAFEPOINT.stop(),
+        0 if is_counted => SAFEPOINT.stop(),
         0 => is_alone(),
-        _ => is_told && SAFEPOINT.try_stop(),
+        _ => is_counted && SAFEPOINT.try_stop(),
     };
     LATER.set(match later {
         _ if is_alone => (0, ASKED_LATER),
-        0 => (next, if is_told { (2 * next).min(ASKED_LATER_MAX) } else { next }),
+        0 => (next, if is_counted { (2 * next).min(ASKED_LATER_MAX) } else { next }),
         _ => (later - 1, next),
     });
-    is_alone.then(|| Alone(PhantomData))
+    is_alone.then(|| WorldStopped(PhantomData))
 }
 
 fn is_alone() -> bool {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// The number of buckets of a [`Histogram`]. The last bucket counts all times of 2^34 ns (17 s) or
 /// more.
-pub(crate) const BUCKETS: usize = 36;
+const BUCKETS: usize = 36;
 
 /// Counts of times: bucket n counts the times below 2^n ns that no earlier bucket counts. The last
 /// word is the sum of the times, in ns.
@@ -14,7 +14,7 @@ pub(crate) const BUCKETS: usize = 36;
 pub(crate) struct Times([AtomicU64; BUCKETS + 1]);
 
 /// Returns the milliseconds of a monotonic clock, with the precision of a tick of the kernel.
-pub(crate) fn milliseconds() -> u64 {
+pub fn milliseconds() -> u64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }
@@ -57,19 +57,23 @@ impl Default for Histogram {
 }
 
 impl Histogram {
+    /// The number of words that encode a histogram: the counts of the buckets, and the sum.
+    pub const WORDS: usize = BUCKETS + 1;
+
     /// Returns the histogram with these counts and this sum, which may be any numbers.
-    pub(crate) fn of_words(words: &[u64; BUCKETS + 1]) -> Self {
+    pub fn of_words(words: &[u64; Self::WORDS]) -> Self {
         let mut histogram = Histogram { total: words[BUCKETS], ..Histogram::default() };
         histogram.counts.copy_from_slice(&words[..BUCKETS]);
         histogram
     }
 
-    pub(crate) fn words(&self) -> [u64; BUCKETS + 1] {
+    /// Returns the words that encode the histogram.
+    pub fn words(&self) -> [u64; Self::WORDS] {
         std::array::from_fn(|word| self.counts.get(word).copied().unwrap_or(self.total))
     }
 
     /// Returns a histogram of the times in both histograms.
-    pub(crate) fn plus(&self, other: &Self) -> Self {
+    pub fn plus(&self, other: &Self) -> Self {
         let (own, more) = (self.words(), other.words());
         Histogram::of_words(&std::array::from_fn(|nth| own[nth].saturating_add(more[nth])))
     }

@@ -6,23 +6,19 @@
 //! has exclusive access to them, as [`memory`](crate::memory) requires of code that changes pages.
 #![allow(unsafe_code)]
 
-mod abi;
 mod open;
 
 pub(crate) use open::{CanMove, Delivery};
 
 use crate::descriptor::{Descriptor, File, name};
 use crate::memory::Managed;
-use abi::*;
-use open::{ask, open_for};
+use crate::policy::TRIES_MAX;
+use open::*;
 use rustix::fd::BorrowedFd;
 use rustix::fs::fstat;
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
-
-/// The maximum number of consecutive EAGAIN results.
-const TRIES_MAX: u32 = 10_000;
 
 /// A fault that has not been handled yet.
 #[derive(Clone, Copy, Debug)]

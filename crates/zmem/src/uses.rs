@@ -8,10 +8,10 @@
 //! Only one caller at a time changes the use of a block, just as a program maps and unmaps a range.
 //! Accesses and evictions may happen at the same time (zm-R2).
 
-use crate::Error;
 use crate::owned::own_first;
 use crate::pager::Pager;
 use crate::state::State;
+use crate::{Error, chunk, compressor_thread, range_calls};
 use std::ops::Range;
 
 /// The use of an arena's blocks.
@@ -36,134 +36,131 @@ impl Use {
     }
 }
 
-impl Pager {
-    /// Returns whether a block is managed.
-    pub(crate) fn is_managed(&self, unit: usize) -> bool {
-        let state = self.words[unit].load().state();
-        Use::of(state) == Use::Managed && !(state == State::Untouched && self.is_vacant(unit))
+/// Changes the use of blocks of one chunk. Blocks that become free lose their contents, free
+/// blocks become zeros, and all other blocks keep their contents.
+///
+/// # Errors
+/// [`Error::Locked`]: a block that is to be plain has too many pins. The blocks before it were
+/// changed.
+pub(crate) fn set_use(
+    pager: &Pager,
+    blocks: Range<usize>,
+    to: Use,
+    buf: &mut [u8],
+) -> Result<(), Error> {
+    match to {
+        Use::Managed if chunk::try_turn(pager, &blocks, true) => return Ok(()),
+        Use::Free if chunk::is_vacant(pager, blocks.start) => return Ok(()),
+        Use::Free if chunk::try_turn(pager, &blocks, false) => return Ok(()),
+        _ => {}
     }
+    chunk::open(pager, blocks.start, |_| true);
+    set_use_in_chunk(pager, blocks, to, buf)
+}
 
-    /// Changes the use of blocks of one chunk. Blocks that become free lose their contents, free
-    /// blocks become zeros, and all other blocks keep their contents.
-    ///
-    /// # Errors
-    /// [`Error::Locked`]: a block that is to be plain has too many pins. The blocks before it were
-    /// changed.
-    pub(crate) fn set_use(
-        &self,
-        units: Range<usize>,
-        to: Use,
-        buf: &mut [u8],
-    ) -> Result<(), Error> {
-        match to {
-            Use::Managed if self.try_turn_chunk(&units, true) => return Ok(()),
-            Use::Free if self.is_vacant(units.start) => return Ok(()),
-            Use::Free if self.try_turn_chunk(&units, false) => return Ok(()),
-            _ => {}
-        }
-        self.open_any_chunk(units.start);
-        self.set_use_in_chunk(units, to, buf)
-    }
-
-    /// Changes the use of blocks of one chunk that is open: see [`set_use`](Self::set_use).
-    fn set_use_in_chunk(&self, units: Range<usize>, to: Use, buf: &mut [u8]) -> Result<(), Error> {
-        let mut next = units.start;
-        while next < units.end {
-            let seen = self.words[next].load();
-            let rest = next..units.end;
-            next = match (seen.state(), Use::of(seen.state()), to) {
-                (State::Busy, ..) => {
-                    self.wait_for_block(next, seen);
-                    next
-                }
-                (_, from, _) if from == to => next + 1,
-                (state, Use::Managed, Use::Free) => self.free_managed(rest, state),
-                (_, Use::Managed, _) => self.make_plain(rest, buf)?,
-                (_, Use::Free, Use::Managed) => self.turn(rest, State::Free, State::Untouched),
-                (_, Use::Free, _) => self.turn(rest, State::Free, State::Plain),
-                (_, Use::Plain, Use::Managed) => self.turn(rest, State::Plain, State::Resident),
-                (_, Use::Plain, _) => self.turn(rest, State::Plain, State::Free),
-            };
-        }
-        Ok(())
-    }
-
-    /// Changes the first blocks of `units` from the state `from` to the state `to`, one of which is
-    /// an unmanaged state. Returns the number of the block after the changed blocks.
-    fn turn(&self, units: Range<usize>, from: State, to: State) -> usize {
-        let mut own = own_first(self, units, from, |_| true);
-        let Range { start, end } = own.units();
-        if own.is_empty() {
-            return end;
-        }
-        if to == State::Plain && !self.is_open_around(start) {
-            // The chunk was closed, because all of its blocks were absent.
-            own.release();
-            self.open_any_chunk(start);
-            return start;
-        }
-        match (from, to) {
-            (State::Free, State::Plain) => own.fill_zeros(),
-            (State::Plain, State::Free) => self.expect("memory can't be marked", own.unmap()),
-            (State::Plain, State::Resident) => {
-                own.count(true);
-                own.keep_pages_small();
+/// Changes the use of blocks of one chunk that is open: see [`set_use`](set_use).
+fn set_use_in_chunk(
+    pager: &Pager,
+    blocks: Range<usize>,
+    to: Use,
+    buf: &mut [u8],
+) -> Result<(), Error> {
+    let mut next = blocks.start;
+    while next < blocks.end {
+        let seen = pager.words[next].load();
+        let rest = next..blocks.end;
+        next = match (seen.state(), Use::of(seen.state()), to) {
+            (State::Busy, ..) => {
+                compressor_thread::wait_for_block(pager, next, seen);
+                next
             }
-            _ => {}
-        }
-        own.publish(to, |_, word| word.with_heat(0));
-        end
+            (_, from, _) if from == to => next + 1,
+            (state, Use::Managed, Use::Free) => free_managed(pager, rest, state),
+            (_, Use::Managed, _) => make_plain(pager, rest, buf)?,
+            (_, Use::Free, Use::Managed) => turn(pager, rest, State::Free, State::Untouched),
+            (_, Use::Free, _) => turn(pager, rest, State::Free, State::Plain),
+            (_, Use::Plain, Use::Managed) => turn(pager, rest, State::Plain, State::Resident),
+            (_, Use::Plain, _) => turn(pager, rest, State::Plain, State::Free),
+        };
     }
+    Ok(())
+}
 
-    /// Frees the first blocks of `units`, which are managed and in the same state. Returns the
-    /// number of the block after the freed blocks.
-    fn free_managed(&self, units: Range<usize>, state: State) -> usize {
-        // The store's lock is held, because otherwise the evicting thread could be reading these
-        // blocks (zm-S3).
-        let _evictor = self.evictor.lock();
-        let own = own_first(self, units, state, |_| true);
-        let end = own.units().end;
-        self.drop_owned(own, State::Free);
-        end
+/// Changes the first blocks of `blocks` from the state `from` to the state `to`, one of which
+/// is an unmanaged state. Returns the number of the block after the changed blocks.
+fn turn(pager: &Pager, blocks: Range<usize>, from: State, to: State) -> usize {
+    let mut own = own_first(pager, blocks, from, |_| true);
+    let Range { start, end } = own.blocks();
+    if own.is_empty() {
+        return end;
     }
-
-    /// Fills the first blocks of `units`, and makes them plain. Returns the block after them.
-    fn make_plain(&self, units: Range<usize>, buf: &mut [u8]) -> Result<usize, Error> {
-        let is_managed = |unit: &usize| Use::of(self.words[*unit].load().state()) == Use::Managed;
-        let own = units.clone().take(self.batch()).take_while(is_managed).count();
-        let own = units.start..units.start + own;
-        // The pins keep the blocks resident until they are plain.
-        self.pin(own.clone(), buf)?;
-        // Until the lock was taken, a thread that stores blocks may have been reading these blocks
-        // in place (zm-R5).
-        drop(self.evictor.lock());
-        for unit in own.clone() {
-            let block = loop {
-                let block = own_first(self, unit..unit + 1, State::Resident, |_| true);
-                let seen = self.words[unit].load();
-                match seen.state() {
-                    _ if !block.is_empty() => break block,
-                    State::Busy => self.wait_for_block(unit, seen),
-                    _ => {}
-                }
-            };
-            block.publish(State::Plain, |_, word| word.with_heat(0));
-        }
-        self.note_closing(&own);
-        self.unpin(own.clone());
-        Ok(own.end)
+    if to == State::Plain && !chunk::is_open_around(pager, start) {
+        // The chunk was closed, because all of its blocks were absent.
+        own.release();
+        chunk::open(pager, start, |_| true);
+        return start;
     }
-
-    /// Zeroes managed blocks. Pinned blocks stay resident.
-    pub(crate) fn zero_all(&self, units: Range<usize>) {
-        let mut from = units.start;
-        while let Err(Error::Locked { at, .. }) = self.dont_need(from..units.end) {
-            let unit = at / self.blocks.unit;
-            let own = own_first(self, unit..unit + 1, State::Resident, |_| true);
-            from = own.units().end;
-            own.clear();
-            own.release();
+    match (from, to) {
+        (State::Free, State::Plain) => own.fill_zeros(),
+        (State::Plain, State::Free) => pager.expect("memory can't be marked", own.unmap()),
+        (State::Plain, State::Resident) => {
+            own.count(true);
+            own.keep_pages_small();
         }
+        _ => {}
+    }
+    own.publish(to, |_, word| word.with_heat(0));
+    end
+}
+
+/// Frees the first blocks of `blocks`, which are managed and in the same state. Returns the
+/// number of the block after the freed blocks.
+fn free_managed(pager: &Pager, blocks: Range<usize>, state: State) -> usize {
+    // The eviction lock is held, because otherwise the evicting thread could be reading these
+    // blocks (zm-S3).
+    let _lock = pager.eviction_lock.lock();
+    let own = own_first(pager, blocks, state, |_| true);
+    let end = own.blocks().end;
+    range_calls::drop_owned(pager, own, State::Free);
+    end
+}
+
+/// Fills the first blocks of `blocks`, and makes them plain. Returns the block after them.
+fn make_plain(pager: &Pager, blocks: Range<usize>, buf: &mut [u8]) -> Result<usize, Error> {
+    let is_managed = |block: &usize| Use::of(pager.words[*block].load().state()) == Use::Managed;
+    let own = blocks.clone().take(pager.batch()).take_while(is_managed).count();
+    let own = blocks.start..blocks.start + own;
+    // The pins keep the blocks resident until they are plain.
+    range_calls::pin(pager, own.clone(), buf)?;
+    // Until the lock was taken, a thread that stores blocks may have been reading these blocks
+    // in place (zm-R5).
+    drop(pager.eviction_lock.lock());
+    for block in own.clone() {
+        let owned = loop {
+            let owned = own_first(pager, block..block + 1, State::Resident, |_| true);
+            let seen = pager.words[block].load();
+            match seen.state() {
+                _ if !owned.is_empty() => break owned,
+                State::Busy => compressor_thread::wait_for_block(pager, block, seen),
+                _ => {}
+            }
+        };
+        owned.publish(State::Plain, |_, word| word.with_heat(0));
+    }
+    pager.note_closing(&own);
+    range_calls::unpin(pager, own.clone());
+    Ok(own.end)
+}
+
+/// Zeroes managed blocks. Pinned blocks stay resident.
+pub(crate) fn zero_all(pager: &Pager, blocks: Range<usize>) {
+    let mut from = blocks.start;
+    while let Err(Error::Locked { at, .. }) = range_calls::dont_need(pager, from..blocks.end) {
+        let block = at / pager.sizes.block;
+        let own = own_first(pager, block..block + 1, State::Resident, |_| true);
+        from = own.blocks().end;
+        own.clear();
+        own.release();
     }
 }
 
@@ -171,9 +168,9 @@ impl Pager {
 mod tests {
     use super::*;
     use crate::Options;
+    use crate::contexts::Purpose;
     use crate::memory::Managed;
     use crate::pager::Contents;
-    use crate::seats::Taker;
     use std::thread;
     use std::time::Duration;
 
@@ -182,15 +179,17 @@ mod tests {
     fn what_is_being_stored_is_plain_no_sooner_than_that_ends() {
         let memory = Managed::map(2 << 20, 2 << 20).unwrap();
         let pager = Pager::new(memory, Contents::Vacant, &Options::default()).unwrap();
-        let change = |to| pager.set_use(0..2, to, &mut pager.seats.take(Taker::Call)).unwrap();
+        chunk::begin(&pager, Contents::Vacant);
+        let change =
+            |to| set_use(&pager, 0..2, to, &mut pager.contexts.take(Purpose::Call)).unwrap();
         change(Use::Managed);
         thread::scope(|scope| {
-            let evictor = pager.evictor.lock();
+            let clock = pager.eviction_lock.lock();
             let changes = scope.spawn(|| change(Use::Plain));
             testkit::wait::until("it is pinned", || pager.words[1].load().pins() > 0);
             thread::sleep(Duration::from_millis(20));
             assert_eq!(pager.words[0].load().state(), State::Resident);
-            drop(evictor);
+            drop(clock);
             changes.join().unwrap();
         });
         assert_eq!(pager.words[0].load().state(), State::Plain);

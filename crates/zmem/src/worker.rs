@@ -1,54 +1,26 @@
 //! The pager thread, which evicts in the background.
-//!
-//! # Safety
-//! The thread has a reference to its pager until the thread is stopped. A [`Worker`] owns the
-//! thread and the reference.
-#![allow(unsafe_code)]
 
-use crate::Error;
-use crate::evict::Goal;
-use crate::fatal::fatal;
+use crate::evict::{self, Goal};
 use crate::gate::GATE;
 use crate::pager::Pager;
+use crate::pager_thread::PagerThread;
+use crate::policy::{AGAIN_TIME, COMPACTED_STEPS, FREEABLE_SHARE};
 use crate::process::generation;
 use crate::recent::Spares;
-use crate::signals;
+use crate::room::{self, Waits};
 use crate::state::HEAT_MAX;
 use crate::sync::{idle, wake};
-use crate::threads::OwnThread;
 use crate::waker::{STOPPED, WANTED};
+use crate::{Error, signals};
 use page::fork::Mutex;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
-
-/// Objects are moved together if that frees 1/`FREEABLE_SHARE` of the device's pages.
-const FREEABLE_SHARE: u64 = 8;
-/// The maximum size in bytes of a pool that is compacted as a whole, which takes some 50 ms.
-const WHOLE_MAX: u64 = 64 << 20;
-/// The number of steps of eviction between two checks of `FREEABLE_SHARE`.
-const COMPACTED_STEPS: usize = 16;
-/// A step frees 1/`STEP_SHARE` of the device's memory if that is more than `STEP_BYTES`.
-const STEP_SHARE: u64 = 256;
-/// The bytes that are evicted in a step. After each step, a waiting fork may begin, and other
-/// threads may evict.
-const STEP_BYTES: usize = 1 << 20;
-/// After failed evictions, the maximum duration of a search for blocks that became evictable.
-const AGAIN_TIME: Duration = Duration::from_millis(10);
-
-/// A pager thread that was started.
-#[derive(Debug)]
-struct Worker {
-    thread: JoinHandle<()>,
-    generation: u32,
-}
+use std::time::Instant;
 
 /// The pager thread of this process, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Workers {
-    worker: Mutex<Option<Worker>>,
+    worker: Mutex<Option<PagerThread>>,
     /// If true, no pager thread is ever started, and faults evict blocks themselves.
     are_none: bool,
 }
@@ -65,12 +37,12 @@ impl Workers {
             return;
         }
         let mut worker = self.worker.lock();
-        if !worker.as_ref().is_some_and(Worker::is_here) {
-            worker.take().into_iter().for_each(|lost| lost.stop(pager));
-            *worker = Worker::start(pager).ok();
+        if !worker.as_ref().is_some_and(PagerThread::is_here) {
+            worker.take().into_iter().for_each(|missing| missing.join(pager));
+            *worker = start(pager).ok();
             // A child may begin above its limit, and no fault has yet woken its thread to evict.
             if worker.is_some() && pager.limit.is_wanted(0) {
-                pager.limit.set_stuck(false);
+                pager.limit.set_no_progress(false);
                 pager.waker.wake();
             }
         }
@@ -78,157 +50,94 @@ impl Workers {
 
     /// Ends the pager thread, if there is one.
     pub(crate) fn stop(&self, pager: &Arc<Pager>) {
-        self.worker.lock().take().into_iter().for_each(|worker| worker.stop(pager));
-    }
-}
-
-impl Worker {
-    /// Starts the pager thread.
-    fn start(pager: &Arc<Pager>) -> Result<Self, Error> {
-        let own = pager.clone();
-        let (waker, generation) = (&pager.waker, generation());
-        waker.word.store(0, Relaxed);
-        // The thread blocks all signals except those that the C library uses itself, because other
-        // threads may wait until the thread has handled one of these.
-        let spawned = signals::without_programs_signals(|| {
-            Builder::new().name("zmem".into()).spawn(move || {
-                let _counted = OwnThread::begin();
-                if catch_unwind(AssertUnwindSafe(|| own.run())).is_err() {
-                    fatal("the thread that evicts", &"it panicked");
-                }
-            })
-        });
-        let thread = spawned.map_err(|error| Error::of_thread(&error))?;
-        waker.process.store(generation.wrapping_add(1), Relaxed);
-        Ok(Worker { thread, generation })
-    }
-
-    /// Returns whether the thread belongs to this process, and not to its parent.
-    fn is_here(&self) -> bool {
-        self.generation == generation()
-    }
-
-    /// Ends the thread and waits for it.
-    fn stop(self, pager: &Arc<Pager>) {
-        if self.is_here() {
+        let Some(worker) = self.worker.lock().take() else { return };
+        if worker.is_here() {
             pager.waker.word.fetch_or(STOPPED, AcqRel);
             wake(&pager.waker.word);
-            let _panicked = self.thread.join();
-            pager.waker.process.store(0, Relaxed);
-        } else {
-            // The child lacks this thread, which held a reference to the pager.
-            std::mem::forget(self.thread);
-            // SAFETY: `start` gave this reference to the thread, which drops it only after it was
-            // stopped. The thread was not stopped before the fork, because this function was not
-            // called, and the thread does not run in the child.
-            unsafe { Arc::decrement_strong_count(Arc::as_ptr(pager)) };
         }
+        worker.join(pager);
+        pager.waker.process.store(0, Relaxed);
     }
 }
 
-impl Pager {
-    fn run(&self) {
-        // The buffer is not in a seat, because faults that wait for this thread may hold all seats.
-        let mut buf = vec![0; self.bytes_of(0..self.batch()).len()];
-        let mut evicted = 0;
-        loop {
-            match self.waker.word.load(Acquire) {
-                0 if !self.limit.is_wanted(0) => idle(&self.waker.word, 0),
-                0 if !self.limit.may_try() => self.waker.nap(self.limit.stuck.left()),
-                seen if seen & STOPPED != 0 => return,
-                _ => {
-                    // The bit is cleared before the limit is read: a thread that sets the limit
-                    // later wakes this thread again.
-                    self.waker.word.fetch_and(!WANTED, AcqRel);
-                    evicted += self.run_steps(&mut buf);
-                    if self.limit.is_lost() {
-                        self.compact_by(|| self.pack_where_tight());
-                    }
-                    if evicted >= COMPACTED_STEPS {
-                        self.compact(FREEABLE_SHARE);
-                        evicted = 0;
-                    }
+/// Starts the pager thread.
+fn start(pager: &Arc<Pager>) -> Result<PagerThread, Error> {
+    pager.waker.word.store(0, Relaxed);
+    let started = PagerThread::start(pager, "zmem", "the thread that evicts", run)?;
+    pager.waker.process.store(generation().wrapping_add(1), Relaxed);
+    Ok(started)
+}
+
+fn run(pager: &Pager) {
+    // The buffer is not in a context, because faults that wait for this thread may hold all
+    // contexts.
+    let mut buf = vec![0; pager.bytes_of(0..pager.batch()).len()];
+    let mut evicted = 0;
+    loop {
+        match pager.waker.word.load(Acquire) {
+            0 if !pager.limit.is_wanted(0) => idle(&pager.waker.word, 0),
+            0 if !pager.limit.may_try() => pager.waker.nap(pager.limit.no_progress.left()),
+            seen if seen & STOPPED != 0 => return,
+            _ => {
+                // The bit is cleared before the limit is read: a thread that sets the limit
+                // later wakes this thread again.
+                pager.waker.word.fetch_and(!WANTED, AcqRel);
+                evicted += run_steps(pager, &mut buf);
+                if pager.limit.is_over_limit() {
+                    pack_if_tight(pager);
+                }
+                if evicted >= COMPACTED_STEPS {
+                    room::compact(pager, Waits::Never, FREEABLE_SHARE);
+                    evicted = 0;
                 }
             }
         }
     }
+}
 
-    /// Evicts until enough memory is free, or nothing can be evicted. Returns the number of steps.
-    fn run_steps(&self, buf: &mut [u8]) -> usize {
-        let (is_again, began) = (self.limit.is_stuck(), Instant::now());
-        let mut goes_on = self.limit.is_wanted(self.batch()) && self.limit.may_try();
-        let first_round = self.round.load(Relaxed);
-        let mut steps = 0;
-        while goes_on {
-            let gone = self.run_step(buf);
-            self.compact_by(|| self.pack_where_tight());
-            steps += 1;
-            // The number of rounds in which the hottest blocks are passed over, plus the round that
-            // evicts them.
-            let rounds = self.round.load(Relaxed).wrapping_sub(first_round);
-            let looks_on = is_again && rounds <= HEAT_MAX && began.elapsed() < AGAIN_TIME;
-            if gone == 0 && !looks_on {
-                self.limit.stuck.postpone(began.elapsed(), false);
-            } else if gone > 0 {
-                self.limit.stuck.succeed();
-            }
-            let is_stopped = self.waker.word.load(Acquire) & STOPPED != 0;
-            goes_on = (gone > 0 || looks_on) && !is_stopped && self.limit.is_above_enough();
+/// Evicts until enough memory is free, or nothing can be evicted. Returns the number of steps.
+fn run_steps(pager: &Pager, buf: &mut [u8]) -> usize {
+    let (is_again, began) = (pager.limit.has_no_progress(), Instant::now());
+    let mut goes_on = pager.limit.is_wanted(pager.batch()) && pager.limit.may_try();
+    let first_round = pager.round.load(Relaxed);
+    let mut steps = 0;
+    while goes_on {
+        let gone = run_step(pager, buf);
+        pack_if_tight(pager);
+        steps += 1;
+        // The number of rounds in which the hottest blocks are passed over, plus the round that
+        // evicts them.
+        let rounds = pager.round.load(Relaxed).wrapping_sub(first_round);
+        let looks_on = is_again && rounds <= HEAT_MAX && began.elapsed() < AGAIN_TIME;
+        if gone == 0 && !looks_on {
+            pager.limit.no_progress.postpone(began.elapsed(), false);
+        } else if gone > 0 {
+            pager.limit.no_progress.succeed();
         }
-        steps
+        let is_stopped = pager.waker.word.load(Acquire) & STOPPED != 0;
+        goes_on = (gone > 0 || looks_on) && !is_stopped && pager.limit.is_above_enough();
     }
+    steps
+}
 
-    /// Evicts the blocks of one step. Returns the number of evicted blocks.
-    fn run_step(&self, buf: &mut [u8]) -> usize {
-        let gone = signals::without_signals(|| {
-            let _inside = GATE.enter();
-            let wanted = self.step_units().min(self.units_above_floor());
-            self.evict(&mut self.evictor.lock(), Goal::AtLeast(wanted), Spares::Nothing, buf)
-        });
-        self.waker.step();
-        gone
-    }
+/// Evicts the blocks of one step. Returns the number of evicted blocks.
+fn run_step(pager: &Pager, buf: &mut [u8]) -> usize {
+    let gone = signals::without_signals(|| {
+        let _inside = GATE.enter();
+        let wanted = pager.step_blocks().min(room::blocks_above_floor(pager));
+        evict::evict(
+            pager,
+            &mut pager.eviction_lock.lock(),
+            Goal::AtLeast(wanted),
+            Spares::Nothing,
+            buf,
+        )
+    });
+    pager.waker.step();
+    gone
+}
 
-    /// Returns the number of blocks in a step.
-    pub(crate) fn step_units(&self) -> usize {
-        STEP_BYTES.div_ceil(self.blocks.unit)
-    }
-
-    /// Moves objects of the device together, if that frees 1/`share` of the device's pages. Returns
-    /// whether pages were freed.
-    pub(crate) fn compact(&self, share: u64) -> bool {
-        self.compact_by(|| self.pack(share))
-    }
-
-    /// Does the same as [`compact`](Self::compact), for a caller inside the gate with signals
-    /// blocked.
-    pub(crate) fn pack(&self, share: u64) -> bool {
-        let used = self.device.mm_stat().mem_used_total;
-        let is_due = self.device.freeable() as u64 > used / share;
-        is_due && self.device.shrink(STEP_BYTES.max((used / STEP_SHARE) as usize)) > 0
-    }
-
-    /// Moves all objects of a small device together, because partly filled pages are a large share
-    /// of its pages. Moves them whenever more bytes were stored since the previous time than the
-    /// device uses.
-    pub(crate) fn compact_whole(&self) {
-        self.compact_by(|| {
-            let used = self.device.mm_stat().mem_used_total;
-            let stored = self.counters.evicted.load(Relaxed) * self.blocks.unit as u64;
-            let before = self.compacted.load(Relaxed);
-            if used <= WHOLE_MAX && stored.saturating_sub(before) >= used {
-                self.compacted.store(stored, Relaxed);
-                self.device.compact();
-            }
-        });
-    }
-
-    fn compact_by<T>(&self, compact: impl FnOnce() -> T) -> T {
-        signals::without_signals(|| {
-            let _inside = GATE.enter();
-            let compacted = compact();
-            self.weigh();
-            compacted
-        })
-    }
+/// Packs the device if room is tight, and no other thread packs it.
+fn pack_if_tight(pager: &Pager) {
+    room::pack_by(pager, Waits::Never, |packing| room::pack_if_tight(pager, packing));
 }

@@ -74,18 +74,18 @@ fn what_no_missing_thread_had_comes_back_and_the_rest_ends_the_copy() {
                 let ended = Child::clone_unnoticed(zero).status();
                 assert_eq!(libc::WTERMSIG(ended), libc::SIGABRT, "{ended}");
             });
-            // There are enough threads to take all seats.
+            // There are enough threads to take all contexts.
             region.advise(5 * PAGE..6 * PAGE, Advice::Cold).unwrap();
-            let seats = thread::available_parallelism().unwrap().get() as u64 + 2;
+            let contexts = thread::available_parallelism().unwrap().get() as u64 + 2;
             let before = region.stats().waits;
             let touch_at_once = || {
                 thread::scope(|scope| {
-                    (0..seats).for_each(|_| _ = scope.spawn(|| verify(&region, 5)))
+                    (0..contexts).for_each(|_| _ = scope.spawn(|| verify(&region, 5)))
                 });
             };
             while_one_waits(DECOMPRESS, &touch_at_once, &|| {
-                let are_taken = || region.stats().waits + 1 >= before + seats;
-                testkit::wait::until("all seats are taken", are_taken);
+                let are_taken = || region.stats().waits + 1 >= before + contexts;
+                testkit::wait::until("all contexts are taken", are_taken);
                 Child::clone_unnoticed(|| verify_all_but(5)).wait();
             });
             let cold = || region.advise(5 * PAGE..6 * PAGE, Advice::Cold).unwrap();

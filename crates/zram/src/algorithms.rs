@@ -47,9 +47,9 @@ impl PreparedSet {
     pub(crate) fn codecs(&self) -> Result<Codecs, Error> {
         let mut others = [const { None }; SECONDARY_MAX];
         for (other, prepared) in others.iter_mut().zip(&self.others) {
-            *other = prepared.as_ref().map(|prepared| prepared.stream_owned()).transpose()?;
+            *other = prepared.as_ref().map(|prepared| prepared.stream()).transpose()?;
         }
-        Ok(Codecs { own: self.own.stream_owned()?, others })
+        Ok(Codecs { own: self.own.stream()?, others })
     }
 
     /// Returns the size in bytes of `streams` streams of each algorithm, and of the digests that

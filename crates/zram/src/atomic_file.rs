@@ -1,8 +1,7 @@
 //! A file that appears at its path completely written or not at all (zr-X8): it is written beside
 //! that path, then renamed.
 
-use crate::locked_file::{OpenLocked, PRIVATE, open_locked};
-use crate::open_file;
+use crate::open_file::{self, OpenLocked, PRIVATE, open_locked};
 use crate::policy::FLUSH_EVERY;
 use rustix::fs::{
     Access, Advice, AtFlags, CWD, Mode, OFlags, StatxAttributes, StatxFlags, access, fadvise, statx,

@@ -1,10 +1,8 @@
 //! Counters. Each stream has a shard of counters; a read of a counter adds up all shards.
 
+use crate::policy::CHANGED_MIN;
 use crate::stats::{IoStat, MmStat, OrderStat};
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-
-/// The minimum number of bytes that is counted for a change of an object.
-const CHANGED_MIN: i64 = 1024;
 
 /// The contribution of one entry to the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,21 +8,19 @@ use crate::block_state::{self, BlockState};
 use crate::build::build_table;
 use crate::cold::{self, Recompress, Recompressed, Selection, WrittenBack};
 use crate::job::JobStat;
-use crate::policy::{JOB_END_TICK, UNASKED_MARGIN};
-use crate::save::{self, Damage, Restored, SaveOptions, Saved, SpareBuffers};
-use crate::stats::{DebugStat, IoStat, MmStat, OrderStat, Written};
+use crate::policy::{JOB_END_TICK, RESTORE_BUFFER, UNASKED_MARGIN};
+use crate::save::{self, Damage, Restored, SaveOptions, SaveTo, Saved, SpareBuffers};
+use crate::stats::{IoStat, MmStat, OrderStat, Written};
 use crate::table::{Table, check_entries};
 use crate::total_limit::{Counted, pages_for};
 use crate::{Compaction, Config, Error, SLOT_BYTES, open_file, request};
 use page::page_size;
-use std::io::{BufReader, Read, Write};
+use std::io::{BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use zsmalloc::{Classes, CompactionStat, EntryPool};
 
-/// The size of the buffer through which a saved file is read, in bytes.
-const BUFFER: usize = 16 << 10;
 /// A compressed device in memory. All functions take `&self` and may be called from any thread.
 ///
 /// A request may have any offset and length within the device. A request of no bytes may also be at
@@ -73,15 +71,6 @@ impl Device {
         self.table.check_not_left_behind().map(|()| &*self.table)
     }
 
-    fn save_where(
-        &self,
-        path: &Path,
-        options: &SaveOptions,
-        is_free: &dyn Fn() -> bool,
-    ) -> Result<Saved, Error> {
-        save::save_file(self.usable_table()?, &self.save_buffers, path, options, is_free)
-    }
-
     /// Returns the size of the device in bytes.
     pub fn disksize(&self) -> u64 {
         self.table.disksize
@@ -98,14 +87,14 @@ impl Device {
     /// [`Error::Range`]; [`Error::OutOfMemory`]. If a slot is written in part, and the old data of
     /// the slot can't be read: [`Error::Backing`], or an error of damaged data.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.write_telling(offset, bytes).map(|_| ())
+        self.write_with_outcome(offset, bytes).map(|_| ())
     }
 
     /// Writes as [`write`](Self::write) does, and returns how the bytes were stored.
     ///
     /// # Errors
     /// As [`write`](Self::write).
-    pub fn write_telling(&self, offset: u64, bytes: &[u8]) -> Result<Written, Error> {
+    pub fn write_with_outcome(&self, offset: u64, bytes: &[u8]) -> Result<Written, Error> {
         request::write(&self.table, offset, bytes)
     }
 
@@ -187,51 +176,19 @@ impl Device {
         self.save_buffers.make()
     }
 
-    /// Saves the device to a file, compressed as in memory. The file contains the data of each slot
-    /// at some moment during the save; so a slot that is not written during the save is saved
-    /// exactly. Slots that can't be read are omitted, and are listed in the file and in
-    /// [`Saved::lost`]. An existing file is replaced when the new file is durable. If the new file
-    /// lacks slots and the existing file is complete, the existing file is kept as `FILE.before`.
+    /// Saves the device, compressed as in memory. The result contains the data of each slot at some
+    /// moment during the save; so a slot that is not written during the save is saved exactly.
+    /// Slots that can't be read are omitted, and are listed in the file and in [`Saved::lost`],
+    /// unless `options` refuses such slots. An existing file is replaced when the new file is
+    /// durable. If the new file lacks slots and the existing file is complete, the existing file is
+    /// kept as `FILE.before`.
     ///
     /// # Errors
-    /// [`Error::Busy`], [`Error::Path`], [`Error::NoBuffer`].
-    pub fn save(&self, path: &Path) -> Result<Saved, Error> {
-        self.save_with(path, &SaveOptions::default())
-    }
-
-    /// Saves as [`save`](Self::save) does, with `options`.
-    ///
-    /// # Errors
-    /// As [`save`](Self::save). With [`Unreadable::Refuse`](crate::Unreadable::Refuse), also the
-    /// error of the first slot that can't be read.
-    pub fn save_with(&self, path: &Path, options: &SaveOptions) -> Result<Saved, Error> {
-        self.save_where(path, options, &|| true)
-    }
-
-    /// Saves as [`save`](Self::save) does, but calls `is_free` after the new file is durable and
-    /// right before it is renamed to `path`. If `is_free` returns false, an existing file remains.
-    ///
-    /// # Errors
-    /// As [`save`](Self::save), and EEXIST if `is_free` returned false.
-    pub fn save_if(&self, path: &Path, is_free: &dyn Fn() -> bool) -> Result<Saved, Error> {
-        self.save_where(path, &SaveOptions::default(), is_free)
-    }
-
-    /// Saves as [`save`](Self::save) does, but to the writer `out`. After an error, the written
-    /// bytes are not a valid saved device.
-    ///
-    /// # Errors
-    /// As [`save`](Self::save).
-    pub fn save_to(&self, out: &mut dyn Write) -> Result<Saved, Error> {
-        self.save_to_with(out, &SaveOptions::default())
-    }
-
-    /// Saves as [`save_to`](Self::save_to) does, with `options`.
-    ///
-    /// # Errors
-    /// As [`save_with`](Self::save_with).
-    pub fn save_to_with(&self, out: &mut dyn Write, options: &SaveOptions) -> Result<Saved, Error> {
-        save::save_to(self.usable_table()?, &self.save_buffers, out, options)
+    /// [`Error::Busy`], [`Error::Path`], [`Error::NoBuffer`]. With
+    /// [`Unreadable::Refuse`](crate::Unreadable::Refuse), also the error of the first slot that
+    /// can't be read. After an error, the bytes written to a writer are not a valid saved device.
+    pub fn save(&self, to: SaveTo<'_>, options: &SaveOptions) -> Result<Saved, Error> {
+        save::save(self.usable_table()?, &self.save_buffers, to, options)
     }
 
     /// Restores a saved device into this device, which must be empty and at least as large as the
@@ -242,7 +199,7 @@ impl Device {
     /// [`Error::Busy`], [`Error::NotEmpty`], [`Error::TooSmall`] or [`Error::Path`];
     /// [`Error::Saved`] if the file is damaged or is not a saved device; or an out-of-memory error.
     pub fn restore(&self, path: &Path, damage: Damage) -> Result<Restored, Error> {
-        let mut file = BufReader::with_capacity(BUFFER, open_file::to_restore(path)?);
+        let mut file = BufReader::with_capacity(RESTORE_BUFFER, open_file::to_restore(path)?);
         save::restore(self.usable_table()?, &mut file, path, damage)
     }
 
@@ -393,11 +350,6 @@ impl Device {
             stats.push(OrderStat { dead_slots, ..of_blocks });
         }
         stats
-    }
-
-    /// Returns the kernel's `debug_stat`.
-    pub fn debug_stat(&self) -> DebugStat {
-        DebugStat
     }
 
     /// Returns the number of reads that waited because another thread was changing their slot.

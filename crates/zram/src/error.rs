@@ -1,5 +1,6 @@
 //! The errors of a device, and the errno of each error.
 
+use crate::policy::QUOTED_MAX;
 use rustix::io::Errno;
 use std::fmt;
 
@@ -35,7 +36,10 @@ pub enum Error {
         disksize: u64,
     },
     /// A memory limit is reached, or the system has no more memory.
-    #[error("slot {slot} can't be stored: {}; discard data or raise the limit", refusal(source, *total_limit))]
+    #[error(
+        "slot {slot} can't be stored: {}; discard data or raise the limit",
+        refusal(source, *total_limit)
+    )]
     OutOfMemory {
         /// The slot to which the request was writing.
         slot: u64,
@@ -46,7 +50,8 @@ pub enum Error {
     },
     /// An empty device takes more memory than the limit of all memory allows.
     #[error(
-        "total_limit is {limit} bytes, and an empty device takes {needed}; raise it, or use fewer streams"
+        "total_limit is {limit} bytes, and an empty device takes {needed}; raise it, or use fewer \
+         streams"
     )]
     TotalLimit {
         /// The limit in bytes.
@@ -120,7 +125,10 @@ pub enum Error {
     #[error(
         "slot {slot}: the backing store failed to {verb} it: {}; {}",
         std::io::Error::from_raw_os_error(*errno),
-        if *verb == "read" { "it can be read when the store works again" } else { "it stays in memory" }
+        match *verb {
+            "read" => "it can be read when the store works again",
+            _ => "it stays in memory",
+        }
     )]
     Backing {
         /// The requested slot; for several slots or a block, the first requested slot.
@@ -252,7 +260,11 @@ pub enum Error {
     #[error("the device can't be opened: it is not made yet; set disksize first")]
     NoDevice,
     /// A dictionary file could not be read.
-    #[error("dictionary {} can't be read: {}", quoted(path), std::io::Error::from_raw_os_error(*errno))]
+    #[error(
+        "dictionary {} can't be read: {}",
+        quoted(path),
+        std::io::Error::from_raw_os_error(*errno)
+    )]
     File {
         /// The path of the file.
         path: String,
@@ -352,8 +364,7 @@ pub enum BadValue {
 
 /// Returns `text` in the form for a message: quoted, escaped to one line, and shortened.
 fn quoted(text: &str) -> String {
-    const LONGEST: usize = 80;
-    let shown: String = text.chars().take(LONGEST).collect();
+    let shown: String = text.chars().take(QUOTED_MAX).collect();
     let more = if shown.len() < text.len() { "..." } else { "" };
     format!("'{}{more}'", shown.escape_debug())
 }

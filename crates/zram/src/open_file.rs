@@ -1,11 +1,13 @@
-//! Opens files without ever blocking, even if another user has created the file at the path.
+//! Opens files without ever blocking, even if another user has created the file at the path, and
+//! locks files that only one process at a time may use.
 
 use crate::Error;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use std::fs::{File, FileType, OpenOptions};
+use rustix::process::geteuid;
+use std::fs::{self, File, FileType, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Opens a regular file or a block device. For any other file, such as a pipe without a writer,
@@ -46,4 +48,56 @@ fn open_if(
         return Err(Errno::ISDIR.into());
     }
     if is_fit(kind) { Ok(file) } else { Err(Errno::INVAL.into()) }
+}
+
+/// The permissions of files that are being written, and of lock files.
+pub(crate) const PRIVATE: u32 = 0o600;
+
+/// The purpose for which a locked file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenLocked {
+    /// The file will be written.
+    Write,
+    /// The caller needs only the lock. The file is opened only for reading, because opening it for
+    /// writing would prevent the file system from being remounted read-only. If the file system can
+    /// lock only files that are open for writing (NFS), the file is opened for writing.
+    Lock,
+}
+
+/// Opens the file at `path`, or creates it, and locks it. If another process renamed or removed the
+/// file before the lock was taken, opens the file that is now at `path`.
+///
+/// # Errors
+/// Another process has locked the file (EBUSY). The path refers to a symbolic link, a pipe, or a
+/// file of another user (EPERM); this function does not wait for these.
+pub fn open_locked(path: &Path, how: OpenLocked) -> io::Result<File> {
+    loop {
+        let mut options = OpenOptions::new();
+        options.read(how == OpenLocked::Lock).write(how == OpenLocked::Write).mode(PRIVATE);
+        let flags = OFlags::CREATE | OFlags::NOFOLLOW;
+        let file = open(&mut options, flags, path).map_err(|error| {
+            let errno = Errno::from_io_error(&error);
+            let is_planted = matches!(errno, Some(Errno::INVAL | Errno::LOOP));
+            if is_planted { Errno::PERM.into() } else { error }
+        })?;
+        let ours = file.metadata()?;
+        if !ours.is_file() || ours.uid() != geteuid().as_raw() {
+            return Err(Errno::PERM.into());
+        }
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Errno::BUSY.into()),
+            Err(TryLockError::Error(error)) => {
+                let is_for_writers = Errno::from_io_error(&error) == Some(Errno::BADF);
+                return match how {
+                    OpenLocked::Lock if is_for_writers => open_locked(path, OpenLocked::Write),
+                    _ => Err(error),
+                };
+            }
+        }
+        let there = fs::symlink_metadata(path);
+        if there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
+            return Ok(file);
+        }
+    }
 }

@@ -69,6 +69,34 @@ pub(crate) const TABLES_PER_PAGES: u64 = 4;
 /// check the limit.
 pub(crate) const UNASKED_MARGIN: u64 = 64 << 10;
 
+/// The total size, in bytes, of the decompressed blocks that a stream keeps. If this is less than
+/// `DECODED_BLOCKS_MIN` blocks, the stream keeps that number of blocks.
+pub(crate) const DECODED_BYTES: usize = 64 << 10;
+pub(crate) const DECODED_BLOCKS_MIN: usize = 2;
+/// The number of versions that all blocks of a device share. With more versions, a change of one
+/// block invalidates fewer copies of other blocks.
+pub(crate) const BLOCK_VERSIONS: usize = 1024;
+/// The minimum number of bytes that is counted for a change of an object, because the change of a
+/// small object also has a cost.
+pub(crate) const CHANGED_MIN: i64 = 1024;
+
+/// The maximum number of entries that one step of a walk visits: the entries of a leaf.
+pub(crate) const WALK_STEP_ENTRIES: usize = 512;
+/// The stack size, in bytes, of a thread that writes a group to the backing store, or loads chunks.
+/// The thread calls codecs and the pool.
+pub(crate) const JOB_STACK: usize = 512 << 10;
+/// The stack size, in bytes, of the thread that reads the backing store for a save. The thread only
+/// calls the store.
+pub(crate) const SAVE_READ_STACK: usize = 128 << 10;
+/// The size of the buffer through which a saved file is read, in bytes. Longer reads bypass it.
+pub(crate) const RESTORE_BUFFER: usize = 16 << 10;
+/// The maximum number of lost ranges that a result lists. Memory for these ranges is allocated
+/// before a save begins.
+pub(crate) const LOST_RANGES_MAX: usize = 1024;
+
+/// The maximum number of characters of a quoted text in a message, which has one line.
+pub(crate) const QUOTED_MAX: usize = 80;
+
 /// Returns true if a block should be rewritten without its dead members. `dead` of the block's
 /// `members` members are dead, and `all_dead` of the `all` members on the device.
 pub(crate) fn should_rewrite(dead: u32, members: u32, all_dead: u64, all: u64) -> bool {

@@ -10,8 +10,9 @@ mod lifecycle;
 
 pub use attributes::{Attribute, attributes};
 
-use crate::{Config, Device, Error};
+use crate::{Config, Device, Error, Recompressed, WrittenBack};
 use lifecycle::{ForkHook, Instance, Phase};
+use std::fmt::Write;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
@@ -185,6 +186,49 @@ impl Zram {
         if let Phase::Made(instance) = &life.phase {
             apply(&instance.device);
         }
+    }
+
+    /// Returns the text of the attribute `name`: lines that end with a newline, as in the kernel.
+    ///
+    /// # Errors
+    /// [`Error::NoAttribute`], [`Error::Access`], [`Error::Uninitialised`]; [`Error::NoBuffer`].
+    pub fn show(&self, name: &str) -> Result<String, Error> {
+        attributes::show(self, name)
+    }
+
+    /// Writes the text of the attribute `name` to `out` piece by piece, because the text of
+    /// `block_state` can be long.
+    ///
+    /// # Errors
+    /// As [`show`](Self::show), and [`Error::Output`].
+    pub fn show_to(&self, name: &str, out: &mut dyn Write) -> Result<(), Error> {
+        attributes::show_to(self, name, out)
+    }
+
+    /// Writes `text` to the attribute `name`. As in the kernel, one newline at the end of `text` is
+    /// ignored, and so are unknown keys in words of the form `key=value`.
+    ///
+    /// # Errors
+    /// [`Error::NoAttribute`], [`Error::Access`]; or another error, with the errno that the kernel
+    /// would return. After an error nothing is changed.
+    pub fn store(&self, name: &str, text: &str) -> Result<(), Error> {
+        attributes::store(self, name, text)
+    }
+
+    /// Writes `words` to the attribute `recompress`, and returns the result of the job.
+    ///
+    /// # Errors
+    /// As [`Device::recompress`], and errors of invalid words.
+    pub fn recompress(&self, words: &str) -> Result<Recompressed, Error> {
+        attributes::recompress(self, words)
+    }
+
+    /// Writes `words` to the attribute `writeback`, and returns the result of the job.
+    ///
+    /// # Errors
+    /// As [`Device::write_back`], and errors of invalid words.
+    pub fn write_back(&self, words: &str) -> Result<WrittenBack, Error> {
+        attributes::write_back(self, words)
     }
 
     /// Returns the device, if it exists, for the duration of a call that reads or writes an

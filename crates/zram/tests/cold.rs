@@ -11,7 +11,10 @@ use testkit::contents::data;
 use testkit::faulty::Faulty;
 use testkit::shadow::Shadow;
 use testkit::{load_time, seed};
-use zram::{Algorithm, Config, Damage, Device, Error, Recompress, SLOT_BYTES, Selection, Which};
+use zram::{
+    Algorithm, Config, Damage, Device, Error, Recompress, SLOT_BYTES, SaveOptions, SaveTo,
+    Selection, Which,
+};
 use zsmalloc::{Geometry, KernelGeometry};
 
 /// The number of writers. Each writer has its own part of the device, and a shadow of this part.
@@ -69,7 +72,7 @@ fn job(device: &Device, still: &[u8], rng: &mut Rng) {
         3..6 => device.write_back(&which(rng)).map(drop),
         _ => {
             let mut file = Vec::new();
-            let saved = device.save_to(&mut file).map(drop);
+            let saved = device.save(SaveTo::Writer(&mut file), &SaveOptions::default()).map(drop);
             if saved.is_ok() {
                 let other = Device::new(Config::new(device.disksize()).unwrap()).unwrap();
                 other.restore_from(&mut &file[..], Damage::Refuse).unwrap();

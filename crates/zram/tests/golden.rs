@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use zram::{Algorithm, Config, Damage, Device, Recompress, SLOT_BYTES};
+use zram::{Algorithm, Config, Damage, Device, Recompress, SLOT_BYTES, SaveOptions, SaveTo};
 
 const SLOTS: usize = 48;
 
@@ -93,7 +93,12 @@ fn files_saved_once_restore_for_ever() {
         if std::env::var_os("UZRAM_WRITE_GOLDEN").is_some() && !path(name).exists() {
             let device = device(block, codec);
             fill(&device);
-            device.save_to(&mut fs::File::create(path(name)).unwrap()).unwrap();
+            device
+                .save(
+                    SaveTo::Writer(&mut fs::File::create(path(name)).unwrap()),
+                    &SaveOptions::default(),
+                )
+                .unwrap();
         }
         let file = fs::read(path(name)).unwrap();
         for (to, other) in [(block, codec), (1, "zstd"), (4, "zstd"), (16, "lz4")] {
@@ -102,7 +107,7 @@ fn files_saved_once_restore_for_ever() {
             compare(&device);
             if (to, other) == (block, codec) {
                 let mut again = Vec::new();
-                device.save_to(&mut again).unwrap();
+                device.save(SaveTo::Writer(&mut again), &SaveOptions::default()).unwrap();
                 assert!(without_id(&again) == without_id(&file), "{name} is saved as it was");
             }
         }

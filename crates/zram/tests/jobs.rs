@@ -9,8 +9,8 @@ use std::time::Duration;
 use testkit::faulty::Faulty;
 use testkit::watched_codec::{Call, WatchedCodec};
 use zram::{
-    Algorithm, Config, Damage, Device, Error, JobKind, Recompress, SLOT_BYTES, Selection,
-    WritebackLimit,
+    Algorithm, Config, Damage, Device, Error, JobKind, Recompress, SLOT_BYTES, SaveOptions, SaveTo,
+    Selection, WritebackLimit,
 };
 
 const BYTES: usize = 4 << 20;
@@ -87,11 +87,14 @@ fn saves_and_restores_are_watched_and_cancelled() {
     let device = full(config());
     assert_eq!(device.job(), None);
     let mut saved = Vec::new();
-    device.save_to(&mut saved).unwrap();
+    device.save(SaveTo::Writer(&mut saved), &SaveOptions::default()).unwrap();
     let half = saved.len() / 2;
     let kind = JobKind::Save;
     let mut out = Cancelling { device: &device, left: half, kind, through: Vec::new() };
-    assert_eq!(device.save_to(&mut out), Err(Error::Cancelled));
+    assert_eq!(
+        device.save(SaveTo::Writer(&mut out), &SaveOptions::default()),
+        Err(Error::Cancelled)
+    );
     assert!(out.through.len() < saved.len());
 
     let other = Device::new(config()).unwrap();
@@ -210,9 +213,12 @@ fn the_attribute_cancels_what_is_under_way() {
             Ok(())
         }
     }
-    assert_eq!(device.save_to(&mut Cancels(&zram)), Err(Error::Cancelled));
+    assert_eq!(
+        device.save(SaveTo::Writer(&mut Cancels(&zram)), &SaveOptions::default()),
+        Err(Error::Cancelled)
+    );
     assert_eq!(refused("1"), 3);
-    assert!(device.save_to(&mut Vec::new()).is_ok());
+    assert!(device.save(SaveTo::Writer(&mut Vec::new()), &SaveOptions::default()).is_ok());
 }
 
 /// A reader that returns `left`, blocks until the test releases it, and then returns `rest`.
@@ -237,7 +243,7 @@ impl Read for Stuck<'_> {
 fn a_restore_that_is_given_up_takes_nothing_away_later() {
     let full = full(config());
     let mut saved = Vec::new();
-    full.save_to(&mut saved).unwrap();
+    full.save(SaveTo::Writer(&mut saved), &SaveOptions::default()).unwrap();
     let device = Device::new(config()).unwrap();
     let stuck = std::sync::Barrier::new(2);
     thread::scope(|scope| {
@@ -258,7 +264,7 @@ fn a_restore_that_is_given_up_takes_nothing_away_later() {
 #[test]
 fn a_restore_that_is_given_up_puts_nothing_there_later() {
     let mut saved = Vec::new();
-    full(config()).save_to(&mut saved).unwrap();
+    full(config()).save(SaveTo::Writer(&mut saved), &SaveOptions::default()).unwrap();
     let device = Device::new(config()).unwrap();
     let stuck = std::sync::Barrier::new(2);
     thread::scope(|scope| {

@@ -46,7 +46,7 @@ fn stored_len(stream: &mut dyn zcomp::Stream, block: &[u8]) -> usize {
 #[test]
 fn an_overwrite_that_needs_no_more_room_never_fails() {
     let codec = zcomp::codecs()[0].prepare(&zcomp::Params::default(), SLOT_BYTES).unwrap();
-    let mut stream = codec.stream_owned().unwrap();
+    let mut stream = codec.stream().unwrap();
     let mut shadow = Shadow::new(config(2 << 20)).unwrap();
     let mut rng = Rng::with_seed(seed(7));
     let noise = |rng: &mut Rng, longest: usize| {

@@ -12,7 +12,8 @@ use testkit::contents::data;
 use testkit::shadow::Shadow;
 use testkit::{is_long, seed};
 use zram::{
-    Algorithm, Config, Damage, Device, Error, Recompress, Restored, SLOT_BYTES, SavedHeader, Zram,
+    Algorithm, Config, Damage, Device, Error, Recompress, Restored, SLOT_BYTES, SaveOptions,
+    SaveTo, SavedHeader, Zram,
 };
 use zsmalloc::{Geometry, KernelGeometry};
 
@@ -54,7 +55,7 @@ fn filled(config: Config, rng: &mut Rng) -> Shadow<Device> {
 
 fn saved(device: &Device) -> Vec<u8> {
     let mut file = Vec::new();
-    let saved = device.save_to(&mut file).unwrap();
+    let saved = device.save(SaveTo::Writer(&mut file), &SaveOptions::default()).unwrap();
     assert_eq!(saved.bytes, file.len() as u64);
     file
 }
@@ -122,7 +123,7 @@ fn files_have_what_it_takes_to_make_the_device_again() {
         ..Config::new(BYTES as u64).unwrap()
     };
     let shadow = filled(config, &mut Rng::with_seed(seed(10)));
-    let saved = shadow.device.save(&path).unwrap();
+    let saved = shadow.device.save(SaveTo::File(&path), &SaveOptions::default()).unwrap();
     assert_eq!(saved.slots, slots(&shadow.device));
     assert_eq!(fs::metadata(&path).unwrap().len(), saved.bytes);
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
@@ -135,7 +136,8 @@ fn files_have_what_it_takes_to_make_the_device_again() {
     let small = Device::new(Config::new(BYTES as u64 - 1 - SLOT_BYTES as u64).unwrap()).unwrap();
     let refused = small.restore(&path, Damage::Refuse).unwrap_err();
     assert!(matches!(refused, Error::TooSmall { .. }) && refused.errno() == 28, "{refused}");
-    let missing = small.save(Path::new("/no/such/place")).unwrap_err();
+    let missing =
+        small.save(SaveTo::File(Path::new("/no/such/place")), &SaveOptions::default()).unwrap_err();
     assert!(missing.errno() == 2 && missing.to_string().contains("'/no/such/place'"), "{missing}");
 
     let zram = Zram::new();
@@ -394,7 +396,7 @@ fn a_save_that_is_cut_after_any_write_is_no_save() {
     let empty = Device::new(Config::new(6 << 20).unwrap()).unwrap();
     for writes in 0.. {
         let mut cut = Cut { taken: Vec::new(), writes };
-        match shadow.device.save_to(&mut cut) {
+        match shadow.device.save(SaveTo::Writer(&mut cut), &SaveOptions::default()) {
             Ok(_) => break,
             Err(error) => assert_eq!(error.errno(), 28, "{error}"),
         }
@@ -412,7 +414,7 @@ fn save_until_killed() {
     let device = Device::new(Config::new(2 << 20).unwrap()).unwrap();
     for nth in 0.. {
         device.write(0, &version(nth)).unwrap();
-        device.save(Path::new(&path)).unwrap();
+        device.save(SaveTo::File(Path::new(&path)), &SaveOptions::default()).unwrap();
         println!("{nth}");
     }
 }
@@ -469,11 +471,14 @@ fn what_comes_to_the_place_while_it_is_saved_may_stay() {
         fs::write(&file, "precious").unwrap();
         false
     };
-    let refused = device.save_if(&file, &comes).unwrap_err();
+    let refused = device.save(SaveTo::FileIf(&file, &comes), &SaveOptions::default()).unwrap_err();
     assert_eq!(refused.errno(), 17, "{refused}");
     assert_eq!(fs::read(&file).unwrap(), b"precious");
     assert_eq!(fs::read_dir(dir).unwrap().count(), 1, "something was left");
-    assert_eq!(device.save_if(&file, &|| true).unwrap().slots, 1);
+    assert_eq!(
+        device.save(SaveTo::FileIf(&file, &|| true), &SaveOptions::default()).unwrap().slots,
+        1
+    );
     assert_ne!(fs::read(&file).unwrap(), b"precious");
     fs::remove_dir_all(dir).unwrap();
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use testkit::contents::data;
 use testkit::faulty::Faulty;
 use testkit::seed;
-use zram::{Config, Damage, Device, Error, SLOT_BYTES, Selection};
+use zram::{Config, Damage, Device, Error, SLOT_BYTES, SaveOptions, SaveTo, Selection};
 
 const BYTES: usize = 2 << 20;
 
@@ -88,7 +88,7 @@ fn a_save_begun_takes_no_memory_though_reads_of_the_store_fail() {
             let (device, backing) = written_back(block, &mut rng);
             backing.fail_every(every);
             let mut out = Filling(Vec::with_capacity(2 * BYTES));
-            let saved = device.save_to(&mut out);
+            let saved = device.save(SaveTo::Writer(&mut out), &SaveOptions::default());
             IS_FULL.store(false, SeqCst);
             let saved = saved.unwrap();
             assert_eq!(saved.lost_slots > 0, every > 0, "every {every}: {saved:?}");
@@ -111,7 +111,7 @@ fn a_list_of_what_is_lost_that_finds_no_memory_is_an_error() {
     let (device, backing) = written_back(SLOT_BYTES, &mut Rng::with_seed(seed(62)));
     backing.fail_every(2);
     let mut file = Vec::new();
-    let saved = device.save_to(&mut file).unwrap();
+    let saved = device.save(SaveTo::Writer(&mut file), &SaveOptions::default()).unwrap();
     assert!(saved.lost.len() > SMALL / size_of::<[u32; 2]>(), "{saved:?}");
     let empty = || Device::new(Config::new(BYTES as u64).unwrap()).unwrap();
     let refused =

@@ -13,7 +13,7 @@ use testkit::faulty::Faulty;
 use testkit::range::range;
 use testkit::seed;
 use testkit::shadow::Shadow;
-use zram::{Config, Damage, Device, Error, SLOT_BYTES, SaveOptions, Selection, Unreadable};
+use zram::{Config, Damage, Device, Error, SLOT_BYTES, SaveOptions, SaveTo, Selection, Unreadable};
 
 const SLOTS: usize = 32;
 const BYTES: usize = SLOTS * SLOT_BYTES;
@@ -47,7 +47,7 @@ impl Act {
             Save => {
                 let mut file = Vec::new();
                 let how = SaveOptions { unreadable: Unreadable::Refuse, patience: None };
-                device.save_to_with(&mut file, &how)?;
+                device.save(SaveTo::Writer(&mut file), &how)?;
                 let other = Device::new(Config::new(BYTES as u64).unwrap()).unwrap();
                 other.restore_from(&mut &file[..], Damage::Refuse).unwrap();
                 return Read(0, BYTES).run(&other);

@@ -14,7 +14,8 @@ use testkit::shadow::Shadow;
 use testkit::wait::{patience, within};
 use testkit::{is_long, seed};
 use zram::{
-    Config, Damage, Device, Error, JobKind, SLOT_BYTES, SaveOptions, Saved, Selection, Unreadable,
+    Config, Damage, Device, Error, JobKind, SLOT_BYTES, SaveOptions, SaveTo, Saved, Selection,
+    Unreadable,
 };
 
 const BYTES: usize = 2 << 20;
@@ -100,7 +101,8 @@ fn one_page_that_can_not_be_read_costs_no_other() {
             let starts = (0..bad).map(|_| rng.u64(..BYTES as u64 / 2));
             *backing.bad.lock().unwrap() = starts.map(|start| start..start + 100).collect();
             let mut file = Vec::new();
-            let saved = shadow.device.save_to(&mut file).unwrap();
+            let saved =
+                shadow.device.save(SaveTo::Writer(&mut file), &SaveOptions::default()).unwrap();
             let (lost, unreadable) = (slots_of(&saved), unreadable(&shadow.device));
             assert_eq!(saved.lost_slots, lost.len() as u64);
             // A slot with its own object is saved, although a read of the slot also reads its
@@ -110,7 +112,7 @@ fn one_page_that_can_not_be_read_costs_no_other() {
             assert_eq!(saved.slots + saved.lost_slots, stored);
             expect_all_but(&file, &shadow, &lost);
             let strict = SaveOptions { unreadable: Unreadable::Refuse, ..SaveOptions::default() };
-            let refused = shadow.device.save_to_with(&mut Vec::new(), &strict);
+            let refused = shadow.device.save(SaveTo::Writer(&mut Vec::new()), &strict);
             assert_eq!(refused.is_err(), !lost.is_empty(), "{refused:?}");
         }
         shadow.device.check();
@@ -126,7 +128,7 @@ fn each_read_of_a_save_may_fail() {
         let shadow = written_back(&backing, block, &mut rng);
         backing.fail_nth(nth);
         let mut file = Vec::new();
-        let saved = shadow.device.save_to(&mut file).unwrap();
+        let saved = shadow.device.save(SaveTo::Writer(&mut file), &SaveOptions::default()).unwrap();
         // If blocks are large, the save may need fewer than `nth` reads.
         let has_failed = backing.operations() >= nth;
         assert!(has_failed || nth >= 60, "only {} reads", backing.operations());
@@ -150,7 +152,7 @@ fn a_whole_file_stays_beside_one_that_lacks_something() {
         let device = Device::new(Config::new(BYTES as u64).unwrap()).unwrap();
         device.restore(path, Damage::Refuse).is_ok()
     };
-    let save = || shadow.device.save(&path).unwrap();
+    let save = || shadow.device.save(SaveTo::File(&path), &SaveOptions::default()).unwrap();
     assert!(save().is_whole() && save().is_whole() && restored(&path) && !before.exists());
     backing.bad.lock().unwrap().push(0..BYTES as u64);
     for _ in 0..3 {
@@ -178,7 +180,7 @@ fn a_stuck_store_is_not_waited_for_for_ever() {
         assert!(away.len() > 100, "{}", away.len());
         backing.stick(true);
         let mut file = Vec::new();
-        let save = || shadow.device.save_to_with(&mut file, &IMPATIENT).unwrap();
+        let save = || shadow.device.save(SaveTo::Writer(&mut file), &IMPATIENT).unwrap();
         let saved = within(WAIT * away.len() as u32 / 2, save);
         assert_eq!(slots_of(&saved), away);
         expect_all_but(&file, &shadow, &away);
@@ -187,14 +189,21 @@ fn a_stuck_store_is_not_waited_for_for_ever() {
         thread::scope(|scope| {
             let patient = SaveOptions { patience: Some(2 * patience()), ..IMPATIENT };
             let device = &shadow.device;
-            let saving = scope.spawn(move || device.save_to_with(&mut Vec::new(), &patient));
+            let saving =
+                scope.spawn(move || device.save(SaveTo::Writer(&mut Vec::new()), &patient));
             backing.wait_until_stuck(2);
             assert!(device.give_up_job(patience()));
             assert_eq!(saving.join().unwrap(), Err(Error::Cancelled));
         });
         backing.stick(false);
         let mut file = Vec::new();
-        assert!(shadow.device.save_to(&mut file).unwrap().is_whole());
+        assert!(
+            shadow
+                .device
+                .save(SaveTo::Writer(&mut file), &SaveOptions::default())
+                .unwrap()
+                .is_whole()
+        );
         expect_all_but(&file, &shadow, &BTreeSet::new());
         shadow.device.check();
     }
@@ -220,7 +229,7 @@ fn a_stuck_job_is_given_up_and_changes_nothing_later() {
         assert!(!device.give_up_job(Duration::from_millis(100)), "it is stuck");
         assert_eq!(device.job(), None);
         let mut file = Vec::new();
-        assert!(device.save_to_with(&mut file, &IMPATIENT).unwrap().is_whole());
+        assert!(device.save(SaveTo::Writer(&mut file), &IMPATIENT).unwrap().is_whole());
         expect_all_but(&file, &shadow, &BTreeSet::new());
         backing.stick(false);
         let ended = stuck.join().unwrap();
@@ -245,7 +254,8 @@ fn a_save_lasts_until_its_file_is_in_place() {
     for _ in 0..4 {
         let _ = fs::remove_file(&path);
         thread::scope(|scope| {
-            let saving = scope.spawn(|| device.save(&path).unwrap());
+            let saving =
+                scope.spawn(|| device.save(SaveTo::File(&path), &SaveOptions::default()).unwrap());
             while device.job().is_none() && !saving.is_finished() {
                 thread::yield_now();
             }

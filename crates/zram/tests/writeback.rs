@@ -11,7 +11,10 @@ use testkit::device::{DeviceModel, Event, Setup};
 use testkit::faulty::Faulty;
 use testkit::shadow::Shadow;
 use testkit::{Choices, Model, Run, is_long, seed};
-use zram::{Backing, BackingFile, Config, Damage, Device, Error, SLOT_BYTES, Selection, Which};
+use zram::{
+    Backing, BackingFile, Config, Damage, Device, Error, SLOT_BYTES, SaveOptions, SaveTo,
+    Selection, Which,
+};
 
 const BYTES: usize = 2 << 20;
 
@@ -57,7 +60,7 @@ fn what_is_written_back_reads_as_before_and_is_freed() {
         shadow.device.check();
 
         let mut file = Vec::new();
-        shadow.device.save_to(&mut file).unwrap();
+        shadow.device.save(SaveTo::Writer(&mut file), &SaveOptions::default()).unwrap();
         let other = Device::new(Config::new(BYTES as u64).unwrap()).unwrap();
         other.restore_from(&mut &file[..], Damage::Refuse).unwrap();
         Shadow { device: other, base: 0, bytes: shadow.bytes.clone() }.compare(0, BYTES);

@@ -138,7 +138,7 @@ impl EntryPool {
     /// Calls `look` with the current content of entry `index` and its row, and returns the result,
     /// or `None` if the entry does not exist. Never waits: other threads may change or free the
     /// content during the call.
-    pub fn look_at<R>(&self, index: u32, look: impl FnOnce(Old, Row<'_>) -> R) -> Option<R> {
+    pub fn look_at<R>(&self, index: u32, look: impl Fn(Old, Row<'_>) -> R) -> Option<R> {
         let entries = try_repair(&self.0).entries();
         entries.peek(index, |entry, row| look(Old::from(entry.peek()), row))
     }

@@ -32,6 +32,22 @@ pub(crate) const OFFERS_LOOKED_AT: usize = 8;
 /// committed page.
 pub(crate) const UNUSED_LOOKED_AT: usize = 8;
 
+/// The maximum number of entries in packed nodes, before a chain gets a wide node. The longest
+/// search then passes 24 nodes.
+pub(crate) const PACKED_ENTRIES_MAX: usize = if cfg!(loom) { 2 } else { 96 };
+/// The maximum number of entries for which packed nodes replace a wide one. The number is below
+/// `PACKED_ENTRIES_MAX`, so that a few more entries do not require a wide node again.
+pub(crate) const REPACKED_ENTRIES_MAX: usize = if cfg!(loom) { 2 } else { 80 };
+/// A leaf counts as being filled, so that it begins with a dense node, if at least this number of
+/// its entries are in the packed nodes of its region.
+pub(crate) const LEAF_CROWD: usize = if cfg!(loom) { 2 } else { 8 };
+/// A pass over the table is due if one of this number of the table's entries has become empty since
+/// the last pass.
+pub(crate) const PASS_CHANGED_SHARE: u64 = 16;
+/// The number of entries of a new node for each entry that is counted as changed. With this number,
+/// a pass is due when a table that is being filled has doubled.
+pub(crate) const PASS_MADE_SHARE: usize = 8;
+
 /// Returns the maximum number of retained pages apart from prefaulted ones, if `used` pages are in
 /// use.
 fn left_max(used: usize) -> usize {

@@ -11,7 +11,7 @@
 
 use crate::Error;
 use crate::class_guard::{ClassGuard, NewSlot};
-use crate::entry::{Location, Value};
+use crate::entry::{Entry, Location, Value};
 use crate::fork::Here;
 use crate::policy::SCAN_MAX;
 use crate::search::{Search, alloc_slot};
@@ -64,7 +64,8 @@ unsafe fn move_object(here: Here<'_>, from: &Movable, to: &NewSlot) -> bool {
     // SAFETY: the entry referred to the object in a slot of this class, whose lock has been held
     // since. The caller allocated `to` for an object of this length.
     unsafe { here.memory.copy(offset, to.offset(), len) };
-    let retargeted = here.entries().peek(from.index, |entry, _| {
+    let mut is_moved = false;
+    let retarget = |entry: &Entry| {
         let value = entry.unlocked()?;
         // Uses the current flags, which may have changed.
         let location = value.decode().ok().filter(|location| location.offset == offset)?;
@@ -72,8 +73,10 @@ unsafe fn move_object(here: Here<'_>, from: &Movable, to: &NewSlot) -> bool {
         // SAFETY: the copy is complete, and no other entry refers to it; the caller frees the old
         // place.
         Some(unsafe { entry.retarget(value, Value::object(moved)) })
-    });
-    retargeted.flatten().unwrap_or(false)
+    };
+    // `peek` may look again after the object has moved, if the table has moved the entry.
+    here.entries().peek(from.index, |entry, _| is_moved |= retarget(entry) == Some(true));
+    is_moved
 }
 
 /// Moves at most `most` objects of `source`, the highest first, to the lowest free slots of

@@ -243,6 +243,11 @@ impl Graph {
         }
     }
 
+    /// Returns the module that defines the name of `path`, as seen from the module `from`.
+    pub fn module_of(&self, from: usize, path: &[String]) -> Option<usize> {
+        self.resolve(from, path, &mut Seen::new())
+    }
+
     /// Returns whether one of two modules contains the other.
     fn are_related(&self, one: usize, other: usize) -> bool {
         let has = |mut inner: usize, outer: usize| loop {

@@ -2,7 +2,7 @@
 //! byte before it is 7.
 
 use std::ops::RangeInclusive;
-use zcomp::{Codec, Error, Memory, Params, Prepared, Stream};
+use zcomp::{Codec, Error, Params, Prepared, Stream};
 
 #[derive(Debug)]
 pub struct WrongCodec;
@@ -41,14 +41,14 @@ impl Prepared for WrongPrepared {
         self.0.bytes()
     }
 
-    fn stream<'m>(&self, memory: Memory<'m>) -> Result<Box<dyn Stream + 'm>, Error> {
-        Ok(Box::new(WrongStream(self.0.stream(memory)?)))
+    fn stream(&self) -> Result<Box<dyn Stream>, Error> {
+        Ok(Box::new(WrongStream(self.0.stream()?)))
     }
 }
 
-struct WrongStream<'m>(Box<dyn Stream + 'm>);
+struct WrongStream(Box<dyn Stream>);
 
-impl Stream for WrongStream<'_> {
+impl Stream for WrongStream {
     fn compress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>, Error> {
         self.0.compress(src, dst)
     }

@@ -1,9 +1,9 @@
 //! The same pages in blocks of 4 and of 16 KiB, on devices and compressed by the raw codec. All
 //! sides execute the same requests in turns of a few milliseconds.
 
+use crate::codec::RawCodec;
 use fastrand::Rng;
 use measure::clock::{Clock, Stopwatch};
-use measure::codec::RawCodec;
 use measure::page::{PAGE_SIZE, first_difference, same_filled};
 use zram::Device;
 

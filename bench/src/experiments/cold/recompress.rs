@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use measure::codec::RawCodec;
+use crate::codec::RawCodec;
 use measure::page::{PAGE_SIZE, same_filled};
 use zram::{Algorithm, Compaction, Config, Device, Recompress};
 

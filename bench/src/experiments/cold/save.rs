@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::time::Instant;
 
-use zram::{Compaction, Config, Damage, Device};
+use zram::{Compaction, Config, Damage, Device, SaveOptions, SaveTo};
 
 use super::files::{Scratch, seconds};
 use super::{NAME, ROUNDS, median};
@@ -32,7 +32,7 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
             let _ = std::fs::remove_file(copy.path());
             let _ = std::fs::remove_file(file.path());
             let begun = Instant::now();
-            bytes = device.save(file.path())?.bytes;
+            bytes = device.save(SaveTo::File(file.path()), &SaveOptions::default())?.bytes;
             let save = begun.elapsed().as_secs_f64();
             // Brings the file into the page cache, from which the copy and the restore read it.
             let mut read = file.open()?;

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use crate::census::Kind;
 use fastrand::Rng;
-use measure::census::Kind;
 use measure::page::PAGE_SIZE;
 use serde_json::json;
 use uzram::{Config, Device};

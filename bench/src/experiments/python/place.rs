@@ -43,7 +43,7 @@ const MAKER: Tool = Tool {
 
 /// The directory, which is removed on drop and when a signal ends the run.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(in crate::experiments) struct Place {
     path: PathBuf,
     python: PathBuf,
     _undo: Undo,
@@ -61,7 +61,10 @@ impl Place {
     }
 
     /// Creates a directory below `root` with the scripts alone, for the interpreter `python`.
-    pub(super) fn with_scripts(root: &Path, python: PathBuf) -> Result<Place, Error> {
+    pub(in crate::experiments) fn with_scripts(
+        root: &Path,
+        python: PathBuf,
+    ) -> Result<Place, Error> {
         fs::create_dir_all(root).map_err(Error::file("create", root, ROOM))?;
         // The directory must be on a disk, because a table is mapped from it.
         let (path, undo) = folder("python-", root, ROOM)?;
@@ -100,12 +103,12 @@ impl Place {
     }
 
     /// Returns the path of a file in the directory, as an argument.
-    pub(super) fn file(&self, name: &str) -> String {
+    pub(in crate::experiments) fn file(&self, name: &str) -> String {
         self.script(name).to_string_lossy().into_owned()
     }
 
     /// Runs a script that creates an input, and returns the JSON that it prints.
-    pub(super) fn make(
+    pub(in crate::experiments) fn make(
         &self,
         script: &str,
         arguments: &[String],

@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
-use measure::census::Census;
-use measure::memory::{HeldMemory, MachineMemory};
+use crate::census::Census;
+use crate::machine::MachineMemory;
+use measure::memory::HeldMemory;
 use measure::page::PAGE_SIZE;
 use zram::Compaction;
 

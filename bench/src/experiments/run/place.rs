@@ -10,10 +10,9 @@ use tempfile::TempDir;
 
 use super::Scale;
 use crate::Error;
-use crate::tool::Tool;
+use crate::tool::{BUILD, Tool, built};
 use crate::undo::{Undo, folder};
 
-const BUILD: &str = "build them with make build";
 const ROOM: &str = "set TMPDIR to a directory with 1 GB free";
 const PYTHON: Tool = Tool { name: "python3", package: "python3", remedy: ROOM };
 const COMPILER: Tool = Tool { name: "a compiler", package: "musl-tools", remedy: ROOM };
@@ -33,10 +32,8 @@ impl Place {
         let (path, undo) = folder("uzram-bench-run-", &env::temp_dir(), ROOM)?;
         let place = Place { path, scale, _undo: undo };
         place.open_to_all(&place.path, 0o755)?;
-        let program = env::current_exe().unwrap_or_default();
-        let built = program.parent().unwrap_or(Path::new("."));
         for name in ["uzram", "uzram-host"] {
-            let (from, to) = (built.join(name), place.path.join(name));
+            let (from, to) = (built(name), place.path.join(name));
             fs::copy(&from, &to).map_err(Error::file("copy", &from, BUILD))?;
             place.open_to_all(&to, 0o755)?;
         }

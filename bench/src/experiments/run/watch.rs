@@ -85,12 +85,31 @@ fn tree(root: i32) -> Vec<i32> {
     tree
 }
 
-fn parent(process: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    stat.rsplit(") ").next()?.split(' ').nth(1)?.parse().ok()
+/// Returns true if the process was created by vfork and has not executed a program.
+fn shares_memory(process: i32) -> bool {
+    let maps = |process: i32| fs::read_to_string(format!("/proc/{process}/maps")).ok();
+    let parent = parent(process).filter(|&parent| stat(parent).is_some_and(is_uninterruptible));
+    parent.is_some_and(|parent| maps(parent).is_some_and(|of| Some(of) == maps(process)))
 }
 
+fn is_uninterruptible(stat: String) -> bool {
+    stat.starts_with("D ")
+}
+
+/// Returns the fields of `/proc/PID/stat` from the state.
+fn stat(process: i32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    Some(stat.rsplit(") ").next()?.to_owned())
+}
+
+fn parent(process: i32) -> Option<i32> {
+    stat(process)?.split(' ').nth(1)?.parse().ok()
+}
+
+/// Returns the memory of processes. The memory of a process that was created by vfork and has not
+/// executed a program counts for its parent only.
 fn memory(processes: &[i32]) -> Peak {
+    let processes: Vec<_> = processes.iter().filter(|&&process| !shares_memory(process)).collect();
     let sum = |file: &str, names: &[&str]| -> u64 {
         let texts = processes.iter().filter_map(|process| {
             // A process that has just exited has no memory.
@@ -124,6 +143,26 @@ mod tests {
         assert_eq!(tree(child.id() as i32), [child.id() as i32]);
         child.stdin.take().unwrap().flush().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn memory_that_vfork_shares_is_counted_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let [source, made] = ["vfork.c", "vfork"].map(|name| dir.path().join(name));
+        let text = "#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
+            int main(void) {\n  char *held = malloc(64 << 20);\n  memset(held, 7, 64 << 20);\n  \
+            if (vfork() == 0) {\n    write(1, held, 1);\n    pause();\n    _exit(0);\n  }\n}\n";
+        fs::write(&source, text).unwrap();
+        let built = Command::new("cc").arg(&source).arg("-o").arg(&made).status().unwrap();
+        assert!(built.success());
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("{}; true", made.display())).process_group(0);
+        let mut child = shell.stdout(Stdio::piped()).spawn().unwrap();
+        child.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
+        let held = memory(&tree(child.id() as i32)).anonymous;
+        kill_process_group(Pid::from_child(&child), Signal::KILL).unwrap();
+        child.wait().unwrap();
+        assert!((64 << 20..100 << 20).contains(&held), "{held}");
     }
 
     #[test]

@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
+use crate::codec::RawCodec;
 use fastrand::Rng;
 use measure::clock::{Clock, Stopwatch};
-use measure::codec::RawCodec;
 use measure::page::{PAGE_SIZE, first_difference, same_filled};
 use zram::{Config, Device};
 

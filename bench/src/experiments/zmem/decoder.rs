@@ -1,7 +1,7 @@
 //! The raw codec's time to decode blocks.
 
+use crate::codec::RawCodec;
 use measure::clock::{Clock, Stopwatch};
-use measure::codec::RawCodec;
 
 use crate::Error;
 use crate::experiments::blocks::Method;

@@ -55,6 +55,7 @@ void test_devices(const char *dir);
 void test_jobs(const char *dir);
 void test_pools(void);
 void test_caches(void);
+void test_lru_caches(void);
 void test_regions(void);
 void test_ends(const char *dir);
 

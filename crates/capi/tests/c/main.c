@@ -127,6 +127,7 @@ int main(int argc, char **argv)
     test_jobs(argv[1]);
     test_pools();
     test_caches();
+    test_lru_caches();
     test_ends(argv[1]);
     if (!is_single)
         test_regions();

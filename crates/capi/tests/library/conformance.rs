@@ -17,7 +17,7 @@ fn sources() -> Vec<PathBuf> {
     let all = dir.read_dir().unwrap().map(|entry| entry.unwrap().path());
     let mut sources: Vec<_> = all.filter(|path| path.extension().unwrap() == "c").collect();
     sources.sort();
-    assert_eq!(sources.len(), 6, "{sources:?}");
+    assert_eq!(sources.len(), 7, "{sources:?}");
     sources
 }
 

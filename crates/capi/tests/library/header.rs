@@ -24,7 +24,9 @@ pub fn declared() -> BTreeSet<String> {
     let code = code();
     let statements = code.split(';').filter_map(|statement| statement.rsplit_once('('));
     let names = statements.filter_map(|(before, _)| before.rsplit([' ', '*', '\n']).next());
-    names.filter(|name| name.starts_with("uzram_")).map(str::to_owned).collect()
+    // The parenthesis belongs to the type of a function.
+    let functions = names.filter(|name| name.starts_with("uzram_") && !name.ends_with(')'));
+    functions.map(str::to_owned).collect()
 }
 
 /// Returns the names that a library defines, according to `nm`. The library is an installed one, or

@@ -2,16 +2,10 @@
 //! conventions.
 
 use super::exposition::Metrics;
+use crate::policy::{METRICS_NAME_MAX, NEAR_PERCENT};
 use crate::status::{RunningJob, Stat};
 use prometheus::Opts;
 use zram::SLOT_BYTES;
-
-/// The maximum number of bytes of a disk's name in the label of each metric. This maximum bounds
-/// the size of a response, for which the server reserves memory.
-const NAME_MAX: usize = 128;
-
-/// A disk counts as near its memory limit if it uses at least this percentage of the limit.
-pub(crate) const NEAR_PERCENT: u64 = 90;
 
 /// Returns true if `used` is at least `percent` percent of `limit`.
 pub(crate) fn is_share(used: u64, limit: u64, percent: u64) -> bool {
@@ -42,7 +36,7 @@ impl Disk<'_> {
 
 /// Returns the metrics of a disk as text.
 pub(crate) fn text(stat: &Stat) -> String {
-    let name = &stat.name[..stat.name.floor_char_boundary(NAME_MAX)];
+    let name = &stat.name[..stat.name.floor_char_boundary(METRICS_NAME_MAX)];
     let disk = Disk { metrics: Metrics::default(), name };
     let info = disk.options("info", "What runs: its version, and the disk's algorithm.");
     let info = info.const_label("version", env!("CARGO_PKG_VERSION"));

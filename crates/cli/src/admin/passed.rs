@@ -5,16 +5,15 @@ use crate::args::ServeArgs;
 use crate::error::{Error, failed};
 use crate::process_start::passed_sockets;
 use crate::socket_dir;
-use measure::text::shortened;
+use crate::text::shortened;
 use serve::{Address, Listening};
 
-/// The sockets that the service manager passed.
+/// The purposes of sockets: clients, control, and metrics.
+const PURPOSES: [&str; 3] = ["nbd", "control", "metrics"];
+
+/// The sockets that the service manager passed, by purpose.
 #[derive(Debug, Default)]
-pub(crate) struct Passed {
-    pub(crate) nbd: Option<Listening>,
-    pub(crate) control: Option<Listening>,
-    pub(crate) metrics: Option<Listening>,
-}
+pub(crate) struct Passed([Option<Listening>; 3]);
 
 /// All sockets of a server.
 pub(crate) struct Sockets {
@@ -38,13 +37,12 @@ impl Passed {
                  LISTEN_FDS and LISTEN_FDNAMES, or leave them out"
             ))
         })?;
-        let mut passed = Passed::default();
-        let mut unnamed = Vec::new();
+        let (mut passed, mut unnamed) = (Passed::default(), Vec::new());
         for (name, socket) in sockets {
             let listening = Listening::passed(socket).map_err(failed)?;
-            match passed.place(&name) {
+            match PURPOSES.iter().position(|purpose| *purpose == name) {
                 None => unnamed.push(listening),
-                Some(place) if place.is_none() => *place = Some(listening),
+                Some(nth) if passed.0[nth].is_none() => passed.0[nth] = Some(listening),
                 Some(_) => {
                     return Err(failed(format!(
                         "the service manager passed two sockets named '{}'; pass one",
@@ -54,16 +52,15 @@ impl Passed {
             }
         }
         for listening in unnamed {
-            let places = [&mut passed.nbd, &mut passed.control, &mut passed.metrics];
-            let Some(place) = places.into_iter().find(|place| place.is_none()) else {
-                return Err(failed(
+            let place = passed.0.iter_mut().find(|place| place.is_none());
+            *place.ok_or_else(|| {
+                failed(
                     "the service manager passed more sockets than there is use for: for clients, \
                      for control, and for metrics",
-                ));
-            };
-            *place = Some(listening);
+                )
+            })? = Some(listening);
         }
-        let control = passed.control.as_ref().map(Listening::address);
+        let control = passed.0[1].as_ref().map(Listening::address);
         if let Some(address) = control.filter(|address| !matches!(address, Address::Unix(_))) {
             return Err(failed(format!(
                 "the socket that the service manager passed for control is at {address}, where no \
@@ -75,40 +72,34 @@ impl Passed {
         Ok(passed)
     }
 
+    /// Returns whether a socket for metrics was passed.
+    pub(crate) fn has_metrics(&self) -> bool {
+        self.0[2].is_some()
+    }
+
     /// Returns all sockets that a server needs: the sockets that were passed, and new sockets for
     /// the remaining purposes.
     ///
     /// # Errors
     /// Fails if a socket can't be created.
     pub(crate) fn or_made(self, args: &ServeArgs) -> Result<Sockets, Error> {
-        let metrics = args.metrics.as_ref().map(Address::listen).transpose().map_err(failed)?;
-        let control = args.control.clone().map(Address::Unix);
+        let [nbd, control, metrics] = self.0;
+        let asked = args.metrics.as_ref().map(Address::listen).transpose().map_err(failed)?;
+        let at = args.control.clone().map(Address::Unix);
         Ok(Sockets {
-            nbd: self.nbd.map_or_else(|| made(args.nbd.clone(), socket_dir::NBD), Ok)?,
-            control: self.control.map_or_else(|| made(control, socket_dir::CONTROL), Ok)?,
-            metrics: self.metrics.or(metrics),
+            nbd: nbd.map_or_else(|| made(args.nbd.clone(), socket_dir::NBD), Ok)?,
+            control: control.map_or_else(|| made(at, socket_dir::CONTROL), Ok)?,
+            metrics: metrics.or(asked),
         })
-    }
-
-    fn place(&mut self, name: &str) -> Option<&mut Option<Listening>> {
-        match name {
-            "nbd" => Some(&mut self.nbd),
-            "control" => Some(&mut self.control),
-            "metrics" => Some(&mut self.metrics),
-            _ => None,
-        }
     }
 
     /// Checks that no option specifies an address for a purpose for which a socket was passed.
     fn check(&self, args: &ServeArgs) -> Result<(), Error> {
-        for (option, is_given, passed) in [
-            ("--nbd", args.nbd.is_some(), &self.nbd),
-            ("--control", args.control.is_some(), &self.control),
-            ("--metrics", args.metrics.is_some(), &self.metrics),
-        ] {
+        let given = [args.nbd.is_some(), args.control.is_some(), args.metrics.is_some()];
+        for ((option, is_given), passed) in PURPOSES.iter().zip(given).zip(&self.0) {
             if let (true, Some(listening)) = (is_given, passed) {
                 return Err(Error::Usage(format!(
-                    "{option}: the service manager passed a socket for that, {}; leave out the \
+                    "--{option}: the service manager passed a socket for that, {}; leave out the \
                      one or the other",
                     listening.address()
                 )));

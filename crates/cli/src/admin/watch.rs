@@ -3,26 +3,17 @@
 
 use crate::error::{Error, no_handler};
 use crate::log::log;
+use crate::policy::{WATCH_BAR, WATCH_EVERY, WATCH_LINES};
 use rustix::termios::tcgetwinsize;
 use signal_hook::consts::SIGINT;
 use signal_hook::flag::register_conditional_shutdown;
 use std::io::IsTerminal as _;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// The interval between two lines.
-const EVERY: Duration = Duration::from_secs(1);
-
-/// The number of lines after which the head of the columns is printed again, because the previous
-/// head has scrolled away.
-const LINES: u64 = 20;
-
-/// The minimum and maximum width of a bar, and the width of a line with two bars without these
-/// bars, all in characters.
-const BAR: RangeInclusive<usize> = 4..=16;
+/// The width of a line with two bars without these bars, in characters.
 const BESIDE: usize = 64 + 2 * 9;
 
 /// The format of the lines.
@@ -49,10 +40,10 @@ impl Style {
 /// that the number of columns is unknown.
 fn bar_width(columns: u16) -> usize {
     match usize::from(columns) {
-        0 => *BAR.end(),
+        0 => *WATCH_BAR.end(),
         columns => {
             let each = columns.saturating_sub(BESIDE) / 2;
-            if each < *BAR.start() { 0 } else { each.min(*BAR.end()) }
+            if each < *WATCH_BAR.start() { 0 } else { each.min(*WATCH_BAR.end()) }
         }
     }
 }
@@ -90,12 +81,12 @@ pub(crate) fn run<W: Watched>(mut watched: W, is_json: bool) -> Result<(), Error
             log!("{}", W::ENDED);
             break;
         };
-        let has_head = style != Style::Json && nth % LINES == 0;
+        let has_head = style != Style::Json && nth % WATCH_LINES == 0;
         let head = if has_head { W::head(style) } else { String::new() };
         if !crate::print_on(&(head + &line))? {
             break;
         }
-        next = (next + EVERY).max(Instant::now());
+        next = (next + WATCH_EVERY).max(Instant::now());
         sleep(next.saturating_duration_since(Instant::now()));
     }
     Ok(())

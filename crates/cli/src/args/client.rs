@@ -2,8 +2,8 @@
 
 use crate::error::Error;
 use crate::socket_dir;
+use crate::text::shortened;
 use clap::{Args, Subcommand};
-use measure::text::shortened;
 use rustix::process::Pid;
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
 //! The command line of `uzram restore`.
 
 use super::client::ControlArgs;
+use crate::memory::MemLimit;
 use clap::{ArgGroup, Args};
-use measure::memory::MemLimit;
 use std::path::PathBuf;
 use zram::Damage;
 
@@ -39,7 +39,7 @@ pub(crate) struct RestoreArgs {
     /// space in them. In addition, tables may use a quarter of the limit. 0 means no limit; the
     /// minimum is 64K [default: 85% of the machine's memory, or of the memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
-    mem_limit: Option<u64>,
+    pub(crate) mem_limit: Option<MemLimit>,
     /// Restore to the device that a running server serves, which must be empty
     #[arg(long, conflicts_with = "here")]
     pub(crate) served: bool,
@@ -57,9 +57,5 @@ impl RestoreArgs {
     /// Returns how a damaged file is handled.
     pub(crate) fn damage(&self) -> Damage {
         if self.salvage { Damage::Salvage } else { Damage::Refuse }
-    }
-
-    pub(crate) fn mem_limit(&self) -> MemLimit {
-        MemLimit::new(self.mem_limit)
     }
 }

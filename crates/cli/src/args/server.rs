@@ -1,21 +1,19 @@
 //! The command line of `uzram serve`.
 
+use crate::memory::MemLimit;
+use crate::policy::CONNECTIONS_MAX;
+use crate::setting::AttributeSetting;
+use crate::text::one_of;
+use crate::values::{block, level};
 use ::serve::Address;
 use ::serve::fuse::Mapping;
 use ::serve::nbd::bounds::STRING_MAX;
 use ::serve::nbd::{Mode, Options};
 use clap::{ArgGroup, Args};
-use measure::arguments::{block, level};
-use measure::attributes::AttributeSetting;
-use measure::memory::MemLimit;
-use measure::text::one_of;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use zcomp::Codec;
 use zram::{Damage, memparse};
-
-/// The maximum value of `--connections`.
-const CONNECTIONS_MAX: u16 = 1024;
 
 /// Serve a compressed device as a disk over NBD
 ///
@@ -113,7 +111,7 @@ pub(crate) struct ServeArgs {
     /// default leaves memory for tables (22 bytes for each 4 KiB of --size) and connections
     /// [default: 85% of the machine's memory or of the memory cgroup's limit, or less]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
-    mem_limit: Option<u64>,
+    pub(crate) mem_limit: Option<MemLimit>,
     /// Set an attribute of the device before the device is created ('uzram attributes' lists the
     /// attributes); overrides other options; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
@@ -193,10 +191,6 @@ impl ServeArgs {
     /// Returns how a damaged saved file is handled.
     pub(crate) fn damage(&self) -> Damage {
         if self.salvage { Damage::Salvage } else { Damage::Refuse }
-    }
-
-    pub(crate) fn mem_limit(&self) -> MemLimit {
-        MemLimit::new(self.mem_limit)
     }
 
     /// Returns whether users of the mount may write.

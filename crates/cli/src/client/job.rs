@@ -2,21 +2,18 @@
 
 use super::text;
 use crate::error::{Error, saved_in_part};
+use crate::policy::JOB_EVERY;
+use crate::progress::Progress;
 use crate::restore::lost_lines;
 use crate::status::Stat;
-use measure::Progress;
-use measure::text::{counted, human};
+use crate::text::{counted, human};
 use serde_json::{Map, Value};
 use serve::control::Request;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
 use zram::{JobKind, SLOT_BYTES};
-
-/// The interval between two requests for the progress of a job.
-const EVERY: Duration = Duration::from_millis(250);
 
 /// Requests a job, and prints its result.
 pub(super) fn run(control: &Path, kind: JobKind, words: &str, is_json: bool) -> Result<(), Error> {
@@ -46,7 +43,7 @@ pub(super) fn run(control: &Path, kind: JobKind, words: &str, is_json: bool) -> 
 
 /// Shows the progress of the job until it ends.
 fn watch(control: &Path, progress: &Progress, is_over: mpsc::Receiver<()>) {
-    while is_over.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+    while is_over.recv_timeout(JOB_EVERY) == Err(RecvTimeoutError::Timeout) {
         let stat = text(control, &Request::Stat).ok();
         let stat: Option<Stat> = stat.and_then(|stat| serde_json::from_str(&stat).ok());
         if let Some(job) = stat.and_then(|stat| stat.job) {

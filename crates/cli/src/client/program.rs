@@ -7,7 +7,7 @@ mod watch;
 use crate::admin::watch::run as watched;
 use crate::error::{Error, failed};
 use crate::run::table::table;
-use measure::text::json;
+use crate::text::json;
 use run::find;
 use rustix::process::Pid;
 

@@ -5,8 +5,8 @@ use crate::admin::watch::{Style, Watched, bar, bar_column};
 use crate::error::{Error, failed};
 use crate::log::log;
 use crate::status::Stat;
-use measure::text::human;
-use serve::control::{AskError, Request};
+use crate::text::human;
+use serve::control::{AskError, Request, ask};
 use std::path::PathBuf;
 
 /// The served device about which lines are printed.
@@ -40,7 +40,7 @@ impl Watched for Disk {
 
     fn line(&mut self, style: Style) -> Result<Option<String>, Error> {
         let mut stat = Vec::new();
-        match Request::Stat.ask(&self.control, &mut stat) {
+        match ask(&Request::Stat, &self.control, &mut stat) {
             Ok(()) => self.has_answered = true,
             Err(error) if !self.has_answered => return Err(failed(error)),
             Err(AskError::Unreached { .. }) => return Ok(None),

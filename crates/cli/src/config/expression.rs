@@ -6,13 +6,11 @@
 //!   value: NUMBER | SIZE with a unit | ram | min(sum, ...) | max(sum, ...) | (sum)
 //! ```
 
-use measure::text::shortened;
+use crate::policy::CONFIG_DEPTH;
+use crate::text::shortened;
 use zram::memparse;
 
 const MIB: f64 = (1 << 20) as f64;
-
-/// The maximum depth of nested brackets.
-const DEPTH: usize = 32;
 
 /// Returns the value of an expression in bytes; `ram` is the machine's memory in bytes.
 ///
@@ -110,7 +108,7 @@ impl Parser<'_> {
     /// Reads a list of values and the bracket that closes the list.
     fn list(&mut self) -> Result<Vec<f64>, String> {
         self.depth += 1;
-        if self.depth > DEPTH {
+        if self.depth > CONFIG_DEPTH {
             return Err("too many brackets lie in each other".to_owned());
         }
         let mut values = vec![self.sum()?];

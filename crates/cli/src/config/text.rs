@@ -1,20 +1,13 @@
 //! Reads the text of a configuration file, up to a maximum size and within a maximum time.
 
 use crate::error::Error;
+use crate::policy::{CONFIG_BYTES_MAX, CONFIG_WITHIN};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::time::{Duration, Instant};
-
-/// The maximum size of the file in bytes. A section takes a few hundred bytes, so thousands of
-/// disks fit.
-const BYTES_MAX: u64 = 1 << 20;
-
-/// The maximum time within which the writer of a pipe has to close the pipe, for example the pipe
-/// of a shell's `<(...)`. A program that prints a file needs less time.
-const WITHIN: Duration = Duration::from_secs(10);
+use std::time::Instant;
 
 /// Reads the file at `path`.
 ///
@@ -27,7 +20,7 @@ pub(super) fn read(path: &Path) -> Result<String, Error> {
         Error::of_file(path, "can't be read", why, remedy)
     })?;
     let unfit = |why: &str| Error::of_file(path, "is no configuration file", why, "correct it");
-    if bytes.len() as u64 > BYTES_MAX {
+    if bytes.len() as u64 > CONFIG_BYTES_MAX {
         return Err(unfit("it has more than 1 MiB"));
     }
     if let Some(at) = bytes.iter().position(|&byte| byte == 0) {
@@ -38,7 +31,7 @@ pub(super) fn read(path: &Path) -> Result<String, Error> {
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-/// Reads the bytes of the file, at most one byte more than `BYTES_MAX`.
+/// Reads the bytes of the file, at most one byte more than `CONFIG_BYTES_MAX`.
 fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     // Opening a pipe without a writer, or a terminal, must not block.
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
@@ -50,7 +43,7 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let kind = file.metadata()?.file_type();
     let mut bytes = Vec::new();
     if kind.is_file() {
-        file.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     } else if kind.is_fifo() {
         read_pipe(file, &mut bytes)?;
         if bytes.is_empty() {
@@ -63,8 +56,8 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn read_pipe(pipe: File, bytes: &mut Vec<u8>) -> io::Result<()> {
-    let until = Instant::now() + WITHIN;
-    let mut some = pipe.try_clone()?.take(BYTES_MAX + 1);
+    let until = Instant::now() + CONFIG_WITHIN;
+    let mut some = pipe.try_clone()?.take(CONFIG_BYTES_MAX + 1);
     loop {
         // Bytes that were read before an error are kept.
         match some.read_to_end(bytes) {
@@ -75,7 +68,8 @@ fn read_pipe(pipe: File, bytes: &mut Vec<u8>) -> io::Result<()> {
         let left = Timespec::try_from(left).map_err(io::Error::other)?;
         match poll(&mut [PollFd::new(&pipe, PollFlags::IN)], Some(&left)) {
             Ok(0) => {
-                let why = format!("it is a pipe that does not end within {} s", WITHIN.as_secs());
+                let why =
+                    format!("it is a pipe that does not end within {} s", CONFIG_WITHIN.as_secs());
                 return Err(io::Error::other(why));
             }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}

@@ -1,9 +1,9 @@
 //! The command line of `uzram run`.
 
 use crate::error::Error;
+use crate::text::one_of;
+use crate::values::{block, level};
 use clap::Args;
-use measure::arguments::{block, level};
-use measure::text::one_of;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use zcomp::Codec;

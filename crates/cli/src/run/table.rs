@@ -1,6 +1,6 @@
 //! Prints the figures of a program's processes as a table.
 
-use measure::text::human;
+use crate::text::human;
 use run::{Figures, KILLED, Line, number, sum_of, text};
 use serde_json::Value;
 use std::cmp::max;

@@ -1,18 +1,14 @@
 //! Finds paths among a server's arguments that conflict with each other.
 
-use super::headroom::STACK;
 use crate::args::ServeArgs;
 use crate::error::Error;
+use crate::policy::{FOUND_WITHIN, STACK};
 use crate::socket_dir;
-use measure::text::escaped;
+use crate::text::escaped;
 use serve::{Address, spawn_within};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use zram::follow_links;
-
-/// The maximum time of the search for the mount's directory.
-const FOUND_WITHIN: Duration = Duration::from_secs(2);
 
 /// Checks that no path that the server needs lies below its mount, because the mount would hide
 /// that path. Also checks that the server's two sockets have different paths.

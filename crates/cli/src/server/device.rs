@@ -1,19 +1,13 @@
 //! Creates the device that is served according to the arguments, and restores a saved device.
 
 use crate::args::ServeArgs;
+use crate::backing::backing_store;
 use crate::error::Error;
 use crate::log::log;
+use crate::policy::{CONNECTION_BYTES, SERVED_ENTRY_BYTES};
 use crate::restore::{lost_lines, not_restored};
-use measure::backing_store;
-use measure::text::{counted, escaped};
+use crate::text::{counted, escaped};
 use zram::{Config, SavedHeader, Zram};
-
-/// The number of bytes that a server needs for each slot besides the pool's pages: the slot's
-/// entry, with all columns.
-const ENTRY_BYTES: u64 = 22;
-/// The number of bytes that the default limit leaves for connections, which use at most
-/// `bounds::memory_max` bytes.
-const CONNECTION_BYTES: u64 = 64 << 20;
 
 /// Creates the device. If the arguments specify a saved file, restores that file to the device.
 pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
@@ -79,9 +73,9 @@ fn settings(args: &ServeArgs, saved: Option<&SavedHeader>, size: u64) -> Result<
     }
     settings.algorithm.check(&settings.params).map_err(Error::level)?;
     settings.block = args.block.unwrap_or(settings.block);
-    let tables = (size / zram::SLOT_BYTES as u64).saturating_mul(ENTRY_BYTES);
+    let tables = (size / zram::SLOT_BYTES as u64).saturating_mul(SERVED_ENTRY_BYTES);
     let beside = |room: u64| tables.min(room / 4) + CONNECTION_BYTES.min(room / 8);
-    settings.mem_limit = args.mem_limit().bytes(beside)?;
+    settings.mem_limit = args.mem_limit.unwrap_or_default().bytes(beside)?;
     settings.limit_tables = true;
     if let Some(path) = &args.backing {
         // An invalid size is refused before a backing file is created.

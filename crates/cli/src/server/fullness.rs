@@ -1,13 +1,11 @@
 //! Warns when the disk is near its memory limit, and again when writes fail, because programs may
 //! notice neither in time.
 
-use crate::admin::metrics::{NEAR_PERCENT, is_share};
+use crate::admin::metrics::is_share;
 use crate::log::log;
-use measure::text::human;
+use crate::policy::{CALM_PERCENT, NEAR_PERCENT};
+use crate::text::human;
 use zram::Device;
-
-/// The percentage of a limit below which the use must fall before the server warns again.
-const CALM_PERCENT: u64 = 80;
 
 /// The consequence for a file system that lies on the disk.
 const CONSEQUENCE: &str = "a file system on the disk then fails (ext4 becomes read-only, XFS shuts \

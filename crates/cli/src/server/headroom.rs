@@ -12,46 +12,24 @@ use crate::MEMORY;
 use crate::admin::passed::Passed;
 use crate::args::ServeArgs;
 use crate::error::{Error, no_room};
+use crate::policy::{
+    ADDRESS_SLACK, DESCRIPTORS_AT_START, FREE_CONNECTIONS, HALF_OPEN_LEAST, LATER_THREADS,
+    RESERVE_OF_SERVER, STACK,
+};
 use crate::reserve::SHARE;
 use serve::{control, descriptors, metrics, nbd};
 use zram::room;
 
-/// The stack size of each thread that takes part in the server's end, in bytes.
-pub(super) const STACK: usize = 512 << 10;
-
-/// The number of threads that may start later. Two threads of the pool may start at any time. At
-/// the server's end, two save the disk and read the backing store; three sync the mount, search for
-/// its users and unmount it.
-const THREADS: usize = 7;
-
-/// The number of bytes by which the allocator grows at a time, plus the bytes of the stacks' guard
-/// pages.
-const SLACK: usize = 2 << 20;
-
 /// The number of bytes of address space that are kept free for the server's end.
-const FOR_THE_END: usize = THREADS * STACK + SLACK;
-
-/// The number of descriptors that a server opens at its start: sockets, wake-ups of their threads,
-/// and files.
-const AT_START: usize = 24;
-
-/// The minimum number of clients that may choose their export at the same time.
-const HALF_OPEN_LEAST: usize = 8;
-
-/// The number of connections for which the pool leaves memory free.
-const CONNECTIONS: usize = 2;
-
-/// The maximum number of bytes of the reserve in use at a time for data that exist once per server:
-/// log lines, the paths of a save, jobs.
-const OF_SERVER: usize = 512 << 10;
+const FOR_THE_END: usize = LATER_THREADS * STACK + ADDRESS_SLACK;
 
 /// Creates the reserve, and keeps the address space free. Called before the device is created.
 pub(super) fn keep(args: &ServeArgs, passed: &Passed) -> Result<(), Error> {
-    let has_metrics = args.metrics.is_some() || passed.metrics.is_some();
+    let has_metrics = args.metrics.is_some() || passed.has_metrics();
     let reserve = reserve(args, if has_metrics { metrics::RESERVE } else { 0 });
     MEMORY.keep(reserve).map_err(|_| no_room())?;
     room::ask_too(|| MEMORY.is_short());
-    room::keep(FOR_THE_END, CONNECTIONS * args.options().connection_bytes());
+    room::keep(FOR_THE_END, FREE_CONNECTIONS * args.options().connection_bytes());
     if !room::is_left(control::BYTES) {
         return Err(no_room());
     }
@@ -63,8 +41,8 @@ pub(super) fn keep(args: &ServeArgs, passed: &Passed) -> Result<(), Error> {
 fn keep_descriptors(args: &ServeArgs) -> Result<(), Error> {
     let serve::nbd::Options { workers, connections } = args.options();
     let of_mount = if args.mount.is_some() { workers + HALF_OPEN_LEAST } else { 0 };
-    let others = descriptors::RESERVE + AT_START + of_mount;
-    descriptors::keep(AT_START + of_mount);
+    let others = descriptors::RESERVE + DESCRIPTORS_AT_START + of_mount;
+    descriptors::keep(DESCRIPTORS_AT_START + of_mount);
     descriptors::raise(others + connections + nbd::HALF_OPEN_MAX);
     let (left, needed) = (descriptors::left(), others + connections + HALF_OPEN_LEAST);
     if left >= needed {
@@ -85,7 +63,7 @@ fn keep_descriptors(args: &ServeArgs) -> Result<(), Error> {
 /// bytes.
 fn reserve(args: &ServeArgs, of_metrics: usize) -> usize {
     let workers = args.options().workers_max();
-    let worst = OF_SERVER
+    let worst = RESERVE_OF_SERVER
         + control::CLIENTS * control::RESERVE
         + nbd::HALF_OPEN_MAX * nbd::HALF_OPEN_RESERVE
         + of_metrics

@@ -4,17 +4,15 @@
 
 use super::lock::{Lock, is_taken};
 use super::save_file::SaveFile;
+use crate::policy::NAMES_MAX;
 use crate::socket_dir;
-use measure::text::escaped;
+use crate::text::escaped;
 use serve::own::{self, Clients};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// The largest number that is appended to a name to find a new name.
-const NAMES: u32 = 99;
 
 /// A location to which a disk can be saved.
 pub(super) struct SaveLocation {
@@ -97,7 +95,7 @@ impl SaveLocation {
             lock => is_free(&path).then(|| (path, lock.ok())),
         };
         let first = u32::from(matches!(self.kind, Kind::Beside));
-        let free = (first..=NAMES).map(name).filter(|path| is_free(path)).find_map(taken);
+        let free = (first..=NAMES_MAX).map(name).filter(|path| is_free(path)).find_map(taken);
         free.ok_or_else(|| {
             format!("'{}': this name and all others up to .99 are taken", escaped(&self.path))
         })

@@ -3,9 +3,9 @@
 use super::lock::{Lock, is_taken};
 use crate::error::Error;
 use crate::log::log;
+use crate::output::{self, long_name, out_path};
 use crate::socket_dir;
-use measure::output::{self, long_name, out_path};
-use measure::text::escaped;
+use crate::text::escaped;
 use std::fs::{self, Metadata};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;

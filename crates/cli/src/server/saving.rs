@@ -1,55 +1,32 @@
 //! Saves the device when its server ends. The server tries all locations repeatedly, until the
 //! device is saved or another signal cancels the save.
 
-use super::headroom::STACK;
 use super::locations::SaveLocation;
 use super::save_file::SaveFile;
 use super::signals::Signals;
 use super::turn::Turn;
 use crate::error::{Error, saved_in_part};
 use crate::log::log;
+use crate::output;
+use crate::policy::{
+    AGAIN_AFTER, AGAIN_AFTER_MAX, GIVEN_UP_WITHIN, JOB_WITHIN, LOGGED_EVERY, SIGNAL_TICK, STACK,
+    STUCK_AFTER,
+};
 use crate::restore::lost_lines;
-use measure::text::{counted, escaped, human};
+use crate::text::{counted, escaped, human};
 use rustix::io::Errno;
 use serve::spawn;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use zram::{JobKind, JobStat, Open, Saved};
-
-/// The interval between checks for signals.
-const TICK: Duration = Duration::from_millis(20);
-/// The interval between log lines about the progress of a save.
-const LOGGED_EVERY: Duration = Duration::from_secs(10);
-
-/// The maximum time that the server waits for the end of a save that was cancelled.
-const GIVEN_UP_WITHIN: Duration = Duration::from_secs(1);
-
-/// The maximum time that the server waits for the end of a job that it has cancelled. A job that
-/// waits for the backing store may never end.
-const JOB_WITHIN: Duration = Duration::from_secs(5);
-
-/// A save that makes no progress during this time counts as stuck. Syncing a file to a slow disk
-/// may take about as long.
-const STUCK_AFTER: Duration = Duration::from_secs(300);
-
-/// The first pause before all locations are tried again; each further pause is twice as long ...
-const AGAIN_AFTER: Duration = Duration::from_secs(5);
-/// ... up to this maximum.
-const AGAIN_AFTER_MAX: Duration = Duration::from_secs(60);
+use zram::{JobKind, JobStat, Open, SaveOptions, SaveTo, Saved};
 
 /// The reason why the disk was not saved to a location.
-enum NotSaved {
-    /// Another signal cancelled the save.
-    GivenUp,
-    Failed {
-        why: String,
-        /// True if other locations in the same directory would fail too.
-        is_of_dir: bool,
-    },
+struct NotSaved {
+    why: String,
+    /// True if other locations in the same directory would fail too.
+    is_of_dir: bool,
 }
 
 /// Saves the device to `save_file`, the first of `locations`, or else to another location. Retries
@@ -66,15 +43,29 @@ pub(super) fn save(
         "saving to '{}'; another SIGTERM, SIGINT or SIGQUIT ends the save, and the disk is lost",
         escaped(file)
     );
-    if !end_client_jobs(device, signals, turn) {
-        return Err(given_up(file));
+    match save_anywhere(device, save_file, locations, (signals, turn)) {
+        Some((to, saved, failures)) => end(file, &saved, to, &failures),
+        None => Err(Error::Failed(format!(
+            "the disk was not saved to '{}' and is lost, because another signal ended the save; a \
+             file that was there before is unchanged",
+            escaped(file)
+        ))),
     }
+}
+
+/// Saves the device as [`save`] does. Returns the file, the result, and the reasons why other
+/// locations failed; or `None` if a signal cancels the save.
+fn save_anywhere(
+    device: &Arc<Open>,
+    save_file: &SaveFile,
+    locations: &[SaveLocation],
+    (signals, turn): (&Signals, &Turn),
+) -> Option<(PathBuf, Saved, Vec<String>)> {
+    end_client_jobs(device, signals, turn)?;
+    let file = escaped(save_file.path());
     if turn.interrupted_restore() {
         save_file.protect();
-        log!(
-            "a restore was interrupted, so the disk is incomplete; '{}' is not replaced",
-            escaped(file)
-        );
+        log!("a restore was interrupted, so the disk is incomplete; '{file}' is not replaced");
     }
     let mut pause = AGAIN_AFTER;
     loop {
@@ -83,61 +74,47 @@ pub(super) fn save(
             if full.contains(&&location.directory) {
                 continue;
             }
-            let saved = location.file().map_err(|why| NotSaved::Failed { why, is_of_dir: false });
-            match saved.and_then(|(to, _lock)| {
-                Ok((save_to(device, &to, location.is_free(&to), signals)?, to))
-            }) {
-                Ok((saved, to)) => return end(file, &saved, to, &failures),
-                Err(NotSaved::GivenUp) => return Err(given_up(file)),
-                Err(NotSaved::Failed { why, is_of_dir }) => {
-                    full.extend(is_of_dir.then_some(&location.directory));
-                    failures.push(why);
-                }
-            }
+            let failed = match location.file() {
+                Ok((to, _lock)) => match save_to(device, &to, location.is_free(&to), signals)? {
+                    Ok(saved) => return Some((to, saved, failures)),
+                    Err(failed) => failed,
+                },
+                Err(why) => NotSaved { why, is_of_dir: false },
+            };
+            full.extend(failed.is_of_dir.then_some(&location.directory));
+            failures.push(failed.why);
         }
         log!(
-            "the disk could not be saved to '{}', nor elsewhere: {}; make room, make the directory \
-             writable, or save it elsewhere with 'uzram save'; it stays in memory, and the save is \
-             tried again in {} s; another signal ends the server, and the disk is lost",
-            escaped(file),
+            "the disk could not be saved to '{file}', nor elsewhere: {}; make room, make the \
+             directory writable, or save it elsewhere with 'uzram save'; it stays in memory, and \
+             the save is tried again in {} s; another signal ends the server, and the disk is lost",
             failures.join("; "),
             pause.as_secs()
         );
         extend_timeout(pause + LOGGED_EVERY);
-        match wait(device, signals, turn, pause) {
-            Wait::Over => {}
-            Wait::Saved(to, saved) => return end(file, &saved, to, &failures),
-            Wait::GivenUp => return Err(given_up(file)),
+        if let Some((to, saved)) = wait(device, signals, turn, pause)? {
+            return Some((to, saved, failures));
         }
         pause = (2 * pause).min(AGAIN_AFTER_MAX);
     }
 }
 
-/// Returns the error for a save that another signal has cancelled.
-fn given_up(file: &Path) -> Error {
-    Error::Failed(format!(
-        "the disk was not saved to '{}' and is lost, because another signal ended the save; a file \
-         that was there before is unchanged",
-        escaped(file)
-    ))
-}
-
 /// Cancels the jobs that clients began while the disk was served, and waits until they have ended;
-/// abandons the jobs if that takes too long. Returns false if a signal cancels the save during the
+/// abandons the jobs if that takes too long. Returns `None` if a signal cancels the save during the
 /// wait.
-fn end_client_jobs(device: &Open, signals: &Signals, turn: &Turn) -> bool {
+fn end_client_jobs(device: &Open, signals: &Signals, turn: &Turn) -> Option<()> {
     let begun = Instant::now();
     while turn.has_client_jobs() {
         device.cancel_job();
-        if signals.is_given_up_within(TICK) {
-            return false;
+        if signals.is_given_up_within(SIGNAL_TICK) {
+            return None;
         }
         if begun.elapsed() > JOB_WITHIN {
             give_up_job(device, Duration::ZERO);
             break;
         }
     }
-    true
+    Some(())
 }
 
 /// Cancels the running job, and abandons the job if it does not end in the time `within`.
@@ -150,31 +127,25 @@ fn give_up_job(device: &Open, within: Duration) {
     }
 }
 
-/// The reason why a pause between two tries has ended.
-enum Wait {
-    /// The time of the pause has passed.
-    Over,
-    /// A client has saved the whole disk to this file.
-    Saved(PathBuf, Saved),
-    /// Another signal cancelled the save.
-    GivenUp,
-}
-
-/// Waits for `pause`, then until a client's running save has ended or is stuck.
-fn wait(device: &Open, signals: &Signals, turn: &Turn, pause: Duration) -> Wait {
+/// Waits for `pause`, then until a client's running save has ended or is stuck. Returns the file to
+/// which a client has saved the whole disk, if one has; or `None` if a signal cancels the save.
+fn wait(
+    device: &Open,
+    signals: &Signals,
+    turn: &Turn,
+    pause: Duration,
+) -> Option<Option<(PathBuf, Saved)>> {
     let (begun, mut logged, mut watch) = (Instant::now(), Instant::now(), Watch::new(device));
     turn.offer();
     loop {
-        let gives_up = signals.is_given_up_within(TICK);
-        if let Some((to, saved)) = turn.saved() {
-            return Wait::Saved(to, saved);
-        }
-        if gives_up {
-            return Wait::GivenUp;
+        let gives_up = signals.is_given_up_within(SIGNAL_TICK);
+        let saved = turn.saved();
+        if saved.is_some() || gives_up {
+            return saved.map(Some);
         }
         let is_stuck = watch.is_stuck(device);
         if begun.elapsed() > pause && turn.take(is_stuck) {
-            return Wait::Over;
+            return Some(None);
         }
         if device.job().is_some() {
             log_progress(device, &mut logged);
@@ -212,7 +183,7 @@ fn end(file: &Path, saved: &Saved, to: PathBuf, failures: &[String]) -> Result<(
         log!("the file that was there before is kept as '{}'", escaped(before));
     }
     let lacks = (!saved.is_whole()).then(|| saved_in_part(saved.lost_slots, &to));
-    if to == file || is_same(&to, file) {
+    if to == file || output::is_same(&to, file) {
         return lacks.map_or(Ok(()), Err);
     }
     lacks.inspect(|lacks| log!("{lacks}"));
@@ -225,19 +196,14 @@ fn end(file: &Path, saved: &Saved, to: PathBuf, failures: &[String]) -> Result<(
     )))
 }
 
-/// Returns whether two paths lead to the same file.
-fn is_same(one: &Path, other: &Path) -> bool {
-    let number = |path| fs::metadata(path).ok().map(|of| (of.dev(), of.ino()));
-    number(one).is_some() && number(one) == number(other)
-}
-
 /// Saves to the file at `path` on a separate thread, so that a save that hangs can be abandoned.
+/// Returns `None` if a signal cancels the save.
 fn save_to(
     device: &Arc<Open>,
     path: &Path,
     is_free: impl Fn() -> bool + Send + Sync + 'static,
     signals: &Signals,
-) -> Result<Saved, NotSaved> {
+) -> Option<Result<Saved, NotSaved>> {
     let is_free = Arc::new(is_free);
     let (sender, ended) = mpsc::channel();
     let saves = {
@@ -247,24 +213,24 @@ fn save_to(
     };
     if spawn("save", STACK, saves).is_err() {
         // On this thread, no signal can cancel the save.
-        return done(save_alone(device, path, &*is_free));
+        return Some(done(save_alone(device, path, &*is_free)));
     }
     let (mut logged, mut given_up) = (Instant::now(), None);
     let mut watch = Watch::new(device);
     loop {
-        match ended.recv_timeout(TICK) {
-            Ok(Err(zram::Error::Cancelled)) if given_up.is_some() => break,
-            Ok(saved) => return done(saved),
+        match ended.recv_timeout(SIGNAL_TICK) {
+            Ok(Err(zram::Error::Cancelled)) if given_up.is_some() => return None,
+            Ok(saved) => return Some(done(saved)),
             Err(RecvTimeoutError::Timeout) => log_progress(device, &mut logged),
             Err(RecvTimeoutError::Disconnected) => {
                 let why = format!("'{}': {}", escaped(path), Error::worker());
-                return Err(NotSaved::Failed { why, is_of_dir: false });
+                return Some(Err(NotSaved { why, is_of_dir: false }));
             }
         }
         if watch.is_stuck(device) {
             device.give_up_job(GIVEN_UP_WITHIN);
             let why = format!("'{}': writing there has made no progress for 300 s", escaped(path));
-            return Err(NotSaved::Failed { why, is_of_dir: true });
+            return Some(Err(NotSaved { why, is_of_dir: true }));
         }
         if signals.is_given_up() {
             given_up.get_or_insert_with(Instant::now);
@@ -273,11 +239,10 @@ fn save_to(
             device.cancel_job();
             // A save that hangs in a system call ends with the process.
             if since.elapsed() > GIVEN_UP_WITHIN {
-                break;
+                return None;
             }
         }
     }
-    Err(NotSaved::GivenUp)
 }
 
 /// Converts the result of a save to one location.
@@ -285,7 +250,7 @@ fn done(done: Result<Saved, zram::Error>) -> Result<Saved, NotSaved> {
     done.map_err(|error| {
         let of_dir = [Errno::NOSPC, Errno::DQUOT, Errno::IO];
         let is_of_dir = of_dir.contains(&Errno::from_raw_os_error(error.errno()));
-        NotSaved::Failed { why: error.to_string(), is_of_dir }
+        NotSaved { why: error.to_string(), is_of_dir }
     })
 }
 
@@ -298,7 +263,7 @@ fn save_alone(
 ) -> Result<Saved, zram::Error> {
     loop {
         give_up_job(device, JOB_WITHIN);
-        match device.save_if(path, is_free) {
+        match device.save(SaveTo::FileIf(path, is_free), &SaveOptions::default()) {
             Err(zram::Error::Busy) => {}
             done => return done,
         }

@@ -4,14 +4,14 @@ use super::save_file::SaveFile;
 use super::turn::Turn;
 use crate::admin::metrics;
 use crate::status::ServerStatus;
-use measure::text::{counted, escaped};
+use crate::text::{counted, escaped};
 use rustix::io::Errno;
 use serve::control::{Refusal, Steered};
 use serve::nbd::Server;
 use serve::own::{self, Clients};
 use std::path::Path;
 use std::sync::Arc;
-use zram::{Damage, Open, Restored, Saved, Zram};
+use zram::{Damage, Open, Restored, SaveOptions, SaveTo, Saved, Zram};
 
 /// A disk that is served, with its NBD server.
 pub(super) struct Served {
@@ -60,7 +60,7 @@ impl Steered for Served {
             return Err(Refusal::new(Errno::DEADLK, why));
         }
         self.turn.save(path, || {
-            let saved = self.disk.save(path)?;
+            let saved = self.disk.save(SaveTo::File(path), &SaveOptions::default())?;
             self.save_file.iter().for_each(|save_file| save_file.note_saved(path));
             Ok(saved)
         })

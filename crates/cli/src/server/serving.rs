@@ -7,9 +7,10 @@ use crate::admin::passed::{Passed, Sockets};
 use crate::args::ServeArgs;
 use crate::error::{Error, no_room, no_thread};
 use crate::log::log;
+use crate::memory;
+use crate::policy::{ROOM_OF_WRITES, SYNCED_WITHIN};
 use crate::status::ServerStatus;
-use measure::memory;
-use measure::text::escaped;
+use crate::text::escaped;
 use serve::control::Control;
 use serve::fuse::{MountOptions, Mounted};
 use serve::metrics::Metrics;
@@ -21,20 +22,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use zram::{Open, Zram};
 
-/// A single write may take at most 1/ROOM_OF_WRITES of the memory that this process may use.
-const ROOM_OF_WRITES: u64 = 16;
-
-/// The maximum time that the kernel has to write the data of shared mappings to the disk when the
-/// server ends.
-const SYNCED_WITHIN: Duration = Duration::from_secs(2);
-
-/// The sockets whose servers start after the NBD server: the control socket, and the socket for
-/// metrics, if any.
-pub(super) type LaterSockets = (Listening, Option<Listening>);
-
 /// A disk that is served, and its servers.
 pub(super) struct Serving {
     pub(super) served: Arc<Served>,
+    /// The sockets of the control socket's server and of metrics, which start after the NBD server.
+    later: Option<(Listening, Option<Listening>)>,
     control: Option<Control>,
     metrics: Option<Metrics>,
     log: Log,
@@ -57,7 +49,7 @@ impl Serving {
         (args, passed): (&ServeArgs, Passed),
         zram: Arc<Zram>,
         (save_file, turn): (Option<Arc<SaveFile>>, Arc<Turn>),
-    ) -> Result<(Self, LaterSockets), Error> {
+    ) -> Result<Self, Error> {
         let disk = Arc::new(zram.open().map_err(Error::Device)?);
         if save_file.is_some() {
             disk.prepare_save().map_err(|_| no_room())?;
@@ -80,13 +72,14 @@ impl Serving {
         let exports = Exports::new([export]).with_write_max(room / ROOM_OF_WRITES);
         let nbd = Server::start(nbd, exports, args.options(), log.clone()).map_err(no_thread)?;
         let served = Arc::new(Served { status, zram, disk, nbd, save_file, turn });
-        let serving =
-            Serving { served, control: None, metrics: None, log, mounted: None, announcement };
-        Ok((serving, (control, metrics)))
+        let later = Some((control, metrics));
+        let (control, metrics, mounted) = (None, None, None);
+        Ok(Serving { served, later, control, metrics, log, mounted, announcement })
     }
 
     /// Starts the servers of the control socket and of metrics.
-    pub(super) fn start_later(&mut self, (control, metrics): LaterSockets) -> Result<(), Error> {
+    pub(super) fn start_later(&mut self) -> Result<(), Error> {
+        let Some((control, metrics)) = self.later.take() else { return Ok(()) };
         let (served, log) = (&self.served, &self.log);
         let control = Control::start(control, served.clone(), log.clone()).map_err(no_thread)?;
         self.control = Some(control);

@@ -1,10 +1,10 @@
 //! The signals of a server: those that end it, those that cancel a save, and those that it ignores.
 //! With `--save-on-exit`, no single signal that can be handled ends the server without a save.
 
-use super::headroom::STACK;
 use crate::error::{Error, no_handler, no_thread};
+use crate::policy::{LOOK_EVERY, SIGNAL_LOOKS, STACK};
+use crate::process_status::process_status;
 use libc::{SIGRTMAX, SIGRTMIN};
-use measure::process_status::process_status;
 use rustix::process::Signal;
 use serve::spawn;
 use signal_hook::consts::{
@@ -34,17 +34,6 @@ const IMPLICIT: [c_int; 3] = [SIGHUP, SIGXCPU, Signal::POWER.as_raw()];
 const IGNORED: [c_int; 8] =
     [SIGXFSZ, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, Signal::STKFLT.as_raw()];
 
-/// Signals within this number of checks after the first signal belong to the same request to end,
-/// which often consists of several signals. For example, a terminal and a program that forwards its
-/// signals both send the signal. `timeout` sends the signal to the process and to its group. A
-/// program that the terminal's SIGINT interrupts sends SIGTERM to its children. If SIGTERM and
-/// SIGHUP are sent at once, the system delivers SIGHUP first. The limit is a number of checks, not
-/// a time, because the first check after the process was stopped finds all signals that arrived
-/// while it was stopped.
-const LOOKS: u32 = 15;
-/// The time between two of these checks.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-
 /// The signals that have arrived since this value was created.
 pub(super) struct Signals {
     came: Receiver<c_int>,
@@ -70,7 +59,7 @@ impl Signals {
         let forward = move || {
             let Some(first) = signals.forever().next() else { return };
             let sent = sender.send(first);
-            for _ in 0..LOOKS {
+            for _ in 0..SIGNAL_LOOKS {
                 thread::sleep(LOOK_EVERY);
                 signals.pending().for_each(drop);
             }
@@ -125,7 +114,7 @@ impl Signals {
 
     /// Returns whether a signal that cancels the save has arrived.
     pub(super) fn is_given_up(&self) -> bool {
-        self.came.try_iter().any(|came| self.gives_up(came))
+        self.is_given_up_within(Duration::ZERO)
     }
 
     /// Returns whether the signal `came` cancels the save. The first signal never does, even if the

@@ -1,8 +1,7 @@
-//! The activity of a device, and the address of its metrics.
+//! The activity of a device.
 
 use rustix::param::page_size;
 use serde::{Deserialize, Serialize};
-use serve::Address;
 use zram::{Device, SLOT_BYTES};
 
 /// The counters of the device's activity, which only increase, and the size of the data in the
@@ -39,16 +38,5 @@ impl Done {
             backing_read_bytes: slots(backing.bd_reads),
             backing_written_bytes: slots(backing.bd_writes),
         }
-    }
-}
-
-/// Returns the URL of the metrics for a browser.
-pub(super) fn metrics_uri(address: &Address) -> String {
-    match address {
-        Address::Tcp { host, port } if host.contains(':') => {
-            format!("http://[{host}]:{port}/metrics")
-        }
-        Address::Tcp { host, port } => format!("http://{host}:{port}/metrics"),
-        Address::Unix(path) => format!("unix:{}:/metrics", path.display()),
     }
 }

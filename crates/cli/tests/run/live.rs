@@ -286,7 +286,7 @@ fn a_file_that_says_anything_is_read() {
         running.command.kill().unwrap();
         ended
     };
-    let mut words = vec![0_u64; zmem::Seen::BYTES / 8];
+    let mut words = vec![0_u64; procgroup::GroupSnapshot::BYTES / 8];
     let bytes =
         |words: &[u64]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>();
     let [table, ..] = asked("uzram-run", &bytes(&words), ALL);

@@ -11,32 +11,28 @@ pub struct Untold {
 }
 
 /// The text of such a file, or an empty text if it can't be read.
-pub(super) struct Fields {
+pub struct Fields {
     path: &'static str,
     text: String,
 }
 
 impl Fields {
-    pub(super) fn read(path: &'static str) -> Self {
+    /// Reads the file at `path`.
+    pub fn read(path: &'static str) -> Self {
         Fields { path, text: fs::read_to_string(path).unwrap_or_default() }
     }
 
-    pub(super) fn text(&self) -> &str {
-        &self.text
-    }
-
-    pub(super) fn untold(&self, name: &'static str) -> Untold {
-        Untold { name, path: self.path }
-    }
-
     /// Returns the number of a line, in bytes.
-    pub(super) fn bytes(&self, name: &str) -> Option<u64> {
+    pub fn bytes(&self, name: &str) -> Option<u64> {
         bytes(&self.text, name)
     }
 
     /// Like [`bytes`](Self::bytes), but a missing line is an error.
-    pub(super) fn known(&self, name: &'static str) -> Result<u64, Untold> {
-        self.bytes(name).ok_or(self.untold(name))
+    ///
+    /// # Errors
+    /// The file has no such line.
+    pub fn known(&self, name: &'static str) -> Result<u64, Untold> {
+        self.bytes(name).ok_or(Untold { name, path: self.path })
     }
 }
 

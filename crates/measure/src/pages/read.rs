@@ -58,11 +58,17 @@ impl PageReader<'_> {
         }
     }
 
+    /// Reads these pages to store them. Returns true if all of them could be read.
+    pub fn read_all(&self, pages: Range<u32>, buf: &mut [u8]) -> bool {
+        let (count, mut runs) = (pages.len(), Vec::new());
+        self.read(pages, Purpose::Store, buf, &mut runs);
+        runs.iter().map(|run| run.len()).sum::<usize>() == count
+    }
+
     /// Returns the number of pages of the part that are to be stored: those before an error.
     fn store(&self, part: &FilePages, buf: &mut [u8]) -> usize {
         let mut done = 0;
-        let read =
-            open(self.plan, part.file).and_then(|(file, _)| fill(&file, part, buf, &mut done));
+        let read = open(self.plan, part.file).and_then(|file| fill(&file, part, buf, &mut done));
         // Missing data are not replaced by zeros, because these would compress well.
         let read = read.and_then(|()| match done {
             done if done == part.bytes => Ok(()),
@@ -83,38 +89,35 @@ impl PageReader<'_> {
     /// Returns the number of pages of the part that are to be compared: all or none.
     fn compare(&self, part: &FilePages, buf: &mut [u8]) -> usize {
         let mut done = 0;
-        let read = open(self.plan, part.file).and_then(|(file, _)| {
+        let read = open(self.plan, part.file).and_then(|file| {
             fill(&file, part, buf, &mut done)?;
             // Taken after the read, so that any change before it is detected.
             stamp(&file)
         });
         match read {
-            Ok(stamp) if stamp == self.plan.stamp(part.file) => part.pages.len(),
+            Ok(stamp) if stamp == self.plan.stamp(part.file) => return part.pages.len(),
             Ok(_) => {
-                self.leave_out(part.file, SkipReason::Changed, &"it changed while it was read");
-                0
+                self.leave_out(part.file, SkipReason::Changed, &"it changed while it was read")
             }
-            Err(error) => {
-                self.leave_out(part.file, SkipReason::Changed, &error);
-                0
-            }
+            Err(error) => self.leave_out(part.file, SkipReason::Changed, &error),
         }
+        0
     }
 
     /// Leaves a file out of the comparison, and records the reason once.
-    pub(crate) fn leave_out(&self, file: FileIndex, why: SkipReason, reason: &dyn Display) {
+    pub fn leave_out(&self, file: FileIndex, why: SkipReason, reason: &dyn Display) {
         if self.plan.leave_out(file) {
             self.skipped.add(why, &self.plan.path(file), reason);
         }
     }
 }
 
-/// Opens a file without blocking, because it may have been replaced by a pipe or a device.
-fn open(plan: &FilePlan, file: FileIndex) -> io::Result<(File, FileStamp)> {
+/// Opens a regular file without blocking, because it may have been replaced by a pipe or a device.
+fn open(plan: &FilePlan, file: FileIndex) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(plan.path(file))?;
-    let stamp = stamp(&file)?;
-    Ok((file, stamp))
+    stamp(&file)?;
+    Ok(file)
 }
 
 /// Returns the current metadata of an open file.

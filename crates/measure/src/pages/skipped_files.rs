@@ -1,7 +1,6 @@
 //! The files that were left out: their number, and the names of the first ones.
 
-use crate::error::Error;
-use crate::text::escaped;
+use crate::error::escaped;
 use std::fmt::Display;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -52,11 +51,12 @@ impl SkippedFiles {
         self.kinds()[why as usize].count
     }
 
-    /// Returns the error, extended by the first file that was left out, which may be its reason.
-    pub(crate) fn explain(&self, error: Error) -> Error {
-        match (error, self.lines().first()) {
-            (Error::Failed(text), Some(first)) => Error::Failed(format!("{text}; {first}")),
-            (error, _) => error,
+    /// Returns the text of an error, extended by the first file that was left out, which may be its
+    /// reason.
+    pub fn explain(&self, text: String) -> String {
+        match self.lines().first() {
+            Some(first) => format!("{text}; {first}"),
+            None => text,
         }
     }
 

@@ -1,10 +1,9 @@
 //! From paths to a plan of every regular file at or under them, by name.
 
 use super::{DirIndex, FilePlan, FileStamp, SkipReason, SkippedFiles};
-use crate::error::Error;
+use crate::error::{Error, escaped};
 use crate::interrupt::Interrupt;
 use crate::page::PAGE_SIZE;
-use crate::text::escaped;
 use rustix::fs::{Access, access};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, FileType, Metadata};
@@ -36,51 +35,42 @@ pub fn plan(
 ) -> Result<FilePlan, Error> {
     // Checks all paths first, so that an error in the second one is not reported after an hour of
     // work.
-    let given: Vec<(&PathBuf, Metadata)> = paths
-        .iter()
-        .map(|path| match usable(path) {
-            Ok(metadata) => Ok((path, metadata)),
-            Err(error) => Err(Error::Failed(format!(
-                "path '{}' can't be used: {error}; give a file or a directory that this user may \
-                 read",
-                escaped(path)
-            ))),
-        })
-        .collect::<Result<_, Error>>()?;
-    let pages_left = pages_max.unwrap_or(u64::MAX);
-    let plan = FilePlan::default();
-    let mut walk = TreeWalk { plan, pages_left, wanted, skipped, interrupt };
-    for (path, metadata) in &given {
-        if walk.pages_left > 0 {
-            walk.root(path, metadata)?;
-        }
+    let kinds = paths.iter().map(|path| kind(path)).collect::<Result<Vec<_>, Error>>()?;
+    let (plan, pages_left) = (FilePlan::default(), pages_max.unwrap_or(u64::MAX));
+    let mut walk = TreeWalk { plan, root: Path::new(""), pages_left, wanted, skipped, interrupt };
+    for (path, kind) in paths.iter().zip(kinds) {
+        walk.root = path;
+        walk.add(None, path, path.as_os_str(), kind)?;
     }
-    match given.first() {
-        Some((first, _)) if walk.plan.files() == 0 => {
-            let others = match given.len() - 1 {
+    match paths {
+        [first, others @ ..] if walk.plan.files() == 0 => {
+            let others = match others.len() {
                 0 => String::new(),
                 count => format!(" and {count} more"),
             };
-            let error = format!(
+            Err(Error::Failed(skipped.explain(format!(
                 "no regular file at or under '{}'{others}; give files, or directories that hold \
                  some",
                 escaped(first)
-            );
-            Err(skipped.explain(Error::Failed(error)))
+            ))))
         }
         _ => Ok(walk.plan),
     }
 }
 
-/// Returns the metadata of a path from the command line. A file is opened once, because an
-/// unreadable path from the command line is an error, but an unreadable file below a directory is
-/// skipped.
-fn usable(path: &Path) -> io::Result<Metadata> {
-    let metadata = fs::metadata(path)?;
-    if metadata.is_file() {
-        fs::File::open(path)?;
-    }
-    Ok(metadata)
+/// Returns the kind of a path from the command line. A file is opened once, because an unreadable
+/// path from the command line is an error, but an unreadable file below a directory is skipped.
+fn kind(path: &Path) -> Result<FileType, Error> {
+    let kind = fs::metadata(path).and_then(|metadata| match metadata.is_file() {
+        true => fs::File::open(path).map(|_| metadata.file_type()),
+        false => Ok(metadata.file_type()),
+    });
+    kind.map_err(|error| {
+        Error::Failed(format!(
+            "path '{}' can't be used: {error}; give a file or a directory that this user may read",
+            escaped(path)
+        ))
+    })
 }
 
 /// Returns the error of files that exceed the capacity of any device.
@@ -94,6 +84,8 @@ fn too_large(path: &Path) -> Error {
 /// A plan under construction.
 struct TreeWalk<'a> {
     plan: FilePlan,
+    /// The path from the command line that is walked.
+    root: &'a Path,
     /// The number of pages left up to the input limit.
     pages_left: u64,
     wanted: Wanted,
@@ -101,60 +93,41 @@ struct TreeWalk<'a> {
     interrupt: &'a Interrupt,
 }
 
-/// The remaining entries of a directory, the next one last.
-struct Level {
-    dir: DirIndex,
-    entries: Vec<(OsString, FileType)>,
-}
-
 impl TreeWalk<'_> {
-    fn root(&mut self, path: &Path, metadata: &Metadata) -> Result<(), Error> {
-        let full = || too_large(path);
-        if metadata.is_dir() {
-            let dir = self.plan.add_dir(None, path.as_os_str()).ok_or_else(full)?;
-            self.tree(dir, path)
-        } else if metadata.is_file() && self.is_wanted(path) {
-            self.file(None, path.as_os_str(), metadata).ok_or_else(full)
-        } else {
-            Ok(())
+    /// Adds the file `name` of a directory, or all files below it. Without a directory, it is the
+    /// root. A tree has no more levels than a path has names.
+    fn add(
+        &mut self,
+        dir: Option<DirIndex>,
+        path: &Path,
+        name: &OsStr,
+        kind: FileType,
+    ) -> Result<(), Error> {
+        if self.pages_left == 0 {
+            return Ok(());
         }
-    }
-
-    fn tree(&mut self, dir: DirIndex, root: &Path) -> Result<(), Error> {
+        self.interrupt.check()?;
+        let root = self.root;
         let full = || too_large(root);
-        let mut path = root.to_owned();
-        let mut levels = vec![self.level(dir, &path)];
-        while let Some(level) = levels.last_mut().filter(|_| self.pages_left > 0) {
-            self.interrupt.check()?;
-            let dir = level.dir;
-            let Some((name, kind)) = level.entries.pop() else {
-                levels.pop();
-                if !levels.is_empty() {
-                    path.pop();
-                }
-                continue;
-            };
-            path.push(&name);
-            if kind.is_dir() {
-                let dir = self.plan.add_dir(Some(dir), &name).ok_or_else(full)?;
-                levels.push(self.level(dir, &path));
-                continue;
+        if kind.is_dir() {
+            let dir = self.plan.add_dir(dir, name).ok_or_else(full)?;
+            for (name, kind) in self.entries(path) {
+                self.add(Some(dir), &path.join(&name), &name, kind)?;
             }
-            if kind.is_file() {
-                match fs::symlink_metadata(&path) {
-                    Ok(_) if !self.is_wanted(&path) => {}
-                    Ok(metadata) => self.file(Some(dir), &name, &metadata).ok_or_else(full)?,
-                    Err(error) => self.skipped.add(SkipReason::Unreadable, &path, &error),
-                }
+        } else if kind.is_file() && self.is_wanted(path) {
+            // A link is followed only if it is the root.
+            let found = if dir.is_none() { fs::metadata(path) } else { path.symlink_metadata() };
+            match found {
+                Ok(of) => self.file(dir, name, &of).ok_or_else(full)?,
+                Err(error) => self.skipped.add(SkipReason::Unreadable, path, &error),
             }
-            path.pop();
         }
         Ok(())
     }
 
-    /// Returns the entries of a directory. Errors are recorded, and the remaining entries are
-    /// skipped.
-    fn level(&self, dir: DirIndex, path: &Path) -> Level {
+    /// Returns the entries of a directory by name. An error is recorded, and the remaining entries
+    /// are skipped.
+    fn entries(&self, path: &Path) -> Vec<(OsString, FileType)> {
         let mut entries = Vec::new();
         let read = fs::read_dir(path).and_then(|found| {
             for entry in found {
@@ -166,8 +139,8 @@ impl TreeWalk<'_> {
         if let Err(error) = read {
             self.skipped.add(SkipReason::Unreadable, path, &error);
         }
-        entries.sort_unstable_by(|(one, _), (other, _)| other.cmp(one));
-        Level { dir, entries }
+        entries.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        entries
     }
 
     fn is_wanted(&self, path: &Path) -> bool {

@@ -1,11 +1,11 @@
 //! Python keys: their hashes, their sizes, and their comparison.
 
 use super::Key;
-use super::kept::{Id, Probe, Verdicts};
 use super::same::{self, is_plain};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::convert::Infallible;
+use uzram::lru::raw::{Comparison, Id, Verdicts};
 
 /// The unit in bytes to which the heap rounds up the sizes of objects.
 const GRAIN: usize = 16;
@@ -31,15 +31,14 @@ impl<'a, 'py> Asked<'a, 'py> {
         let spread = (key.hash()? as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         Ok(Asked { key, hash: (spread >> 32) as u32, is_plain: is_plain(key) })
     }
-}
 
-impl Probe<Key> for Asked<'_, '_> {
-    fn is_same(&self, kept: &Key) -> Option<bool> {
-        same::is_same(kept, self.key)
-    }
-
-    fn copy(&self, kept: &Key) -> Key {
-        kept.clone_ref(self.key.py())
+    /// Compares the key with a stored one, unless that may run Python code.
+    pub(super) fn compare(&self, kept: &Key) -> Comparison<Key> {
+        match same::is_same(kept, self.key) {
+            Some(true) => Comparison::Equal,
+            Some(false) => Comparison::Different,
+            None => Comparison::Unknown(kept.clone_ref(self.key.py())),
+        }
     }
 }
 

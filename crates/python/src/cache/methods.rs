@@ -1,19 +1,18 @@
 //! The methods that Python calls on a mapping.
 
 use super::ask::Given;
-use super::kept::{Departed, Kept, Plan, Probe, Verdicts};
-use super::{Cache, Key, missing, no_memory, training};
+use super::{Cache, Key, missing, training};
 use crate::error::Answer;
 use crate::shared::lock;
-use crate::stats;
+use crate::stats::make;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyDict, PyIterator, PyTuple, PyType};
 use pyo3::{PyTraverseError, PyVisit, intern};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use uzram::by_name;
+use std::sync::atomic::Ordering::Relaxed;
+use uzram::lru::raw::{Compare, Departed, RawLruCache, Verdicts};
+use uzram::{LruOptions, by_name};
 
 /// Returns a view of the cache, of a class of `uzram._views`.
 fn view<'py>(cache: &Bound<'py, Cache>, name: &str) -> PyResult<Bound<'py, PyAny>> {
@@ -37,10 +36,12 @@ impl Cache {
         pickle: bool,
         on_evict: Option<Py<PyAny>>,
     ) -> Answer<Self> {
-        let (codec, dictionary) = (by_name(algorithm)?, training(&dictionary)?);
-        let plan = Plan { limit, codec, level, dictionary, wants_evicted: on_evict.is_some() };
-        let (on_evict, has_containers) = (Mutex::new(on_evict), AtomicBool::new(false));
-        Ok(Cache { kept: Kept::new(plan)?, pickles: pickle, on_evict, has_containers })
+        let (algorithm, dictionary) = (by_name(algorithm)?, training(&dictionary)?);
+        let kept = RawLruCache::new(LruOptions { limit, algorithm, level, dictionary })?;
+        if on_evict.is_some() {
+            kept.report_evicted();
+        }
+        Ok(Cache { kept, pickles: pickle, on_evict: on_evict.into(), has_containers: false.into() })
     }
 
     fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> Answer<Bound<'py, PyAny>> {
@@ -54,15 +55,15 @@ impl Cache {
 
     fn __delitem__(&self, key: &Bound<'_, PyAny>) -> Answer<()> {
         let mut out = Departed::default();
-        let found = Self::ask(key, |hash, probe, verdicts| {
-            self.kept.remove(hash, probe, verdicts, &mut out)
+        let found = Self::ask(key, |hash, compare, verdicts| {
+            self.kept.remove(hash, compare, verdicts, &mut out)
         })?;
         found.map(drop).ok_or_else(|| missing(key))
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> Answer<bool> {
-        let call = |hash, probe: &dyn Probe<Key>, verdicts: &Verdicts| {
-            self.kept.contains(hash, probe, verdicts)
+        let call = |hash, compare: Compare<'_, Key>, verdicts: &Verdicts| {
+            self.kept.contains(hash, compare, verdicts)
         };
         Ok(Self::ask(key, call)?.is_some())
     }
@@ -105,7 +106,7 @@ impl Cache {
     /// Removes the least recently used value. Returns its key and the value.
     fn popitem<'py>(&self, py: Python<'py>) -> Answer<Bound<'py, PyTuple>> {
         while let Some((key, (id, packed))) = self.kept.oldest(|key| key.clone_ref(py)) {
-            let value = self.value(py, &packed.map_err(no_memory)?)?;
+            let value = self.value(py, &packed?)?;
             if self.kept.remove_same(id, &mut Departed::default()) {
                 return Ok((key, value).into_pyobject(py)?);
             }
@@ -173,19 +174,19 @@ impl Cache {
 
     /// Returns the statistics of the cache, as `CacheStats`.
     fn stats<'py>(&self, py: Python<'py>) -> Answer<Bound<'py, PyAny>> {
-        let figures = self.kept.figures();
+        let stats = self.kept.stats();
         let fields = [
-            ("entries", figures.entries as u64),
-            ("limit", figures.limit as u64),
-            ("held", figures.held as u64),
-            ("stored", figures.stored),
-            ("compressed", figures.compressed),
-            ("dictionary", figures.dictionary as u64),
-            ("hits", figures.hits),
-            ("misses", figures.misses),
-            ("evictions", figures.evictions),
+            ("entries", stats.entries as u64),
+            ("limit", stats.limit as u64),
+            ("held", stats.held as u64),
+            ("stored", stats.stored),
+            ("compressed", stats.compressed),
+            ("dictionary", stats.dictionary as u64),
+            ("hits", stats.hits),
+            ("misses", stats.misses),
+            ("evictions", stats.evictions),
         ];
-        Ok(stats::make(py, "CacheStats", &fields, &[])?)
+        Ok(make(py, "CacheStats", &fields, &[])?)
     }
 
     /// Asserts that the state of the whole cache is consistent, for tests.
@@ -216,14 +217,14 @@ impl Cache {
     }
 
     fn __sizeof__(&self) -> usize {
-        self.kept.figures().held
+        self.kept.stats().held
     }
 
     fn __repr__(&self) -> String {
-        let figures = self.kept.figures();
+        let stats = self.kept.stats();
         format!(
             "<uzram.Cache of {} values in {} of {} bytes>",
-            figures.entries, figures.held, figures.limit
+            stats.entries, stats.held, stats.limit
         )
     }
 

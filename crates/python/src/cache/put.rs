@@ -1,20 +1,22 @@
 //! Storing of values.
 
 use super::ask::{Asked, judge, key_bytes};
-use super::kept::{Departed, Offer, Packed, Put, Refusal, Verdicts};
-use super::{Cache, DETACHED_FROM, ENOSPC, Key, no_memory};
+use super::{Cache, DETACHED_FROM, Key};
 use crate::buffer::with_bytes;
-use crate::error::{Answer, Error, Failure, value_error};
+use crate::error::{Answer, value_error};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::atomic::Ordering::Relaxed;
+use uzram::lru::Error;
+use uzram::lru::raw::{Departed, Offer, Packed, Put, Verdicts};
 
 /// Returns a copy of `bytes`, because data that another thread may change must not be compressed
 /// directly.
 fn copied(bytes: &[u8]) -> Answer<Vec<u8>> {
     let mut copy = Vec::new();
-    copy.try_reserve_exact(bytes.len()).map_err(no_memory)?;
+    let reserved = copy.try_reserve_exact(bytes.len());
+    reserved.map_err(|_| Error::NoMemory { bytes: bytes.len() })?;
     copy.extend_from_slice(bytes);
     Ok(copy)
 }
@@ -90,11 +92,10 @@ impl Cache {
     }
 
     fn pack(&self, py: Python<'_>, bytes: &[u8]) -> Answer<Packed> {
-        let packed = match bytes.len() < DETACHED_FROM {
+        Ok(match bytes.len() < DETACHED_FROM {
             true => self.kept.pack(bytes),
             false => py.detach(|| self.kept.pack(bytes)),
-        };
-        packed.map_err(|refusal| self.refused(refusal, bytes.len()))
+        }?)
     }
 
     fn put_offer(
@@ -106,37 +107,22 @@ impl Cache {
     ) -> Answer<bool> {
         let py = asked.key.py();
         loop {
-            match self.kept.put(asked.hash, asked, verdicts, offer, out) {
-                Ok(Put::Done(None)) => return Ok(true),
-                Ok(Put::There) => return Ok(false),
-                Ok(Put::Done(Some(due))) => {
+            let compare = |_: &Key, kept: &Key| asked.compare(kept);
+            match self.kept.put(asked.hash, &compare, verdicts, offer, out)? {
+                Put::Done(None) => return Ok(true),
+                Put::There => return Ok(false),
+                Put::Done(Some(due)) => {
                     py.detach(|| self.kept.learn(due, out));
                     return Ok(true);
                 }
-                Ok(Put::Stale) => {
+                Put::Stale => {
                     let packed = self.pack(py, bytes)?;
                     if let Some(offer) = offer {
                         offer.packed = packed;
                     }
                 }
-                Ok(Put::Ask(unknown)) => judge(asked.key, unknown, verdicts)?,
-                Err(refusal) => return Err(self.refused(refusal, bytes.len())),
+                Put::Ask(unknown) => judge(asked.key, unknown, verdicts)?,
             }
         }
-    }
-
-    fn refused(&self, refusal: Refusal, bytes: usize) -> Failure {
-        match refusal {
-            Refusal::Failed(error) => return Failure::Uzram(error),
-            Refusal::NoMemory => return no_memory(bytes),
-            Refusal::NoRoom => {}
-        }
-        let limit = self.kept.figures().limit;
-        let message = format!(
-            "a value of {bytes} bytes, with its key, finds no room in a cache of {limit}; raise \
-             the limit, or \
-             store it in parts"
-        );
-        Failure::Python(Error::new_err((ENOSPC, message)))
     }
 }

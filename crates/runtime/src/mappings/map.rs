@@ -131,7 +131,9 @@ fn map_at(
         && flags & libc::MAP_TYPE == libc::MAP_PRIVATE
         && flags & (NOT_OURS & !libc::MAP_STACK) == 0;
     if mapped.is_ok() {
-        space.pieces.set(range.clone(), Some(if is_held { Kind::Held } else { Kind::Other }));
+        space
+            .pieces
+            .set(range.clone(), Some(if is_held { Kind::OtherProtection } else { Kind::Other }));
         space.left_out.set(range.clone(), None);
     }
     uses::settle(&space.pieces, arena, &range)?;

@@ -88,7 +88,7 @@ fn whole_pages(number: i64, mut args: [usize; 6]) -> [usize; 6] {
 }
 
 /// Returns whether a call maps shared memory that is writable or may be large.
-fn maps_shared(number: i64, args: &[usize; 6]) -> bool {
+pub(crate) fn maps_shared(number: i64, args: &[usize; 6]) -> bool {
     let [_, bytes, prot, flags, ..] = *args;
     match number {
         libc::SYS_shmat => true,
@@ -156,9 +156,6 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
     }
     if let Some(answer) = windows::answer_parts(space, arena, number as i64, args) {
         return answer;
-    }
-    if maps_shared(number as i64, &args) {
-        arena.maps_shared();
     }
     if number as i64 == libc::SYS_munmap
         && let Ok(range) = pages(start, bytes)

@@ -34,7 +34,7 @@ pub(super) fn protect(
                 let now = match (kind, prot) {
                     (Kind::Other, _) => Kind::Other,
                     (_, prot) if Some(prot) == data => Kind::Data,
-                    _ => Kind::Held,
+                    _ => Kind::OtherProtection,
                 };
                 space.pieces.set(part.clone(), Some(now));
                 uses::settle(&space.pieces, arena, &part)?;

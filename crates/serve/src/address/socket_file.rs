@@ -2,6 +2,7 @@
 //! replaced.
 
 use super::{Address, AddressError, Listening, PATH_MAX};
+use crate::policy::{SOCKET_BACKLOG, SOCKET_TRIES};
 use rustix::fd::OwnedFd;
 use rustix::fs::{self, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -10,12 +11,6 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-/// The maximum number of connections that wait to be accepted.
-const BACKLOG: i32 = 128;
-
-/// The maximum number of attempts if other servers start at the same path.
-const TRIES: usize = 100;
 
 /// A socket's file. Dropping this removes the file, unless another file has replaced it.
 #[derive(Debug)]
@@ -50,7 +45,7 @@ pub(super) fn listen_at(path: &Path) -> Result<Listening, AddressError> {
     }
     let socket = socket().map_err(refused)?;
     let made = HiddenSocket::new(&socket, path).map_err(refused)?;
-    for _ in 0..TRIES {
+    for _ in 0..SOCKET_TRIES {
         let is_there = match probe(path).map_err(refused)? {
             Probed::Nothing => made.publish(path),
             Probed::Stale(stale) => made.replace_stale(stale, path),
@@ -91,7 +86,7 @@ impl HiddenSocket {
         // another user created under this name.
         fs::fchmod(socket, Mode::RUSR | Mode::WUSR)?;
         net::bind(socket, &address)?;
-        let made = net::listen(socket, BACKLOG).and_then(|()| id(&path).ok_or(Errno::NOENT));
+        let made = net::listen(socket, SOCKET_BACKLOG).and_then(|()| id(&path).ok_or(Errno::NOENT));
         match made {
             Ok(id) => Ok(HiddenSocket { path, id }),
             Err(errno) => {

@@ -2,6 +2,7 @@
 
 use super::request::{Request, is_trusted};
 use crate::address::PATH_MAX;
+use crate::policy::ANSWERS_WITHIN;
 use crate::steered::Refusal;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::sockopt::{self, Timeout};
@@ -12,11 +13,6 @@ use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// The maximum time within which a server has to respond. A server answers `stat` in milliseconds,
-/// but on a machine that swaps, its threads may wait for seconds.
-pub const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// The reason why a request failed.
 #[derive(Debug, thiserror::Error)]
@@ -24,8 +20,8 @@ pub const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 pub enum AskError {
     /// No server listens at the path.
     #[error(
-        "no server answers at '{path}': {source}; start one with 'uzram serve', or give the path of \
-         its control socket with --control"
+        "no server answers at '{path}': {source}; start one with 'uzram serve', or give the path \
+         of its control socket with --control"
     )]
     Unreached {
         /// The path of the socket.
@@ -35,8 +31,8 @@ pub enum AskError {
     },
     /// The path can't be the path of a socket.
     #[error(
-        "'{0}' can't be a control socket: the path of a socket has at most {PATH_MAX} bytes; give a \
-         shorter path with --control"
+        "'{0}' can't be a control socket: the path of a socket has at most {PATH_MAX} bytes; give \
+         a shorter path with --control"
     )]
     TooLong(String),
     /// Another user's server listens at the path.
@@ -74,30 +70,28 @@ pub enum AskError {
     Refused(Refusal),
 }
 
-impl Request {
-    /// Sends the request to the server at `path`, and writes the server's answer to `out`.
-    ///
-    /// The server has to receive the request within [`ANSWERS_WITHIN`]. After each period of this
-    /// length without an answer, the server has to answer `stat`, to show that it runs. A server
-    /// that runs may take any time to answer.
-    ///
-    /// # Errors
-    /// [`AskError`]
-    pub fn ask(&self, path: &Path, out: &mut impl Write) -> Result<(), AskError> {
-        let server = Server::connect(path)?;
-        let request = self.bytes().map_err(AskError::Refused)?;
-        let broken = |error| server.broken(error);
-        (&server.stream).write_all(&request).map_err(broken)?;
-        server.stream.shutdown(Shutdown::Write).map_err(broken)?;
-        let may_wait = *self != Self::Stat;
-        let mut answer = BufReader::new(Answer { server: &server, may_wait });
-        let mut line = String::new();
-        answer.read_line(&mut line).map_err(broken)?;
-        match line.trim_end().split_once(' ') {
-            None if line == "ok\n" => io::copy(&mut answer, out).map(|_| ()).map_err(broken),
-            Some(("error", told)) => Err(AskError::Refused(refusal(told))),
-            _ => Err(AskError::Broken(io::ErrorKind::InvalidData.into())),
-        }
+/// Sends `request` to the server at `path`, and writes the server's answer to `out`.
+///
+/// The server has to receive the request within [`ANSWERS_WITHIN`]. After each period of this
+/// length without an answer, the server has to answer `stat`, to show that it runs. A server
+/// that runs may take any time to answer.
+///
+/// # Errors
+/// [`AskError`]
+pub fn ask(request: &Request, path: &Path, out: &mut impl Write) -> Result<(), AskError> {
+    let server = Server::connect(path)?;
+    let bytes = request.bytes().map_err(AskError::Refused)?;
+    let broken = |error| server.broken(error);
+    (&server.stream).write_all(&bytes).map_err(broken)?;
+    server.stream.shutdown(Shutdown::Write).map_err(broken)?;
+    let may_wait = *request != Request::Stat;
+    let mut answer = BufReader::new(Answer { server: &server, may_wait });
+    let mut line = String::new();
+    answer.read_line(&mut line).map_err(broken)?;
+    match line.trim_end().split_once(' ') {
+        None if line == "ok\n" => io::copy(&mut answer, out).map(|_| ()).map_err(broken),
+        Some(("error", told)) => Err(AskError::Refused(refusal(told))),
+        _ => Err(AskError::Broken(io::ErrorKind::InvalidData.into())),
     }
 }
 
@@ -156,7 +150,7 @@ impl Server {
 
     /// Returns whether the server answers `stat` on another connection.
     fn is_alive(&self) -> bool {
-        let asked = Request::Stat.ask(&self.path, &mut io::sink());
+        let asked = ask(&Request::Stat, &self.path, &mut io::sink());
         // After any other error, the server either runs or has ended, so it is not stuck.
         !matches!(asked, Err(AskError::Silent { .. }))
     }

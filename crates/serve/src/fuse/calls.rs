@@ -1,8 +1,9 @@
 //! Handles the kernel's requests to the mounted file system.
 
+use super::Mapping;
 use super::files::{AttributeWrite, Files};
 use super::node::Node;
-use super::{Mapping, STACK};
+use crate::policy::{FUSE_REQUEST_MAX, FUSE_STACK, TTL};
 use crate::spawn::spawn;
 use fuser::{
     Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
@@ -13,14 +14,8 @@ use fuser::{
 use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 use zram::Access;
-
-/// The time for which the kernel may cache a file's attributes. The attributes never change.
-const TTL: Duration = Duration::from_secs(60);
-
-/// The maximum size of a request in bytes.
-const REQUEST_MAX: u32 = 1 << 20;
 
 /// The size of a sector in bytes.
 const SECTOR: u64 = 512;
@@ -31,7 +26,7 @@ const SEEK_HOLE: i32 = 4;
 impl Filesystem for Files {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // The kernel may lower the maximum; its value is used.
-        let _ = config.set_max_write(REQUEST_MAX);
+        let _ = config.set_max_write(FUSE_REQUEST_MAX);
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         if self.mapping == Mapping::Shared {
             // `Mounted::start` has checked that the kernel supports this capability.
@@ -215,7 +210,7 @@ impl Filesystem for Files {
                 Ok(stored) => {
                     let (steered, len) = (self.steered.clone(), data.len() as u32);
                     let stores = move || answer(reply, stored.store(&*steered).map(|()| len));
-                    drop(spawn("attribute", STACK, stores));
+                    drop(spawn("attribute", FUSE_STACK, stores));
                 }
             },
             None => reply.error(Errno::ENOENT),

@@ -1,5 +1,6 @@
 //! `fusermount3`, which mounts and unmounts for users without the privilege to mount.
 
+use crate::policy::FUSERMOUNT_WITHIN;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::{FdFlags, IoSliceMut, fcntl_setfd};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -11,7 +12,6 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 const PROGRAM: &str = "fusermount3";
 
@@ -19,14 +19,11 @@ const PROGRAM: &str = "fusermount3";
 /// the connection.
 const VARIABLE: &str = "_FUSE_COMMFD";
 
-/// The maximum time that `fusermount3` may take.
-const WITHIN: Duration = Duration::from_secs(10);
-
 /// Makes `fusermount3` mount at a directory, and returns the connection.
 pub(super) fn mount(dir: &Path, name: &str) -> io::Result<OwnedFd> {
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    set_socket_timeout(&ours, Timeout::Recv, Some(WITHIN))?;
+    set_socket_timeout(&ours, Timeout::Recv, Some(FUSERMOUNT_WITHIN))?;
     // The program inherits this descriptor.
     fcntl_setfd(&theirs, FdFlags::empty())?;
     let options = format!("fsname={name},subtype={name},default_permissions,nosuid,nodev");

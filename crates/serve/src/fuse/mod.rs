@@ -15,6 +15,7 @@ mod node;
 use crate::disk::Disk;
 use crate::log::Log;
 use crate::nbd::Mode;
+use crate::policy::{FUSE_STACK, FUSE_THREAD_BYTES, FUSE_THREADS_MIN, READY_STEP, READY_WITHIN};
 use crate::spawn::spawn_within;
 use crate::steered::Steered;
 use files::Files;
@@ -28,22 +29,6 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use zram::room;
-
-/// The stack size of a thread that this module starts, in bytes.
-pub(super) const STACK: usize = 256 << 10;
-
-/// The number of bytes of address space that the FUSE library takes for each of its threads: a
-/// buffer, and a stack of the default size.
-const THREAD_BYTES: usize = (16 << 20) + (2 << 20) + (64 << 10);
-
-/// The minimum number of threads, so that one thread that waits for the backing store does not
-/// block the disk.
-const THREADS_MIN: usize = 2;
-
-/// The maximum time that the start of the FUSE library's threads may take, and the interval between
-/// checks.
-const READY_WITHIN: Duration = Duration::from_secs(1);
-const READY_STEP: Duration = Duration::from_millis(1);
 
 /// Whether programs may map the disk so that writes to memory are writes to the disk (MAP_SHARED).
 ///
@@ -95,9 +80,9 @@ impl Mounted {
         if mapping == Mapping::Shared && !is_mapping_supported() {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        let threads = threads.max(THREADS_MIN);
+        let threads = threads.max(FUSE_THREADS_MIN);
         // The library can't report that its threads could not be started.
-        if !room::is_left((threads + 1).saturating_mul(THREAD_BYTES)) {
+        if !room::is_left((threads + 1).saturating_mul(FUSE_THREAD_BYTES)) {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         let has_ended = Arc::new(AtomicBool::new(false));
@@ -130,7 +115,7 @@ impl Mounted {
     pub fn stop(self, within: Duration) -> bool {
         self.has_ended.store(true, SeqCst);
         let Mounted { session, mut mount, log, .. } = self;
-        let unmounted = spawn_within("unmount", STACK, within, move || {
+        let unmounted = spawn_within("unmount", FUSE_STACK, within, move || {
             let taken_off = mount.detach();
             if let Err(error) = &taken_off {
                 log.line(format_args!("can't unmount {}: {error}", mount.name()));

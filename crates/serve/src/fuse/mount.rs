@@ -10,6 +10,7 @@ use crate::holders;
 use crate::log::Log;
 use crate::mountinfo::{self, MountEntry};
 use crate::own::OwnMount;
+use crate::policy::{DEAD_MOUNTS_MAX, FUSE_STACK, MOUNT_ANSWERS_WITHIN};
 use crate::spawn::spawn_within;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
@@ -26,12 +27,6 @@ use std::time::Duration;
 /// The name and type of uzram's file systems in the system's list of mounts.
 const NAME: &str = "uzram";
 const TYPE: &str = "fuse.uzram";
-
-/// The maximum number of stacked dead mounts that this module unmounts.
-const DEAD_MAX: usize = 16;
-
-/// A server that does not answer within this time counts as running but stuck.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
 /// A mount of this process.
 #[derive(Debug)]
@@ -68,14 +63,14 @@ impl Mount {
     pub(super) fn holders(&self) -> Vec<String> {
         let device = self.device;
         let search = move || holders::of(device);
-        spawn_within("holders", super::STACK, ANSWERS_WITHIN, search).unwrap_or_default()
+        spawn_within("holders", FUSE_STACK, MOUNT_ANSWERS_WITHIN, search).unwrap_or_default()
     }
 
     /// Writes the changed pages of the disk in the kernel's cache.
     pub(super) fn sync(&self, within: Duration) {
         let disk = self.dir.join(Node::Disk.name());
         let sync = move || std::fs::File::open(disk).and_then(|disk| disk.sync_all());
-        let _ = spawn_within("sync", super::STACK, within, sync);
+        let _ = spawn_within("sync", FUSE_STACK, within, sync);
     }
 
     /// Returns the directory, escaped for messages.
@@ -170,7 +165,7 @@ fn is_uzram(entry: &MountEntry) -> bool {
 /// Unmounts the mounts that killed uzram servers left at a directory. A dead mount of another
 /// program, or a live mount of uzram, is an error.
 fn detach_dead(dir: &Path, log: &Log) -> io::Result<()> {
-    for _ in 0..DEAD_MAX {
+    for _ in 0..DEAD_MOUNTS_MAX {
         let root = mountinfo::open(dir)?;
         let entry = mountinfo::of(&root)?;
         if !entry.fs_type.starts_with("fuse") {
@@ -199,7 +194,7 @@ fn detach_dead(dir: &Path, log: &Log) -> io::Result<()> {
 fn is_dead(file: &OwnedFd) -> bool {
     let Ok(file) = file.try_clone() else { return false };
     // A stuck server never answers, so another thread sends the request.
-    let asked = spawn_within("is it dead", super::STACK, ANSWERS_WITHIN, move || {
+    let asked = spawn_within("is it dead", FUSE_STACK, MOUNT_ANSWERS_WITHIN, move || {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
         let asked = fs::statx(&file, "", flags, StatxFlags::BASIC_STATS);
         drop(file);

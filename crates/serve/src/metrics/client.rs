@@ -4,25 +4,12 @@
 //!   receiving: head of the request -> answering: bytes left to send -> draining: bytes are dropped
 //! ```
 
-use super::http::{Asked, HEAD_MAX, parse, plain};
+use super::http::{Asked, parse, plain};
+use crate::policy::{DRAINED_MAX, DRAINED_STEP, DRAINED_WITHIN, HTTP_HEAD_MAX, METRICS_WITHIN};
 use crate::socket::Socket;
 use rustix::event::{PollFd, PollFlags};
 use std::io;
 use std::time::{Duration, Instant};
-
-/// The maximum time that a client may take to send its request, and the maximum time that it may
-/// take to receive its answer. A scrape takes milliseconds, and Prometheus itself gives up after 10
-/// seconds.
-const WITHIN: Duration = Duration::from_secs(5);
-
-/// The maximum time that a client may take to close the connection after its answer, and the
-/// maximum number of bytes that it may send in this time. The bytes are dropped, because if a
-/// connection is closed with unread bytes, the client may lose the answer.
-const DRAINED_WITHIN: Duration = Duration::from_secs(1);
-const DRAINED_MAX: usize = 64 << 10;
-
-/// The number of bytes that are received and dropped at a time.
-const DROPPED: usize = 4 << 10;
 
 /// A client's nonblocking connection.
 pub(super) struct Client {
@@ -48,9 +35,9 @@ impl Client {
     /// can't be allocated.
     pub(super) fn new(socket: Socket) -> Option<Self> {
         let mut head = Vec::new();
-        head.try_reserve_exact(HEAD_MAX).ok()?;
+        head.try_reserve_exact(HTTP_HEAD_MAX).ok()?;
         let came = Instant::now();
-        Some(Client { socket, state: State::Receiving(head), came, until: came + WITHIN })
+        Some(Client { socket, state: State::Receiving(head), came, until: came + METRICS_WITHIN })
     }
 
     /// Advances the request as far as possible without blocking; `text` returns the metrics.
@@ -59,7 +46,7 @@ impl Client {
         loop {
             let done = match &mut self.state {
                 State::Receiving(head) => receive(&self.socket, head).map(|asked| {
-                    asked.map(|asked| (State::Answering(asked.answer(text), 0), WITHIN))
+                    asked.map(|asked| (State::Answering(asked.answer(text), 0), METRICS_WITHIN))
                 }),
                 State::Answering(answer, sent) => send(&self.socket, answer.as_bytes(), sent)
                     .map(|()| Some((State::Draining(DRAINED_MAX), DRAINED_WITHIN))),
@@ -113,7 +100,7 @@ impl Client {
                 let answer = plain(status, "the request did not come in time; try again\n");
                 // Errors of both calls are ignored, because the client may have disconnected.
                 let _ = send(&self.socket, answer.as_bytes(), &mut 0);
-                let _ = self.socket.receive(&mut [0; DROPPED]);
+                let _ = self.socket.receive(&mut [0; DRAINED_STEP]);
                 Some("did not send its request")
             }
             State::Answering(..) => Some("did not take its answer"),
@@ -125,7 +112,7 @@ impl Client {
 /// Receives more of a request's head. Returns the parsed request when it is complete, or `None` if
 /// the client has disconnected.
 fn receive(socket: &Socket, head: &mut Vec<u8>) -> io::Result<Option<Asked>> {
-    let mut some = [0; HEAD_MAX];
+    let mut some = [0; HTTP_HEAD_MAX];
     loop {
         let received = socket.receive(&mut some[head.len()..])?;
         if received == 0 {
@@ -135,7 +122,7 @@ fn receive(socket: &Socket, head: &mut Vec<u8>) -> io::Result<Option<Asked>> {
         let from = head.len();
         head.extend_from_slice(&some[from..from + received]);
         match parse(head) {
-            None if head.len() == HEAD_MAX => return Ok(Some(Asked::TOO_LONG)),
+            None if head.len() == HTTP_HEAD_MAX => return Ok(Some(Asked::TOO_LONG)),
             None => {}
             asked => return Ok(asked),
         }
@@ -152,7 +139,7 @@ fn send(socket: &Socket, answer: &[u8], sent: &mut usize) -> io::Result<()> {
 
 /// Drops some of the bytes after a client's request. Returns whether more bytes may arrive.
 fn drain(socket: &Socket, left: &mut usize) -> bool {
-    match socket.receive(&mut [0; DROPPED]) {
+    match socket.receive(&mut [0; DRAINED_STEP]) {
         Ok(received) => {
             *left = left.saturating_sub(received);
             received > 0 && *left > 0

@@ -1,8 +1,6 @@
 //! The part of HTTP/1.1 that a scrape needs: the head of a request, and the response.
 
-/// The maximum size of a request's head in bytes, and the maximum number of its header lines.
-pub(super) const HEAD_MAX: usize = 4 << 10;
-const HEADERS_MAX: usize = 32;
+use crate::policy::HTTP_HEADERS_MAX;
 
 /// The text format of Prometheus.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -60,7 +58,7 @@ fn made(status: &str, kind: &str, more: &str, text: &str, is_head: bool) -> Stri
 
 /// Parses a request. Returns `None` if its head is incomplete.
 pub(super) fn parse(head: &[u8]) -> Option<Asked> {
-    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut headers = [httparse::EMPTY_HEADER; HTTP_HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(head) {
         Err(_) => return Some(Asked { page: Page::Malformed, is_head: false }),
@@ -104,7 +102,7 @@ mod tests {
         ] {
             assert_eq!(page(text), asked, "{text:?}");
         }
-        let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(HEADERS_MAX + 1));
+        let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(HTTP_HEADERS_MAX + 1));
         assert_eq!(page(&many), Some((Page::Malformed, false)));
     }
 }

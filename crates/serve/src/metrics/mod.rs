@@ -11,8 +11,8 @@
 //! ```
 //! The server has places for `CLIENTS` clients. If all places are taken, a new client waits in the
 //! socket's backlog until a place is free. A client can be evicted when it has received its answer,
-//! or else after `GRACE`. So clients that keep their places do not exclude others, and a burst of
-//! scrapes is answered one request after another.
+//! or else after `METRICS_GRACE`. So clients that keep their places do not exclude others, and a
+//! burst of scrapes is answered one request after another.
 
 mod client;
 mod http;
@@ -20,32 +20,20 @@ mod http;
 use crate::accept::{Acceptor, Door};
 use crate::address::{Address, Listening};
 use crate::log::Log;
+pub use crate::policy::METRICS_CLIENTS as CLIENTS;
+use crate::policy::{
+    HTTP_HEAD_MAX, METRICS_ANSWER_RESERVE, METRICS_GRACE, METRICS_NEVER, METRICS_TEXT_RESERVE,
+};
 use crate::socket::Socket;
 use client::Client;
-use http::HEAD_MAX;
 use rustix::event::PollFlags;
 use rustix::net::SocketFlags;
 use std::io;
-use std::time::{Duration, Instant};
-
-/// The maximum number of clients. A machine has only a few scrapers; the other places are for
-/// clients that keep their connection open.
-pub const CLIENTS: usize = 32;
-
-/// The minimum time for which a client keeps its place before it can be evicted. It is longer than
-/// a round trip to the other side of the Earth.
-const GRACE: Duration = Duration::from_millis(250);
-
-/// The time limit of calls on a client's socket. It has no effect, because these calls never block.
-const NEVER: Duration = Duration::from_secs(1);
-
-/// The maximum number of bytes of small allocations for the creation of the text, and for a
-/// client's answer.
-const MAKING: usize = 96 << 10;
-const ANSWER: usize = 16 << 10;
+use std::time::Instant;
 
 /// The maximum number of bytes of small allocations in use for all clients at a time.
-pub const RESERVE: usize = MAKING + CLIENTS * (HEAD_MAX + ANSWER);
+pub const RESERVE: usize =
+    METRICS_TEXT_RESERVE + CLIENTS * (HTTP_HEAD_MAX + METRICS_ANSWER_RESERVE);
 
 /// The server of metrics.
 pub struct Metrics {
@@ -101,7 +89,7 @@ impl Clients {
                 }
                 let Some(socket) = door.accept(SocketFlags::NONBLOCK) else { break };
                 self.make_room();
-                let client = Socket::new(socket, NEVER).ok().and_then(Client::new);
+                let client = Socket::new(socket, METRICS_NEVER).ok().and_then(Client::new);
                 self.all.extend(client.and_then(|mut client| client.step(text).then_some(client)));
             }
         }
@@ -121,13 +109,13 @@ impl Clients {
     /// Returns the time at which the next client can be accepted, or `None` if a place is free.
     fn room_at(&self) -> Option<Instant> {
         let is_full = self.all.len() >= CLIENTS;
-        self.all.iter().map(|client| client.stays_until(GRACE)).min().filter(|_| is_full)
+        self.all.iter().map(|client| client.stays_until(METRICS_GRACE)).min().filter(|_| is_full)
     }
 
     /// Evicts the client with the least rank, if all places are taken.
     fn make_room(&mut self) {
         let now = Instant::now();
-        let evictable = |(_, client): &(usize, &Client)| client.stays_until(GRACE) <= now;
+        let evictable = |(_, client): &(usize, &Client)| client.stays_until(METRICS_GRACE) <= now;
         let clients = self.all.iter().enumerate().filter(evictable);
         let least = clients.min_by_key(|(_, client)| client.rank()).map(|(nth, _)| nth);
         if let Some(nth) = least.filter(|_| self.all.len() >= CLIENTS) {

@@ -27,32 +27,18 @@ use super::large_writes::LargeWrites;
 use super::receiving::Receiving;
 use super::reply::{DataPart, Replies};
 use super::request::{Command, Request};
-use super::stream::{Stream, TAKEN_WITHIN};
+use super::stream::Stream;
+pub use crate::policy::WORKER_RESERVE;
+use crate::policy::{BESIDE_STACK, HANDSHAKE_WITHIN, IDLE_WITHIN, TAKEN_WITHIN, WORKER_STACK};
 use rustix_futex_sync::{Mutex, MutexGuard};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread::{self, Scope};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use zram::room;
 
-/// The maximum time within which a client has to choose an export.
-const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
-
-/// The time without work after which an extra worker of a connection ends.
-const IDLE_WITHIN: Duration = Duration::from_secs(1);
-
-/// The stack size of a worker in bytes.
-pub(crate) const STACK: usize = 512 << 10;
-
-/// The maximum number of bytes of small allocations that a worker has in use at a time. A failed
-/// allocation of this kind ends the process, so the reserve must be large enough. The allocations
-/// are the list of tasks (4 KiB), the states of slots that are examined together for extents (1.5
-/// KiB), the thread, and the entries of a block. Extents take nothing, because they are written
-/// directly into the reply.
-pub const WORKER_RESERVE: usize = 20 << 10;
-
 /// The number of bytes of address space that a worker takes, including the guard of its stack.
-pub(crate) const WORKER_BYTES: usize = STACK + WORKER_BUFFER + (64 << 10);
+pub(crate) const WORKER_BYTES: usize = WORKER_STACK + WORKER_BUFFER + BESIDE_STACK;
 
 /// The part of the server that all connections share.
 pub(crate) struct Service {
@@ -225,7 +211,7 @@ impl<S: Stream> Connection<'_, S> {
         if !room::is_left(WORKER_BYTES) {
             return;
         }
-        let named = thread::Builder::new().name("nbd-worker".to_owned()).stack_size(STACK);
+        let named = thread::Builder::new().name("nbd-worker".to_owned()).stack_size(WORKER_STACK);
         let _ = named.spawn_scoped(scope, move || {
             if let Ok(room) = WorkerBuffer::new() {
                 self.work(scope, Ok(room), Some(extra));

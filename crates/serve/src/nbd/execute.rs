@@ -4,12 +4,9 @@ use super::reply::{DataPart, Replies};
 use super::request::{Command, Request};
 use super::wire::*;
 use crate::nbd::handshake::Terms;
+use crate::policy::WRITE_STEP;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-/// The number of bytes of a long write that are written in one step. Before each step, the worker
-/// checks whether the server is ending.
-const STEP: u64 = 1 << 20;
 
 /// The data that one step writes for a request to store zeros.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
@@ -82,7 +79,7 @@ impl Executor<'_> {
         while !payload.is_empty() {
             self.check_stop()?;
             // Steps end at block boundaries, so that no block is written in two parts.
-            let step = (STEP - at % STEP).min(payload.len() as u64);
+            let step = (WRITE_STEP - at % WRITE_STEP).min(payload.len() as u64);
             let (now, rest) = payload.split_at(step as usize);
             self.terms.export.disk.write(at, now)?;
             (at, payload) = (at + step, rest);

@@ -11,6 +11,7 @@ use super::export::{Export, Exports, ReplyStyle};
 use super::meta_context::Context;
 use super::option_reply::OptionReply;
 use super::wire::*;
+use crate::policy::ANSWERED_MAX;
 
 /// The result of a handshake: the export, and the features that the client has chosen.
 #[derive(Clone)]
@@ -29,10 +30,6 @@ pub(crate) enum Step {
     /// Requests follow, on these terms.
     Requests(Terms),
 }
-
-/// If the pending answers take at least this number of bytes, they are sent before the next option
-/// is handled. They exceed the number by at most one answer.
-const ANSWERED_MAX: usize = 4096;
 
 /// The state of a handshake.
 pub(crate) struct Handshake<'e> {

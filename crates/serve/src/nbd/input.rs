@@ -6,13 +6,9 @@ use super::disconnect::{End, Fault};
 use super::request::Request;
 use super::stream::Stream;
 use super::wire::*;
+use crate::policy::{REST_BYTES_PER_SECOND, REST_WITHIN};
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
-
-/// The rest of a request has to arrive within REST_WITHIN plus the length of this rest divided by
-/// the rate below.
-const REST_WITHIN: Duration = Duration::from_secs(30);
-const REST_BYTES_PER_SECOND: u64 = 256 << 10;
 
 /// The bytes that were received but not taken yet: several requests, or a part of a request.
 pub(crate) struct Input {

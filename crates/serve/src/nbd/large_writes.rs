@@ -8,19 +8,12 @@
 //! is limited, no spare buffers are kept.
 
 use super::buffer::Buffer;
+use crate::policy::{LARGE_BYTES_PER_SECOND, LARGE_GRACE, SPARE_WITHIN};
 use rustix_futex_sync::{Condvar, Mutex};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use zram::room;
-
-/// While other writes wait, a client has to send its write within GRACE plus the length of the
-/// write divided by the rate below.
-const GRACE: Duration = Duration::from_secs(1);
-const BYTES_PER_SECOND: u64 = 16 << 20;
-
-/// The time for which spare buffers are kept after the end of the last long write.
-const SPARE_WITHIN: Duration = Duration::from_secs(1);
 
 /// The memory for all long writes.
 #[derive(Debug)]
@@ -84,7 +77,7 @@ impl LargeWrites {
 
     /// Returns whether a write has held its memory for too long while other writes wait.
     fn is_late(&self, since: Instant, len: usize) -> bool {
-        let grace = GRACE + Duration::from_secs(len as u64 / BYTES_PER_SECOND);
+        let grace = LARGE_GRACE + Duration::from_secs(len as u64 / LARGE_BYTES_PER_SECOND);
         let is_waited_for = || {
             let state = self.state.lock();
             state.next > state.served

@@ -1,7 +1,7 @@
 //! The NBD server: the listener and all connections.
 
 use super::bounds::{EXTRA_WORKERS, HALF_OPEN_MAX, INPUT_BUFFER};
-use super::connection::{STACK, Service, WORKER_BYTES, serve};
+use super::connection::{Service, WORKER_BYTES, serve};
 use super::disconnect::End;
 use super::export::Exports;
 use super::extra_workers::ExtraWorkers;
@@ -12,6 +12,8 @@ use crate::address::Listening;
 use crate::client_set::{ClientPermit, ClientSet};
 use crate::descriptors;
 use crate::log::Log;
+pub use crate::policy::HALF_OPEN_RESERVE;
+use crate::policy::{TICK, WORKER_STACK};
 use crate::socket::Socket;
 use crate::spawn::spawn_for_client;
 use rustix_futex_sync::Mutex;
@@ -31,15 +33,8 @@ pub struct Options {
     pub connections: usize,
 }
 
-/// The interval at which waiting threads check the time.
-const TICK: Duration = Duration::from_secs(1);
-
 /// The number of bytes of address space that a connection with one worker takes.
 const FIRST_BYTES: usize = INPUT_BUFFER + WORKER_BYTES;
-
-/// The maximum number of bytes of small allocations that a half-open connection uses at a time: its
-/// thread, and answers, which are sent before they exceed 4 KiB by more than one reply.
-pub const HALF_OPEN_RESERVE: usize = 32 << 10;
 
 const NO_ROOM: &str = "nbd: refused a client: memory, address space (ulimit -v) or descriptors \
     (ulimit -n) are short";
@@ -142,7 +137,7 @@ impl Server {
                 }
                 let (service, established, client_log) =
                     (service.clone(), established.clone(), log.clone());
-                spawn_for_client("nbd", STACK, &log, move || {
+                spawn_for_client("nbd", WORKER_STACK, &log, move || {
                     serve_client(&service, &socket, permit, &established, &client_log);
                 });
             }

@@ -4,9 +4,6 @@ use super::disconnect::{End, Fault};
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// The maximum time within which a client has to receive at least some bytes of a reply.
-pub(crate) const TAKEN_WITHIN: Duration = Duration::from_secs(300);
-
 /// The two directions of a connection. One thread at a time receives, and one thread at a time
 /// sends.
 pub(crate) trait Stream: Sync {

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod tests;
 
+use crate::policy::EXTENTS_MAX;
+
 /// A byte string, from the front of which big-endian numbers are taken.
 #[derive(Debug)]
 pub(crate) struct Fields<'b>(pub(crate) &'b [u8]);
@@ -119,6 +121,10 @@ pub const PAYLOAD_MAX: u32 = 32 << 20;
 pub(crate) const SIMPLE_HEADER: usize = 16;
 /// The length of the header of a structured reply's chunk, in bytes.
 pub(crate) const CHUNK_HEADER: usize = 20;
+/// The maximum length in bytes of a reply without data: success, or an error.
+pub const DONE_MAX: usize = CHUNK_HEADER + 6;
+/// The maximum length in bytes of a reply to a request other than a read.
+pub const SHORT_MAX: usize = CHUNK_HEADER + 4 + EXTENTS_MAX * 8;
 
 /// Errors of the protocol. Their numbers equal Linux's errno values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,17 +7,10 @@
 //! a register and 8 by whole words. At other small offsets each load waits for the stores before
 //! it, because no single store wrote its bytes.
 
+use crate::policy::{RUN_FAR_OFFSET, RUN_SHORT_BYTES, RUN_STRIDE};
+
 /// The offsets that decode fast, in order of preference.
 const FAST_OFFSETS: [usize; 4] = [1, 2, 4, 8];
-
-/// The minimum offset, in bytes, at which no load waits for an earlier store.
-const FAR_OFFSET: usize = 64;
-
-/// The maximum length, in bytes, of matches that take little time at any offset.
-const SHORT_BYTES: usize = 64;
-
-/// The distance of the places that [`repeats`] reads, in bytes.
-const STRIDE: usize = 128;
 
 const WORD_BYTES: usize = size_of::<u64>();
 
@@ -31,12 +24,12 @@ pub(super) fn has_slow_run(plain: &[u8], block: &[u8]) -> bool {
     repeats(plain) && has_slow_offset(block)
 }
 
-/// Returns true if at two neighbouring places, [`STRIDE`] bytes apart, the word at the place equals
-/// the next word, as in a run that repeats one, two, four or eight bytes. In pages this function
-/// detects every such run of 271 bytes.
+/// Returns true if at two neighbouring places, [`RUN_STRIDE`] bytes apart, the word at the place
+/// equals the next word, as in a run that repeats one, two, four or eight bytes. In pages this
+/// function detects every such run of 271 bytes.
 fn repeats(plain: &[u8]) -> bool {
     let mut last = false;
-    plain.chunks_exact(STRIDE).any(|chunk| {
+    plain.chunks_exact(RUN_STRIDE).any(|chunk| {
         let repeats = chunk[..WORD_BYTES] == chunk[WORD_BYTES..2 * WORD_BYTES];
         std::mem::replace(&mut last, repeats) && repeats
     })
@@ -47,7 +40,7 @@ fn repeats(plain: &[u8]) -> bool {
 fn has_slow_offset(block: &[u8]) -> bool {
     memchr::memchr_iter(255, block).any(|length_at| {
         let offset = block[..length_at].last_chunk().map(|bytes| u16::from_le_bytes(*bytes));
-        offset.is_some_and(|offset| (3..FAR_OFFSET).contains(&usize::from(offset)))
+        offset.is_some_and(|offset| (3..RUN_FAR_OFFSET).contains(&usize::from(offset)))
     })
 }
 
@@ -83,8 +76,8 @@ pub(super) struct Match {
 
 impl Match {
     pub(super) fn is_slow(&self) -> bool {
-        let is_near = self.offset < FAR_OFFSET && !FAST_OFFSETS.contains(&self.offset);
-        is_near && self.bytes > SHORT_BYTES
+        let is_near = self.offset < RUN_FAR_OFFSET && !FAST_OFFSETS.contains(&self.offset);
+        is_near && self.bytes > RUN_SHORT_BYTES
     }
 }
 

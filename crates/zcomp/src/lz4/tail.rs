@@ -12,6 +12,7 @@
 //! this module walks the sequences, and the library decodes the block up to the match.
 
 use super::runs::Cursor;
+use crate::policy::TAIL_WALKED_MAX;
 
 /// The number of literals that the format requires at the end of a block. If a match extends to
 /// these literals, an encoder writes exactly this number.
@@ -22,10 +23,6 @@ const TOKEN: u8 = (LITERALS << 4) as u8;
 
 /// The length, in bytes, of a match whose token contains 15 and is followed by one byte, 0.
 const SHORT_BYTES: usize = 19;
-
-/// The maximum number of sequences that are walked. A walk over more takes longer than the
-/// library's slow copy of the match.
-const WALKED_MAX: usize = 32;
 
 /// The last match of a block, and the literals after it.
 #[derive(Debug)]
@@ -87,7 +84,7 @@ impl<'b> Tail<'b> {
     /// confirms that the block has this tail.
     pub(super) fn is_reached(&self, block: &[u8]) -> bool {
         let mut cursor = Cursor::default();
-        let mut walked = (0..WALKED_MAX).map_while(|_| cursor.next_match(block));
+        let mut walked = (0..TAIL_WALKED_MAX).map_while(|_| cursor.next_match(block));
         walked.any(|found| {
             let is_last = found.offset_at + size_of::<u16>() == self.head.len();
             is_last && (found.start, found.bytes) == (self.start, self.bytes)

@@ -16,13 +16,13 @@ fn dictionaries() -> [Option<Dictionary>; 2] {
     [None, Some(Dictionary::new(content).unwrap())]
 }
 
-fn stream(codec: Lz4, block: usize, dictionary: Option<Dictionary>) -> Lz4Stream<'static> {
+fn stream(codec: Lz4, block: usize, dictionary: Option<Dictionary>) -> Lz4Stream {
     let level = codec.default_level();
     let dictionary = dictionary.map(|content| Lz4Dictionary::new(codec, level, &content).unwrap());
     let stream_bytes = bytes_for(&[codec.state_bytes()]).unwrap();
     let dictionary = dictionary.map(Arc::new);
     let prepared = PreparedLz4 { codec, level, block, stream_bytes, dictionary };
-    prepared.lz4_stream(Memory::owned(stream_bytes).unwrap()).unwrap()
+    prepared.lz4_stream().unwrap()
 }
 
 /// Returns `bytes` bytes that repeat a random word of `period` bytes.
@@ -44,7 +44,7 @@ fn matches(block: &[u8]) -> Vec<Match> {
 
 /// Checks the length of a block, and that the library's decoder and our decoder both restore
 /// `plain`.
-fn check(stream: &mut Lz4Stream<'_>, plain: &[u8], what: &str) -> Vec<u8> {
+fn check(stream: &mut Lz4Stream, plain: &[u8], what: &str) -> Vec<u8> {
     let mut raw = vec![0; 2 * plain.len() + 64];
     let mut block = raw.clone();
     let raw_bytes = stream.encode(plain, &mut raw).unwrap();

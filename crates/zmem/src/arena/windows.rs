@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::Arena;
-use crate::policy::PIECE;
+use crate::policy::CLOCK_WINDOW;
 use crate::{Error, registry};
 use std::ops::Range;
 
@@ -22,10 +22,10 @@ impl Arena {
         pager.memory.room(self.window_gap()) / self.block() * self.block()
     }
 
-    /// Returns the size in bytes of the gap before a window: a chunk or a piece, whichever is
-    /// larger, because the evicting thread handles one piece at a time (zm-W2).
+    /// Returns the size in bytes of the gap before a window: a chunk or a clock window, whichever
+    /// is larger, because the evicting thread handles one clock window at a time (zm-W2).
     fn window_gap(&self) -> usize {
-        self.calls.pager.chunk_bytes.max(PIECE * self.block())
+        self.calls.pager.chunk_bytes.max(CLOCK_WINDOW * self.block())
     }
 
     /// Returns whether managed memory at an address is executable.

@@ -1,8 +1,8 @@
 //! The staging area, to which pages in probation are moved, each at its own offset (zm-U4, zm-U5).
 
-use crate::fatal::refused;
+use crate::device;
+use crate::error::refused;
 use crate::memory::{Managed, table_reach};
-use crate::store;
 use crate::uffd::{Short, Uffd};
 use rustix::io::Errno;
 use std::ops::Range;
@@ -70,7 +70,7 @@ impl Staging {
         let mut part = [0; 512];
         page.step_by(part.len()).all(|at| {
             self.0.copy_out(at, &mut part);
-            store::is_zero(&part)
+            device::is_zero(&part)
         })
     }
 

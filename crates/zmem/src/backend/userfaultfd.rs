@@ -5,18 +5,16 @@
 
 use super::answers::{ANSWERS, Answers};
 use super::staging::Staging;
-use super::{Backend, Data, Heir, undone};
-use crate::fatal::refused;
+use super::{Backend, Data, ForkResult, undone};
+use crate::error::refused;
 use crate::memory::Managed;
+use crate::policy::FAULT_THREADS_MAX;
 use crate::uffd::{CanMove, Delivery, Fault, Uffd};
 use crate::{Fork, processors};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-
-/// The maximum number of fault threads. More threads would only wait for the same locks.
-const THREADS_MAX: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Userfaultfd {
@@ -182,7 +180,7 @@ impl Backend for Userfaultfd {
     }
 
     fn threads(&self) -> usize {
-        if self.answers() == Answers::Threads { processors().min(THREADS_MAX) } else { 0 }
+        if self.answers() == Answers::Threads { processors().min(FAULT_THREADS_MAX) } else { 0 }
     }
 
     fn file(&self) -> Result<BorrowedFd<'_>, Errno> {
@@ -201,31 +199,31 @@ impl Backend for Userfaultfd {
         self.fork == Fork::Copied && self.is_managed()
     }
 
-    fn in_child(&self, memory: &Managed) -> Heir {
+    fn in_child(&self, memory: &Managed) -> ForkResult {
         if !self.is_managed() {
             // The parent was already a child that does not manage the region.
-            return Heir::Copy;
+            return ForkResult::Copy;
         }
         let can_move = if self.staging.is_some() { CanMove::Yes } else { CanMove::No };
         let begins_again =
             || self.uffd.open_again(can_move).and_then(|()| self.register(memory)).is_ok();
-        let (answers, heir) = match self.fork {
-            Fork::Default => (Answers::LeftOut, Heir::Nothing),
+        let (answers, fork_result) = match self.fork {
+            Fork::Default => (Answers::LeftOut, ForkResult::Nothing),
             // The fault threads exist only in the parent, so a faulting thread of the child handles
             // the fault itself.
-            Fork::Copied if begins_again() => (Answers::Toucher, Heir::Copy),
-            Fork::Copied => (Answers::Nothing, Heir::Plain),
+            Fork::Copied if begins_again() => (Answers::Toucher, ForkResult::Copy),
+            Fork::Copied => (Answers::Nothing, ForkResult::Plain),
         };
-        if heir != Heir::Copy {
+        if fork_result != ForkResult::Copy {
             self.uffd.close();
         }
         self.answers.store(answers as u8, Relaxed);
-        if heir == Heir::Nothing {
+        if fork_result == ForkResult::Nothing {
             let staging = self.staging.as_ref().map_or(Ok(()), |staging| staging.0.keep_place());
             if let Err(errno) = memory.keep_place().and(staging) {
                 refused("a child has other memory where a region was", errno);
             }
         }
-        heir
+        fork_result
     }
 }

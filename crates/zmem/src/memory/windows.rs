@@ -12,14 +12,12 @@
 #![allow(unsafe_code)]
 
 use super::Managed;
+use crate::policy::WINDOWS_MAX;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous};
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-
-/// The maximum number of windows, not counting the first.
-const WINDOWS_MAX: usize = 32;
 
 #[derive(Debug, Default)]
 pub(super) struct Windows {

@@ -21,11 +21,12 @@ impl Scene {
     }
 
     /// Offers a block if there is room. Only one thread calls this.
-    fn offer(&self, unit: usize) -> bool {
+    fn offer(&self, block: usize) -> bool {
         let has_room = self.queue.room(1) == 1;
         if has_room {
             // SAFETY: loom provides the pointer and checks the access.
-            self.queue.offer(unit, |slot| self.data[slot].with_mut(|data| unsafe { *data = unit }));
+            self.queue
+                .offer(block, |slot| self.data[slot].with_mut(|data| unsafe { *data = block }));
         }
         has_room
     }
@@ -34,8 +35,8 @@ impl Scene {
     fn look(&self, taken: &Taken<'_>) {
         // SAFETY: loom provides the pointer and checks the access.
         let data = self.data[taken.slot].with(|data| unsafe { *data });
-        assert_eq!(data, taken.unit, "a slot has another block's data");
-        self.came[taken.unit].fetch_add(1, Ordering::Relaxed);
+        assert_eq!(data, taken.block, "a slot has another block's data");
+        self.came[taken.block].fetch_add(1, Ordering::Relaxed);
     }
 
     fn store_all(&self) {
@@ -60,7 +61,7 @@ fn loom_offers_against_take() {
         let scene = Scene::new();
         let other = scene.clone();
         let stores = thread::spawn(move || other.store_all());
-        let offered = [0, 1, 2].map(|unit| scene.offer(unit));
+        let offered = [0, 1, 2].map(|block| scene.offer(block));
         stores.join().unwrap();
         assert!(offered[0] && offered[1], "there was room for two");
         scene.check(&offered);

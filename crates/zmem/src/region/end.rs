@@ -2,7 +2,7 @@
 //! the region ends.
 
 use super::Region;
-use crate::backend::Heir;
+use crate::backend::ForkResult;
 use crate::pager::Contents;
 use crate::registry;
 
@@ -10,12 +10,13 @@ impl Drop for Region {
     fn drop(&mut self) {
         let pager = &self.calls.pager;
         self.calls.worker.stop(pager);
-        if self.contents == Contents::InUse && pager.heir() == Heir::Copy {
+        if self.contents == Contents::InUse && pager.fork_result() == ForkResult::Copy {
             let _none_is_too_low = pager.limit.set(None);
             // Another thread may still be evicting in a fault, and the blocks that it evicts would
             // not be filled below.
-            let _no_one_evicts = self.calls.inside(|pager| pager.evictor.lock().has_ended = true);
-            let _someone_is_here = self.calls.bring(0..pager.units());
+            let _no_one_evicts =
+                self.calls.inside(|pager| pager.eviction_lock.lock().has_ended = true);
+            let _someone_is_here = self.calls.bring(0..pager.blocks());
             let _system_forgets = pager.backend.end(&pager.memory);
         }
         registry::remove(pager);

@@ -37,7 +37,7 @@ impl Scene {
             self.memory.with_mut(|memory| unsafe { *memory += 1 });
             // SAFETY: loom provides the pointers, and checks the accesses.
             self.shared.iter().for_each(|own| own.with_mut(|own| unsafe { *own += 1 }));
-            self.safepoint.go_on();
+            self.safepoint.resume();
         }
         is_alone
     }

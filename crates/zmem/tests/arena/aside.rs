@@ -1,53 +1,12 @@
 //! The compressor thread, which stores the blocks that other threads evict.
 
-use crate::{MIB, TreeWords, install, options};
+use crate::{MIB, options};
 use fastrand::Rng;
 use std::ops::Range;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use testkit::arena::{defer_stores, install};
 use testkit::child::in_child;
 use testkit::wait::until;
-use zmem::{Advice, Arena, BackendKind, Options, Seen, StartThread, Tree, Use};
-
-/// Starts threads for an arena. Only one of them runs at a time.
-#[derive(Debug, Default)]
-struct Threads(Mutex<Option<JoinHandle<()>>>, AtomicU32);
-
-impl StartThread for Threads {
-    fn start(&self, run: Box<dyn FnOnce() + Send>) -> bool {
-        let mut last = self.0.lock().unwrap();
-        let is_free = last.as_ref().is_none_or(JoinHandle::is_finished);
-        if is_free {
-            *last = Some(thread::spawn(run));
-            self.1.fetch_add(1, Relaxed);
-        }
-        is_free
-    }
-
-    fn last(&self) -> u32 {
-        self.1.load(Relaxed)
-    }
-
-    fn has_ended(&self, last: u32, time: Duration) -> bool {
-        let until = Instant::now() + time;
-        let is_there = || self.0.lock().unwrap().as_ref().is_some_and(|last| !last.is_finished());
-        while self.last() == last && is_there() && Instant::now() < until {
-            thread::yield_now();
-        }
-        self.last() != last || !is_there()
-    }
-}
-
-/// Starts to use a compressor thread for `arena`.
-pub(crate) fn store_aside(arena: &Arena) {
-    // This list makes the leaked threads reachable for a leak checker.
-    static ALL: Mutex<Vec<&Threads>> = Mutex::new(Vec::new());
-    let threads = Box::leak(Box::<Threads>::default());
-    ALL.lock().unwrap().push(threads);
-    arena.store_aside(threads);
-}
+use zmem::{Advice, Arena, BackendKind, Options, Use};
 
 /// Returns the bytes of page `page`, which differ from those of other pages.
 fn page_of(page: usize, compresses: bool) -> [u8; 4096] {
@@ -86,7 +45,7 @@ fn what_waits_to_be_stored_can_be_touched_freed_and_inherited() {
             let limit = Some(16 * MIB as u64);
             let options = Options { limit, ..options(BackendKind::Signal, order) };
             let arena = Arena::new(0, 64 * MIB, &options).unwrap();
-            store_aside(&arena);
+            defer_stores(&arena);
             let at = arena.addresses().start;
             // SAFETY: only this thread uses the arena, and freed blocks are not read.
             let set_use = |pages: Range<usize>, to| unsafe {
@@ -148,7 +107,7 @@ fn what_does_not_compress_is_put_back_by_the_thread_that_stores() {
         let limit = Some(16 * MIB as u64);
         let arena =
             Arena::new(0, 32 * MIB, &Options { limit, ..options(BackendKind::Signal, 0) }).unwrap();
-        store_aside(&arena);
+        defer_stores(&arena);
         let at = arena.addresses().start;
         // SAFETY: no other code uses these addresses.
         unsafe { arena.set_use(at..at + 12 * MIB, Use::Managed).unwrap() };
@@ -189,29 +148,4 @@ fn what_gets_smaller_later_goes_with_the_next_faults() {
         assert_filled(at, 0..6000, true);
         arena.check();
     });
-}
-
-/// Without a record of failed evictions, each call of a program would try to evict all
-/// incompressible blocks.
-#[test]
-fn what_does_not_compress_is_not_tried_for_each_call() {
-    install();
-    static WORDS: TreeWords = [const { AtomicU64::new(0) }; Seen::BYTES / 8];
-    let (limit, tree) = (Some(8 * MIB as u64), Tree::of(&WORDS, 1));
-    let options = Options { limit, tree, ..Options::default() };
-    let arena = Arena::new(0, 12 * MIB, &options).unwrap();
-    store_aside(&arena);
-    // SAFETY: no code uses the arena yet.
-    unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
-    // SAFETY: the bytes are readable and writable, and only this thread uses them.
-    let bytes =
-        unsafe { std::slice::from_raw_parts_mut(arena.addresses().start as *mut u8, 12 * MIB) };
-    Rng::with_seed(testkit::seed(84)).fill(bytes);
-    arena.yield_room(false);
-    let before = arena.stats().incompressible;
-    (0..300).for_each(|_| arena.yield_room(false));
-    let tried = (arena.stats().incompressible - before) as usize;
-    assert!(tried < 4 * 12 * MIB / 4096, "{tried}");
-    arena.rest();
-    arena.check();
 }

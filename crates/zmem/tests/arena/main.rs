@@ -9,44 +9,16 @@ mod aside;
 mod model;
 
 use fastrand::Rng;
-use std::ffi::c_void;
 use std::ops::Range;
-use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use testkit::child::{Child, in_child};
-use zmem::answer_fault;
-use zmem::{Arena, BackendKind, BlockOrder, Options, Seen, Tree, Use};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use testkit::arena::install;
+use testkit::child::Child;
+use zmem::{Arena, BackendKind, BlockOrder, Options, Use};
 
 const MIB: usize = 1 << 20;
 
-/// Shared words by which processes share one limit.
-type TreeWords = [AtomicU64; Seen::BYTES / 8];
 const KINDS: [BackendKind; 3] =
     [BackendKind::Signal, BackendKind::SignalMappings, BackendKind::SignalRemap];
-
-extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel passes the arguments to this handler; all signals but SIGSEGV are blocked.
-    if !unsafe { answer_fault(signal, info, context.cast()) } {
-        // SAFETY: the call ends the process, because no arena contains the address.
-        unsafe { libc::_exit(77) };
-    }
-}
-
-fn install() {
-    static INSTALLED: Once = Once::new();
-    INSTALLED.call_once(|| {
-        // SAFETY: zeros are a valid value of the structure; the handler has the required type.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = on_fault as extern "C" fn(_, _, _) as usize;
-            // SA_ONSTACK is not set, because the alternate stack of a test's thread is small.
-            action.sa_flags = libc::SA_SIGINFO;
-            libc::sigfillset(&mut action.sa_mask);
-            libc::sigdelset(&mut action.sa_mask, libc::SIGSEGV);
-            assert_eq!(libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut()), 0);
-        }
-    });
-}
 
 fn options(kind: BackendKind, order: u32) -> Options {
     Options { backend: kind, block: BlockOrder::Fixed(order), ..Options::default() }
@@ -177,30 +149,6 @@ fn touches_downwards_bring_batches_too() {
     arena.check();
 }
 
-/// Open blocks can be written without a fault, so the pager counts them before the kernel does.
-#[test]
-fn batches_in_a_tree_are_bounded_though_nothing_is_written() {
-    install();
-    let (limit, batch) = (64 * MIB, 64 * 4096);
-    static WORDS: TreeWords = [const { AtomicU64::new(0) }; Seen::BYTES / 8];
-    let tree = Tree::of(&WORDS, 1);
-    let options = Options { limit: Some(limit as u64), tree, ..Options::default() };
-    let arena = Arena::new(0, 512 * MIB, &options).unwrap();
-    // SAFETY: no code uses the arena yet.
-    unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
-    // The step is not a multiple of a batch, so no two accesses are in order.
-    for (nth, at) in arena.addresses().step_by(batch * 3 / 2).enumerate() {
-        // SAFETY: the byte is readable and writable, and only this thread uses it.
-        unsafe { (at as *mut u8).write_volatile(1) };
-        if nth % 16 == 0 {
-            arena.weigh_process();
-        }
-    }
-    let (opened, touched) = (arena.stats().first_touches as usize * 4096, 512 * MIB / batch * 4096);
-    assert!(opened <= limit / 4 + batch + touched, "{opened}");
-    arena.check();
-}
-
 /// Without a floor, each fault would evict all blocks, and the next faults would fill them again.
 #[test]
 fn a_limit_that_compressed_data_pass_leaves_a_part_resident() {
@@ -245,29 +193,6 @@ fn a_limit_that_compressed_data_pass_leaves_a_part_resident() {
     read(0..256);
     assert!(Some(arena.stats().held) <= limit, "{:?}", arena.stats());
     arena.check();
-}
-
-/// In another PID namespace, the child's number is that of another process outside. So the child
-/// must not identify itself in the tree by that number.
-#[test]
-fn a_child_in_another_space_of_numbers_is_in_no_tree() {
-    install();
-    static WORDS: TreeWords = [const { AtomicU64::new(0) }; Seen::BYTES / 8];
-    let (limit, tree) = (Some(8 * MIB as u64), Tree::of(&WORDS, 1));
-    let options = Options { limit, tree, ..Options::default() };
-    let arena = Arena::new(0, 4 * MIB, &options).unwrap();
-    in_child(|| {
-        assert!(arena.stats().is_in_tree);
-        // SAFETY: the call changes only the namespaces of this process and its children.
-        if unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWPID) } != 0 {
-            return println!("left out: no other space of numbers may be made");
-        }
-        in_child(|| {
-            assert!(!arena.stats().is_in_tree);
-            in_child(|| assert!(!arena.stats().is_in_tree));
-        });
-    });
-    assert!(arena.stats().is_in_tree);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Random operations on the blocks of an arena, compared with a plain copy.
 
-use crate::aside::store_aside;
-use crate::{KINDS, MIB, install, is_readable, options};
+use crate::{KINDS, MIB, is_readable, options};
 use fastrand::Rng;
 use std::ops::Range;
+use testkit::arena::{defer_stores, install};
 use testkit::child::in_child;
 use zmem::{Advice, Arena, BackendKind, Options, Use};
 
@@ -164,7 +164,7 @@ fn what_blocks_are_for_can_change_at_any_time() {
             let options = Options { limit, ..options(kind, order) };
             let arena = Arena::new(0, 12 * MIB, &options).unwrap();
             if is_aside {
-                store_aside(&arena);
+                defer_stores(&arena);
             }
             let mut model = Model::new(arena, testkit::seed(nth as u64 * 8 + u64::from(order)));
             for round in 0..6 {
@@ -192,7 +192,7 @@ fn addresses(bytes: usize) -> Range<usize> {
 
 /// Returns an arena with three windows, of which two neighbours were added in descending order.
 fn with_windows(options: &Options) -> Arena {
-    let arena = Arena::with_room(0, 4 * MIB, 16 * MIB, options).unwrap();
+    let arena = Arena::with_room(0, 4 * MIB, 16 * MIB, options, None).unwrap();
     let Range { start, end } = addresses(8 * MIB);
     // The second window ends within a chunk.
     let middle = start + 4 * MIB;
@@ -228,7 +228,7 @@ fn windows_of_large_blocks_are_evicted_apart() {
     for kind in [BackendKind::SignalMappings, BackendKind::SignalRemap] {
         in_child(|| {
             let options = Options { limit: Some(64 << 20), ..options(kind, 0) };
-            let arena = Arena::with_room(0, 768 * MIB, 512 * MIB, &options).unwrap();
+            let arena = Arena::with_room(0, 768 * MIB, 512 * MIB, &options, None).unwrap();
             assert!(arena.block() >= 64 << 10, "{} bytes of a block", arena.block());
             let windows: Vec<_> = (0..6).map(|_| addresses(2 * MIB)).collect();
             for window in &windows {

@@ -1,45 +1,21 @@
-//! Objects in the backing store: the allocation of its blocks, and reads of objects.
+//! Objects in the backing store: syncs, the allocation of blocks, and reads of objects.
 //!
 //! The store's own lock is taken after all others, and no thread holds this lock during I/O.
 
+use super::block_use::{BdStat, BlockUse, PlaceReaders};
 use super::file::Backing;
 use crate::slot::{BACKING_BYTES_MAX, BACKING_GRAIN, BackingPlace};
-use crate::stats::columns;
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
 use page::fork::{Mutex, Step};
 use rustix::io::Errno;
-use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// The length of the checksum after an object, in bytes.
-pub(crate) const CHECKSUM_BYTES: usize = 4;
-
-/// The counters of the kernel's `bd_stat`, and the counters of failures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BdStat {
-    /// The number of 4 KiB blocks that contain objects.
-    pub bd_count: u64,
-    /// The number of 4 KiB blocks that were read.
-    pub bd_reads: u64,
-    /// The number of 4 KiB blocks that were written.
-    pub bd_writes: u64,
-    /// The number of failed reads.
-    pub failed_reads: u64,
-    /// The number of failed writes.
-    pub failed_writes: u64,
-}
-
-impl fmt::Display for BdStat {
-    /// Writes the kernel's three columns, then the two counts of failures.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let BdStat { bd_count, bd_reads, bd_writes, failed_reads, failed_writes } = *self;
-        columns(f, &[bd_count, bd_reads, bd_writes, failed_reads, failed_writes])
-    }
-}
+pub(crate) const CHECKSUM_BYTES: usize = size_of::<u32>();
 
 /// A backing store, and the state of its blocks.
 #[derive(Debug)]
@@ -53,26 +29,6 @@ pub(crate) struct Store {
     failed_syncs: AtomicU64,
     /// Whether this is the child of a fork, whose parent continues to use the store.
     is_left_behind: AtomicBool,
-}
-
-#[derive(Debug)]
-struct BlockUse {
-    /// The number of objects in each block; a block that is being written counts as one that
-    /// contains an object.
-    by: Box<[u16]>,
-    stat: BdStat,
-    /// The block at which the search for free blocks begins.
-    next: usize,
-    being_read: Vec<PlaceReaders>,
-}
-
-/// The readers of a place in the store.
-#[derive(Debug)]
-struct PlaceReaders {
-    place: BackingPlace,
-    readers: u32,
-    /// Whether no entry refers to the place any more. In that case the last reader frees the place.
-    is_freed: bool,
 }
 
 /// Prevents the reuse of a place while the guard exists. `entry` refers to the place.
@@ -105,40 +61,6 @@ fn blocks_of(place: BackingPlace) -> Range<usize> {
     let end = place.offset() + (place.len + CHECKSUM_BYTES) as u64;
     let block = SLOT_BYTES as u64;
     (place.offset() / block) as usize..end.div_ceil(block) as usize
-}
-
-impl BlockUse {
-    fn add(&mut self, blocks: Range<usize>) {
-        for by in &mut self.by[blocks] {
-            self.stat.bd_count += u64::from(*by == 0);
-            *by += 1;
-        }
-    }
-
-    fn remove(&mut self, blocks: Range<usize>) {
-        for by in &mut self.by[blocks] {
-            *by -= 1;
-            self.stat.bd_count -= u64::from(*by == 0);
-        }
-    }
-
-    /// Returns the next run of free blocks, at least `least` and at most `most` blocks long.
-    fn free_run(&self, least: usize, most: usize) -> Option<Range<usize>> {
-        let len = self.by.len();
-        for part in [self.next..len, 0..len] {
-            let mut start = part.start;
-            while let Some(free) = self.by[start..part.end].iter().position(|&by| by == 0) {
-                start += free;
-                let here = &self.by[start..part.end.min(start + most)];
-                let run = here.iter().position(|&by| by != 0).unwrap_or(here.len());
-                if run >= least {
-                    return Some(start..start + run);
-                }
-                start += run;
-            }
-        }
-        None
-    }
 }
 
 impl Store {

@@ -8,13 +8,8 @@
 
 use super::members::Members;
 use super::object::Packer;
+use crate::policy::{BLOCK_VERSIONS, DECODED_BLOCKS_MIN, DECODED_BYTES};
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
-
-/// The total size, in bytes, of the decompressed blocks that a stream keeps. If this is less than
-/// `BLOCKS_MIN` blocks, the stream keeps `BLOCKS_MIN` blocks.
-const BYTES: usize = 64 << 10;
-const BLOCKS_MIN: usize = 2;
-const VERSIONS: usize = 1024;
 
 /// The versions of all blocks. Several blocks share a version; a change of one of them invalidates
 /// the cached copies of the others, too.
@@ -25,12 +20,12 @@ impl BlockVersions {
     /// Returns versions of zero, or an empty table if blocks are single slots.
     pub(crate) fn new(has_blocks: bool) -> Self {
         BlockVersions(
-            (0..if has_blocks { VERSIONS } else { 0 }).map(|_| AtomicU64::new(1)).collect(),
+            (0..if has_blocks { BLOCK_VERSIONS } else { 0 }).map(|_| AtomicU64::new(1)).collect(),
         )
     }
 
     fn of(&self, block: u32) -> &AtomicU64 {
-        &self.0[block as usize % VERSIONS]
+        &self.0[block as usize % BLOCK_VERSIONS]
     }
 
     /// Returns the block's version, which is current while the block's entry is pinned or locked.
@@ -94,7 +89,7 @@ impl BlockCache {
             bytes: vec![0; block_bytes].into(),
             asked: 0,
         };
-        let count = (BYTES / block_bytes).max(BLOCKS_MIN);
+        let count = (DECODED_BYTES / block_bytes).max(DECODED_BLOCKS_MIN);
         BlockCache { blocks: (0..count).map(|_| decoded()).collect(), clock: 0 }
     }
 

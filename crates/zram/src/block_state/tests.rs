@@ -1,6 +1,6 @@
 use super::*;
 use crate::hook::with_hook;
-use crate::{Compaction, Config, Damage, Device, SLOT_BYTES};
+use crate::{Compaction, Config, Damage, Device, SLOT_BYTES, SaveOptions, SaveTo};
 use std::sync::Arc;
 
 const SLOTS: u64 = 1 << 20;
@@ -63,7 +63,11 @@ fn slots_that_become_a_block_meanwhile_are_saved() {
     let device = device();
     by_slots(&device);
     let (its, mut file) = (device.clone(), Vec::new());
-    let saved = with_hook("walk", move || by_blocks(&its), || device.save_to(&mut file).unwrap());
+    let saved = with_hook(
+        "walk",
+        move || by_blocks(&its),
+        || device.save(SaveTo::Writer(&mut file), &SaveOptions::default()).unwrap(),
+    );
     assert_eq!(saved.slots, 16);
     let device = Device::new(Config::new(SLOTS * SLOT_BYTES as u64).unwrap()).unwrap();
     device.restore_from(&mut &file[..], Damage::Refuse).unwrap();

@@ -7,7 +7,7 @@
 
 use crate::block::BlockObject;
 use crate::layout::{Item, Layout};
-use crate::policy::{SELECT_BUCKET_BYTES, SELECT_ITEMS_MAX};
+use crate::policy::{SELECT_BUCKET_BYTES, SELECT_ITEMS_MAX, WALK_STEP_ENTRIES};
 use crate::slot::{Flags, SlotKind};
 use crate::table::Table;
 use crate::try_vec::with_room;
@@ -16,8 +16,6 @@ use std::ops::{Range, RangeInclusive};
 use zsmalloc::{Content, ORDER_MAX, Old};
 
 const BUCKETS: usize = (SLOT_BYTES << ORDER_MAX) / SELECT_BUCKET_BYTES + 1;
-/// The maximum number of entries that one step of a walk visits: the entries of a leaf.
-const LEAF_ENTRIES: usize = 512;
 
 /// The condition that an item must meet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -144,7 +142,7 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
             counts: vec![0; BUCKETS],
             group: BUCKETS..BUCKETS,
             next: None,
-            gathered: with_room(SELECT_ITEMS_MAX + LEAF_ENTRIES)?,
+            gathered: with_room(SELECT_ITEMS_MAX + WALK_STEP_ENTRIES)?,
         };
         let (mut counts, mut next) = (vec![0; BUCKETS], Some(0));
         while let Some(from) = next {

@@ -13,7 +13,7 @@ use crate::backing::{bytes_stored, checksum};
 use crate::block::BlockObject;
 use crate::job::{DamagedLeft, JobKind};
 use crate::layout::Item;
-use crate::policy::{WRITE_GROUPS_IN_FLIGHT, WRITE_RUN_BLOCKS_MAX};
+use crate::policy::{JOB_STACK, WRITE_GROUPS_IN_FLIGHT, WRITE_RUN_BLOCKS_MAX};
 use crate::slot::{BACKING_GRAIN, BackingPlace, Flags};
 use crate::table::Table;
 use crate::{Error, SLOT_BYTES};
@@ -25,9 +25,6 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use zsmalloc::Content;
-
-/// The stack size of the thread of a group, in bytes.
-const STACK: usize = 512 << 10;
 
 /// The first half of the job, which copies objects.
 struct WritebackJob<'s, 't: 's> {
@@ -172,7 +169,7 @@ impl WritebackJob<'_, '_> {
         let group = Arc::new(Mutex::new(std::mem::take(&mut self.group)));
         let (its, committer) = (group.clone(), self.committer);
         let commit = move || committer.commit(std::mem::take(&mut *its.lock()));
-        match thread::Builder::new().stack_size(STACK).spawn_scoped(self.scope, commit) {
+        match thread::Builder::new().stack_size(JOB_STACK).spawn_scoped(self.scope, commit) {
             Ok(thread) => self.before.push_back(thread),
             // If no thread can be started, this thread commits the group.
             Err(_) => committer.commit(std::mem::take(&mut *group.lock())),

@@ -1,5 +1,7 @@
 use super::*;
-use crate::{Algorithm, Backing, DamagedLeft, Recompress, SaveOptions, Selection, Unreadable};
+use crate::{
+    Algorithm, Backing, DamagedLeft, Recompress, SaveOptions, SaveTo, Selection, Unreadable,
+};
 use std::io;
 use std::sync::Mutex;
 
@@ -47,8 +49,8 @@ fn a_write_tells_what_it_stored_raw() {
         fastrand::Rng::with_seed(testkit::seed(2))
             .fill(&mut bytes[4 * SLOT_BYTES..12 * SLOT_BYTES]);
         for _ in 0..2 {
-            assert_eq!(device.write_telling(0, &bytes).unwrap().raw, 8);
-            assert_eq!(device.write_telling(1 << 19, &[7; 4 * SLOT_BYTES]).unwrap().raw, 0);
+            assert_eq!(device.write_with_outcome(0, &bytes).unwrap().raw, 8);
+            assert_eq!(device.write_with_outcome(1 << 19, &[7; 4 * SLOT_BYTES]).unwrap().raw, 0);
         }
     }
 }
@@ -109,8 +111,8 @@ fn what_was_damaged_in_memory_is_not_given_out() {
         assert_eq!(device.recompress(&Default::default()), Err(Error::NoAlgorithm { priority: 1 }));
         assert_eq!(device.write_back(&Selection::default()), Err(Error::NoBacking));
         let strict = SaveOptions { unreadable: Unreadable::Refuse, ..SaveOptions::default() };
-        assert_eq!(device.save_to_with(&mut Vec::new(), &strict), Err(damaged));
-        let saved = device.save_to(&mut Vec::new()).unwrap();
+        assert_eq!(device.save(SaveTo::Writer(&mut Vec::new()), &strict), Err(damaged));
+        let saved = device.save(SaveTo::Writer(&mut Vec::new()), &SaveOptions::default()).unwrap();
         let lost = slot * SLOT_BYTES as u64;
         assert!(saved.lost.iter().all(|of| of.contains(&lost)) && saved.lost_slots > 0);
         assert!(device.io_stat().failed_reads > 0);

@@ -10,7 +10,7 @@ use crate::layout::{Part, slots_touched, split_slots};
 use crate::policy::{DISCARD_RUN_SLOTS, DISCARD_RUNS_PER_STREAM};
 use crate::slot::{self, Payload, Slot};
 use crate::streams::Workspace;
-use crate::table::{Blocked, is_block_active};
+use crate::table::{Blocked, Table, is_block_active};
 use std::ops::Range;
 use zsmalloc::EntryWriteGuard;
 
@@ -69,6 +69,12 @@ pub(super) fn free_slots(request: &Request<'_>, slots: Range<u64>) -> u64 {
     next
 }
 
+/// Returns true if the slot of a locked entry has become part of a block.
+fn is_in_block(table: &Table, slot: u32, entry: &EntryWriteGuard<'_>) -> bool {
+    // Without blocks, the content is not needed, so the entry's object is not located.
+    table.layout.has_blocks() && slot::is_empty(entry.content()) && is_block_active(table, slot)
+}
+
 /// Writes a whole slot, whose entry is locked only after the compression.
 fn write_whole_slot(
     request: &mut Request<'_>,
@@ -84,7 +90,7 @@ fn write_whole_slot(
     let huge_size = request.table.huge_size;
     let encoded = slot::encode(data, codecs.own(), &mut **scratch, huge_size)?;
     let entry = request.table.lock(slot, request.now_seconds)?;
-    if slot::is_empty(entry.content()) && is_block_active(request.table, slot) {
+    if is_in_block(request.table, slot, &entry) {
         return Err(Blocked::Changed);
     }
     let len = encoded.kind().object_len();
@@ -102,7 +108,7 @@ fn rewrite_slot(
     range: &Part,
     data: Option<&[u8]>,
 ) -> Result<(), Blocked> {
-    if slot::is_empty(entry.content()) && is_block_active(request.table, range.nth) {
+    if is_in_block(request.table, range.nth, &entry) {
         return Err(Blocked::Changed);
     }
     let mut slot = [0; SLOT_BYTES];

@@ -5,7 +5,7 @@ use crate::Error;
 use crate::backing::{CHECKSUM_BYTES, PlaceGuard, ReadBack};
 use crate::job::Job;
 use crate::layout::Layout;
-use crate::policy::CANCEL_TICK;
+use crate::policy::{CANCEL_TICK, SAVE_READ_STACK};
 use crate::slot::BackingPlace;
 use crate::try_vec::with_room;
 use rustix::io::Errno;
@@ -13,9 +13,6 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// The stack size of the reading thread in bytes. The thread only calls the store.
-const STACK: usize = 128 << 10;
 
 /// The objects of one block that were read from the store, and the objects that can't be read.
 pub(super) struct BlockReads {
@@ -111,7 +108,8 @@ impl BackingReader {
         let reader = patience.and_then(|patience| {
             let reader = Arc::new(Reader::default());
             let its = reader.clone();
-            let named = thread::Builder::new().name("uzram-save".to_owned()).stack_size(STACK);
+            let named =
+                thread::Builder::new().name("uzram-save".to_owned()).stack_size(SAVE_READ_STACK);
             named.spawn(move || its.read_all()).ok()?;
             Some((reader, patience))
         });

@@ -14,13 +14,14 @@
 //! A chunk holds all data of the slots from `first slot` to before `end`; both are boundaries of
 //! blocks.
 
+use crate::SLOT_BYTES;
 use crate::algorithms::SECONDARY_MAX;
 use crate::block::Members;
 use crate::slot::{Flags, Slot};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use zsmalloc::Content;
+use zsmalloc::{Content, ORDER_MAX};
 
 pub(crate) const MAGIC: [u8; 8] = *b"uzram\x1a\r\n";
 pub(crate) const CHUNK_MAGIC: [u8; 8] = *b"\x8bchunk\r\n";
@@ -37,6 +38,8 @@ pub(crate) const NAME: usize = 16;
 pub(crate) const FILE_HEAD_BYTES: usize = 36 + ALGORITHMS * (NAME + 4) + 4;
 pub(crate) const CHUNK_HEAD_BYTES: usize = 48;
 pub(crate) const RECORD_BYTES: usize = 16;
+/// The maximum number of bytes that one block and its slots add to a chunk.
+pub(crate) const BLOCK_ROOM: usize = (2 * (SLOT_BYTES + RECORD_BYTES)) << ORDER_MAX;
 
 /// The header of a file without the dictionaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

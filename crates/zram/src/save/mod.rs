@@ -3,6 +3,7 @@
 mod backed_reads;
 mod buffers;
 mod format;
+mod header;
 mod load;
 mod options;
 mod read;
@@ -10,8 +11,8 @@ mod restore;
 mod write;
 
 pub(crate) use buffers::SpareBuffers;
-pub use options::{SaveOptions, Saved, Unreadable};
-pub use read::SavedHeader;
+pub use header::SavedHeader;
+pub use options::{SaveOptions, SaveTo, Saved, Unreadable};
 pub(crate) use restore::restore;
 pub use restore::{Damage, Restored};
-pub(crate) use write::{save_file, save_to};
+pub(crate) use write::save;

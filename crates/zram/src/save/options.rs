@@ -2,8 +2,9 @@
 
 use crate::Error;
 use crate::layout::byte_range;
-use crate::policy::READ_PATIENCE;
+use crate::policy::{LOST_RANGES_MAX, READ_PATIENCE};
 use crate::try_vec::with_room;
+use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,6 +17,18 @@ pub enum Unreadable {
     Skip,
     /// The save fails with the error of the read, and creates no file.
     Refuse,
+}
+
+/// The target of a save.
+pub enum SaveTo<'t> {
+    /// The file at this path.
+    File(&'t Path),
+    /// As `File`, but the function is called after the new file is durable and right before it is
+    /// renamed. If the function returns false, an existing file remains, and the save fails with
+    /// EEXIST.
+    FileIf(&'t Path, &'t dyn Fn() -> bool),
+    /// A writer.
+    Writer(&'t mut dyn Write),
 }
 
 /// The options of a save.
@@ -43,10 +56,6 @@ impl SaveOptions {
     }
 }
 
-/// The maximum number of lost ranges that a result lists. Memory for these ranges is allocated
-/// before a save begins.
-const RANGES: usize = 1024;
-
 /// The result of a save.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Saved {
@@ -65,7 +74,7 @@ pub struct Saved {
 
 impl Saved {
     pub(super) fn new() -> Result<Self, Error> {
-        Ok(Saved { lost: with_room(RANGES)?, ..Saved::default() })
+        Ok(Saved { lost: with_room(LOST_RANGES_MAX)?, ..Saved::default() })
     }
 
     /// Returns true if the file contains all data of the device.
@@ -84,7 +93,7 @@ impl Saved {
     /// Records a slot that is not in the file. Callers pass slots in ascending order.
     pub(super) fn add_lost(&mut self, slot: u32) {
         self.lost_slots += 1;
-        add_range(&mut self.lost, byte_range(&(slot..slot + 1)), RANGES);
+        add_range(&mut self.lost, byte_range(&(slot..slot + 1)), LOST_RANGES_MAX);
     }
 }
 

@@ -8,7 +8,7 @@ use super::options::add_range;
 use super::read::{Chunk, SavedReader};
 use crate::job::{Job, JobKind};
 use crate::layout::byte_range;
-use crate::policy::RESTORE_THREADS_MAX;
+use crate::policy::{JOB_STACK, RESTORE_THREADS_MAX};
 use crate::table::{Table, is_unused};
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES, request};
@@ -20,9 +20,6 @@ use std::thread;
 
 /// The offset of the dictionaries in a file, in bytes.
 const DICTIONARIES: u64 = super::format::FILE_HEAD_BYTES as u64;
-/// The stack size of a restoring thread, in bytes.
-const STACK: usize = 512 << 10;
-
 /// The maximum length of a chunk with its padding, in bytes.
 const CHUNK_ROOM: usize = CHUNK_HEAD_BYTES + CHUNK_MAX + ALIGN;
 
@@ -76,7 +73,7 @@ pub(crate) fn restore(
             // with fewer threads.
             let other =
                 || loader().into_iter().for_each(|loader| load_chunks(&restore, &job, loader));
-            let _ = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, other);
+            let _ = thread::Builder::new().stack_size(JOB_STACK).spawn_scoped(scope, other);
         }
         load_chunks(&restore, &job, first);
     });

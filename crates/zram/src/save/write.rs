@@ -3,16 +3,17 @@
 use super::backed_reads::{BackingReader, BlockReads};
 use super::buffers::{ChunkBuffers, SpareBuffers};
 use super::format::{
-    self, ALGORITHMS, ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX, ChunkHead, FILE_HEAD_BYTES, FileHead,
-    NAME, RECORD_BYTES, Record, RecordKind, padding,
+    self, ALGORITHMS, ALIGN, BLOCK_ROOM, CHUNK_HEAD_BYTES, CHUNK_MAX, ChunkHead, FILE_HEAD_BYTES,
+    FileHead, NAME, RECORD_BYTES, Record, RecordKind, padding,
 };
-use super::options::{SaveOptions, Saved};
+use super::options::{SaveOptions, SaveTo, Saved};
 use crate::algorithms::Algorithm;
 use crate::atomic_file::AtomicFile;
 use crate::backing::PlaceGuard;
 use crate::block::{BlockObject, Members};
 use crate::job::{Job, JobKind};
 use crate::layout::Layout;
+use crate::open_file::PRIVATE;
 use crate::slot::{Flags, Slot};
 use crate::table::{Blocked, Origin, Table, blocks_from, live_members, origin, own_entry};
 use crate::{Error, SLOT_BYTES};
@@ -20,28 +21,26 @@ use rustix::io::Errno;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::Path;
-use zsmalloc::{Content, ORDER_MAX, Row};
+use zsmalloc::{Content, Row};
 
-/// The permissions of a new file: only its owner may read and write the file.
-const PERMISSIONS: u32 = 0o600;
-
-/// The maximum number of bytes that one block and its slots add to a chunk.
-const BLOCK_ROOM: usize = (2 * (SLOT_BYTES + RECORD_BYTES)) << ORDER_MAX;
-
-/// Saves the device to a file, which is renamed to `path` when the file is complete and durable.
-/// Calls `is_free` immediately before the rename; if `is_free` returns false, the save fails with
-/// EEXIST.
-pub(crate) fn save_file(
+/// Saves the device. A file is renamed to its path when it is complete and durable.
+pub(crate) fn save(
     table: &Table,
     buffers: &SpareBuffers,
-    path: &Path,
+    to: SaveTo<'_>,
     options: &SaveOptions,
-    is_free: &dyn Fn() -> bool,
 ) -> Result<Saved, Error> {
-    // The job lasts until after the rename, so that a later job finds the file at `path`.
-    let job = begin(table)?;
+    // The job lasts until after the rename, so that a later job finds the file at its path.
+    let job = table.jobs.begin(JobKind::Save, table.disksize / SLOT_BYTES as u64)?;
+    let (path, is_free): (_, &dyn Fn() -> bool) = match to {
+        SaveTo::Writer(out) => {
+            return Saver::new(table, buffers, &job, (out, Path::new("-")), options)?.save();
+        }
+        SaveTo::File(path) => (path, &|| true),
+        SaveTo::FileIf(path, is_free) => (path, is_free),
+    };
     let failed = |error| failed(path, &error);
-    let mut file = AtomicFile::new(path, PERMISSIONS).map_err(failed)?;
+    let mut file = AtomicFile::new(path, PRIVATE).map_err(failed)?;
     let mut saved = Saver::new(table, buffers, &job, (&mut file, path), options)?.save()?;
     file.sync().map_err(failed)?;
     job.check_cancelled()?;
@@ -53,20 +52,6 @@ pub(crate) fn save_file(
     }
     file.put_in_place().map_err(failed)?;
     Ok(saved)
-}
-
-pub(crate) fn save_to(
-    table: &Table,
-    buffers: &SpareBuffers,
-    out: &mut dyn Write,
-    options: &SaveOptions,
-) -> Result<Saved, Error> {
-    let job = begin(table)?;
-    Saver::new(table, buffers, &job, (out, Path::new("-")), options)?.save()
-}
-
-fn begin(table: &Table) -> Result<Job<'_>, Error> {
-    table.jobs.begin(JobKind::Save, table.disksize / SLOT_BYTES as u64)
 }
 
 fn failed(path: &Path, error: &io::Error) -> Error {

@@ -7,7 +7,7 @@ mod settings;
 mod stats;
 mod value;
 
-use crate::{Access, Config, DebugStat, Device, Error, Zram};
+use crate::{Access, Config, DebugStat, Device, Error, Recompressed, WrittenBack, Zram};
 use Kind::{Command, Flag, OfDevice, Setting, Stat};
 use keywords::{COMPACTION, FORK, SWITCH, geometry_line, show_keyword, store_keyword};
 use settings::instance;
@@ -189,50 +189,43 @@ fn by_name(name: &str) -> Result<&'static Attribute, Error> {
     found.ok_or_else(|| Error::NoAttribute { name: name.to_owned() })
 }
 
-impl Zram {
-    /// Returns the text of the attribute `name`: lines that end with a newline, as in the kernel.
-    ///
-    /// # Errors
-    /// [`Error::NoAttribute`], [`Error::Access`], [`Error::Uninitialised`]; [`Error::NoBuffer`].
-    pub fn show(&self, name: &str) -> Result<String, Error> {
-        let mut text = FallibleText::default();
-        match self.show_to(name, &mut text) {
-            Err(Error::Output) if text.refused > 0 => Err(Error::NoBuffer { bytes: text.refused }),
-            shown => shown.map(|()| text.text),
-        }
-    }
+/// Writes `words` to the attribute `recompress`, and returns the result of the job.
+pub(super) fn recompress(zram: &Zram, words: &str) -> Result<Recompressed, Error> {
+    cold::recompress(zram, Value { name: "recompress", text: words })
+}
 
-    /// Writes the text of the attribute `name` to `out` piece by piece, because the text of
-    /// `block_state` can be long.
-    ///
-    /// # Errors
-    /// As [`show`](Self::show), and [`Error::Output`].
-    pub fn show_to(&self, name: &str, out: &mut dyn Write) -> Result<(), Error> {
-        let attribute = by_name(name)?;
-        let name = attribute.name;
-        let shown = match attribute.kind {
-            Flag(field) => writeln!(out, "{}", u8::from(*field(&mut self.settings()))),
-            Setting(show, _) | Stat(show) => show(self, out),
-            OfDevice(show) => show(&instance(self, name)?.device, out),
-            Command(_) => return Err(Error::Access { name, access: attribute.access() }),
-        };
-        shown.map_err(|fmt::Error| Error::Output)
-    }
+/// Writes `words` to the attribute `writeback`, and returns the result of the job.
+pub(super) fn write_back(zram: &Zram, words: &str) -> Result<WrittenBack, Error> {
+    cold::write_back(zram, Value { name: "writeback", text: words })
+}
 
-    /// Writes `text` to the attribute `name`. As in the kernel, one newline at the end of `text` is
-    /// ignored, and so are unknown keys in words of the form `key=value`.
-    ///
-    /// # Errors
-    /// [`Error::NoAttribute`], [`Error::Access`]; or another error, with the errno that the kernel
-    /// would return. After an error nothing is changed.
-    pub fn store(&self, name: &str, text: &str) -> Result<(), Error> {
-        let attribute = by_name(name)?;
-        let name = attribute.name;
-        let value = Value { name, text: text.strip_suffix('\n').unwrap_or(text) };
-        match attribute.kind {
-            Flag(field) => store_keyword(self, value, &SWITCH, field),
-            Setting(_, store) | Command(store) => store(self, value),
-            Stat(_) | OfDevice(_) => Err(Error::Access { name, access: attribute.access() }),
-        }
+pub(super) fn show(zram: &Zram, name: &str) -> Result<String, Error> {
+    let mut text = FallibleText::default();
+    match show_to(zram, name, &mut text) {
+        Err(Error::Output) if text.refused > 0 => Err(Error::NoBuffer { bytes: text.refused }),
+        shown => shown.map(|()| text.text),
+    }
+}
+
+pub(super) fn show_to(zram: &Zram, name: &str, out: &mut dyn Write) -> Result<(), Error> {
+    let attribute = by_name(name)?;
+    let name = attribute.name;
+    let shown = match attribute.kind {
+        Flag(field) => writeln!(out, "{}", u8::from(*field(&mut zram.settings()))),
+        Setting(show, _) | Stat(show) => show(zram, out),
+        OfDevice(show) => show(&instance(zram, name)?.device, out),
+        Command(_) => return Err(Error::Access { name, access: attribute.access() }),
+    };
+    shown.map_err(|fmt::Error| Error::Output)
+}
+
+pub(super) fn store(zram: &Zram, name: &str, text: &str) -> Result<(), Error> {
+    let attribute = by_name(name)?;
+    let name = attribute.name;
+    let value = Value { name, text: text.strip_suffix('\n').unwrap_or(text) };
+    match attribute.kind {
+        Flag(field) => store_keyword(zram, value, &SWITCH, field),
+        Setting(_, store) | Command(store) => store(zram, value),
+        Stat(_) | OfDevice(_) => Err(Error::Access { name, access: attribute.access() }),
     }
 }

@@ -110,7 +110,7 @@ fn same_filled_slots_cost_nothing() {
     assert_eq!((stat.same_pages, stat.orig_data_size), (8, block as u64));
     let mut eight = zcomp::codecs()[0]
         .prepare(&zcomp::Params::default(), block)
-        .and_then(|prepared| prepared.stream_owned())
+        .and_then(|prepared| prepared.stream())
         .unwrap();
     let alone = eight.compress(&bytes[..8 * SLOT_BYTES], &mut vec![0; 2 * block]).unwrap().unwrap();
     assert_eq!(stat.compr_data_size, alone as u64 + 2);

@@ -4,36 +4,35 @@
 //!   directory: | link | link | link | ...          a link per region of 65,536 entries
 //!                 0      |      '--> inner:  | link | link | ...   a link per leaf of 512 entries
 //!              absent    |                      0      |      '--> dense: 512 entries, one page
-//!                        '--> packed --> ...           '--> packed --> packed --> dense
+//!                        '--> packed --> ...           '--> packed --> packed --> ...
 //! ```
-//! A packed node has 2 to 96 entries, and a look-up searches its keys. A region with few entries
-//! has them in one packed node; a region with more has an inner node. A leaf likewise has a packed
-//! node or a dense one. If a node is full, another one is appended, with half as many entries as
-//! all nodes before it together; after several packed nodes, the appended node is an inner or dense
-//! one. The entries before such a node move into it, unless one of them is locked. `rebalance`
-//! converts regions and leaves that have changed: it joins, packs or removes nodes.
+//! A packed node has room for 4 entries, and a look-up searches its keys. A region or leaf with few
+//! entries has a chain of packed nodes. A region with more has an inner node, and a leaf with more
+//! a dense one. A chain that becomes too long gets such a wide node at its end, and the entries
+//! before it move there, unless they are locked. `rebalance` converts regions and leaves that have
+//! changed: it moves entries to fewer packed nodes or to a wide node, and removes empty entries.
 //!
-//! [`convert`] describes conversions, and how other threads proceed during one.
+//! [`convert`] describes how entries move, and how other threads proceed during a move.
 //!
 //! Invariants, in addition to those of [`node`] and [`epoch`](crate::epoch):
-//! - zs-T1: every entry that is not empty is in its region's nodes once, apart from copies during a
-//!   conversion, and a look-up finds it.
-//! - zs-T2: the entry that a look-up finds is the current one unless it is frozen, because a path
-//!   to an entry is removed only while the entry is frozen.
-//! - zs-T3: after a conversion was begun, no other conversion of the same entries begins before all
-//!   present readers have left. So a thread that thaws an entry undoes only the conversion that it
-//!   saw given up.
-//! - zs-T4: one thread at a time converts chains, until it has waited for the readers.
+//! - zs-T1: at most one place on an entry's path is present. An entry that is not empty has such a
+//!   place, and a look-up finds it, except between the third and the fourth step of a move.
+//! - zs-T2: in these steps the entry's old place is absent, and its copy is complete. A look-up that
+//!   finds the copy, and afterwards no present place on the path, completes the move.
+//! - zs-T3: after an attempt to move an entry, the entry is not moved again before all present
+//!   readers have left. So a reader's look-up finds the entry at the second attempt at the latest,
+//!   and a place that a reader has found does not become the target of a move later.
+//! - zs-T4: one thread at a time moves entries, until it has waited for the readers. It holds the
+//!   table's lock during all steps of a move.
 //!
-//! Locks: `making`, under which entries are created and chains converted; under `making`, the locks
-//! of the slab caches and of the space. Looking up and locking an entry takes no lock, and no
-//! thread waits while it is counted as a reader (zs-R3).
+//! Locks: `making`, under which entries are created and moved; under `making`, the locks of the slab
+//! caches and of the space. Looking up and locking an entry takes no lock, and no thread waits while
+//! it is counted as a reader (zs-R3).
 
 mod check;
 mod chunks;
 mod convert;
 mod floors;
-mod fresh;
 #[cfg(test)]
 pub(crate) mod helpers;
 mod layout;
@@ -58,10 +57,10 @@ use crate::meta::Arena;
 use crate::sync::{AtomicU64, Backoff, Mutex, MutexGuard, Ordering};
 use chunks::Chunks;
 use floors::{Floors, HandleLeaf};
-use layout::{LEAVES, Level, REGION};
+use layout::{LEAVES, REGION};
 use link::NodeLink;
 use locks::{EntryRef, PendingLock};
-use node::{Chain, Node};
+use node::Chain;
 use nodes::Nodes;
 use page::fork::Step;
 use retired::Retired;
@@ -178,9 +177,7 @@ impl Table {
     ) -> Result<Option<L>, Busy> {
         let inside = self.enter();
         match inside.find(index).filter(|entry_ref| admits(entry_ref.row)) {
-            Some(entry_ref) => lock(entry_ref, &self.epoch)
-                .map(Some)
-                .inspect_err(|&busy| unless_frozen(inside, index, busy)),
+            Some(entry_ref) => lock(entry_ref, &self.epoch).map(Some),
             None => Ok(None),
         }
     }
@@ -239,36 +236,36 @@ impl Table {
             let Some(EntryRef { entry, row }) = inside.find(index) else { return false };
             match entry.set_flags_if_unlocked(|place| choose(place.len, place.flags, row)) {
                 Ok(done) => return done,
-                Err(Busy::Frozen) => unless_frozen(inside, index, Busy::Frozen),
+                Err(Busy::Absent) => {}
                 Err(_) => return false,
             }
         }
     }
 
-    /// Calls `look` with entry `index`, locked or not, if the entry exists.
-    pub(crate) fn peek<R>(&self, index: u32, look: impl FnOnce(&Entry, Row<'_>) -> R) -> Option<R> {
-        let inside = self.enter();
-        inside.find(index).map(|entry_ref| look(entry_ref.entry, entry_ref.row))
+    /// Returns the result of `look` for entry `index`, locked or not, if the entry exists. Calls
+    /// `look` again if the entry was moved during the call.
+    pub(crate) fn peek<R>(&self, index: u32, look: impl FnMut(&Entry, Row<'_>) -> R) -> Option<R> {
+        self.enter().peek(index, look)
     }
 
+    /// Calls `look` with all entries of a leaf, as [`peek`](Self::peek) does.
     pub(crate) fn for_each_of(&self, leaf: u64, mut look: impl FnMut(u32, &Entry, Row<'_>)) {
         let (region, nth) = (leaf / LEAVES as u64, (leaf % LEAVES as u64) as usize);
         let inside = self.enter();
-        let Some(node) = inside.first(region) else { return };
-        node.all_of(nth, |key, entry_ref| {
-            look(index_of(region, key), entry_ref.entry, entry_ref.row);
-            true
-        });
+        let keys = inside.chain(region).map_or([0; _], |chain| walk::keys_of(chain, nth));
+        for key in (0..LEAF).filter(|key| keys[key / 64] >> (key % 64) & 1 == 1) {
+            let index = index_of(region, (nth * LEAF + key) as u16);
+            inside.peek(index, |entry, row| look(index, entry, row));
+        }
     }
 
+    /// Calls `look` with all entries, as [`peek`](Self::peek) does.
     pub(crate) fn for_each(&self, mut look: impl FnMut(u32, &Entry, Row<'_>)) {
-        for (region, _) in self.regions.from(0) {
-            let inside = self.enter();
-            let Some(node) = inside.first(region) else { continue };
-            node.all_entries(Level::Region, |key, entry_ref| {
-                look(index_of(region, key), entry_ref.entry, entry_ref.row);
-                true
-            });
+        let mut next = 0;
+        while let Some(index) = self.first_made(next) {
+            let leaf = index / LEAF as u64;
+            self.for_each_of(leaf, &mut look);
+            next = (leaf + 1) * LEAF as u64;
         }
     }
 
@@ -280,7 +277,7 @@ impl Table {
         made.find_map(|(region, _)| {
             let from = if region == first { index as usize % REGION } else { 0 };
             let inside = self.enter();
-            let key = inside.first(region)?.first_made(from)?;
+            let key = walk::first_made(inside.chain(region)?, from)?;
             Some(region * REGION as u64 + key as u64)
         })
     }
@@ -289,8 +286,8 @@ impl Table {
         Locked { table: self, making: self.making.lock() }
     }
 
-    /// Creates entry `index`, if it does not exist. Packed nodes that then precede a wide node are
-    /// removed, if no entry in them is locked.
+    /// Creates entry `index`, if it does not exist. If packed nodes then precede a wide node, their
+    /// entries move there, except those that are locked.
     #[cold]
     fn make(&self, index: u32) -> Result<(), Error> {
         let chain = make::make(self, index)?;
@@ -330,7 +327,7 @@ impl Table {
     #[cfg(all(test, not(loom)))]
     fn node_bytes(&self) -> usize {
         let of_kind = |(kind, count): (layout::NodeKind, usize)| self.nodes.bytes(kind) * count;
-        layout::NodeKind::all().zip(check::node_counts(self)).map(of_kind).sum()
+        layout::NodeKind::ALL.into_iter().zip(check::node_counts(self)).map(of_kind).sum()
     }
 
     /// Returns the number of bytes of the pages that contain nodes.
@@ -345,8 +342,7 @@ impl Table {
         size_of::<Epoch>() + self.regions.bytes() + floors
     }
 
-    /// Locks or unlocks the table for a fork, so that no thread is creating an entry or converting
-    /// a chain.
+    /// Locks or unlocks the table for a fork, so that no thread is creating or moving an entry.
     pub(crate) fn at_fork(&self, step: Step) {
         self.making.at_fork(step);
         self.nodes.at_fork(step);
@@ -397,22 +393,21 @@ impl Inside<'_> {
     }
 
     #[inline(always)]
-    fn first(&self, region: u64) -> Option<Node<'_>> {
-        self.chain(region)?.first()
-    }
-
-    #[inline(always)]
     fn find(&self, index: u32) -> Option<EntryRef<'_>> {
         let (region, key) = split(index);
-        self.first(region)?.find(key)
+        walk::find(self.chain(region)?, key)
     }
-}
 
-/// If `busy` is `Frozen`, thaws the entry. The caller is no longer counted as a reader.
-#[cold]
-fn unless_frozen(inside: Inside<'_>, index: u32, busy: Busy) {
-    if busy == Busy::Frozen {
-        convert::give_up(&inside, index);
+    /// See [`Table::peek`].
+    fn peek<R>(&self, index: u32, mut look: impl FnMut(&Entry, Row<'_>) -> R) -> Option<R> {
+        loop {
+            let EntryRef { entry, row } = self.find(index)?;
+            let result = look(entry, row);
+            // The order of the loads is that of the program, because both acquire.
+            if entry.is_present() {
+                return Some(result);
+            }
+        }
     }
 }
 
@@ -423,8 +418,8 @@ fn persist<T>(mut busy: Busy, count: impl Fn(Busy), attempt: impl Fn() -> Result
     let mut backoff = Backoff::default();
     let mut waited = false;
     loop {
-        // An entry that was frozen has been thawed or moved, so no wait is necessary.
-        if busy != Busy::Frozen {
+        // An entry that was moved is found at its new place, so no wait is necessary.
+        if busy != Busy::Absent {
             if !waited {
                 count(busy);
             }

@@ -4,12 +4,9 @@
 use super::Table;
 use super::convert::{Outcome, convert};
 use super::layout::{LEAF, LEAVES, Level, NodeKind};
+use super::node::Chain;
+use crate::policy::{PASS_CHANGED_SHARE, PASS_MADE_SHARE};
 
-/// A pass is due if one of this number of the table's entries has become empty since the last pass.
-const CHANGED_SHARE: u64 = 16;
-/// The number of entries of a new node for each entry that is counted as changed. With this number,
-/// a pass is due when a table that is being filled has doubled.
-const MADE_SHARE: usize = 8;
 /// The number of steps per region: one for each leaf, then one for the region as a whole.
 const STEPS: u64 = LEAVES as u64 + 1;
 
@@ -28,12 +25,12 @@ pub(super) struct Last {
 
 impl Last {
     pub(super) fn made(&mut self, kind: NodeKind) {
-        self.owed += if kind.is_dense() { (LEAF / MADE_SHARE) as u64 } else { 0 };
+        self.owed += if kind == NodeKind::Dense { (LEAF / PASS_MADE_SHARE) as u64 } else { 0 };
     }
 
     /// Records that a node was appended after other nodes and should be merged with them.
     pub(super) fn made_behind(&mut self, kind: NodeKind) {
-        self.owed += (kind.capacity() / MADE_SHARE).max(1) as u64;
+        self.owed += (kind.capacity() / PASS_MADE_SHARE).max(1) as u64;
     }
 
     #[cfg(test)]
@@ -85,7 +82,8 @@ pub(super) fn rebalance(table: &Table, go_on: &mut dyn FnMut() -> bool) -> usize
     let _rebalancing = Rebalancing(table);
     while pass.state == State::Going {
         if convert_some(table, &mut pass, go_on) {
-            // All present readers must leave before other entries are frozen or memory is reused.
+            // All present readers must leave before the same entries are moved again (zs-T3), or
+            // memory is reused.
             free_retired(table);
         }
     }
@@ -121,7 +119,7 @@ fn begin_pass(table: &Table) -> Option<Pass> {
     let room = making.room as u64;
     let last = &mut making.pass;
     let changed = tallied - last.emptied + last.owed;
-    if last.rebalancing || changed == 0 || changed * CHANGED_SHARE < room {
+    if last.rebalancing || changed == 0 || changed * PASS_CHANGED_SHARE < room {
         return None;
     }
     last.rebalancing = true;
@@ -161,12 +159,12 @@ fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool)
         pass.next = step + 1;
         let mut locked = table.lock_making();
         let outcome = convert(&mut locked, region, level, 0);
-        let was_begun = matches!(outcome, Outcome::GivenUp | Outcome::Converted(_));
+        let was_begun = matches!(outcome, Outcome::Unfinished | Outcome::Converted(_));
         begun |= was_begun;
         leaves_begun |= was_begun && level != Level::Region;
         match outcome {
             Outcome::Left => {}
-            Outcome::Busy | Outcome::GivenUp => pass.busy += 1,
+            Outcome::Busy | Outcome::Unfinished => pass.busy += 1,
             Outcome::Converted(bytes) => pass.freed += bytes,
             Outcome::Absorbed(bytes) => {
                 pass.freed += bytes;
@@ -188,9 +186,9 @@ fn next_step(table: &Table, next: u64) -> Option<(u64, u64, Level)> {
     let (region, _) = made.next()?;
     let done = if region == first { done as usize } else { 0 };
     let inside = table.enter();
-    let inner = inside.first(region).filter(|node| node.kind().is_inner());
-    let is_made = |leaf: &usize| inner.is_some_and(|inner| inner.leaf(*leaf).link().is_made());
-    let (nth, level) = match (done..LEAVES).find(is_made) {
+    let inner = inside.chain(region).and_then(Chain::first);
+    let mut leaves = inner.into_iter().flat_map(|inner| inner.leaves()).map(|(leaf, _)| leaf);
+    let (nth, level) = match leaves.find(|&leaf| leaf >= done) {
         Some(leaf) => (leaf, Level::Leaf(leaf)),
         None => (LEAVES, Level::Region),
     };

@@ -2,7 +2,7 @@
 
 use crate::admin::watch::{Style, Watched, bar, bar_column};
 use crate::error::Error;
-use measure::text::human;
+use crate::text::human;
 use run::Figures;
 use run::Program;
 

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
 /// The time that a failing read takes, and the time that hanging up takes.
 const WHILE: Duration = Duration::from_millis(300);

@@ -7,8 +7,8 @@ use crate::algorithms::{Algorithm, SECONDARY_MAX};
 use crate::try_vec::with_room;
 use crate::zram::lifecycle::Instance;
 use crate::{
-    BackingFile, BadValue, Damage, Error, Recompress, Recompressed, SLOT_BYTES, Selection, Which,
-    WrittenBack, Zram,
+    BackingFile, BadValue, Damage, Error, Recompress, Recompressed, SLOT_BYTES, SaveOptions,
+    SaveTo, Selection, Which, WrittenBack, Zram,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,24 +44,6 @@ pub(super) fn recomp_algorithm(zram: &Zram, value: Value<'_>) -> Result<(), Erro
     let codec = codec
         .ok_or_else(|| value.invalid("no algorithm is named; expected algo=NAME [priority=1]"))?;
     set(zram, value.name, |settings| settings.recompression[at - 1] = Some(Algorithm::new(codec)))
-}
-
-impl Zram {
-    /// Writes `words` to the attribute `recompress`, and returns the result of the job.
-    ///
-    /// # Errors
-    /// As [`Device::recompress`](crate::Device::recompress), and errors of invalid words.
-    pub fn recompress(&self, words: &str) -> Result<Recompressed, Error> {
-        recompress(self, Value { name: "recompress", text: words })
-    }
-
-    /// Writes `words` to the attribute `writeback`, and returns the result of the job.
-    ///
-    /// # Errors
-    /// As [`Device::write_back`](crate::Device::write_back), and errors of invalid words.
-    pub fn write_back(&self, words: &str) -> Result<WrittenBack, Error> {
-        write_back(self, Value { name: "writeback", text: words })
-    }
 }
 
 pub(super) fn recompress(zram: &Zram, value: Value<'_>) -> Result<Recompressed, Error> {
@@ -187,7 +169,7 @@ fn with_path(zram: &Zram, value: Value<'_>) -> Result<(Arc<Instance>, PathBuf), 
 
 pub(super) fn save(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
     let (instance, path) = with_path(zram, value)?;
-    let saved = instance.device.save(&path)?;
+    let saved = instance.device.save(SaveTo::File(&path), &SaveOptions::default())?;
     saved.in_part(&path).map_or(Ok(()), Err)
 }
 

@@ -1,0 +1,33 @@
+//! All pages that can be sampled, in a sequence.
+
+use measure::page::PAGE_SIZE;
+use measure::pages::{FilePlan, PageReader, SkippedFiles};
+
+/// A sequence of pages.
+pub(super) trait Population {
+    /// Returns the number of pages.
+    fn pages(&self) -> u64;
+
+    /// Reads pages from `first` until `buf` is full. Returns whether all of them could be read.
+    fn read(&self, first: u64, buf: &mut [u8]) -> bool;
+}
+
+/// The pages of files, as on a device to which the files are written in order.
+pub(super) struct Files<'a>(PageReader<'a>);
+
+impl<'a> Files<'a> {
+    pub(super) fn new(plan: &'a FilePlan, skipped: &'a SkippedFiles) -> Self {
+        Files(PageReader { plan, skipped })
+    }
+}
+
+impl Population for Files<'_> {
+    fn pages(&self) -> u64 {
+        self.0.plan.pages().into()
+    }
+
+    fn read(&self, first: u64, buf: &mut [u8]) -> bool {
+        let (first, pages) = (first as u32, (buf.len() / PAGE_SIZE) as u32);
+        self.0.read_all(first..first + pages, buf)
+    }
+}

@@ -1,0 +1,80 @@
+//! A checksum of each page as it was stored, so that an undetected change of a file is not
+//! attributed to the device.
+//!
+//! Comparing is byte for byte. But files that are written through a mapping, and those of /proc and
+//! /sys, may change without a change of their time or size. Then the checksum shows whether the
+//! file or the device changed.
+
+use super::try_slice::many;
+use crate::error::Error;
+use measure::page::PAGE_SIZE;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// The size of a page's checksum in bytes.
+pub(crate) const CHECKSUM_BYTES: usize = size_of::<AtomicU32>();
+
+/// The checksums of all pages.
+#[derive(Debug)]
+pub(crate) struct PageChecksums(Box<[AtomicU32]>);
+
+impl PageChecksums {
+    /// Allocates and touches the memory for `pages` pages.
+    pub(crate) fn new(pages: u32) -> Result<Self, Error> {
+        Ok(PageChecksums(many(pages as usize, || AtomicU32::new(1))?))
+    }
+
+    /// Records whole pages, the first of which is page `first`.
+    pub(crate) fn set(&self, first: u32, data: &[u8]) {
+        let (pages, _) = data.as_chunks();
+        for (sum, page) in self.0[first as usize..].iter().zip(pages) {
+            sum.store(checksum(page), Relaxed);
+        }
+    }
+
+    /// Returns true if `data` has the checksum that was recorded for page `page`.
+    pub(crate) fn is_stored(&self, page: u32, data: &[u8]) -> bool {
+        let (pages, _) = data.as_chunks();
+        pages.iter().any(|data| self.0[page as usize].load(Relaxed) == checksum(data))
+    }
+}
+
+/// Returns a checksum, computed in four independent lanes.
+fn checksum(page: &[u8; PAGE_SIZE]) -> u32 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (words, _) = page.as_chunks::<8>();
+    let (groups, _) = words.as_chunks::<4>();
+    let mut lanes = [1u64, 2, 3, 4];
+    for group in groups {
+        for (lane, word) in lanes.iter_mut().zip(group) {
+            *lane = (*lane ^ u64::from_le_bytes(*word)).wrapping_mul(FACTOR).rotate_left(29);
+        }
+    }
+    let sum =
+        lanes.iter().fold(0, |sum: u64, lane| (sum ^ lane).wrapping_mul(FACTOR).rotate_left(29));
+    (sum >> 32) as u32 ^ sum as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_bit_is_seen() {
+        let checksums = PageChecksums::new(3).unwrap();
+        let data: Vec<u8> = (0..2 * PAGE_SIZE).map(|at| (at / 7) as u8).collect();
+        checksums.set(1, &data);
+        assert!(
+            checksums.is_stored(1, &data[..PAGE_SIZE])
+                && checksums.is_stored(2, &data[PAGE_SIZE..])
+        );
+        assert!(
+            !checksums.is_stored(2, &data[..PAGE_SIZE])
+                && !checksums.is_stored(0, &data[..PAGE_SIZE])
+        );
+        for bit in 0..PAGE_SIZE * 8 {
+            let mut page = data[..PAGE_SIZE].to_vec();
+            page[bit / 8] ^= 1 << (bit % 8);
+            assert!(!checksums.is_stored(1, &page), "bit {bit}");
+        }
+    }
+}

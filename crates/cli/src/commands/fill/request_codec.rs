@@ -1,0 +1,178 @@
+//! The raw codec on the pages and blocks of a request: the result without a store, for comparison
+//! with the device.
+
+use crate::commands::packed::PackedBlocks;
+use crate::policy::REQUEST_PAGES;
+use measure::page::{PAGE_SIZE, same_filled};
+use std::ops::Range;
+use std::time::{Duration, Instant};
+use zcomp::{Prepared, Stream};
+use zram::Config;
+
+/// The size of the buffer for a compressed page in bytes; no codec needs more.
+const ROOM: usize = 2 * PAGE_SIZE;
+
+/// The codec with the device's settings: for pages, and for blocks of several.
+pub(crate) struct Codecs {
+    page: Box<dyn Prepared>,
+    block: Option<Box<dyn Prepared>>,
+    /// The number of pages in a block.
+    pages: usize,
+}
+
+impl Codecs {
+    pub(crate) fn new(settings: &Config) -> Result<Self, zcomp::Error> {
+        let prepare = |bytes| settings.algorithm.prepare(&settings.params, bytes);
+        let block = (settings.block > PAGE_SIZE).then(|| prepare(settings.block)).transpose()?;
+        Ok(Codecs { page: prepare(PAGE_SIZE)?, block, pages: settings.block / PAGE_SIZE })
+    }
+
+    /// Returns the bytes of a thread's contexts.
+    pub(crate) fn stream_bytes(&self) -> usize {
+        let all = [Some(&self.page), self.block.as_ref()].into_iter().flatten();
+        all.map(|prepared| prepared.stream_bytes()).sum()
+    }
+}
+
+/// The streams and their buffers.
+pub(crate) struct RequestCodec {
+    page: Box<dyn Stream>,
+    block: Option<Box<dyn Stream>>,
+    pages: usize,
+    packed: PackedBlocks,
+}
+
+/// The raw codec's figures for the pages of a request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RawFigures {
+    /// min(size, compressed length) of each page or block, at its first page; 0 for a same-filled
+    /// one.
+    pub(crate) lens: [usize; REQUEST_PAGES],
+    /// The bytes that were compressed and decompressed: all except same-filled pages or blocks.
+    pub(crate) bytes: usize,
+    /// True if a page is same-filled, so that the device has less to do.
+    pub(crate) has_same: bool,
+    pub(crate) compress_time: Duration,
+    pub(crate) decompress_time: Duration,
+}
+
+impl RequestCodec {
+    /// Allocates and touches all memory that the codec needs.
+    pub(crate) fn new(codecs: &Codecs) -> Result<Self, zcomp::Error> {
+        let block = codecs.block.as_ref().map(|block| block.stream()).transpose()?;
+        let packed = PackedBlocks::new(REQUEST_PAGES * ROOM, REQUEST_PAGES);
+        Ok(RequestCodec { page: codecs.page.stream()?, block, pages: codecs.pages, packed })
+    }
+
+    /// Returns the page ranges of the blocks and single pages of a request that begins `first`
+    /// pages after the start of a block, without same-filled ones.
+    fn pieces(&self, first: usize, data: &[u8]) -> Vec<Range<usize>> {
+        let count = data.len() / PAGE_SIZE;
+        let mut pieces = Vec::with_capacity(count);
+        let mut at = 0;
+        while at < count {
+            let is_block = (first + at).is_multiple_of(self.pages) && at + self.pages <= count;
+            let pages = at..at + if is_block { self.pages } else { 1 };
+            at = pages.end;
+            if same_filled(&data[bytes_of(&pages)]).is_none() {
+                pieces.push(pages);
+            }
+        }
+        pieces
+    }
+
+    /// Returns the stream for `pages` pages.
+    fn stream(&mut self, pages: usize) -> (&mut dyn Stream, &mut PackedBlocks) {
+        let stream = match &mut self.block {
+            Some(block) if pages > 1 => block,
+            _ => &mut self.page,
+        };
+        (&mut **stream, &mut self.packed)
+    }
+
+    /// Compresses the pages of `data`, whole blocks as one, then decompresses them into `back`;
+    /// both are timed. The first page is `first` pages after the start of a block.
+    pub(crate) fn run(
+        &mut self,
+        first: usize,
+        data: &[u8],
+        back: &mut [u8],
+    ) -> Result<RawFigures, zcomp::Error> {
+        let mut figures = RawFigures {
+            has_same: data.chunks_exact(PAGE_SIZE).any(|page| same_filled(page).is_some()),
+            ..RawFigures::default()
+        };
+        let pieces = self.pieces(first, data);
+        self.packed.clear();
+
+        let start = Instant::now();
+        for pages in &pieces {
+            let (stream, packed) = self.stream(pages.len());
+            packed.push(stream, &data[bytes_of(pages)])?;
+        }
+        figures.compress_time = start.elapsed();
+
+        let start = Instant::now();
+        for (nth, pages) in pieces.iter().enumerate() {
+            let (stream, packed) = self.stream(pages.len());
+            packed.unpack(nth, stream, &mut back[bytes_of(pages)])?;
+        }
+        figures.decompress_time = start.elapsed();
+
+        for (nth, pages) in pieces.iter().enumerate() {
+            let bytes = pages.len() * PAGE_SIZE;
+            figures.lens[pages.start] = self.packed.stored_len(nth, bytes);
+            figures.bytes += bytes;
+        }
+        Ok(figures)
+    }
+}
+
+/// Returns the byte range of pages.
+pub(super) fn bytes_of(pages: &Range<usize>) -> Range<usize> {
+    pages.start * PAGE_SIZE..pages.end * PAGE_SIZE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_the_codecs_own() {
+        let mut state = 1u64;
+        let mut noise = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 56) as u8
+        };
+        for codec in zcomp::codecs() {
+            let settings = Config { algorithm: *codec, ..Config::default() };
+            let mut raw = RequestCodec::new(&Codecs::new(&settings).unwrap()).unwrap();
+            let mut data = vec![0; 4 * PAGE_SIZE];
+            data[PAGE_SIZE..2 * PAGE_SIZE].fill_with(&mut noise);
+            data[2 * PAGE_SIZE..3 * PAGE_SIZE]
+                .copy_from_slice(&b"some text ".repeat(410)[..PAGE_SIZE]);
+            data[3 * PAGE_SIZE] = 1;
+            let mut back = vec![0; REQUEST_PAGES * PAGE_SIZE];
+            let figures = raw.run(3, &data, &mut back).unwrap();
+            assert_eq!((figures.bytes, figures.has_same), (3 * PAGE_SIZE, true));
+            assert_eq!(figures.lens[..2], [0, PAGE_SIZE], "{}", codec.name());
+            assert!(figures.lens[2..4].iter().all(|&len| (1..100).contains(&len)));
+            assert_eq!(figures.lens[4..], [0; 12]);
+            assert_eq!(back[PAGE_SIZE..4 * PAGE_SIZE], data[PAGE_SIZE..]);
+        }
+    }
+
+    #[test]
+    fn whole_blocks_are_compressed_as_one() {
+        let settings = Config { block: 4 * PAGE_SIZE, ..Config::default() };
+        let mut raw = RequestCodec::new(&Codecs::new(&settings).unwrap()).unwrap();
+        let data: Vec<u8> = (0..8 * PAGE_SIZE).map(|at| (at / 100) as u8).collect();
+        let mut back = vec![0; REQUEST_PAGES * PAGE_SIZE];
+        // Page 2 of a block and the pages after it.
+        let figures = raw.run(2, &data, &mut back).unwrap();
+        let units: Vec<_> = (0..16).filter(|nth| figures.lens[*nth] > 0).collect();
+        assert_eq!((units, figures.bytes), (vec![0, 1, 2, 6, 7], 8 * PAGE_SIZE));
+        assert!(figures.lens[2] < 4 * figures.lens[0] && !figures.has_same);
+        assert_eq!(back[..8 * PAGE_SIZE], data);
+    }
+}

@@ -1,0 +1,61 @@
+//! Threads that execute the phases of a job together.
+//!
+//! They are started before memory is measured, and wait between the phases, so that a later growth
+//! of the process's memory is caused by the device.
+
+use super::job::{FillJob, Phase};
+use super::totals::Totals;
+use super::worker::Worker;
+use crate::error::Error;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+/// The threads of a job, which end when this value is dropped. A thread receives a phase, or `None`
+/// when it has executed the phase before.
+pub(crate) struct ThreadPool<'scope>(
+    Vec<(SyncSender<Option<Phase>>, ScopedJoinHandle<'scope, Totals>)>,
+);
+
+impl<'scope> ThreadPool<'scope> {
+    /// Starts a thread for each worker.
+    pub(crate) fn start<'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        workers: Vec<Worker>,
+        job: &'env FillJob<'env>,
+    ) -> Result<Self, Error> {
+        let threads = workers.into_iter().enumerate().map(|(nth, mut worker)| {
+            // Without a buffer, so that a message is sent when the thread receives it.
+            let (phases, inbox) = sync_channel::<Option<Phase>>(0);
+            let work = move || {
+                inbox.iter().flatten().for_each(|phase| worker.work_phase(job, phase));
+                worker.into_totals()
+            };
+            let thread = Builder::new().name(format!("uzram-{nth}")).spawn_scoped(scope, work);
+            let failed = |error| {
+                let nth = nth + 1;
+                Error::Failed(format!(
+                    "thread {nth} can't be started: {error}; use fewer with --threads"
+                ))
+            };
+            Ok((phases, thread.map_err(failed)?))
+        });
+        Ok(ThreadPool(threads.collect::<Result<_, Error>>()?))
+    }
+
+    /// Executes one phase on all threads and waits for them.
+    pub(crate) fn run(&self, phase: &Phase) -> Result<(), Error> {
+        for message in [Some(phase), None] {
+            let send = |(phases, _): &(SyncSender<_>, _)| phases.send(message.cloned());
+            // A thread that does not receive has panicked.
+            self.0.iter().try_for_each(send).map_err(|_| Error::worker())?;
+        }
+        Ok(())
+    }
+
+    /// Ends the threads and returns their figures.
+    pub(crate) fn finish(self) -> Result<Vec<Totals>, Error> {
+        let (phases, threads): (Vec<_>, Vec<_>) = self.0.into_iter().unzip();
+        drop(phases);
+        threads.into_iter().map(|thread| thread.join().map_err(|_| Error::worker())).collect()
+    }
+}

@@ -1,0 +1,111 @@
+//! The counts and times of a worker.
+
+use super::request_codec::RawFigures;
+use measure::page::{PAGE_SIZE, same_filled};
+use measure::pages::FileIndex;
+use std::time::Duration;
+
+/// Bytes, and the time in which one thread processed them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Meter {
+    bytes: u64,
+    time: Duration,
+}
+
+impl Meter {
+    /// Adds `bytes` bytes that took `time`.
+    pub(crate) fn add(&mut self, bytes: usize, time: Duration) {
+        self.bytes += bytes as u64;
+        self.time += time;
+    }
+
+    /// Returns the rate in 10^6 bytes per second.
+    fn mb_s(&self) -> f64 {
+        let micros = self.time.as_secs_f64() * 1e6;
+        if micros > 0.0 { self.bytes as f64 / micros } else { 0.0 }
+    }
+}
+
+/// The measured times. The device and the raw codec process the same pages in turn, 64 KiB at a
+/// time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Meters {
+    pub(crate) write: Meter,
+    pub(crate) read: Meter,
+    pub(crate) compress: Meter,
+    pub(crate) decompress: Meter,
+}
+
+/// The figures of one worker.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Totals {
+    /// The times of all pages; those of the codec exclude same-filled pages.
+    pub(crate) all: Meters,
+    /// The times of requests without a same-filled page, for which the device and the codec do the
+    /// same work.
+    pub(crate) alike: Meters,
+    /// C: the sum over stored pages or blocks of min(size, length from the raw codec), without
+    /// same-filled ones.
+    pub(crate) codec_bytes: u64,
+    pub(crate) pages_stored: u64,
+    pub(crate) pages_compared: u64,
+    pub(crate) mismatches: u64,
+    /// A file with a mismatch.
+    pub(crate) mismatch: Option<FileIndex>,
+}
+
+impl Totals {
+    /// Adds a request of `bytes` bytes that was stored, and the raw codec's work on the same pages.
+    pub(crate) fn count_stored(&mut self, figures: &RawFigures, bytes: usize, time: Duration) {
+        let is_alike = !figures.has_same;
+        for meters in
+            [Some(&mut self.all), is_alike.then_some(&mut self.alike)].into_iter().flatten()
+        {
+            meters.write.add(bytes, time);
+            meters.compress.add(figures.bytes, figures.compress_time);
+            meters.decompress.add(figures.bytes, figures.decompress_time);
+        }
+    }
+
+    /// Adds a request that was read back for comparison with `data`.
+    pub(crate) fn count_compared(&mut self, data: &[u8], time: Duration) {
+        self.pages_compared += (data.len() / PAGE_SIZE) as u64;
+        self.all.read.add(data.len(), time);
+        if !data.chunks_exact(PAGE_SIZE).any(|page| same_filled(page).is_some()) {
+            self.alike.read.add(data.len(), time);
+        }
+    }
+}
+
+/// Returns the throughput of all workers together: the sum of the rates, each in the worker's own
+/// time.
+pub(crate) fn mb_s(totals: &[Totals], meter: impl Fn(&Totals) -> Meter) -> f64 {
+    totals.iter().map(|thread| meter(thread).mb_s()).sum()
+}
+
+/// Returns the ratio of two rates, if both are known.
+pub(crate) fn quotient(part: f64, whole: f64) -> Option<f64> {
+    (part > 0.0 && whole > 0.0).then(|| part / whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_of_threads_add_up() {
+        let mut totals = vec![Totals::default(); 3];
+        for (thread, millis) in totals.iter_mut().zip([1, 2]) {
+            thread.all.write.add(1000, Duration::from_micros(10));
+            thread
+                .all
+                .write
+                .add(1_000_000 - 1000, Duration::from_millis(millis) - Duration::from_micros(10));
+        }
+        let rate = mb_s(&totals, |thread| thread.all.write);
+        assert!((rate - 1500.0).abs() < 1e-6, "{rate}");
+        assert_eq!(mb_s(&totals, |thread| thread.all.read), 0.0);
+        assert_eq!(quotient(1.0, 2.0), Some(0.5));
+        assert_eq!(quotient(1.0, 0.0), None);
+    }
+}

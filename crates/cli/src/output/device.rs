@@ -1,0 +1,79 @@
+//! A block device that a command writes in place.
+
+use crate::error::Error;
+use crate::text::human;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::fs::{self, File};
+use std::io::{self, Seek as _, SeekFrom};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+const OTHER_REMEDY: &str = "have this user write to it, or name another device";
+const REMEDY: &str = "unmount it or stop what uses it, or name another device";
+
+/// A block device that this process holds exclusively. Nothing has been written to it yet.
+#[derive(Debug)]
+pub(crate) struct OutputDevice {
+    file: File,
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl OutputDevice {
+    /// Opens the block device at `path`. Returns `None` if `path` is no block device.
+    ///
+    /// # Errors
+    /// The device is one of the `inputs`, or it is in use: mounted, part of another device, swap,
+    /// or opened exclusively by another program. Or this user may not write to it.
+    pub(crate) fn open(path: &Path, inputs: &[PathBuf]) -> Result<Option<Self>, Error> {
+        let Ok(found) = fs::metadata(path) else { return Ok(None) };
+        if !found.file_type().is_block_device() {
+            return Ok(None);
+        }
+        super::check_no_input(path, inputs)?;
+        // EXCL fails if the kernel or a program holds the device, and excludes others.
+        let flags = (OFlags::EXCL | OFlags::NONBLOCK).bits() as i32;
+        let open = || {
+            let mut file = File::options().write(true).custom_flags(flags).open(path)?;
+            // The path may have changed since the first look.
+            if file.metadata()?.rdev() != found.rdev() {
+                return Err(Errno::AGAIN.into());
+            }
+            let bytes = file.seek(SeekFrom::End(0))?;
+            file.rewind()?;
+            Ok(OutputDevice { file, path: path.to_owned(), bytes })
+        };
+        open().map(Some).map_err(|error: io::Error| match Errno::from_io_error(&error) {
+            Some(Errno::BUSY) => Error::of_file(path, "can't be written", "it is in use", REMEDY),
+            _ => Error::of_file(path, "can't be written", error, OTHER_REMEDY),
+        })
+    }
+
+    /// Checks that the device has at least `bytes` bytes.
+    ///
+    /// # Errors
+    /// The device is smaller.
+    pub(crate) fn check_holds(&self, bytes: u64) -> Result<(), Error> {
+        if bytes <= self.bytes {
+            return Ok(());
+        }
+        let why = format!(
+            "it has {} bytes ({}), but the disk needs {bytes} ({})",
+            self.bytes,
+            human(self.bytes),
+            human(bytes)
+        );
+        Err(Error::of_file(&self.path, "is too small", why, "name a larger device"))
+    }
+
+    /// Returns the device as a file, which can be written at any offset.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Returns the path of the device.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}

@@ -1,0 +1,238 @@
+//! Tunable choices of the command: limits, times, and sizes of samples. Sizes that are part of a
+//! format or a structure are defined in other files.
+
+use rustix::event::Timespec;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// The maximum percentage of the available memory that a device may use by default. Some memory
+/// must be left, because the first touch of a page never fails; the kernel kills a process instead.
+pub(crate) const LIMIT_PERCENT: u64 = 85;
+
+/// The minimum limit of pool pages in bytes, because each size class in use needs at least one
+/// page.
+pub(crate) const LIMIT_MIN: u64 = 64 << 10;
+
+/// The bytes of the program itself, with some for page tables and the page cache.
+pub(crate) const PROGRAM_BYTES: u64 = 6 << 20;
+
+/// The bytes by which a backing file exceeds the input, for data that do not fill a block.
+pub(crate) const BACKING_SPARE: u64 = 1 << 20;
+
+/// The maximum time to wait, once, until a full pipe or a stopped terminal accepts a line. Later
+/// lines are lost until the pipe or terminal accepts data again.
+pub(crate) const LOG_PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// The maximum number of characters of a value that an error repeats, which is enough to recognize
+/// it.
+pub(crate) const REPEATED: usize = 80;
+
+/// The interval of a progress bar's animation if the length of the work is unknown.
+pub(crate) const PROGRESS_TICK: Duration = Duration::from_millis(100);
+
+/// The maximum size of a configuration file in bytes. A section takes a few hundred bytes, so
+/// thousands of disks fit.
+pub(crate) const CONFIG_BYTES_MAX: u64 = 1 << 20;
+
+/// The maximum time within which the writer of a pipe with a configuration has to close the pipe,
+/// for example the pipe of a shell's `<(...)`. A program that prints a file needs less time.
+pub(crate) const CONFIG_WITHIN: Duration = Duration::from_secs(10);
+
+/// The maximum depth of nested brackets in a size of a configuration file.
+pub(crate) const CONFIG_DEPTH: usize = 32;
+
+/// The interval between two requests for the progress of a server's job.
+pub(crate) const JOB_EVERY: Duration = Duration::from_millis(250);
+
+/// The interval between two lines of `uzram stat --watch`.
+pub(crate) const WATCH_EVERY: Duration = Duration::from_secs(1);
+
+/// The number of lines after which the head of the columns is printed again, because the previous
+/// head has scrolled away.
+pub(crate) const WATCH_LINES: u64 = 20;
+
+/// The minimum and maximum width of a bar in characters.
+pub(crate) const WATCH_BAR: RangeInclusive<usize> = 4..=16;
+
+/// The maximum number of bytes of a disk's name in the label of each metric. This maximum bounds
+/// the size of a response, for which the server reserves memory.
+pub(crate) const METRICS_NAME_MAX: usize = 128;
+
+/// The number of bytes of an image that are written at a time.
+pub(crate) const IMAGE_PIECE: usize = 1 << 20;
+
+/// The number of bytes of a block device that one call zeroes.
+pub(crate) const IMAGE_ZEROED: u64 = 256 << 20;
+
+/// The stack size of each thread that takes part in the server's end, in bytes.
+pub(crate) const STACK: usize = 512 << 10;
+
+/// The number of threads that may start later. Two threads of the pool may start at any time. At
+/// the server's end, two save the disk and read the backing store; three sync the mount, search for
+/// its users and unmount it.
+pub(crate) const LATER_THREADS: usize = 7;
+
+/// The number of bytes by which the allocator grows at a time, plus the bytes of the stacks' guard
+/// pages.
+pub(crate) const ADDRESS_SLACK: usize = 2 << 20;
+
+/// The number of descriptors that a server opens at its start: sockets, wake-ups of their threads,
+/// and files.
+pub(crate) const DESCRIPTORS_AT_START: usize = 24;
+
+/// The minimum number of clients that may choose their export at the same time.
+pub(crate) const HALF_OPEN_LEAST: usize = 8;
+
+/// The number of connections for which the pool leaves memory free.
+pub(crate) const FREE_CONNECTIONS: usize = 2;
+
+/// The maximum number of bytes of the reserve in use at a time for data that exist once per server:
+/// log lines, the paths of a save, jobs.
+pub(crate) const RESERVE_OF_SERVER: usize = 512 << 10;
+
+/// The number of bytes that a server needs for each slot besides the pool's pages: the slot's
+/// entry, with all columns.
+pub(crate) const SERVED_ENTRY_BYTES: u64 = 22;
+
+/// The number of bytes that the default limit leaves for connections, which use at most
+/// `bounds::memory_max` bytes.
+pub(crate) const CONNECTION_BYTES: u64 = 64 << 20;
+
+/// A single write may take at most 1/ROOM_OF_WRITES of the memory that this process may use.
+pub(crate) const ROOM_OF_WRITES: u64 = 16;
+
+/// The maximum value of `--connections`.
+pub(crate) const CONNECTIONS_MAX: u16 = 1024;
+
+/// A disk counts as near its memory limit if it uses at least this percentage of the limit.
+pub(crate) const NEAR_PERCENT: u64 = 90;
+
+/// The percentage of a limit below which the use must fall before the server warns again.
+pub(crate) const CALM_PERCENT: u64 = 80;
+
+/// The interval between checks of whether the disk is near its memory limit.
+pub(crate) const FULLNESS_EVERY: Duration = Duration::from_secs(1);
+
+/// The interval between checks for signals, or for another program, while a thread waits.
+pub(crate) const SIGNAL_TICK: Duration = Duration::from_millis(20);
+
+/// The maximum time that the server waits until standard output accepts the announcement.
+pub(crate) const PRINTED_WITHIN: Duration = Duration::from_secs(10);
+
+/// The maximum time of the search for the mount's directory.
+pub(crate) const FOUND_WITHIN: Duration = Duration::from_secs(2);
+
+/// Signals within this number of checks after the first signal belong to the same request to end,
+/// which often consists of several signals. For example, a terminal and a program that forwards its
+/// signals both send the signal. `timeout` sends the signal to the process and to its group. A
+/// program that the terminal's SIGINT interrupts sends SIGTERM to its children. If SIGTERM and
+/// SIGHUP are sent at once, the system delivers SIGHUP first. The limit is a number of checks, not
+/// a time, because the first check after the process was stopped finds all signals that arrived
+/// while it was stopped.
+pub(crate) const SIGNAL_LOOKS: u32 = 15;
+
+/// The time between two of these checks.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// The maximum time that the server waits at its end until clients have disconnected.
+pub(crate) const GOODBYE: Duration = Duration::from_secs(3);
+
+/// The maximum time that clients of the control socket have to read their answers after the save at
+/// the server's end.
+pub(crate) const ANSWERED: Duration = Duration::from_secs(2);
+
+/// The maximum time that the kernel has to write the data of shared mappings to the disk when the
+/// server ends.
+pub(crate) const SYNCED_WITHIN: Duration = Duration::from_secs(2);
+
+/// The interval between log lines about the progress of a save.
+pub(crate) const LOGGED_EVERY: Duration = Duration::from_secs(10);
+
+/// The maximum time that the server waits for the end of a save that was cancelled.
+pub(crate) const GIVEN_UP_WITHIN: Duration = Duration::from_secs(1);
+
+/// The maximum time that the server waits for the end of a job that it has cancelled. A job that
+/// waits for the backing store may never end.
+pub(crate) const JOB_WITHIN: Duration = Duration::from_secs(5);
+
+/// A save that makes no progress during this time counts as stuck. Syncing a file to a slow disk
+/// may take about as long.
+pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(300);
+
+/// The first pause before all locations are tried again; each further pause is twice as long ...
+pub(crate) const AGAIN_AFTER: Duration = Duration::from_secs(5);
+
+/// ... up to this maximum.
+pub(crate) const AGAIN_AFTER_MAX: Duration = Duration::from_secs(60);
+
+/// The largest number that is appended to a name to find a new name.
+pub(crate) const NAMES_MAX: u32 = 99;
+
+/// The maximum number of threads of `uzram fill` that can be requested.
+pub(crate) const THREADS_MAX: u16 = 256;
+
+/// The maximum number of threads of `uzram fill` by default.
+pub(crate) const THREADS_DEFAULT_MAX: usize = 16;
+
+/// The bytes of a thread's stack and heap that are touched, and of the kernel's data for it.
+pub(crate) const THREAD_BYTES: usize = 128 << 10;
+
+/// The bytes that the device of `uzram fill` uses per page of its size.
+pub(crate) const FILLED_ENTRY_BYTES: usize = 12;
+
+/// The number of pages that a thread of `uzram fill` takes at a time.
+pub(crate) const BATCH_PAGES: u32 = 256;
+
+/// The pages of a request to the device of `uzram fill`.
+pub(crate) const REQUEST_PAGES: usize = 16;
+
+/// The maximum size of a dictionary of `uzram train-dictionary` in bytes: an eighth of the largest
+/// sample.
+pub(crate) const DICTIONARY_BYTES_MAX: usize = 8 << 20;
+
+/// The maximum number of bytes of blocks that `uzram train-dictionary` reads, spread over all files.
+pub(crate) const SAMPLE_BYTES: usize = 64 << 20;
+
+/// One of `HELD_ONE_OF` blocks is held out.
+pub(crate) const HELD_ONE_OF: usize = 8;
+
+/// The seed by which the held-out blocks are chosen at random, so that no period of the files
+/// affects the choice. The seed is the same in every run.
+pub(crate) const SEED: u64 = 1;
+
+/// The passes of each codec over the blocks, alternately with and without the dictionary. The
+/// median is reported.
+pub(crate) const PASSES: usize = 3;
+
+/// The minimum size of a sample of `uzram analyze` in bytes: a few clusters.
+pub(crate) const SAMPLE_MIN: u64 = 1 << 20;
+
+/// At most one of `TRAINING_ONE_OF` clusters trains a dictionary; the dictionary is tried on the
+/// others.
+pub(crate) const TRAINING_ONE_OF: usize = 4;
+
+/// The minimum and maximum size of a dictionary of `uzram analyze` in bytes. Between them, the size
+/// is a hundredth of the training data.
+pub(crate) const DICTIONARY_BYTES: RangeInclusive<usize> = 4 << 10..=64 << 10;
+
+/// The maximum number of bytes of training data. More would take long without improving it.
+pub(crate) const TRAINED_MAX: usize = 8 << 20;
+
+/// The number of calls with which the cost of reading the counter is measured.
+pub(crate) const COUNTER_LOOKS: usize = 1000;
+
+/// The number of entries of a process's pagemap that are read at a time.
+pub(crate) const PAGEMAP_ENTRIES: usize = 4096;
+
+/// The interval between checks for an interrupt while pages become idle.
+pub(crate) const IDLE_TICK: Duration = Duration::from_millis(50);
+
+/// The exponent of the time in the cost of a candidate: a candidate that takes twice the time must
+/// save a tenth of the memory.
+pub(crate) const TIME_POWER: f64 = 0.152;
+
+/// The ratio of a recommended limit to the forecast memory, which is larger because data change.
+pub(crate) const LIMIT_SPARE: f64 = 1.25;
+
+/// The maximum time to wait for another program that appends to the same file of rows.
+pub(crate) const APPENDED_WITHIN: Duration = Duration::from_secs(10);

@@ -1,0 +1,16 @@
+//! The system's information about this process.
+
+/// Returns the number after `label` in `/proc/self/status`, if the line exists.
+pub(crate) fn process_status(label: &str, radix: u32) -> Option<u64> {
+    // The file contains the name of the program, which may contain any bytes.
+    let status = std::fs::read("/proc/self/status").ok()?;
+    let status = String::from_utf8_lossy(&status);
+    let digits = status.lines().find_map(|line| line.strip_prefix(label))?;
+    u64::from_str_radix(digits.trim(), radix).ok()
+}
+
+/// Returns the permissions of `mode` that remain for a new file after the process's umask is
+/// applied.
+pub(crate) fn masked(mode: u32) -> u32 {
+    mode & !process_status("Umask:", 8).map_or(0o077, |umask| umask as u32)
+}

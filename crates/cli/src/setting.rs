@@ -1,0 +1,62 @@
+//! Attributes of a device, as arguments set and show them.
+
+use crate::error::Error;
+use zram::{Access, Attribute, Zram, attributes};
+
+/// An attribute and its new value.
+#[derive(Clone, Debug)]
+pub(crate) struct AttributeSetting {
+    name: &'static str,
+    value: String,
+}
+
+impl AttributeSetting {
+    /// Parses `NAME=VALUE` for an attribute that can be set before the device has data. `size` is
+    /// the error message for the size, which can't be set by this argument.
+    ///
+    /// # Errors
+    /// The attribute does not exist or can't be set.
+    pub(crate) fn parse(text: &str, size: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+        let attribute = named(name)?;
+        match attribute.name {
+            "disksize" => Err(size.to_owned()),
+            _ if attribute.access() == Access::Read => Err("can only be shown".to_owned()),
+            name => Ok(AttributeSetting { name, value: value.to_owned() }),
+        }
+    }
+
+    /// Returns true if this setting is for the attribute `name`.
+    pub(crate) fn is_of(&self, name: &str) -> bool {
+        self.name == name
+    }
+
+    /// Sets the attribute.
+    ///
+    /// # Errors
+    /// The attribute can't have this value.
+    pub(crate) fn apply(&self, zram: &Zram) -> Result<(), Error> {
+        zram.store(self.name, &self.value).map_err(|error| {
+            let message = format!("--set: {error}");
+            match error {
+                zram::Error::File { .. } => Error::Failed(message),
+                _ => Error::Usage(message),
+            }
+        })
+    }
+}
+
+/// Returns the attribute of this name.
+fn named(name: &str) -> Result<&'static Attribute, String> {
+    let found = attributes().iter().find(|attribute| attribute.name == name);
+    found.ok_or_else(|| "no such attribute; 'uzram attributes' lists them".to_owned())
+}
+
+/// Returns the name of an attribute that can be read.
+pub(crate) fn readable(name: &str) -> Result<&'static str, String> {
+    let attribute = named(name)?;
+    match attribute.access() {
+        Access::Write => Err("can only be set".to_owned()),
+        _ => Ok(attribute.name),
+    }
+}

@@ -1,0 +1,245 @@
+//! The cache below [`LruCache`](crate::LruCache), for callers that compare keys themselves, as a
+//! binding for a language whose keys run code when they are compared.
+//!
+//! A thread holds the lock only for work that calls no methods of keys, except the comparison that
+//! the caller passes, and waits for no other thread. Removed keys and values are returned in
+//! [`Departed`], so that the caller drops them without the lock. If a comparison needs the lock
+//! released, it returns [`Comparison::Unknown`]. The caller then compares the keys, and calls again
+//! with the results in [`Verdicts`].
+//!
+//! Lock order: the core, the streams, the locks of the pool. A fork takes the locks in this order.
+
+mod coder;
+mod core;
+mod fork;
+mod learn;
+mod new_pool;
+mod refusal;
+mod samples;
+mod slots;
+mod terms;
+
+pub use self::coder::Packed;
+pub use self::samples::Due;
+pub use self::slots::Id;
+pub use self::terms::{Compare, Comparison, Copied, Departed, Found, Offer, Put, Stats, Verdicts};
+
+use crate::{DictionarySource, Error, Options};
+
+use self::coder::{Coder, Form, Method};
+use self::core::Core;
+use self::new_pool::new_pool;
+use page::fork::{Mutex, Turn};
+use std::sync::{Arc, Weak};
+use zsmalloc::EntryPool;
+
+/// The minimum number of bytes within its limit that an empty cache must leave for values.
+const ROOM_MIN: usize = 64 << 10;
+/// Pairs of a minimum limit in bytes, and the order of the pool's objects from this limit on:
+/// caches with larger limits use longer blocks.
+const BLOCKS: [(usize, u32); 3] = [(8 << 20, 4), (2 << 20, 2), (0, 0)];
+
+/// The coders and the pool that are locked for a fork, under the core's lock.
+#[derive(Debug, Default)]
+struct Held {
+    coders: Vec<Arc<Coder>>,
+    pool: Option<Arc<EntryPool>>,
+}
+
+/// A cache, which is thread-safe, and consistent in a child of fork.
+#[derive(Debug)]
+pub struct RawLruCache<K: Send + 'static> {
+    core: Mutex<Core<K>>,
+    method: Method,
+    /// The coders and the pool that are locked for the current fork.
+    held_for_fork: Mutex<Held>,
+}
+
+impl<K: Send + 'static> RawLruCache<K> {
+    /// Returns an empty cache.
+    ///
+    /// # Errors
+    /// If the limit is too small, the codec does not accept the level or the dictionary, or the
+    /// system refuses memory.
+    pub fn new(options: Options) -> Result<Arc<Self>, Error> {
+        let Options { limit, algorithm: codec, level, dictionary } = options;
+        let order = BLOCKS.iter().find(|(from, _)| limit >= *from).map_or(0, |&(_, order)| order);
+        let pool = new_pool(order)?;
+        let (given, trains) = match dictionary {
+            DictionarySource::Trained => (None, true),
+            DictionarySource::Given(given) => (Some(given), false),
+            DictionarySource::None => (None, false),
+        };
+        let block = pool.largest().min(page::page_size() << order);
+        let method = Method { codec, level, block, limit };
+        let coder = Arc::new(Coder::new(&method, given, Form::First)?);
+        let mut core = Core::new((pool, order), coder, limit)?;
+        core.due = trains.then(|| Due::training(limit));
+        let least = core.empty_bytes() + ROOM_MIN;
+        if limit < least {
+            return Err(Error::LimitTooSmall { least });
+        }
+        let cache = Arc::new(RawLruCache {
+            core: Mutex::new(core),
+            method,
+            held_for_fork: Mutex::default(),
+        });
+        let weak: Weak<Self> = Arc::downgrade(&cache);
+        page::fork::register(weak, Turn::First);
+        Ok(cache)
+    }
+
+    /// Returns evicted values to the caller from now on, in [`Departed`].
+    pub fn report_evicted(&self) {
+        self.core.lock().wants_evicted = true;
+    }
+
+    /// Packs a value with the current coder.
+    ///
+    /// # Errors
+    /// If the value would exceed the limit, or memory can't be allocated.
+    pub fn pack(&self, value: &[u8]) -> Result<Packed, Error> {
+        let limit = self.method.limit;
+        let Some(coder) = self.core.lock().coder() else { unreachable!("a cache without a coder") };
+        coder.pack(value, limit).map_err(|refusal| refusal.of_value(value.len(), limit))
+    }
+
+    /// Stores a value as the most recently used. `compare` compares the offered key, its first
+    /// argument, with a stored key. Takes the offer out of `offer` if the value is stored.
+    ///
+    /// # Errors
+    /// If the value is not stored; the old value of the key then stays.
+    pub fn put(
+        &self,
+        hash: u32,
+        compare: &dyn Fn(&K, &K) -> Comparison<K>,
+        verdicts: &Verdicts,
+        offer: &mut Option<Offer<K>>,
+        out: &mut Departed<K>,
+    ) -> Result<Put<K>, Error> {
+        let mut core = self.core.lock();
+        let Some(Offer { key, packed, .. }) = &*offer else { return Ok(Put::Done(None)) };
+        if core.is_stale(packed) {
+            return Ok(Put::Stale);
+        }
+        let bytes = packed.len;
+        let old = match core.find(hash, &|kept| compare(key, kept), verdicts) {
+            Found::Yes(_) if !verdicts.replaces => return Ok(Put::There),
+            Found::Yes(first) => Some(first),
+            Found::No => None,
+            Found::Ask(unknown) => return Ok(Put::Ask(unknown)),
+        };
+        let put = core.put(hash, old, offer, out);
+        let due = put.is_ok().then(|| core.take_due()).flatten();
+        core.tend(out);
+        put.map_err(|refusal| refusal.of_value(bytes, self.method.limit))?;
+        Ok(Put::Done(due))
+    }
+
+    /// Returns a copy of a value, if memory for the copy can be allocated. If `touches` is set,
+    /// makes the value the most recently used and counts the look-up.
+    pub fn get(
+        &self,
+        hash: u32,
+        compare: Compare<'_, K>,
+        verdicts: &Verdicts,
+        touches: bool,
+    ) -> Found<Copied, K> {
+        let mut core = self.core.lock();
+        let found = core.find(hash, compare, verdicts);
+        if touches && !matches!(found, Found::Ask(_)) {
+            core.count(matches!(found, Found::Yes(_)));
+        }
+        match found {
+            Found::Yes(first) => {
+                if touches {
+                    core.touch(first);
+                }
+                Found::Yes(core.copied(first))
+            }
+            Found::No => Found::No,
+            Found::Ask(unknown) => Found::Ask(unknown),
+        }
+    }
+
+    /// Returns whether the key exists.
+    pub fn contains(
+        &self,
+        hash: u32,
+        compare: Compare<'_, K>,
+        verdicts: &Verdicts,
+    ) -> Found<(), K> {
+        match self.core.lock().find(hash, compare, verdicts) {
+            Found::Yes(_) => Found::Yes(()),
+            Found::No => Found::No,
+            Found::Ask(unknown) => Found::Ask(unknown),
+        }
+    }
+
+    /// Removes a value.
+    pub fn remove(
+        &self,
+        hash: u32,
+        compare: Compare<'_, K>,
+        verdicts: &Verdicts,
+        out: &mut Departed<K>,
+    ) -> Found<(), K> {
+        let mut core = self.core.lock();
+        match core.find(hash, compare, verdicts) {
+            Found::Yes(first) => {
+                out.keys.extend(core.remove(first));
+                core.tend(out);
+                Found::Yes(())
+            }
+            Found::No => Found::No,
+            Found::Ask(unknown) => Found::Ask(unknown),
+        }
+    }
+
+    /// Removes the value `id`, if it still exists. Returns true if the value was removed.
+    pub fn remove_same(&self, id: Id, out: &mut Departed<K>) -> bool {
+        let mut core = self.core.lock();
+        let first = core.by_id(id);
+        out.keys.extend(first.and_then(|first| core.remove(first)));
+        core.tend(out);
+        first.is_some()
+    }
+
+    /// Returns the least recently used value, as `get` does, and a copy of its key.
+    pub fn oldest(&self, copy: impl FnOnce(&K) -> K) -> Option<(K, Copied)> {
+        let core = self.core.lock();
+        let first = core.oldest()?;
+        Some((copy(core.key(first)?), core.copied(first)))
+    }
+
+    /// Returns the number of values.
+    pub fn len(&self) -> usize {
+        self.core.lock().len()
+    }
+
+    /// Returns true if the cache has no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Calls `look` with each key, the least recently used first, while it holds the lock.
+    pub fn for_each_key(&self, look: impl FnMut(&K)) {
+        self.core.lock().keys().for_each(look);
+    }
+
+    /// Removes all values, without reporting them.
+    pub fn clear(&self, out: &mut Departed<K>) {
+        self.core.lock().clear(out);
+    }
+
+    /// Returns the statistics.
+    pub fn stats(&self) -> Stats {
+        self.core.lock().stats()
+    }
+
+    /// Asserts that all parts are consistent. No other thread may pack or unpack a value during
+    /// this call.
+    pub fn check(&self) {
+        self.core.lock().check();
+    }
+}

@@ -1,0 +1,38 @@
+//! Fork: the core, the streams and the pool are locked during a fork, so that the child has a
+//! consistent copy.
+
+use super::{Held, RawLruCache};
+use page::fork::{AtFork, Step};
+use zsmalloc::EntryPool;
+
+impl<K: Send + 'static> RawLruCache<K> {
+    /// Releases all inner locks, and then the lock of the core.
+    fn after_fork(&self, of_pool: impl FnOnce(&EntryPool)) {
+        let held = std::mem::take(&mut *self.held_for_fork.lock());
+        if let Some(pool) = &held.pool {
+            of_pool(pool);
+        }
+        held.coders.iter().for_each(|coder| coder.at_fork(Step::Unlock));
+        self.core.unlock_after_fork();
+    }
+}
+
+impl<K: Send + 'static> AtFork for RawLruCache<K> {
+    fn prepare(&self) {
+        self.core.lock_for_fork_with(|core| {
+            let coders = core.live_coders();
+            coders.iter().for_each(|coder| coder.at_fork(Step::Lock));
+            let pool = core.pool().clone();
+            pool.prepare();
+            *self.held_for_fork.lock() = Held { coders, pool: Some(pool) };
+        });
+    }
+
+    fn in_parent(&self) {
+        self.after_fork(|pool| pool.in_parent());
+    }
+
+    fn in_child(&self) {
+        self.after_fork(|pool| pool.in_child());
+    }
+}

@@ -1,0 +1,115 @@
+//! The types in which the cache and its callers describe keys and values.
+
+use super::coder::Packed;
+use super::samples::Due;
+use super::slots::Id;
+use crate::Error;
+
+/// The result of a comparison of the key that is looked up with a stored key.
+#[derive(Debug)]
+pub enum Comparison<K> {
+    /// The keys are equal.
+    Equal,
+    /// The keys differ.
+    Different,
+    /// The keys can't be compared while the lock is held; contains a copy of the stored key.
+    Unknown(K),
+}
+
+/// Compares a key that is looked up with a stored key, while the lock is held.
+pub type Compare<'a, K> = &'a dyn Fn(&K) -> Comparison<K>;
+
+/// The kind of look-up, and the results of comparisons that were made without the lock.
+#[derive(Debug)]
+pub struct Verdicts {
+    /// Whether a value may replace another one.
+    pub replaces: bool,
+    /// The value whose key equals the key that is looked up, if found.
+    pub same: Option<Id>,
+    /// The values whose keys differ from the key that is looked up.
+    pub others: Vec<Id>,
+}
+
+impl Default for Verdicts {
+    fn default() -> Self {
+        Verdicts { replaces: true, same: None, others: Vec::new() }
+    }
+}
+
+/// The id of a value, and a copy of the value, or an error if memory for the copy can't be
+/// allocated.
+pub type Copied = (Id, Result<Packed, Error>);
+
+/// The result of a call that looks up a key.
+#[derive(Debug)]
+pub enum Found<T, K> {
+    /// The key exists.
+    Yes(T),
+    /// The key does not exist.
+    No,
+    /// The lock was released; the caller must compare the key with these keys.
+    Ask(Vec<(Id, K)>),
+}
+
+/// A value to be stored.
+#[derive(Debug)]
+pub struct Offer<K> {
+    /// The key of the value.
+    pub key: K,
+    /// The bytes of memory that the key uses.
+    pub key_bytes: u32,
+    /// The value.
+    pub packed: Packed,
+}
+
+/// The result of an offer.
+#[derive(Debug)]
+pub enum Put<K> {
+    /// The value is stored. Contains the next step towards a dictionary, for
+    /// [`learn`](super::RawLruCache::learn).
+    Done(Option<Due>),
+    /// Another value exists, and must not be replaced.
+    There,
+    /// The value was packed with a coder that has been replaced, and must be packed again.
+    Stale,
+    /// The caller must compare the key with these keys.
+    Ask(Vec<(Id, K)>),
+}
+
+/// Keys and values that left the cache, which must be dropped without the lock.
+#[derive(Debug)]
+pub struct Departed<K> {
+    /// The keys whose values are not reported.
+    pub keys: Vec<K>,
+    /// The evicted keys and values, if the caller requested them.
+    pub evicted: Vec<(K, Packed)>,
+}
+
+impl<K> Default for Departed<K> {
+    fn default() -> Self {
+        Departed { keys: Vec::new(), evicted: Vec::new() }
+    }
+}
+
+/// Statistics of a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// The number of values.
+    pub entries: usize,
+    /// The maximum number of bytes of memory that the cache may use.
+    pub limit: usize,
+    /// The total number of bytes of memory used.
+    pub held: usize,
+    /// The number of bytes of the values before compression.
+    pub stored: u64,
+    /// The number of bytes of the values after compression.
+    pub compressed: u64,
+    /// The size of the dictionary in bytes.
+    pub dictionary: usize,
+    /// The number of look-ups that found a value.
+    pub hits: u64,
+    /// The number of look-ups that found no value.
+    pub misses: u64,
+    /// The number of evicted values.
+    pub evictions: u64,
+}

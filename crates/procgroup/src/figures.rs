@@ -1,0 +1,262 @@
+//! The figures of a process: sizes of its memory, and counts of events, under the names with which
+//! they are reported.
+
+use crate::described;
+use std::fmt::Write;
+use zmem::{Histogram, Stats};
+
+/// The number of words that encode figures: the named figures first, the times of faults last.
+pub(crate) const WORDS: usize = 64;
+const TIMES_AT: usize = WORDS - Histogram::WORDS;
+
+/// Joins a figure whose value before the process executed its program no longer applies: returns
+/// `own`.
+fn own(own: u64, _before: u64) -> u64 {
+    own
+}
+
+macro_rules! figures {
+    ($($(#[$doc:meta])* $name:ident: $join:path,)*) => {
+        /// Figures of a process whose memory is an arena.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Figures {
+            $($(#[$doc])* pub $name: u64,)*
+            /// The durations of faults, without the time in which the kernel delivers them.
+            pub faults: Histogram,
+        }
+
+        const NAMES: [&str; [$(stringify!($name)),*].len()] = [$(stringify!($name)),*];
+
+        impl Figures {
+            fn values(&self) -> [u64; NAMES.len()] {
+                [$(self.$name),*]
+            }
+
+            /// Joins these figures with `before`, the figures of the process before it executed its
+            /// program.
+            pub(crate) fn after(&self, before: &Self) -> Self {
+                let faults = self.faults.plus(&before.faults);
+                Figures { $($name: $join(self.$name, before.$name),)* faults }
+            }
+
+            fn of_values([$($name),*]: [u64; NAMES.len()], faults: Histogram) -> Self {
+                Figures { $($name,)* faults }
+            }
+        }
+    };
+}
+
+figures! {
+    /// The process's ID.
+    process: own,
+    /// The limit in bytes, or 0 if no limit is set.
+    limit: own,
+    /// The size of a block in bytes.
+    block: own,
+    /// The bytes held. [`Stats`] explains this figure and each other figure whose name is also in
+    /// `Stats`.
+    held: own,
+    /// The maximum of `held`.
+    held_max: u64::max,
+    /// 1 if the process shares the limit with other processes.
+    in_tree: own,
+    /// The bytes of memory that the group counts for this process: all of its anonymous memory.
+    tree_held: own,
+    /// The maximum of the bytes that all processes of the group held together.
+    tree_held_max: own,
+    /// Bytes of resident blocks.
+    resident: own,
+    /// The maximum of `resident`.
+    resident_max: u64::max,
+    /// The size before compression of the data on the device, in bytes.
+    stored: own,
+    /// The value of `stored` when `compressed` was largest.
+    stored_max: u64::max,
+    /// The size after compression of the data on the device, in bytes.
+    compressed: own,
+    /// The maximum of `compressed`.
+    compressed_max: u64::max,
+    /// The size of the device's pool in bytes.
+    pool: own,
+    /// The size of the runtime's own heap in bytes.
+    heap: own,
+    /// The number of first touches of blocks.
+    first_touches: u64::saturating_add,
+    /// The number of blocks that were accessed in probation.
+    kept: u64::saturating_add,
+    /// The number of blocks that were filled from the device.
+    filled: u64::saturating_add,
+    /// The number of blocks that were evicted.
+    evicted: u64::saturating_add,
+    /// The number of evicted blocks that the runtime's compressor thread stored.
+    aside: u64::saturating_add,
+    /// The number of blocks that could not be evicted.
+    refused: u64::saturating_add,
+    /// The number of system calls that were dispatched.
+    calls: u64::saturating_add,
+    /// The number of system calls whose cost was measured.
+    calls_timed: u64::saturating_add,
+    /// The nanoseconds that the runtime took for the measured system calls.
+    calls_timed_ns: u64::saturating_add,
+    /// The additional nanoseconds that each system call takes to enter and leave the runtime.
+    signal_ns: own,
+    /// The backend, as the number of its description.
+    backend: own,
+}
+
+const _: () = assert!(NAMES.len() <= TIMES_AT);
+
+impl Figures {
+    /// Returns the figures of an arena. Figures that `stats` does not contain are 0.
+    pub fn of(stats: &Stats) -> Self {
+        Figures {
+            limit: stats.limit.unwrap_or(0),
+            block: stats.block as u64,
+            held: stats.held,
+            held_max: stats.held_max,
+            resident: stats.resident,
+            resident_max: stats.resident_max,
+            stored: stats.stored,
+            stored_max: stats.stored_max,
+            compressed: stats.compressed,
+            compressed_max: stats.compressed_max,
+            pool: stats.pool,
+            first_touches: stats.first_touches,
+            kept: stats.kept,
+            filled: stats.filled,
+            evicted: stats.evicted,
+            aside: stats.aside,
+            refused: stats.refused,
+            backend: described::number(stats.backend, stats.backend_reason),
+            faults: stats.faults,
+            ..Figures::default()
+        }
+    }
+
+    pub(crate) fn words(&self) -> [u64; WORDS] {
+        let mut words = [0; WORDS];
+        words[..NAMES.len()].copy_from_slice(&self.values());
+        words[TIMES_AT..].copy_from_slice(&self.faults.words());
+        words
+    }
+
+    /// Returns the figures that `words` encode. Any words are valid.
+    pub(crate) fn of_words(words: &[u64; WORDS]) -> Self {
+        let mut values = [0; NAMES.len()];
+        values.copy_from_slice(&words[..NAMES.len()]);
+        let faults = Histogram::of_words(&std::array::from_fn(|nth| words[TIMES_AT + nth]));
+        Figures::of_values(values, faults)
+    }
+
+    /// Returns the figures as a JSON object in one line.
+    pub fn json(&self) -> String {
+        let micros = |share| self.faults.per_mille(share).as_micros() as u64;
+        let calls_us = u128::from(self.calls) * u128::from(self.call_ns()) / 1000;
+        let derived = [
+            ("faults", self.faults.count()),
+            ("faults_us", self.faults.total().as_micros() as u64),
+            ("fault_us_median", micros(500)),
+            ("fault_us_99", micros(990)),
+            ("fault_us_999", micros(999)),
+            ("call_ns", self.call_ns()),
+            ("calls_us", calls_us.min(u64::MAX.into()) as u64),
+        ];
+        let named = NAMES.into_iter().zip(self.values()).filter(|(name, _)| *name != "backend");
+        let mut line = String::from("{");
+        for (name, value) in named.chain(derived) {
+            let _infallible = write!(line, "\"{name}\":{value},");
+        }
+        let _infallible = match (self.stored_max, self.compressed_max) {
+            (_, 0) => write!(line, "\"ratio\":null"),
+            (stored, compressed) => {
+                write!(line, "\"ratio\":{:.2}", stored as f64 / compressed as f64)
+            }
+        };
+        let (backend, reason) = described::described(self.backend);
+        let _infallible =
+            writeln!(line, ",\"backend\":\"{backend}\",\"backend_reason\":\"{reason}\"}}");
+        line
+    }
+
+    /// Returns the average overhead of a dispatched system call in nanoseconds, without the time of
+    /// the system call itself.
+    fn call_ns(&self) -> u64 {
+        let inside = self.calls_timed_ns.checked_div(self.calls_timed).unwrap_or(0);
+        self.signal_ns.saturating_add(inside)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_figures_and_the_other_way_round() {
+        let mut rng = fastrand::Rng::with_seed(testkit::seed(1));
+        for _ in 0..1000 {
+            let words: [u64; WORDS] = std::array::from_fn(|_| rng.u64(..) >> rng.u32(..64));
+            let figures = Figures::of_words(&words);
+            assert_eq!(Figures::of_words(&figures.words()), figures);
+            assert_eq!((figures.process, figures.limit), (words[0], words[1]));
+            let line = figures.json();
+            assert!(line.starts_with("{\"process\":") && line.ends_with("\"}\n"), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_calls_cost_is_what_some_did() {
+        let figures = Figures {
+            calls: 1000,
+            calls_timed: 10,
+            calls_timed_ns: 5000,
+            signal_ns: 2000,
+            stored_max: 3000,
+            compressed_max: 900,
+            backend: 1,
+            ..Figures::default()
+        };
+        let line = figures.json();
+        for part in ["\"call_ns\":2500,", "\"calls_us\":2500,", "\"ratio\":3.33,"] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+        assert!(line.contains("\"backend\":\"signal\",\"backend_reason\":\"marks of"), "{line}");
+        let line = Figures::default().json();
+        assert!(line.contains("\"call_ns\":0,") && line.contains("\"ratio\":null,"), "{line}");
+    }
+
+    #[test]
+    fn what_was_done_before_is_added_and_what_was_held_is_not() {
+        // Each figure is a different power of two. The figures in `before` are twice as large.
+        let of = |by: u64| {
+            Figures::of_values(std::array::from_fn(|nth| by << nth), Histogram::default())
+        };
+        let (own, before) = (of(1), of(2));
+        let (sum, most) = (own.after(&before), |now: u64| 2 * now);
+        assert_eq!((sum.evicted, sum.calls_timed_ns), (3 * own.evicted, 3 * own.calls_timed_ns));
+        assert_eq!((sum.held_max, sum.stored_max), (most(own.held_max), most(own.stored_max)));
+        assert_eq!((sum.held, sum.process, sum.signal_ns), (own.held, own.process, own.signal_ns));
+        // A process without any activity yet.
+        let first = Figures::default().after(&before);
+        assert_eq!((first.held, first.heap, first.tree_held), (0, 0, 0));
+        assert_eq!((first.held_max, first.filled), (before.held_max, before.filled));
+        let most = Figures::of_words(&[u64::MAX; WORDS]);
+        assert_eq!(most.after(&most).evicted, u64::MAX);
+    }
+
+    #[test]
+    fn times_of_faults_are_added_up() {
+        // Times of 3 and 5 us, in the buckets below 4.1 and 8.2 us.
+        let words = std::array::from_fn(|nth| match nth {
+            12 | 13 => 1,
+            36 => 8000,
+            _ => 0,
+        });
+        let figures = Figures { faults: Histogram::of_words(&words), ..Figures::default() };
+        let line = figures.json();
+        for part in ["\"faults\":2,", "\"faults_us\":8,", "\"fault_us_99\":8,"] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+        assert_eq!(Figures::of_words(&figures.words()), figures);
+        assert_eq!(figures.after(&figures).faults.count(), 4);
+    }
+}

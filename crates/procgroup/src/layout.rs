@@ -1,0 +1,144 @@
+//! The layout of the memory that processes share.
+//!
+//! ```text
+//!   | head: 16 words | slots: 16 words each | rows: 64 words each |   slot n, row n: one process
+//!   head: | magic, most held, used, is short, looked at, space, messages, lost: bytes; of which
+//!         | process, its bytes | next walk | - |
+//!   slot: | process | held | evictable | parent | pool: changed, inherited | blocks: the same |
+//!         | waits | wanted | peers | shared | name: 2 words | end | - |
+//!   row:  | process | what it has done: `Figures`, by their order | - | faults by their times |
+//! ```
+//! A process writes its own slot and row. A sum of the memory held reads only slots, which are
+//! adjacent. A row uses no memory until it is written. The name and the row of a process that ended
+//! without a report remain until another process takes the slot.
+
+use crate::figures;
+
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr9");
+pub(crate) const HEAD: usize = 16;
+/// The words of a slot, two cache lines: the numbers that other processes add up, and requests to
+/// the process.
+pub(crate) const SLOT: usize = 16;
+pub(crate) const ROW: usize = figures::WORDS;
+/// The maximum number of slots: the head and the slots use less than 64 KiB.
+pub(crate) const SLOTS: usize = 510;
+/// The number of words of a name: 16 bytes, the size of a process's name in the kernel.
+pub(crate) const NAME: usize = 2;
+/// The process number in a slot that is being freed.
+pub(crate) const CLEARED: u64 = u64::MAX;
+
+/// The figures of one process.
+pub(crate) type GroupRow<T> = [T; ROW];
+
+/// The parts of shared memory, or of a copy of that memory.
+#[derive(Debug)]
+pub(crate) struct Parts<'a, T> {
+    pub(crate) head: &'a [T; HEAD],
+    pub(crate) slots: &'a [[T; SLOT]],
+    pub(crate) rows: &'a [GroupRow<T>],
+}
+
+/// Defines a structure that gives names to the words of an array, in their order.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident: $count:ident, $($(#[$word_doc:meta])* $word:ident,)*) => {
+        $(#[$doc])*
+        pub(crate) struct $name<'a, T> {
+            $($(#[$word_doc])* pub(crate) $word: &'a T,)*
+        }
+
+        impl<'a, T> $name<'a, T> {
+            pub(crate) fn of([$($word,)* ..]: &'a [T; $count]) -> Self {
+                $name { $($word),* }
+            }
+        }
+    };
+}
+
+words! {
+    /// The words of the head.
+    Head: HEAD,
+    magic,
+    peak,
+    /// The number of slots, from the first one, that were ever used.
+    used,
+    is_short,
+    /// The time of the last search for processes that have ended, in milliseconds.
+    looked,
+    space,
+    /// The messages that a process of the group has reported: one bit for each message.
+    reported,
+    /// The bytes that can't be evicted, if a process found that the limit can't be kept.
+    over_limit,
+    /// The process that holds the most of the bytes in `over_limit`.
+    over_limit_process,
+    /// The number of bytes in `over_limit` that this process holds.
+    over_limit_most,
+    /// The time of the next measurement of shared memory, in milliseconds: see `shared_memory`.
+    shared_next,
+}
+
+words! {
+    /// The words of a slot, which describe one process.
+    Slot: SLOT,
+    /// The process's number, or 0 if the slot is free.
+    process,
+    held,
+    evictable,
+    /// 0, or 1 more than the number of the parent's slot if the process shares pages with its
+    /// parent.
+    parent,
+    pool_changed,
+    pool_inherited,
+    blocks_changed,
+    blocks_inherited,
+    waits,
+    /// The time when the process last found no room, in milliseconds.
+    wanted,
+    /// Bits by which this process and processes that access its memory cooperate: see `peers`.
+    peers,
+    /// The bytes of shared memory that count for the process: see `shared_memory`.
+    shared,
+    /// The first half of the name of the process's program, padded with zeros.
+    name_begin,
+    name_end,
+    /// 0, or how the process will end: `EXECUTES` or `UNREPORTED`.
+    end,
+}
+
+/// A value of `end`: the process was about to execute a program, or to continue without the
+/// runtime.
+pub(crate) const EXECUTES: u64 = 1;
+/// A value of `end`: the process ended by itself, and could not report its figures.
+pub(crate) const UNREPORTED: u64 = 2;
+
+/// The numbers of one kind of shared pages: see `inherited`.
+pub(crate) struct Part<'a, T> {
+    /// The bytes that have changed in pages that the process's children share.
+    pub(crate) changed: &'a T,
+    pub(crate) inherited: &'a T,
+}
+
+impl<'a, T> Parts<'a, T> {
+    /// Returns the parts of `words`, or `None` if `words` has no room for a slot and a row.
+    pub(crate) fn of(words: &'a [T]) -> Option<Self> {
+        let (head, rest) = words.split_first_chunk()?;
+        let count = rest.len() / (SLOT + ROW);
+        let (slots, rows) = rest.split_at(count * SLOT);
+        let rows = &rows.as_chunks().0[..count];
+        (count > 0).then_some(Parts { head, slots: slots.as_chunks().0, rows })
+    }
+}
+
+impl<'a, T> Slot<'a, T> {
+    pub(crate) fn pool(&self) -> Part<'a, T> {
+        Part { changed: self.pool_changed, inherited: self.pool_inherited }
+    }
+
+    pub(crate) fn blocks(&self) -> Part<'a, T> {
+        Part { changed: self.blocks_changed, inherited: self.blocks_inherited }
+    }
+
+    pub(crate) fn name(&self) -> [&'a T; NAME] {
+        [self.name_begin, self.name_end]
+    }
+}

@@ -1,0 +1,85 @@
+//! Facts about processes from the kernel: numbers and names, whether a process has ended, and how
+//! much shared memory it maps.
+//!
+//! # Safety
+//! The only unsafe call writes to an array of the size that the kernel writes.
+#![allow(unsafe_code)]
+
+use rustix::fs::{CWD, Mode, OFlags, open, readlinkat_raw};
+use rustix::io::{Errno, read};
+use rustix::process::{Pid, test_kill_process};
+use std::ffi::CStr;
+use std::fmt::Write;
+use zmem::File;
+
+/// Text in a buffer on the stack, because a signal handler must not allocate.
+#[derive(Debug, Default)]
+struct Text {
+    bytes: [u8; 32],
+    len: usize,
+}
+
+impl Write for Text {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        // The last byte stays 0, because it terminates the text.
+        let to = self.bytes[..31].get_mut(self.len..self.len + text.len());
+        to.ok_or(std::fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.len += text.len();
+        Ok(())
+    }
+}
+
+/// Returns true if a process does not exist, or has ended but was not waited for. Returns false if
+/// this process is confined, because a confined process can't check this.
+pub(crate) fn is_gone(process: i32) -> bool {
+    if page::is_confined() {
+        return false;
+    }
+    let Some(number) = Pid::from_raw(process) else { return true };
+    if test_kill_process(number) == Err(Errno::SRCH) {
+        return true;
+    }
+    // An ended process that was not waited for still exists, but has no executable.
+    let mut path = Text::default();
+    let written = write!(path, "/proc/{process}/exe");
+    let is_without = |path: &CStr| {
+        let mut to = [0; 1];
+        readlinkat_raw(CWD, path, &mut to).is_err_and(|error| error == Errno::NOENT)
+    };
+    let path = CStr::from_bytes_until_nul(&path.bytes);
+    let has_none = written.is_ok() && path.is_ok_and(is_without);
+    // If the link of this process is missing as well, /proc is not usable and proves nothing.
+    has_none && !is_without(c"/proc/self/exe")
+}
+
+/// Returns the proportional share of shared memory of the process `process`, in bytes, if /proc
+/// reports this share (since Linux 5.4).
+pub(crate) fn shared_memory(process: u64) -> Option<u64> {
+    if page::is_confined() {
+        return None;
+    }
+    let mut path = Text::default();
+    write!(path, "/proc/{process}/smaps_rollup").ok()?;
+    let path = CStr::from_bytes_until_nul(&path.bytes).ok()?;
+    let file = File::from(open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?);
+    let mut bytes = [0; 2048];
+    let len = read(file, &mut bytes).ok()?;
+    let text = str::from_utf8(&bytes[..len]).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss_Shmem:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+/// Returns the name of this thread from the kernel, or zeros if the process is confined.
+pub(crate) fn thread_name() -> [u8; 16] {
+    let mut name = [0; 16];
+    if !page::is_confined() {
+        // SAFETY: the kernel writes 16 bytes, which is the size of `name`.
+        unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    }
+    name
+}
+
+/// Returns the number of this process.
+pub(crate) fn own_number() -> u64 {
+    rustix::process::getpid().as_raw_nonzero().get() as u64
+}

@@ -1,0 +1,107 @@
+//! The signals by which a process asks another process to make room, to fill absent memory, or to
+//! keep its memory resident.
+//!
+//! A thread announces that it waits (`GroupMember::waits`). Other processes may then send it SIGBUS
+//! with a word that identifies the request. The caller that installed the handler of that signal
+//! makes room if the interrupted code permits it; then the interrupted call continues.
+//!
+//! SIGSYS is not used. The kernel keeps only one pending SIGBUS and one pending SIGSYS. So the
+//! SIGSYS of a request would replace the SIGSYS of a dispatched call, and that call would be lost.
+//! If the SIGBUS of a fault is lost, the instruction faults again.
+//!
+//! # Safety
+//! `Queued` has the layout of a queued signal's `siginfo_t`: the sender's process ID and user, then
+//! a word.
+#![allow(unsafe_code)]
+
+use crate::process::own_number;
+
+/// The word of a request to make room.
+const ROOM: u64 = u64::from_le_bytes(*b"uzrmpoke");
+/// The error numbers that identify the other requests. The word of `MEMORY` is an address, the word
+/// of `STAY` identifies a debugger, and the word of `LOOK` is 0.
+const MEMORY: i32 = 0x757a;
+const STAY: i32 = 0x757b;
+const LOOK: i32 = 0x757c;
+
+/// The request of a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Evict blocks, to make room for other processes.
+    Room,
+    /// Fill the memory at this address, because another process is about to read or write it.
+    Memory(usize),
+    /// Make all memory resident, and keep all of it resident for the debugger that the word
+    /// identifies.
+    Stay(u64),
+    /// Check whether the debugger for which memory stayed resident has left.
+    Look,
+}
+
+impl Request {
+    /// Returns the request that a signal encodes, or `None` if the signal is not a request.
+    pub fn of(info: &libc::siginfo_t) -> Option<Self> {
+        // SAFETY: both types have the same size, and any bytes are valid numbers.
+        let queued = unsafe { &*(&raw const *info).cast::<Queued>() };
+        let is_queued = queued.signal == libc::SIGBUS && queued.code == libc::SI_QUEUE;
+        match (is_queued, queued.errno, queued.word) {
+            (true, MEMORY, address) => Some(Request::Memory(address as usize)),
+            (true, STAY, word) => Some(Request::Stay(word)),
+            (true, LOOK, _) => Some(Request::Look),
+            (true, _, ROOM) => Some(Request::Room),
+            _ => None,
+        }
+    }
+
+    /// Sends the request to a thread of a process.
+    pub(crate) fn send(self, process: i32, thread: i32) {
+        let (errno, word) = match self {
+            Request::Room => (0, ROOM),
+            Request::Memory(address) => (MEMORY, address as u64),
+            Request::Stay(word) => (STAY, word),
+            Request::Look => (LOOK, 0),
+        };
+        send(process, thread, errno, word);
+    }
+}
+
+/// The layout of `siginfo_t` for a queued signal.
+#[repr(C)]
+struct Queued {
+    signal: i32,
+    errno: i32,
+    code: i32,
+    padding: i32,
+    process: i32,
+    user: u32,
+    word: u64,
+    rest: [u64; 12],
+}
+
+const _: () = assert!(size_of::<Queued>() == size_of::<libc::siginfo_t>());
+
+/// Sends a signal. A confined process can't send signals, and the kernel refuses signals to
+/// processes of other users.
+fn send(process: i32, thread: i32, errno: i32, word: u64) {
+    if page::is_confined() {
+        return;
+    }
+    let info = Queued {
+        signal: libc::SIGBUS,
+        errno,
+        code: libc::SI_QUEUE,
+        padding: 0,
+        process: own_number() as i32,
+        user: rustix::process::getuid().as_raw(),
+        word,
+        rest: [0; 12],
+    };
+    // SAFETY: the kernel only reads the structure. `errno` is preserved, because a fault may have
+    // interrupted code of the program that is about to read `errno`.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, libc::SIGBUS, &raw const info);
+        *errno = before;
+    }
+}

@@ -1,0 +1,105 @@
+//! The shared memory of a group, as read by a process outside the group.
+
+use crate::figures::Figures;
+use crate::inherited::Shares;
+use crate::layout::{
+    CLEARED, EXECUTES, GroupRow, HEAD, Head, MAGIC, Parts, ROW, SLOT, SLOTS, Slot, UNREPORTED,
+};
+use crate::shared_memory::shared_bytes;
+
+/// The presence of a process in its group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Presence {
+    /// The process has a slot. It may have been killed since it wrote to the slot.
+    #[default]
+    Present,
+    /// The process has a slot, and was about to execute a program, or to continue without the
+    /// runtime.
+    Executes,
+    /// The process ended by itself, and could not report its figures.
+    Unreported,
+    /// Another process found that it had ended without a report, as if killed by a signal.
+    Killed,
+}
+
+/// A process of a group, as the shared memory describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessSnapshot {
+    /// The name of the process's program when the process began, at most 15 bytes; empty if
+    /// unknown.
+    pub name: String,
+    /// Whether the process has a slot, or how it ended.
+    pub presence: Presence,
+    /// The last figures that the process published. A process that has just begun has no figures
+    /// yet; after `execve` the figures of the previous program are included.
+    pub figures: Figures,
+}
+
+/// The figures of the processes of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupSnapshot {
+    /// The inode in /proc of the processes' PID namespace; 0 before the first process.
+    pub space: u64,
+    /// The maximum of the bytes that the processes held together.
+    pub held_max: u64,
+    /// Whether the processes hold more than the limit allows.
+    pub is_short: bool,
+    /// Processes that have a slot, and processes that ended without a report.
+    pub processes: Vec<ProcessSnapshot>,
+}
+
+impl GroupSnapshot {
+    /// The bytes of a group's memory, in which at most 510 processes have their slots.
+    pub const BYTES: usize = size_of::<u64>() * (HEAD + SLOTS * (SLOT + ROW));
+
+    /// Reads a copy of a group's memory. Returns `None` if the copy is not of a group, or is of a
+    /// group of another version. Any process may have written to the memory, so the numbers can
+    /// have any values.
+    pub fn of(copy: &[u8]) -> Option<Self> {
+        let words: Vec<u64> =
+            copy.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+        let Parts { head, slots, rows } = Parts::of(&words)?;
+        let head = Head::of(head);
+        // The memory contains zeros before the first process takes a slot.
+        if !matches!(*head.magic, 0 | MAGIC) {
+            return None;
+        }
+        let process = |(slot, row): (&[u64; SLOT], &GroupRow<u64>)| {
+            let slot = Slot::of(slot);
+            let name = slot.name().map(|word| word.to_ne_bytes());
+            let name = String::from_utf8_lossy(name.as_flattened());
+            let name = name.trim_end_matches('\0').to_owned();
+            let row = Figures::of_words(row);
+            if matches!(*slot.process, 0 | CLEARED) {
+                let presence = match *slot.end {
+                    0 => Presence::Killed,
+                    UNREPORTED => Presence::Unreported,
+                    // The program that was executed reports the figures.
+                    _ => return None,
+                };
+                return (row.process != 0).then_some(ProcessSnapshot {
+                    name,
+                    presence,
+                    figures: row,
+                });
+            }
+            // The row may belong to the process that used the slot before.
+            let said = Some(row).filter(|row| row.process == *slot.process);
+            let parent = slots.get((*slot.parent as usize).wrapping_sub(1)).map(Slot::of);
+            let shares = parent.map(|parent| Shares::of(&slot, &parent)).unwrap_or_default();
+            let (process, (tree_held, _)) = (*slot.process, shares.counted(*slot.held, 0));
+            let tree_held = tree_held.saturating_add(shared_bytes(*slot.shared));
+            let figures = Figures { process, tree_held, ..said.unwrap_or_default() };
+            let executes = *slot.end == EXECUTES;
+            let presence = if executes { Presence::Executes } else { Presence::Present };
+            Some(ProcessSnapshot { name, presence, figures })
+        };
+        let used = usize::try_from(*head.used).unwrap_or(usize::MAX);
+        Some(GroupSnapshot {
+            space: *head.space,
+            held_max: *head.peak,
+            is_short: *head.is_short != 0,
+            processes: slots.iter().zip(rows).take(used).filter_map(process).collect(),
+        })
+    }
+}

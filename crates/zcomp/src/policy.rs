@@ -1,0 +1,28 @@
+//! Limits and tuning parameters. The limits of the libraries are in the codecs' files.
+
+/// The maximum size of a stream's blocks in bytes. Every length up to it fits in the C integers of
+/// the codecs.
+pub const BLOCK_BYTES_MAX: usize = 1 << 30;
+/// The alignment of contexts in bytes: a cache line. zstd requires only the alignment of words, but
+/// its tables are faster on lines.
+pub(crate) const CONTEXT_ALIGN: usize = 64;
+
+/// The maximum size of a dictionary in bytes.
+pub(crate) const DICTIONARY_BYTES_MAX: usize = 16 << 20;
+/// The minimum size of a dictionary in bytes: ZDICT_DICTSIZE_MIN of the library.
+pub const DICTIONARY_BYTES_MIN: usize = 256;
+/// The minimum number of samples with which the trainer can both learn and test.
+pub(crate) const SAMPLES_MIN: usize = 8;
+
+/// The minimum offset of a match, in bytes, at which no load waits for an earlier store.
+pub(crate) const RUN_FAR_OFFSET: usize = 64;
+/// The maximum length, in bytes, of matches that take little time at any offset.
+pub(crate) const RUN_SHORT_BYTES: usize = 64;
+/// The distance, in bytes, of the places that are read in the search for a long run.
+pub(crate) const RUN_STRIDE: usize = 128;
+/// The maximum number of sequences that are walked. A walk over more takes longer than the
+/// library's slow copy of the match.
+pub(crate) const TAIL_WALKED_MAX: usize = 32;
+
+/// The maximum number of characters of a name in a message; every valid name is shorter.
+pub(crate) const QUOTED_MAX: usize = 40;

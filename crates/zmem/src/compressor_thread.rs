@@ -1,0 +1,270 @@
+//! The compressor thread, which stores blocks that other threads have evicted: see `deferred`.
+
+use crate::counters::count;
+use crate::deferred::{Copies, NONE, RUNS, STARTING, STOPS, StartThread};
+use crate::gate::GATE;
+use crate::owned::{OwnedRun, own_queued};
+use crate::pager::Pager;
+use crate::pager_thread::run_counted;
+use crate::policy::{
+    BATCH_BYTES, HANDED_OVER, HEAT_KEPT_MAX, REFUSED_STARTS, START_TIME, WAITING_SHARE, WEIGHED,
+};
+use crate::process::shares_memory;
+use crate::queue::{BLOCKS_MAX, Taken};
+use crate::state::{HEAT_MAX, State, WordValue};
+use crate::sync::{Ordering::SeqCst, fence, wait_for, wake};
+use crate::{signals, stored};
+use std::sync::Arc;
+
+/// Lets a compressor thread, which `system` starts, store the blocks that this pager evicts.
+pub(crate) fn set_starter(pager: &Arc<Pager>, system: &'static dyn StartThread) {
+    let weak = Arc::downgrade(pager);
+    pager.compressor.set_starter(system, move || {
+        let pager = weak.clone();
+        let run = move || pager.upgrade().iter().for_each(|pager| run(pager));
+        Box::new(|| run_counted("the thread that stores", run))
+    });
+}
+
+/// Returns the waiting copies, if blocks of this pager may be deferred.
+fn copies(pager: &Pager) -> Option<&Copies> {
+    let copies = match pager.compressor.copies.get() {
+        Some(copies) => copies,
+        None => {
+            pager.compressor.starter.get()?;
+            pager.compressor.copies.get_or_init(|| make_copies(pager))
+        }
+    };
+    copies.as_ref()
+}
+
+fn make_copies(pager: &Pager) -> Option<Copies> {
+    let limit = pager.limit.get()?;
+    let bytes = (limit / WAITING_SHARE).min(BATCH_BYTES as u64) as usize;
+    let count = bytes / pager.sizes.block;
+    // If blocks that are stored together have different states, a thread would wait for parts
+    // of the stored block.
+    let may_wait =
+        pager.sizes.device_block <= pager.sizes.block && pager.blocks() <= BLOCKS_MAX && count >= 2;
+    if may_wait { Copies::new(1 << count.ilog2(), pager.sizes.block) } else { None }
+}
+
+/// Returns how many blocks may be deferred, up to `most`. Returns 0 if there is
+/// no thread to store them, or if most of them would become resident again because they do not
+/// compress. The caller holds the eviction lock.
+pub(crate) fn waiting_room(pager: &Pager, most: usize) -> usize {
+    match copies(pager) {
+        Some(copies) if !pager.limit.no_progress.is_braked() && has_thread(pager) => {
+            copies.queue.room(most)
+        }
+        _ => 0,
+    }
+}
+
+/// Returns whether a compressor thread runs. Starts the thread if none runs.
+fn has_thread(pager: &Pager) -> bool {
+    let state = &pager.compressor.state;
+    match state.load(SeqCst) {
+        RUNS => true,
+        // A process that shares this memory may call `execve`: its thread would disappear
+        // without releasing its locks.
+        NONE if !shares_memory() && may_start(pager) => {
+            state.compare_exchange(NONE, STARTING, SeqCst, SeqCst).is_ok() && start(pager)
+        }
+        _ => false,
+    }
+}
+
+/// Returns true if a thread may be started now, or false if this start is skipped.
+fn may_start(pager: &Pager) -> bool {
+    let passed = pager.compressor.passed.load(SeqCst);
+    pager.compressor.passed.store(passed.saturating_sub(1), SeqCst);
+    passed == 0 && !pager.compressor.is_over.load(SeqCst)
+}
+
+fn start(pager: &Pager) -> bool {
+    let start = || pager.compressor.starter.get().is_some_and(|starter| starter.start());
+    // A thread inherits the mask of the thread that starts it.
+    let is_started = signals::without_signals(start);
+    let state = &pager.compressor.state;
+    if !is_started {
+        pager.compressor.passed.store(REFUSED_STARTS, SeqCst);
+        state.store(NONE, SeqCst);
+        return false;
+    }
+    // The new thread sets `RUNS` as soon as it runs, and takes no lock before that.
+    wait_for(state, STARTING, START_TIME);
+    state.load(SeqCst) == RUNS
+}
+
+/// The code of the compressor thread.
+fn run(pager: &Pager) {
+    let compressor = &pager.compressor;
+    if compressor.state.compare_exchange(STARTING, RUNS, SeqCst, SeqCst).is_err() {
+        return;
+    }
+    wake(&compressor.state);
+    let Some(copies) = compressor.made() else { unreachable!("it was started for them") };
+    let mut stored = 0;
+    loop {
+        let is_stopped = compressor.state.load(SeqCst) == STOPS;
+        if !is_stopped && store_next(pager, copies) {
+            stored += 1;
+            if stored % WEIGHED == 0 {
+                weigh_inside(pager);
+            }
+            continue;
+        }
+        if is_stopped || compressor.sleep(&copies.queue) {
+            weigh_inside(pager);
+            compressor.state.store(NONE, SeqCst);
+            // A thread that deferred a block before it could read `NONE` relies on this thread
+            // to store the block.
+            fence(SeqCst);
+            let goes_on = !is_stopped && !copies.queue.is_done();
+            if !goes_on || compressor.state.compare_exchange(NONE, RUNS, SeqCst, SeqCst).is_err() {
+                wake(&compressor.state);
+                return;
+            }
+        }
+    }
+}
+
+fn weigh_inside(pager: &Pager) {
+    let _inside = GATE.enter();
+    pager.weigh_device();
+}
+
+/// Stores the block that has waited longest. Returns whether a block waited.
+fn store_next(pager: &Pager, copies: &Copies) -> bool {
+    let _inside = GATE.enter();
+    let Some(taken) = copies.queue.take() else { return false };
+    let block = taken.block;
+    let data = copies.data[taken.slot].lock();
+    if stored::is_stored(pager, block..block + 1, &data) {
+        drop((data, taken));
+        count(&pager.counters.evicted, 1);
+        count(&pager.counters.aside, 1);
+        let round = pager.round();
+        let own = own_queued(pager, block);
+        own.publish(State::Evicted, |_, word| word.with_heat(round).with_copy(false));
+        return true;
+    }
+    let own = put_back(pager, &taken, &data);
+    count(&pager.compressor.returned, 1);
+    drop((data, taken));
+    // The device may hold part of the block, even if storing failed.
+    publish_put_back(pager, own, HEAT_MAX, true);
+    true
+}
+
+/// Takes back a block that waits to be stored. Returns whether the block was taken back; if
+/// not, the block has no owner or another owner. The caller is inside the gate.
+pub(crate) fn take_back(pager: &Pager, block: usize) -> bool {
+    let Some(copies) = pager.compressor.made() else { return false };
+    let Some(taken) = copies.queue.take_back(block) else { return false };
+    let own = put_back(pager, &taken, &copies.data[taken.slot].lock());
+    drop(taken);
+    count(&pager.counters.stolen, 1);
+    publish_put_back(pager, own, HEAT_KEPT_MAX, false);
+    true
+}
+
+/// Fills a block from its copy, and counts it. Returns the block.
+fn put_back<'p>(pager: &'p Pager, taken: &Taken<'_>, data: &[u8]) -> OwnedRun<'p> {
+    let mut own = own_queued(pager, taken.block);
+    own.count(true);
+    match pager.try_stop_world() {
+        Some(stopped) => own.fill_in_place(&stopped, |place| place.copy_from_slice(data)),
+        None => own.fill(data),
+    }
+    own
+}
+
+/// Makes a block that was taken back resident. The device's data of the block become a copy.
+fn publish_put_back(pager: &Pager, own: OwnedRun<'_>, heat: u32, is_stored: bool) {
+    let has_copy = |word: WordValue| word.has_copy() || is_stored;
+    if own.blocks().any(|block| has_copy(pager.words[block].load())) {
+        stored::note_copies(pager, own.blocks());
+    }
+    own.publish(State::Resident, |_, word| word.with_heat(heat).with_copy(has_copy(word)));
+}
+
+/// Waits while another thread owns a block. If the block is queued for compression, takes the
+/// block back and makes it resident.
+pub(crate) fn wait_for_block(pager: &Pager, block: usize, seen: WordValue) {
+    let word = &pager.words[block];
+    if take_back(pager, block) {
+        return;
+    }
+    if pager.compressor.bytes() > 0 {
+        // The wait ends after a timeout, because the block may be queued in the meantime while
+        // no compressor thread exists.
+        return word.wait_for(seen, HANDED_OVER);
+    }
+    GATE.wait_for_owner(|| word.load() != seen, || word.wait(seen));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Data;
+    use crate::contexts::Purpose;
+    use crate::memory::Managed;
+    use crate::owned::own_block;
+    use crate::pager::Contents;
+    use crate::recent::Wanted;
+    use crate::{Options, Use};
+    use crate::{chunk, fault, range_calls, uses};
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::thread;
+    use std::time::Duration;
+    use testkit::wait::until;
+
+    /// A system that refuses to start threads.
+    #[derive(Debug)]
+    struct Refuses;
+
+    impl StartThread for Refuses {
+        fn start(&self, _: Box<dyn FnOnce() + Send>) -> bool {
+            false
+        }
+
+        fn last(&self) -> u32 {
+            0
+        }
+
+        fn has_ended(&self, _: u32, _: Duration) -> bool {
+            true
+        }
+    }
+
+    /// Only the waiting thread itself can take the block back, because the compressor thread may
+    /// have ended.
+    #[test]
+    fn what_is_handed_over_while_it_is_waited_for_is_taken_back() {
+        let memory = Managed::map(2 << 20, 2 << 20).unwrap();
+        let options = Options { limit: Some(64 << 20), ..Options::default() };
+        let pager = Arc::new(Pager::new(memory, Contents::Vacant, &options).unwrap());
+        chunk::begin(&pager, Contents::Vacant);
+        set_starter(&pager, &Refuses);
+        let one = Wanted::from_it_on(1);
+        let bring = || fault::bring(&pager, 0, one, &mut pager.contexts.take(Purpose::Call));
+        uses::set_use(&pager, 0..1, Use::Managed, &mut pager.contexts.take(Purpose::Call)).unwrap();
+        assert_eq!(bring(), 0..1);
+        assert_eq!(waiting_room(&pager, 1), 0, "nobody would store it");
+        let own = own_block(&pager, 0, pager.words[0].load()).unwrap();
+        thread::scope(|scope| {
+            let touch = scope.spawn(bring);
+            until("it is waited for", || pager.counters.waits.load(Relaxed) > 0);
+            thread::sleep(Duration::from_millis(5));
+            own.drop_pages(Data::Open).unwrap();
+            own.queue(&vec![7; pager.sizes.block]);
+            until("it is taken back", || touch.is_finished());
+        });
+        let mut data = vec![0; pager.sizes.block];
+        pager.memory.read_protected(0, &mut data).unwrap();
+        assert!(data.iter().all(|byte| *byte == 7));
+        range_calls::check(&pager);
+    }
+}

@@ -1,0 +1,269 @@
+//! Seats: a stack and a buffer for each of several threads that fault at the same time.
+//!
+//! ```text
+//!   | PROT_NONE | stack: STACK_BYTES, used from its end down | buffer | PROT_NONE | stack ...
+//! ```
+//! Calls from outside of handlers use at most half of the contexts, because such calls wait for
+//! locks while they hold contexts. The other half is reserved for faults.
+//!
+//! # Safety
+//! A [`HandlerContext`] is taken by clearing its bit of `free`, which is set again when the context
+//! is dropped. So only one thread at a time uses the context's stack and buffer.
+#![allow(unsafe_code)]
+
+use crate::gate::GATE;
+use crate::memory::Managed;
+use crate::policy::{CONTEXTS_MAX, MISSING_CONTEXT_TICK, STACK_BYTES};
+use crate::sync::{AtomicU32, Ordering, wait, wait_for, wake};
+use page::Patience;
+use rustix::io::Errno;
+use std::ops::{Deref, DerefMut};
+
+/// All contexts of a region.
+#[derive(Debug)]
+pub(crate) struct HandlerContexts {
+    memory: Managed,
+    buffer_bytes: usize,
+    count: usize,
+    /// A bit for each context, set if the context is free.
+    free: AtomicU32,
+    /// The number of contexts that calls from outside of handlers may still take.
+    calls: AtomicU32,
+}
+
+/// The purpose for which a context is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Fault,
+    /// A call from outside of handlers.
+    Call,
+}
+
+/// A context that was taken. Dropping this value frees the context.
+#[derive(Debug)]
+pub(crate) struct HandlerContext<'s> {
+    contexts: &'s HandlerContexts,
+    nth: usize,
+    purpose: Purpose,
+}
+
+impl HandlerContexts {
+    /// Creates `count` contexts with buffers of `buffer_bytes` bytes each, a multiple of the page
+    /// size.
+    pub(crate) fn new(count: usize, buffer_bytes: usize) -> Result<Self, Errno> {
+        assert!((2..=CONTEXTS_MAX).contains(&count));
+        let page = page::page_size();
+        let each = page + STACK_BYTES + buffer_bytes;
+        let memory = Managed::map(count * each, page)?;
+        for nth in 0..count {
+            memory.open(nth * each + page..(nth + 1) * each)?;
+        }
+        let free = AtomicU32::new(u32::MAX >> (CONTEXTS_MAX - count));
+        let calls = AtomicU32::new(count as u32 / 2);
+        Ok(HandlerContexts { memory, buffer_bytes, count, free, calls })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Returns the bytes of all buffers and of the parts of the stacks that are usually touched.
+    pub(crate) fn bytes(&self) -> usize {
+        self.count * (self.buffer_bytes + 4 * page::page_size())
+    }
+
+    /// Takes a context. Waits for a context if none is free.
+    pub(crate) fn take(&self, purpose: Purpose) -> HandlerContext<'_> {
+        if purpose == Purpose::Call {
+            self.begin_call();
+        }
+        let mut patience = Patience::new("a context");
+        loop {
+            let seen = self.free.load(Ordering::Relaxed);
+            if seen == 0 {
+                patience.spend();
+                // In a copy of the process, missing threads may hold all contexts (zm-F3).
+                if GATE.is_torn() && GATE.is_alone_inside() {
+                    self.free.store(u32::MAX >> (CONTEXTS_MAX - self.count), Ordering::Relaxed);
+                }
+                wait_for(&self.free, 0, MISSING_CONTEXT_TICK);
+                continue;
+            }
+            let nth = seen.trailing_zeros();
+            let rest = seen & !(1 << nth);
+            let taken =
+                self.free.compare_exchange_weak(seen, rest, Ordering::Acquire, Ordering::Relaxed);
+            if taken.is_ok() {
+                return HandlerContext { contexts: self, nth: nth as usize, purpose };
+            }
+        }
+    }
+
+    /// Waits until another call may take a context, and counts the call.
+    fn begin_call(&self) {
+        loop {
+            let seen = self.calls.load(Ordering::Relaxed);
+            if seen == 0 {
+                wait(&self.calls, 0);
+                continue;
+            }
+            let rest = seen - 1;
+            let began =
+                self.calls.compare_exchange_weak(seen, rest, Ordering::Acquire, Ordering::Relaxed);
+            if began.is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Returns the bytes of a context, including the inaccessible page before its stack.
+    fn each(&self) -> usize {
+        page::page_size() + STACK_BYTES + self.buffer_bytes
+    }
+}
+
+impl HandlerContext<'_> {
+    /// Returns the start of the context's buffer, where its stack ends.
+    fn buffer(&self) -> *mut u8 {
+        let at = (self.nth + 1) * self.contexts.each() - self.contexts.buffer_bytes;
+        // SAFETY: `at` lies in the mapping, which has `count` times `each()` bytes.
+        unsafe { self.contexts.memory.start().add(at) }.as_ptr()
+    }
+
+    /// Calls `work` on the context's stack, with the context as its buffer.
+    pub(crate) fn with_stack(mut self, mut work: impl FnMut(&mut HandlerContext<'_>)) {
+        let top = self.buffer();
+        let mut call = || work(&mut self);
+        extern "C" fn run<F: FnMut()>(call: *mut F) {
+            // SAFETY: `with_stack` passes a pointer to its closure, and waits until this function
+            // returns.
+            unsafe { (*call)() }
+        }
+        fn address_of<F: FnMut()>(_: &F) -> usize {
+            run::<F> as extern "C" fn(*mut F) as usize
+        }
+        let function = address_of(&call);
+        // SAFETY: the stack ends at `top`, at a page boundary, and only this thread uses it. `run`
+        // takes a pointer to the type of `call`, and does not unwind: a function with the C
+        // convention aborts instead.
+        unsafe { call_on(top, function, (&raw mut call).cast()) }
+    }
+}
+
+/// Calls `function(argument)` on the stack that ends at `top`.
+///
+/// # Safety
+/// `top` is the end of a stack that is large enough and not in use. `function` is the address of an
+/// `extern "C"` function that may be called with `argument`.
+pub(crate) unsafe fn call_on(top: *mut u8, function: usize, argument: *mut u8) {
+    let top = (top.addr() & !15) as *mut u8;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the callee preserves `r12`; all other registers that may change are declared.
+    unsafe {
+        std::arch::asm!(
+            "mov r12, rsp",
+            "mov rsp, {top}",
+            "call {function}",
+            "mov rsp, r12",
+            top = in(reg) top,
+            function = in(reg) function,
+            in("rdi") argument,
+            out("r12") _,
+            clobber_abi("C"),
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the callee preserves `x20`; all other registers that may change are declared.
+    unsafe {
+        std::arch::asm!(
+            "mov x20, sp",
+            "mov sp, {top}",
+            "blr {function}",
+            "mov sp, x20",
+            top = in(reg) top,
+            function = in(reg) function,
+            in("x0") argument,
+            out("x20") _,
+            clobber_abi("C"),
+        );
+    }
+}
+
+impl Deref for HandlerContext<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the bytes are valid for reading, for the reasons in `deref_mut`.
+        unsafe { std::slice::from_raw_parts(self.buffer(), self.contexts.buffer_bytes) }
+    }
+}
+
+impl DerefMut for HandlerContext<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: `HandlerContexts::new` mapped the bytes readable and writable. They are
+        // initialized, because a new mapping contains zeros, and only this context uses them.
+        unsafe { std::slice::from_raw_parts_mut(self.buffer(), self.contexts.buffer_bytes) }
+    }
+}
+
+impl Drop for HandlerContext<'_> {
+    fn drop(&mut self) {
+        if self.contexts.free.fetch_or(1 << self.nth, Ordering::Release) == 0 {
+            wake(&self.contexts.free);
+        }
+        if self.purpose == Purpose::Call && self.contexts.calls.fetch_add(1, Ordering::Release) == 0
+        {
+            wake(&self.contexts.calls);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_done_on_the_seats_stack() {
+        let contexts = HandlerContexts::new(3, 1 << 16).unwrap();
+        let taken = [
+            contexts.take(Purpose::Fault),
+            contexts.take(Purpose::Fault),
+            contexts.take(Purpose::Fault),
+        ];
+        assert_eq!(contexts.free.load(Ordering::Relaxed), 0);
+        for context in taken {
+            let end = context.buffer().addr();
+            let mut at = 0;
+            context.with_stack(|context| {
+                let here = 0u8;
+                at = (&raw const here).addr();
+                context.fill(7);
+            });
+            assert!((end - STACK_BYTES..end).contains(&at));
+        }
+        assert_eq!(contexts.free.load(Ordering::Relaxed), 7);
+        assert!(contexts.take(Purpose::Fault).iter().all(|&byte| byte == 7));
+    }
+
+    /// Faults get contexts, however many calls hold contexts or wait for one.
+    #[test]
+    fn calls_leave_half_of_the_seats_to_faults() {
+        let contexts = HandlerContexts::new(5, 1 << 16).unwrap();
+        let calls = [contexts.take(Purpose::Call), contexts.take(Purpose::Call)];
+        let is_third = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let third = contexts.take(Purpose::Call);
+                is_third.store(true, Ordering::Relaxed);
+                drop(third);
+            });
+            for _ in 0..100 {
+                let faults = [0; 3].map(|_| contexts.take(Purpose::Fault));
+                drop(faults);
+            }
+            assert!(!is_third.load(Ordering::Relaxed));
+            drop(calls);
+        });
+        assert_eq!((contexts.free.load(Ordering::Relaxed), contexts.calls.into_inner()), (31, 2));
+    }
+}

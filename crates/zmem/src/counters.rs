@@ -1,0 +1,185 @@
+//! Counts of the changes of a region's blocks, and maxima of the memory that it holds. The counts
+//! show how much memory a working set lacks: see [`Window`].
+
+use crate::policy::{PREVENTED_SHARE, SLOW_SHARE, SLOW_WINDOWS, WATCHED_TIME};
+use crate::times::Times;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// The number of different rounds that a block's word can hold: the round in which the block was
+/// evicted has 4 bits.
+pub(crate) const DISTANCES: usize = 16;
+
+/// The counters of a region. [`Stats`] describes each counter.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) first_touches: AtomicU64,
+    pub(crate) kept: AtomicU64,
+    pub(crate) filled: AtomicU64,
+    pub(crate) ahead: AtomicU64,
+    pub(crate) in_place: AtomicU64,
+    pub(crate) refaults: AtomicU64,
+    /// Numbers of filled blocks, by the number of rounds of the clock between eviction and fill.
+    pub(crate) distances: [AtomicU64; DISTANCES],
+    pub(crate) waits: AtomicU64,
+    pub(crate) marked: AtomicU64,
+    pub(crate) evicted: AtomicU64,
+    pub(crate) aside: AtomicU64,
+    pub(crate) zeros: AtomicU64,
+    pub(crate) stolen: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) incompressible: AtomicU64,
+    pub(crate) times: Times,
+}
+
+/// The most data that the device stored. The upper half of the word holds the KiB after
+/// compression, which are compared; the lower half holds the KiB before compression at the same
+/// moment.
+#[derive(Debug, Default)]
+pub(crate) struct StoredMost(AtomicU64);
+
+impl StoredMost {
+    pub(crate) fn note(&self, bytes: u64, compressed: u64) {
+        let kib = |bytes: u64| bytes.div_ceil(1024).min(u32::MAX.into());
+        raise(&self.0, kib(compressed) << 32 | kib(bytes));
+    }
+
+    /// Returns the maximum in bytes, before and after compression.
+    pub(crate) fn get(&self) -> (u64, u64) {
+        let word = self.0.load(Relaxed);
+        (1024 * (word & u64::from(u32::MAX)), 1024 * (word >> 32))
+    }
+
+    /// Sets the maximum to 0.
+    pub(crate) fn begin(&self) {
+        self.0.store(0, Relaxed);
+    }
+}
+
+impl Counters {
+    /// Sets all counters to zero in a child, because earlier events count for the parent.
+    pub(crate) fn begin_child(&self) {
+        let Counters { first_touches, kept, filled, ahead, in_place, refaults, waits, .. } = self;
+        let Counters {
+            marked, evicted, aside, zeros, stolen, refused, incompressible, times, ..
+        } = self;
+        let counts = [first_touches, kept, filled, ahead, in_place, refaults, waits];
+        let more = [marked, evicted, aside, zeros, stolen, refused, incompressible];
+        let all = counts.into_iter().chain(more).chain(times.words());
+        all.for_each(|count| count.store(0, Relaxed));
+    }
+}
+
+/// Raises a maximum to `value` if `value` is larger. Usually `value` is not larger, and the cache
+/// line is only read.
+pub(crate) fn raise(most: &AtomicU64, value: u64) {
+    if value > most.load(Relaxed) {
+        most.fetch_max(value, Relaxed);
+    }
+}
+
+/// Adds to a counter.
+pub(crate) fn count(counter: &AtomicU64, more: usize) {
+    counter.fetch_add(more as u64, Relaxed);
+}
+
+/// The maximum number of bytes held at the same time, and the maximum number of resident bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Peak {
+    held: AtomicU64,
+    resident: AtomicU64,
+}
+
+impl Peak {
+    pub(crate) fn note(&self, held: u64, resident: u64) {
+        raise(&self.held, held);
+        raise(&self.resident, resident);
+    }
+
+    /// Sets both maxima to the present values.
+    pub(crate) fn begin(&self, held: u64, resident: u64) {
+        self.held.store(held, Relaxed);
+        self.resident.store(resident, Relaxed);
+    }
+
+    pub(crate) fn held(&self) -> u64 {
+        self.held.load(Relaxed)
+    }
+
+    pub(crate) fn resident(&self) -> u64 {
+        self.resident.load(Relaxed)
+    }
+}
+
+/// Counts at the start of a window, for computing the memory that a working set lacks from the
+/// distances of refaults. A block that is filled after `n` other blocks were evicted would have
+/// stayed resident if the limit were larger by `n` blocks. `n` is measured in rounds of the clock
+/// (zm-S3), so the result is exact to a round.
+///
+/// ```text
+///   a window: | evicted, rounds, time in faults, distances of the filled blocks |
+///   lacks     = blocks evicted in a round * the rounds of nine refaults in ten, uncompressed
+///               less compressed
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Window {
+    /// The time when the window began, in milliseconds; 0 before the first window.
+    pub(crate) began: u64,
+    pub(crate) in_faults: Duration,
+    pub(crate) evicted: u64,
+    pub(crate) round: u32,
+    pub(crate) distances: [u64; DISTANCES],
+    /// The number of consecutive slow windows before this one.
+    pub(crate) slow: u32,
+}
+
+/// Returns the number of rounds within which most refaults happen, or 0 if there are none.
+fn rounds_of_most(distances: &[u64; DISTANCES]) -> u64 {
+    let wanted = distances.iter().sum::<u64>() * PREVENTED_SHARE.0 / PREVENTED_SHARE.1;
+    let mut below = 0;
+    let nth = distances.iter().position(|count| {
+        below += count;
+        below > wanted
+    });
+    nth.map_or(0, |nth| nth as u64 + 1)
+}
+
+impl Window {
+    /// Returns whether the window has ended at `now`, in milliseconds, or no window has begun.
+    pub(crate) fn is_over(&self, now: u64) -> bool {
+        self.began == 0 || now.saturating_sub(self.began) >= WATCHED_TIME
+    }
+
+    /// Ends this window, and begins the next one. Returns the bytes that a larger limit would keep
+    /// resident; a block has `size` bytes. Returns `None` unless this window is the last of
+    /// `SLOW_WINDOWS` consecutive slow windows.
+    pub(crate) fn end(&mut self, next: Window, size: usize) -> Option<u64> {
+        let took = next.began.saturating_sub(self.began);
+        let in_faults = next.in_faults.saturating_sub(self.in_faults);
+        let is_slow = self.began != 0 && in_faults > Duration::from_millis(took) / SLOW_SHARE;
+        let slow = if is_slow { self.slow + 1 } else { 0 };
+        let before = std::mem::replace(self, Window { slow, ..next });
+        let rounds = u64::from(self.round.wrapping_sub(before.round)).max(1);
+        let per_round = self.evicted.saturating_sub(before.evicted) / rounds;
+        let distances = |nth: usize| self.distances[nth].saturating_sub(before.distances[nth]);
+        let blocks = per_round * rounds_of_most(&std::array::from_fn(distances));
+        (slow >= SLOW_WINDOWS && blocks > 0).then_some(blocks * size as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn most_refaults_come_within_some_rounds() {
+        let mut distances = [0; DISTANCES];
+        assert_eq!(rounds_of_most(&distances), 0);
+        distances[0] = 90;
+        assert_eq!(rounds_of_most(&distances), 1);
+        distances[3] = 10;
+        assert_eq!(rounds_of_most(&distances), 4);
+        distances[0] = 91;
+        assert_eq!(rounds_of_most(&distances), 1);
+    }
+}

@@ -1,0 +1,189 @@
+//! State that the evicting thread and the compressor thread share. The evicting thread copies a
+//! block and drops its pages; the compressor thread compresses the copy (zm-Q1 to zm-Q6).
+//!
+//! ```text
+//!   evicts: copied, marked, pages dropped -> queue -> compressor thread: the device -> Evicted
+//!                                               '---> a touch: put back -> Resident
+//! ```
+//! An arena uses a compressor thread if the arena's caller can start threads that are hidden from
+//! the program. The thread ends after a time without evictions, or on request.
+
+use crate::policy::{END_TIME, IDLE_TIME, STARTS_AT_REST};
+use crate::process::shares_memory;
+use crate::queue::Queue;
+use crate::sync::{AtomicU32, Ordering::SeqCst, fence, wait_for, wake};
+use page::fork::Mutex;
+use std::fmt::{self, Debug, Formatter};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+/// Starts threads that are hidden from the program.
+pub trait StartThread: Debug + Send + Sync {
+    /// Starts a thread that calls `run` and exits. The new thread has all signals blocked, like the
+    /// calling thread, and has the thread-local storage that this crate needs. Returns whether the
+    /// thread was started. The start fails while the previous thread still exists.
+    fn start(&self, run: Box<dyn FnOnce() + Send>) -> bool;
+
+    /// Returns the number of the thread that was started last, or 0 if no thread was started.
+    fn last(&self) -> u32;
+
+    /// Waits up to `time` until the thread with the number `last` has exited. Returns whether that
+    /// thread has exited.
+    fn has_ended(&self, last: u32, time: Duration) -> bool;
+}
+
+/// No thread exists.
+pub(crate) const NONE: u32 = 0;
+/// A thread was started, but does not run yet.
+pub(crate) const STARTING: u32 = 1;
+pub(crate) const RUNS: u32 = 2;
+/// The thread was asked to end.
+pub(crate) const STOPS: u32 = 3;
+
+type Run = Box<dyn FnOnce() + Send>;
+
+/// Starts the compressor thread.
+pub(crate) struct Starter {
+    system: &'static dyn StartThread,
+    /// Creates the function that the thread runs.
+    make: Box<dyn Fn() -> Run + Send + Sync>,
+}
+
+impl Debug for Starter {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Starter").field("system", &self.system).finish_non_exhaustive()
+    }
+}
+
+impl Starter {
+    pub(crate) fn start(&self) -> bool {
+        self.system.start((self.make)())
+    }
+}
+
+/// See the module documentation.
+#[derive(Debug, Default)]
+pub(crate) struct CompressorThread {
+    pub(crate) starter: OnceLock<Starter>,
+    /// The copies, allocated when the first block is queued; `None` if blocks must not be copied.
+    pub(crate) copies: OnceLock<Option<Copies>>,
+    /// The state of this process's thread: `NONE`, `STARTING`, `RUNS` or `STOPS`.
+    pub(crate) state: AtomicU32,
+    /// The futex on which the thread sleeps. The value of the futex changes when the thread has to
+    /// look at the queue.
+    bell: AtomicU32,
+    sleeps: AtomicU32,
+    /// The number of starts to skip, because a start was refused or the thread was asked to end.
+    pub(crate) passed: AtomicU32,
+    /// Whether no more threads may be started.
+    pub(crate) is_over: AtomicBool,
+    /// The number of blocks that became resident again because compression did not make them
+    /// smaller.
+    pub(crate) returned: AtomicU64,
+}
+
+/// The queue of blocks, and the copies of their contents.
+#[derive(Debug)]
+pub(crate) struct Copies {
+    pub(crate) queue: Queue,
+    /// The copied data in each slot of the queue. Only the thread that owns a slot takes the slot's
+    /// lock, so no thread ever waits for a lock.
+    pub(crate) data: Box<[Mutex<Box<[u8]>>]>,
+    bytes: usize,
+}
+
+impl Copies {
+    /// Allocates room for `count` blocks of `bytes` bytes, or returns `None` if the allocation
+    /// fails.
+    pub(crate) fn new(count: usize, bytes: usize) -> Option<Self> {
+        let block = |_| {
+            let mut block = Vec::new();
+            block.try_reserve_exact(bytes).ok()?;
+            block.resize(bytes, 0);
+            Some(Mutex::new(block.into()))
+        };
+        let data = (0..count).map(block).collect::<Option<_>>()?;
+        Some(Copies { queue: Queue::new(count), data, bytes: count * bytes })
+    }
+}
+
+impl CompressorThread {
+    /// Sets the starter of the thread, and `make`, which creates the function that the thread runs.
+    pub(crate) fn set_starter(
+        &self,
+        system: &'static dyn StartThread,
+        make: impl Fn() -> Run + Send + Sync + 'static,
+    ) {
+        let _before = self.starter.set(Starter { system, make: Box::new(make) });
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.made().map_or(0, |copies| copies.bytes) as u64
+    }
+
+    pub(crate) fn made(&self) -> Option<&Copies> {
+        self.copies.get()?.as_ref()
+    }
+
+    /// Resets the state in a child of fork, which has no compressor thread. The blocks in the
+    /// child's copy of the queue belong to the child.
+    pub(crate) fn begin_child(&self) {
+        self.state.store(NONE, SeqCst);
+    }
+
+    /// Ends the thread until a block is evicted again. Queued blocks stay in the queue.
+    pub(crate) fn rest(&self) {
+        let Some(Starter { system, .. }) = self.starter.get() else { return };
+        // A process that uses the memory of another process must not end the thread of that
+        // process.
+        if shares_memory() {
+            return;
+        }
+        self.passed.fetch_max(STARTS_AT_REST, SeqCst);
+        let last = system.last();
+        loop {
+            let _runs = self.state.compare_exchange(RUNS, STOPS, SeqCst, SeqCst);
+            self.ring();
+            if system.has_ended(last, END_TIME) {
+                return;
+            }
+        }
+    }
+
+    /// Ends the thread and never starts it again.
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, SeqCst);
+        self.rest();
+    }
+
+    /// Wakes the thread to look at the queue.
+    pub(crate) fn ring(&self) {
+        fence(SeqCst);
+        if self.sleeps.load(SeqCst) != 0 {
+            self.bell.fetch_add(1, SeqCst);
+            wake(&self.bell);
+        }
+    }
+
+    /// Waits up to `IDLE_TIME` for a block, or for a request that the thread end. Returns true if
+    /// the time has passed without either.
+    pub(crate) fn sleep(&self, queue: &Queue) -> bool {
+        let seen = self.bell.load(SeqCst);
+        self.sleeps.store(1, SeqCst);
+        fence(SeqCst);
+        let is_due = !queue.is_done() || self.state.load(SeqCst) == STOPS;
+        if !is_due {
+            wait_for(&self.bell, seen, IDLE_TIME);
+        }
+        self.sleeps.store(0, SeqCst);
+        !is_due && self.bell.load(SeqCst) == seen
+    }
+
+    /// Queues an owned block whose pages were dropped. The queue has room for the block. The caller
+    /// holds the eviction lock.
+    pub(crate) fn hand_over(&self, block: usize, data: &[u8]) {
+        let Some(copies) = self.made() else { unreachable!("there was room") };
+        copies.queue.offer(block, |slot| copies.data[slot].lock().copy_from_slice(data));
+    }
+}

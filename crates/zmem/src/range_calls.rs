@@ -1,0 +1,203 @@
+//! Operations on ranges of blocks, for calls from code outside of signal handlers.
+
+use crate::backend::{Data, ForkResult};
+use crate::owned::{OwnedRun, own_first};
+use crate::pager::Pager;
+use crate::policy::{CLOCK_WINDOW, HEAT_KEPT_MAX};
+use crate::recent::Wanted;
+use crate::state::{State, WordValue};
+use crate::{Error, chunk, compressor_thread, fault, stored};
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+pub(crate) fn prefetch(pager: &Pager, blocks: Range<usize>, buf: &mut [u8]) {
+    let mut next = blocks.start;
+    while next < blocks.end {
+        let wanted = Wanted::from_it_on(pager.batch().min(blocks.end - next));
+        next = fault::bring(pager, next, wanted, buf).end.max(next + 1);
+    }
+}
+
+/// Fills blocks, and makes them hot, so that the clock passes over them.
+pub(crate) fn heat(pager: &Pager, blocks: Range<usize>, buf: &mut [u8]) {
+    prefetch(pager, blocks.clone(), buf);
+    for word in &pager.words[blocks] {
+        let _gone = word.try_change(word.load(), |seen| seen.with_heat(HEAT_KEPT_MAX));
+    }
+}
+
+/// Makes blocks resident and pins them, so that they stay resident until `unpin`. After an
+/// error, no block is pinned.
+pub(crate) fn pin(pager: &Pager, blocks: Range<usize>, buf: &mut [u8]) -> Result<(), Error> {
+    for block in blocks.clone() {
+        loop {
+            let seen = pager.words[block].load();
+            match seen.state() {
+                _ if seen.pins() == crate::state::PINS_MAX => {
+                    unpin(pager, blocks.start..block);
+                    return Err(locked(pager, block));
+                }
+                State::Resident | State::Free | State::Plain
+                    if pager.words[block].try_pin(seen) =>
+                {
+                    break;
+                }
+                State::Resident | State::Free | State::Plain => {}
+                State::Untouched if chunk::is_vacant(pager, block) => {
+                    if pager.words[block].try_pin(seen) {
+                        break;
+                    }
+                }
+                _ => {
+                    let wanted = pager.batch().min(blocks.end - block);
+                    fault::bring(pager, block, Wanted::from_it_on(wanted), buf);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Pins blocks without waiting, if all of them are resident or plain. Returns whether all
+/// blocks were pinned. If not, no block is pinned.
+pub(crate) fn try_pin(pager: &Pager, blocks: Range<usize>) -> bool {
+    let is_pinned = |block: &usize| {
+        let seen = pager.words[*block].load();
+        matches!(seen.state(), State::Resident | State::Plain) && pager.words[*block].try_pin(seen)
+    };
+    let end = blocks.clone().find(|block| !is_pinned(block));
+    if let Some(end) = end {
+        unpin(pager, blocks.start..end);
+    }
+    end.is_none()
+}
+
+/// Removes the pins that one call of `pin` added.
+pub(crate) fn unpin(pager: &Pager, blocks: Range<usize>) {
+    pager.words[blocks].iter().for_each(|word| word.unpin());
+}
+
+fn locked(pager: &Pager, block: usize) -> Error {
+    let Range { start, end } = pager.bytes_of(block..block + 1);
+    Error::Locked { at: start, end }
+}
+
+/// Returns an error if a block is pinned.
+pub(crate) fn check_unpinned(pager: &Pager, blocks: Range<usize>) -> Result<(), Error> {
+    if pager.fork_result() == ForkResult::Plain {
+        return Ok(());
+    }
+    let is_pinned = |block: &usize| {
+        let seen = pager.words[*block].load();
+        seen.state() == State::Resident && seen.pins() > 0
+    };
+    let mut next = blocks.start;
+    while next < blocks.end {
+        // A pinned block is resident, so its chunk is open (zm-C2).
+        let Some(window) = chunk::next_open_window(pager, next / CLOCK_WINDOW) else { break };
+        let part = next.max(window * CLOCK_WINDOW)..blocks.end.min((window + 1) * CLOCK_WINDOW);
+        next = (window + 1) * CLOCK_WINDOW;
+        part.into_iter().find(is_pinned).map_or(Ok(()), |block| Err(locked(pager, block)))?;
+    }
+    Ok(())
+}
+
+/// Replaces the contents of blocks with zeros, which use no memory. After an error, some of the
+/// blocks may be zeros.
+pub(crate) fn dont_need(pager: &Pager, blocks: Range<usize>) -> Result<(), Error> {
+    if pager.fork_result() == ForkResult::Plain {
+        pager.expect("memory can't be freed", pager.memory.drop_pages(pager.bytes_of(blocks)));
+        return Ok(());
+    }
+    let (mut next, mut has_dropped) = (blocks.start, false);
+    while next < blocks.end {
+        let seen = pager.words[next].load();
+        match seen.state() {
+            State::Untouched | State::Free | State::Plain => next += 1,
+            State::Busy => compressor_thread::wait_for_block(pager, next, seen),
+            State::Resident if seen.pins() > 0 => {
+                return Err(locked(pager, next));
+            }
+            state => {
+                // The eviction lock is needed because the evicting thread may be reading these
+                // blocks (zm-S3).
+                let clock = pager.eviction_lock.lock();
+                let may_go = |seen: WordValue| state != State::Resident || seen.pins() == 0;
+                let own = own_first(pager, next..blocks.end, state, may_go);
+                (next, has_dropped) = (own.blocks().end, true);
+                drop_owned(pager, own, State::Untouched);
+                drop(clock);
+            }
+        }
+    }
+    if has_dropped {
+        let clock = pager.eviction_lock.lock();
+        chunk::close_chunks(pager, blocks);
+        drop(clock);
+    }
+    Ok(())
+}
+
+/// Drops the contents of blocks, and publishes `next`, which is `Untouched` or `Free`. The
+/// caller holds the eviction lock.
+pub(crate) fn drop_owned(pager: &Pager, own: OwnedRun<'_>, mut next: State) {
+    if own.is_empty() {
+        return;
+    }
+    let state = own.from();
+    match state {
+        // The data of these blocks on the device are now copies that are not needed.
+        State::Evicted => stored::note_copies(pager, own.blocks()),
+        State::Untouched => {}
+        _ => {
+            let from = if state == State::Resident { Data::Open } else { Data::Closed };
+            match own.drop_pages(from) {
+                Ok(()) => {}
+                Err(_) if next == State::Free => {
+                    let _unlocked = own.unlock();
+                    pager.expect("memory can't be freed", own.drop_pages(from));
+                }
+                // The program has locked the blocks in the meantime, so the pages were not
+                // dropped.
+                Err(_) => {
+                    own.put_zeros();
+                    next = State::Resident;
+                }
+            }
+        }
+    }
+    own.publish(next, |_, word| {
+        let has_copy = word.has_copy() || state == State::Evicted;
+        word.with_heat(0).with_copy(has_copy)
+    });
+}
+
+/// Asserts that counters equal the sums over all blocks. No thread of the program may access the
+/// memory during the call.
+pub(crate) fn check(pager: &Pager) {
+    // The pager thread may neither evict nor move objects of the device during the check.
+    let locks = (pager.eviction_lock.lock(), pager.packing.lock());
+    for (block, word) in pager.words.iter().enumerate() {
+        // The block is queued or is being stored.
+        while word.load().state() == State::Busy && pager.compressor.bytes() > 0 {
+            compressor_thread::wait_for_block(pager, block, word.load());
+        }
+    }
+    let states =
+        |wanted: State| pager.words.iter().filter(|word| word.load().state() == wanted).count();
+    assert_eq!((states(State::Busy), states(State::Evicting)), (0, 0), "owned by no one");
+    chunk::check(pager);
+    let (probation, shared) = (states(State::Probation), states(State::Shared));
+    assert_eq!(pager.probation.load(Relaxed), probation, "in probation");
+    assert_eq!(pager.limit.shared_blocks(), shared, "shared");
+    let resident = states(State::Resident);
+    assert_eq!(pager.limit.resident(), probation + shared + resident, "resident");
+    let has_live = |block: usize| pager.words[block].load().state() == State::Evicted;
+    let slots = pager.sizes.block / zram::SLOT_BYTES;
+    for state in pager.device.block_state() {
+        let block = state.index as usize / slots;
+        assert!(has_live(block) || pager.words[block].load().has_copy(), "block {block} is stored");
+    }
+    pager.device.check();
+    drop(locks);
+}

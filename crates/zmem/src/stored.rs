@@ -1,0 +1,147 @@
+//! The data of blocks on the device: stores them, and discards copies, which are data that the
+//! device still stores although their blocks are resident. No thread reads copies. All functions
+//! except `note_copies` and `is_stored` are called under the eviction lock.
+
+use crate::counters::count;
+use crate::device;
+use crate::owned::for_runs;
+use crate::pager::Pager;
+use crate::policy::CLOCK_WINDOW;
+use crate::state::State;
+use std::ops::Range;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+
+/// Frees the data of some blocks in the device. Returns whether all of them were freed: freeing
+/// part of a larger block needs memory, which the system may refuse.
+pub(crate) fn discard(pager: &Pager, blocks: Range<usize>) -> bool {
+    let bytes = pager.bytes_of(blocks);
+    pager.device.discard(bytes.start as u64, bytes.len() as u64).is_ok()
+}
+
+/// Records that some blocks may have copies, so that `drop_copies` finds them.
+pub(crate) fn note_copies(pager: &Pager, blocks: Range<usize>) {
+    for window in blocks.start / CLOCK_WINDOW..blocks.end.div_ceil(CLOCK_WINDOW) {
+        // The bit is written even if it is set already, so that the thread that clears the bit
+        // sees the present state of the blocks.
+        pager.copied[window / 64].fetch_or(1 << (window % 64), AcqRel);
+    }
+}
+
+/// Frees all copies.
+pub(crate) fn drop_copies(pager: &Pager) {
+    for (nth, word) in pager.copied.iter().enumerate() {
+        let mut bits = if word.load(Relaxed) == 0 { 0 } else { word.swap(0, AcqRel) };
+        while bits != 0 {
+            drop_copies_of(pager, nth * 64 + bits.trailing_zeros() as usize);
+            bits &= bits - 1;
+        }
+    }
+}
+
+/// Frees the copies in a clock window. Copies that can't be freed are recorded again.
+fn drop_copies_of(pager: &Pager, window: usize) {
+    let has_copy = |block: usize| {
+        let seen = pager.words[block].load();
+        if seen.state() == State::Busy {
+            // The owner of the block may be filling the block, after which a copy exists. This
+            // function must not wait for the owner, because a child of fork may lack the
+            // owner's thread (zm-F3).
+            note_copies(pager, block..block + 1);
+        }
+        seen.has_copy() && seen.state() != State::Busy
+    };
+    for_runs(pager.blocks_of_window(window), usize::MAX, has_copy, |run| {
+        if discard(pager, run.clone()) {
+            run.for_each(|block| pager.words[block].set_copy(false));
+        } else {
+            note_copies(pager, run);
+        }
+    });
+}
+
+/// Chooses the fate of each block: `Zeros` if the block is all zeros, otherwise `Waiting` (to
+/// be queued for the compressor thread).
+pub(crate) fn defer(pager: &Pager, run: Range<usize>, data: &[u8]) -> Outcome {
+    let mut outcome = Outcome::ALL_STORED;
+    for (nth, data) in data.chunks(pager.sizes.block).enumerate() {
+        let fate = if device::is_zero(data) { Fate::Zeros } else { Fate::Waiting };
+        outcome.set(nth, fate);
+    }
+    debug_assert!(run.len() <= CLOCK_WINDOW);
+    outcome
+}
+
+/// Stores the blocks of a run that are not all zeros.
+pub(crate) fn store(pager: &Pager, run: Range<usize>, data: &[u8]) -> Outcome {
+    let mut outcome = Outcome::ALL_STORED;
+    // A block covers several blocks of the device if marks cover large blocks (zm-M2).
+    let step = (pager.sizes.device_block / pager.sizes.block).max(1);
+    let of = |blocks: &Range<usize>| {
+        &data[pager.bytes_of(blocks.start - run.start..blocks.end - run.start)]
+    };
+    let is_zero = |block: usize| device::is_zero(of(&(block..block + 1)));
+    let mut start = run.start;
+    while start < run.end {
+        let end = run.end.min((start / step + 1) * step);
+        let part = start..start + (start..end).take_while(|block| !is_zero(*block)).count();
+        if part.is_empty() {
+            outcome.set(start - run.start, Fate::Zeros);
+            start += 1;
+            continue;
+        }
+        if !is_stored(pager, part.clone(), of(&part)) {
+            part.clone().for_each(|block| outcome.set(block - run.start, Fate::Kept));
+        }
+        start = part.end;
+    }
+    outcome
+}
+
+/// Writes blocks to the device. Returns whether that saves memory; if not, counts the reason.
+pub(crate) fn is_stored(pager: &Pager, blocks: Range<usize>, data: &[u8]) -> bool {
+    let at = pager.bytes_of(blocks.clone()).start as u64;
+    // Raw blocks save no memory, so a block stays resident if more than half of its device
+    // blocks are raw.
+    let parts = (data.len() / pager.sizes.device_block) as u64;
+    let counter = match pager.device.write_with_outcome(at, data) {
+        Ok(written) if written.raw * 2 < parts.max(1) + 1 => return true,
+        Ok(_) => &pager.counters.incompressible,
+        Err(_) => &pager.counters.refused,
+    };
+    count(counter, blocks.len());
+    false
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Stored,
+    /// The block is all zeros: no data are stored.
+    Zeros,
+    /// A copy of the block is queued for the compressor thread.
+    Waiting,
+    /// The block stays resident, because the device refused it or compression did not make it
+    /// smaller.
+    Kept,
+}
+
+/// The results for all blocks of a run, which has at most `CLOCK_WINDOW` blocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outcome([Fate; CLOCK_WINDOW]);
+
+impl Outcome {
+    pub(crate) const ALL_KEPT: Self = Outcome([Fate::Kept; CLOCK_WINDOW]);
+    pub(crate) const ALL_STORED: Self = Outcome([Fate::Stored; CLOCK_WINDOW]);
+
+    pub(crate) fn of(&self, nth: usize) -> Fate {
+        self.0[nth]
+    }
+
+    pub(crate) fn set(&mut self, nth: usize, fate: Fate) {
+        self.0[nth] = fate;
+    }
+
+    /// Sets the results of `len` blocks from block `first` on: those of a part of the run.
+    pub(crate) fn add(&mut self, part: &Outcome, first: usize, len: usize) {
+        self.0[first..first + len].copy_from_slice(&part.0[..len]);
+    }
+}

@@ -52,7 +52,7 @@ pub enum Length {
     /// One byte for each page of a range; an argument holds the length of the range.
     Pages(Count),
     /// The value of the 4 bytes to which another argument points.
-    Told(u8),
+    FromMemory(u8),
     /// The length that 4 bytes in the memory itself hold.
     Own {
         /// The offset of these 4 bytes.

@@ -1,10 +1,10 @@
 //! The last argument of `ioctl`, which depends on the request. The number of a newer request
 //! encodes a structure's size and a direction. A list contains the older requests.
 
+use crate::argument::Access::{self, Both, Read, Write};
+use crate::argument::Argument::{self, Plain, Pointee, Unknown};
+use crate::argument::Pointee::Words;
 use crate::count::Length;
-use crate::row::Access::{self, Both, Read, Write};
-use crate::row::Argument::{self, Form, Plain, Unknown};
-use crate::row::Form::Words;
 
 /// Consecutive requests whose numbers contain no direction: the first and the last request, the
 /// kernel's access to the memory of the argument, and the size of that memory. The size is 0 if the
@@ -122,7 +122,7 @@ pub(crate) fn argument(request: usize) -> Argument {
 
 /// Returns the kind for a structure of `bytes` bytes, whose words may be addresses.
 fn structure(access: Access, bytes: usize) -> Argument {
-    Form(Words(access, Length::Bytes(bytes)))
+    Pointee(Words(access, Length::Bytes(bytes)))
 }
 
 #[cfg(test)]

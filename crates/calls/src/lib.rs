@@ -1,4 +1,5 @@
-//! calls: which user memory each system call of Linux reads and writes, as a table.
+//! calls: what a pager must know of each system call of Linux, as a table: the user memory that
+//! the call reads and writes, and its other effects.
 //!
 //! ```text
 //!   number, arguments -> row -> Walk: argument by argument -> found(range, access)
@@ -10,19 +11,25 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod when;
+
+mod argument;
 mod count;
 mod ioctl;
 mod memory;
-mod named_row;
+mod named;
 mod numbers;
 mod options;
-mod row;
 mod sizes;
+mod spec;
 mod table;
 mod walk;
 
+pub use argument::{Access, Argument, Choice, Pointee};
 pub use count::{Count, Length};
 pub use memory::Memory;
-pub use row::{Access, Argument, Choice, Form, Lasting, Row, Special};
-pub use table::{name, row, rows};
+pub use spec::{Need, SignalMask, SimpleClass, Special, SyscallSpec, Wait};
+pub use table::{name, spec, specs};
 pub use walk::{ADDRESS_END, RANGES_MAX, ranges};
+pub use when::When;

@@ -2,187 +2,176 @@
 //!
 //! If the C library has no name for a number, the number is from the kernel's public headers.
 
+use crate::argument::Argument::{self, Plain, Pointee, Text, Unknown};
+use crate::argument::Pointee::{Filter, Getevents, Iovecs, Regset, Words};
+use crate::argument::{Access, INT, both, input, inputs, output, outputs};
 use crate::count::Count::{Int, Long};
 use crate::count::Length;
-use crate::row::Argument::{self, By, Plain, Text, Unknown};
-use crate::row::{Access, Choice, Form, INT, both, input, inputs, output, outputs};
-use crate::sizes::{self, FLOCK, SIGINFO, TIME, WORD};
+use crate::sizes::{
+    self, FLOCK, MSGID, MSGINFO, SEMID, SEMINFO, SHM_INFO, SHMID, SHMINFO, SIGINFO, TIME, WORD,
+};
 
-mod ipc;
-mod keys;
-#[cfg(target_arch = "x86_64")]
-mod old;
-mod trace;
-
-pub(crate) use ipc::{MSGCTL, SEMCTL, SHMCTL};
-pub(crate) use keys::{KEYCTL_1, KEYCTL_2, KEYCTL_3, KEYCTL_4};
-#[cfg(target_arch = "x86_64")]
-pub(crate) use old::{ARCH_PRCTL, MODIFY_LDT, SYSFS_1, SYSFS_2};
-pub(crate) use trace::{PTRACE_ADDRESS, PTRACE_DATA};
-
-/// Returns a choice that depends on the value of an `int` argument.
-const fn by_int(argument: u8, cases: &'static [(usize, Argument)], other: Argument) -> Choice {
-    Choice { argument, mask: INT, cases, other }
-}
-
-/// Returns the kind of an argument that depends on another argument.
-const fn of(choice: &'static Choice) -> Argument {
-    By(choice)
+/// Creates the kind of an argument that depends on the masked value of another argument.
+macro_rules! by {
+    ($nth:expr, $mask:expr; $($($value:literal)|+ => $kind:expr,)* _ => $other:expr) => {
+        crate::argument::Argument::By(&crate::argument::Choice {
+            argument: $nth,
+            mask: $mask,
+            cases: &[$($(($value, $kind)),+),*],
+            other: $other,
+        })
+    };
 }
 
 /// The last argument of `fcntl`, which depends on the command. Commands from 1024 on exist only in
 /// Linux.
-pub(crate) const FCNTL: Argument = of(&by_int(
-    1,
-    &[
-        (5, both(FLOCK)),
-        (6, input(FLOCK)),
-        (7, input(FLOCK)),
-        (36, both(FLOCK)),
-        (37, input(FLOCK)),
-        (38, input(FLOCK)),
-        (15, input(8)),
-        (16, output(8)),
-        (17, output(8)),
-        (1035, output(8)),
-        (1036, input(8)),
-        (1037, output(8)),
-        (1038, input(8)),
-    ],
-    Plain,
-));
+pub(crate) const FCNTL: Argument = by!(1, INT;
+    5 | 36 => both(FLOCK), 6 | 7 | 37 | 38 => input(FLOCK), 15 | 1036 | 1038 => input(8),
+    16 | 17 | 1035 | 1037 => output(8), _ => Plain);
 
 /// The low bits of a futex's operation, without the flags for private futexes and the clock.
 const FUTEX: usize = 0x7f;
 /// The fourth argument of `futex`: a time if the operation waits, otherwise a number.
-pub(crate) const FUTEX_TIME: Argument = of(&Choice {
-    argument: 1,
-    mask: FUTEX,
-    cases: &[
-        (0, input(TIME)),
-        (6, input(TIME)),
-        (9, input(TIME)),
-        (11, input(TIME)),
-        (13, input(TIME)),
-    ],
-    other: Plain,
-});
+pub(crate) const FUTEX_TIME: Argument = by!(1, FUTEX;
+    0 | 6 | 9 | 11 | 13 => input(TIME), _ => Plain);
 /// The fifth argument of `futex`: the futex to which waiting threads are moved.
-pub(crate) const FUTEX_SECOND: Argument = of(&Choice {
-    argument: 1,
-    mask: FUTEX,
-    cases: &[(3, both(4)), (4, both(4)), (5, both(4)), (11, both(4)), (12, both(4))],
-    other: Plain,
-});
+pub(crate) const FUTEX_SECOND: Argument = by!(1, FUTEX; 3 | 4 | 5 | 11 | 12 => both(4), _ => Plain);
 
 /// The second argument of `prctl`, which depends on the first argument.
-pub(crate) const PRCTL_1: Argument = of(&by_int(
-    0,
-    &[
-        (2, output(4)),
-        (5, output(4)),
-        (9, output(4)),
-        (11, output(4)),
-        (15, Text),
-        (16, output(16)),
-        (19, output(4)),
-        (25, output(4)),
-        (37, output(4)),
-        (40, output(WORD)),
-        (0x4155_5856, outputs(Long(2), 1)),
-    ],
-    Plain,
-));
+pub(crate) const PRCTL_1: Argument = by!(0, INT;
+    2 | 5 | 9 | 11 | 19 | 25 | 37 => output(4), 15 => Text, 16 => output(16), 40 => output(WORD),
+    0x4155_5856 => outputs(Long(2), 1), _ => Plain);
 /// The third argument of `prctl`: a filter of system calls, or a description of the address space.
-pub(crate) const PRCTL_2: Argument =
-    of(&by_int(0, &[(22, Argument::Form(Form::Filter)), (35, of(&PRCTL_MM))], Plain));
+pub(crate) const PRCTL_2: Argument = by!(0, INT;
+    22 => Pointee(Filter), 35 => PRCTL_MM, _ => Plain);
 /// A `prctl_mm_map`, which contains the address of an auxiliary vector.
 const PRCTL_MM_MAP: Argument =
-    Argument::Form(Form::Words(Access::Read, Length::Items { count: Long(3), bytes: 1, more: 0 }));
-const PRCTL_MM: Choice =
-    by_int(1, &[(12, inputs(Long(3), 1)), (14, PRCTL_MM_MAP), (15, output(4))], Plain);
+    Pointee(Words(Access::Read, Length::Items { count: Long(3), bytes: 1, more: 0 }));
+const PRCTL_MM: Argument = by!(1, INT;
+    12 => inputs(Long(3), 1), 14 => PRCTL_MM_MAP, 15 => output(4), _ => Plain);
 /// The fifth argument of `prctl`: a name of a mapping, a cookie, or the selector of a dispatch.
-pub(crate) const PRCTL_4: Argument =
-    of(&by_int(0, &[(0x5356_4d41, Text), (62, of(&PRCTL_CORE)), (59, input(1))], Plain));
-const PRCTL_CORE: Choice = by_int(1, &[(0, output(8))], Plain);
+pub(crate) const PRCTL_4: Argument = by!(0, INT;
+    0x5356_4d41 => Text, 62 => PRCTL_CORE, 59 => input(1), _ => Plain);
+const PRCTL_CORE: Argument = by!(1, INT; 0 => output(8), _ => Plain);
 
 /// The last argument of `seccomp`, which depends on the operation.
-pub(crate) const SECCOMP: Argument =
-    of(&by_int(0, &[(1, Argument::Form(Form::Filter)), (2, input(4)), (3, output(6))], Plain));
+pub(crate) const SECCOMP: Argument = by!(0, INT;
+    1 => Pointee(Filter), 2 => input(4), 3 => output(6), _ => Plain);
 
 /// The buffer of `syslog`.
-pub(crate) const SYSLOG: Argument = of(&by_int(
-    0,
-    &[(2, outputs(Int(2), 1)), (3, outputs(Int(2), 1)), (4, outputs(Int(2), 1))],
-    Plain,
-));
+pub(crate) const SYSLOG: Argument = by!(0, INT; 2 | 3 | 4 => outputs(Int(2), 1), _ => Plain);
 
 /// The event of `epoll_ctl`, which EPOLL_CTL_DEL ignores.
-pub(crate) const EPOLL_EVENT: Argument = of(&by_int(1, &[(2, Plain)], input(sizes::EPOLL_EVENT)));
+pub(crate) const EPOLL_EVENT: Argument = by!(1, INT; 2 => Plain, _ => input(sizes::EPOLL_EVENT));
 
 /// The value of `fsconfig`, which depends on the command.
-pub(crate) const FSCONFIG_VALUE: Argument =
-    of(&by_int(1, &[(1, Text), (2, inputs(Int(4), 1)), (3, Text), (4, Text)], Plain));
+pub(crate) const FSCONFIG_VALUE: Argument = by!(1, INT;
+    1 | 3 | 4 => Text, 2 => inputs(Int(4), 1), _ => Plain);
 
 /// The rule of `landlock_add_rule`, which is for a path or for a port.
-pub(crate) const LANDLOCK_RULE: Argument =
-    of(&by_int(1, &[(1, input(12)), (2, input(16))], Unknown));
+pub(crate) const LANDLOCK_RULE: Argument = by!(1, INT;
+    1 => input(12), 2 => input(16), _ => Unknown);
 
 /// The last argument of `reboot`, which is a string if the command is LINUX_REBOOT_CMD_RESTART2.
-pub(crate) const REBOOT: Argument = of(&by_int(2, &[(0xa1b2_c3d4, Text)], Plain));
+pub(crate) const REBOOT: Argument = by!(2, INT; 0xa1b2_c3d4 => Text, _ => Plain);
+
+/// Returns the kind of an argument that depends on the command of a quota.
+macro_rules! quota {
+    ($nth:expr) => {
+        by!($nth, 0xffff_ff00; 0x8000_0100 | 0x8000_0300 => Plain, 0x8000_0200 => Text,
+            0x8000_0400 => output(4), 0x8000_0500 => output(24), 0x8000_0600 => input(24),
+            0x8000_0700 | 0x8000_0900 => output(72), 0x8000_0800 => input(72), _ => Unknown)
+    };
+}
 
 /// The last argument of `quotactl`, which depends on the command. The command's low byte is the
 /// quota's type.
-pub(crate) const QUOTACTL: Argument = of(&quota(0));
-pub(crate) const QUOTACTL_FD: Argument = of(&quota(1));
-const QUOTA: &[(usize, Argument)] = &[
-    (0x8000_0100, Plain),
-    (0x8000_0200, Text),
-    (0x8000_0300, Plain),
-    (0x8000_0400, output(4)),
-    (0x8000_0500, output(24)),
-    (0x8000_0600, input(24)),
-    (0x8000_0700, output(72)),
-    (0x8000_0800, input(72)),
-    (0x8000_0900, output(72)),
-];
-
-const fn quota(argument: u8) -> Choice {
-    Choice { argument, mask: 0xffff_ff00, cases: QUOTA, other: Unknown }
-}
+pub(crate) const QUOTACTL: Argument = quota!(0);
+pub(crate) const QUOTACTL_FD: Argument = quota!(1);
 
 /// The mount ID that `name_to_handle_at` returns, which has 8 bytes if a flag requests that.
-pub(crate) const MOUNT_ID: Argument =
-    of(&Choice { argument: 4, mask: 1, cases: &[(1, output(8))], other: output(4) });
+pub(crate) const MOUNT_ID: Argument = by!(4, 1; 1 => output(8), _ => output(4));
 
 /// The argument with which `io_uring_enter` waits: a signal set, a structure, or an offset in
 /// registered memory.
-pub(crate) const URING_WAIT: Argument = of(&Choice {
-    argument: 3,
-    mask: 8 | 64,
-    cases: &[(0, input(sizes::SIGSET)), (8, Argument::Form(Form::Getevents))],
-    other: Plain,
-});
+pub(crate) const URING_WAIT: Argument = by!(3, 8 | 64;
+    0 => input(sizes::SIGSET), 8 => Pointee(Getevents), _ => Plain);
 /// The argument of `io_uring_register`: buffers, which the kernel uses after the call, descriptors,
 /// or other data.
-pub(crate) const URING_REGISTER: Argument = of(&by_int(
-    1,
-    &[
-        (0, Argument::Form(Form::Iovecs(Access::Both, Int(3)))),
-        (1, Plain),
-        (2, inputs(Int(3), 4)),
-        (3, Plain),
-        (4, input(4)),
-        (5, Plain),
-        (7, input(4)),
-        (9, Plain),
-        (10, Plain),
-        (12, Plain),
-        (8, Argument::Buffer(Access::Both, Length::Items { count: Int(3), bytes: 8, more: 16 })),
-        (11, inputs(Int(3), 16)),
-    ],
-    Unknown,
-));
+pub(crate) const URING_REGISTER: Argument = by!(1, INT;
+    0 => Pointee(Iovecs(Access::Both, Int(3))), 1 | 3 | 5 | 9 | 10 | 12 => Plain,
+    2 => inputs(Int(3), 4), 4 | 7 => input(4),
+    8 => Argument::Buffer(Access::Both, Length::Items { count: Int(3), bytes: 8, more: 16 }),
+    11 => inputs(Int(3), 16), _ => Unknown);
 
 /// The `siginfo_t` that is sent with a signal.
 pub(crate) const INFO: Argument = input(SIGINFO);
+
+/// The last argument of `semctl`. The number of semaphores in a set is not known.
+pub(crate) const SEMCTL: Argument = by!(2, INT;
+    1 => input(SEMID), 2 | 18 | 20 => output(SEMID), 3 | 19 => output(SEMINFO), 13 | 17 => Unknown,
+    _ => Plain);
+
+/// The last argument of `shmctl`.
+pub(crate) const SHMCTL: Argument = by!(1, INT;
+    1 => input(SHMID), 2 | 13 | 15 => output(SHMID), 3 => output(SHMINFO), 14 => output(SHM_INFO),
+    _ => Plain);
+
+/// The last argument of `msgctl`.
+pub(crate) const MSGCTL: Argument = by!(1, INT;
+    1 => input(MSGID), 2 | 11 | 13 => output(MSGID), 3 | 12 => output(MSGINFO), _ => Plain);
+
+/// A `keyctl_pkey_params`, which holds the lengths of the later arguments.
+const PARAMS: Argument = input(40);
+const KDF_PARAMS: Argument = Pointee(Words(Access::Read, Length::Bytes(56)));
+
+/// The second argument of `keyctl`.
+pub(crate) const KEYCTL_1: Argument = by!(0, INT;
+    1 => Text, 23 => input(12), 25 | 26 | 27 | 28 => PARAMS, 31 => outputs(Long(2), 1), _ => Plain);
+
+/// The third argument of `keyctl`.
+pub(crate) const KEYCTL_2: Argument = by!(0, INT;
+    2 | 12 => inputs(Long(3), 1), 6 | 11 | 17 | 23 => outputs(Long(3), 1),
+    10 | 25 | 26 | 27 | 28 | 29 => Text, 20 => Pointee(Iovecs(Access::Read, Long(3))), _ => Plain);
+
+/// The fourth argument of `keyctl`.
+pub(crate) const KEYCTL_3: Argument = by!(0, INT;
+    10 | 24 | 29 => Text, 25 | 26 | 27 | 28 => Unknown, _ => Plain);
+
+/// The fifth argument of `keyctl`.
+pub(crate) const KEYCTL_4: Argument = by!(0, INT;
+    23 => KDF_PARAMS, 24 => output(56), 25 | 26 | 27 | 28 => Unknown, _ => Plain);
+
+/// The sizes in bytes of the general registers of x86-64, and of the registers of the
+/// floating-point unit.
+const REGISTERS: usize = 27 * 8;
+const FLOATING: usize = 512;
+
+/// The third argument of `ptrace`: an address in the other process, except for one request.
+pub(crate) const PTRACE_ADDRESS: Argument = by!(0, INT; 0x4209 => input(16), _ => Plain);
+
+/// The fourth argument of `ptrace`.
+pub(crate) const PTRACE_DATA: Argument = by!(0, INT;
+    1 | 2 | 3 | 0x4201 => output(WORD), 12 => output(REGISTERS), 13 => input(REGISTERS),
+    14 => output(FLOATING), 15 => input(FLOATING), 25 => output(16), 26 => input(16),
+    0x4202 => output(SIGINFO), 0x4203 => input(SIGINFO), 0x4204 => Pointee(Regset(Access::Write)),
+    0x4205 => Pointee(Regset(Access::Read)), 0x4209 | 0x420c => Argument::Unknown,
+    0x420a | 0x420d | 0x420e | 0x420f | 0x4211 => outputs(Long(2), 1),
+    0x420b | 0x4210 | 0x4212 => inputs(Long(2), 1), _ => Plain);
+
+/// The second argument of `arch_prctl`.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const ARCH_PRCTL: Argument = by!(0, INT;
+    0x1003 | 0x1004 | 0x4001 | 0x4003 | 0x5005 => output(WORD),
+    0x1021 | 0x1022 | 0x1024 => output(8), _ => Plain);
+
+/// The second argument of `modify_ldt`: a table that the kernel writes, or an entry that it reads.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const MODIFY_LDT: Argument = by!(0, INT;
+    0 | 2 => outputs(Long(2), 1), 1 | 0x11 => inputs(Long(2), 1), _ => Plain);
+
+/// The second argument of `sysfs`, and its third.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const SYSFS_1: Argument = by!(0, INT; 1 => Text, _ => Plain);
+#[cfg(target_arch = "x86_64")]
+pub(crate) const SYSFS_2: Argument = by!(0, INT; 2 => Unknown, _ => Plain);

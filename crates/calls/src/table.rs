@@ -1,17 +1,17 @@
 //! The table: a row for each system call.
 
-use crate::named_row::NamedRow;
-use crate::row::Row;
+use crate::named::NamedSpec;
+use crate::spec::SyscallSpec;
 
-/// Creates a row from the constant of the call's number, and the kinds of the arguments. Arguments
-/// that are left out are plain.
+/// Creates a row from the constant of the call's number, the kinds of the arguments, and other
+/// columns after a semicolon: see [`NamedSpec`]. Arguments that are left out are plain.
 macro_rules! row {
-    ($number:ident $(, $argument:expr)* $(,)?) => {
-        crate::named_row::NamedRow::new(
+    ($number:ident $(, $argument:expr)* $(,)? $(; $($column:ident $(($value:expr))?),*)?) => {
+        crate::named::NamedSpec::new(
             crate::numbers::$number,
             stringify!($number),
             &[$($argument),*],
-        )
+        )$($(.$column($($value)?))*)?
     };
 }
 
@@ -30,10 +30,10 @@ mod time;
 
 #[cfg(not(target_arch = "x86_64"))]
 mod old {
-    pub(super) const ROWS: &[crate::named_row::NamedRow] = &[];
+    pub(super) const ROWS: &[crate::named::NamedSpec] = &[];
 }
 
-const GROUPS: [&[NamedRow]; 11] = [
+const GROUPS: [&[NamedSpec]; 11] = [
     asynchronous::ROWS,
     files::ROWS,
     ipc::ROWS,
@@ -62,7 +62,7 @@ const COUNT: usize = {
 
 /// All rows with their names. A host does not contain this table, because a host never looks up a
 /// name.
-static ALL: [NamedRow; COUNT] = {
+static ALL: [NamedSpec; COUNT] = {
     let (mut all, mut count, mut group) = ([GROUPS[0][0]; COUNT], 0, 0);
     while group < GROUPS.len() {
         let mut nth = 0;
@@ -76,15 +76,15 @@ static ALL: [NamedRow; COUNT] = {
 };
 
 /// The rows without their names. The rows that contain addresses follow all other rows.
-static ROWS: [Row; COUNT] = {
-    let (mut rows, mut nth) = ([ALL[0].row; COUNT], 0);
+static ROWS: [SyscallSpec; COUNT] = {
+    let (mut rows, mut nth) = ([ALL[0].spec; COUNT], 0);
     let (mut first, mut last) = (0, COUNT);
     while nth < COUNT {
         if ALL[nth].has_addresses() {
             last -= 1;
-            rows[last] = ALL[nth].row;
+            rows[last] = ALL[nth].spec;
         } else {
-            rows[first] = ALL[nth].row;
+            rows[first] = ALL[nth].spec;
             first += 1;
         }
         nth += 1;
@@ -106,17 +106,17 @@ static PLACES: [u16; NUMBERS] = {
 };
 
 /// Returns the row of a system call, if its number is known.
-pub fn row(number: usize) -> Option<&'static Row> {
+pub fn spec(number: usize) -> Option<&'static SyscallSpec> {
     let place = usize::from(*PLACES.get(number)?);
     ROWS.get(place.checked_sub(1)?)
 }
 
 /// Returns all rows, ordered by number.
-pub fn rows() -> impl Iterator<Item = &'static Row> {
-    (0..NUMBERS).filter_map(row)
+pub fn specs() -> impl Iterator<Item = &'static SyscallSpec> {
+    (0..NUMBERS).filter_map(spec)
 }
 
 /// Returns the name of a system call, if its number is known.
 pub fn name(number: usize) -> Option<&'static str> {
-    ALL.iter().find(|named| named.row.number == number).map(|named| named.name)
+    ALL.iter().find(|named| named.spec.number == number).map(|named| named.name)
 }

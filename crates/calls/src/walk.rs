@@ -1,12 +1,12 @@
 //! Finds the ranges of memory that a call touches, from the call's arguments.
 
+use crate::argument::{Access, Argument, Choice};
 use crate::count::Length;
 use crate::memory::Memory;
-use crate::row::{Access, Argument, Choice};
 use crate::table;
 use core::ops::Range;
 
-mod forms;
+mod pointees;
 mod requests;
 
 /// The first address above the addresses that a program can use.
@@ -47,9 +47,9 @@ pub fn ranges(
     found: &mut dyn FnMut(Range<usize>, Access),
 ) {
     let mut walk = Walk { memory, found, arguments: &arguments, left: RANGES_MAX };
-    match table::row(number) {
-        Some(row) => {
-            for (argument, value) in row.arguments.iter().zip(arguments) {
+    match table::spec(number) {
+        Some(spec) => {
+            for (argument, value) in spec.arguments.iter().zip(arguments) {
                 walk.argument(*argument, value);
             }
         }
@@ -73,7 +73,7 @@ fn untagged(address: usize) -> usize {
 
 impl Walk<'_> {
     /// Reports a range, cut to valid addresses. Returns whether the whole range was reported.
-    fn tell(&mut self, address: usize, bytes: usize, access: Access) -> bool {
+    fn report(&mut self, address: usize, bytes: usize, access: Access) -> bool {
         let start = untagged(address);
         let end = start.saturating_add(bytes).min(ADDRESS_END);
         if start == 0 || start >= end {
@@ -88,7 +88,7 @@ impl Walk<'_> {
     /// Reports one byte at a value that may be an address.
     fn unknown(&mut self, value: usize) {
         if (ADDRESS_LEAST..ADDRESS_END).contains(&untagged(value)) {
-            self.tell(value, 1, Access::Unknown);
+            self.report(value, 1, Access::Unknown);
         }
     }
 
@@ -114,10 +114,10 @@ impl Walk<'_> {
             Argument::Unknown => self.unknown(value),
             Argument::Buffer(access, length) => {
                 let bytes = self.length(length, address);
-                self.tell(address, bytes, access);
+                self.report(address, bytes, access);
             }
             Argument::Text => self.text(address, PATH_MAX),
-            Argument::Form(form) => self.form(form, address),
+            Argument::Pointee(form) => self.pointee(form, address),
             Argument::By(choice) => {
                 if let Some(argument) = self.chosen(choice) {
                     self.argument(argument, value);
@@ -147,9 +147,9 @@ impl Walk<'_> {
                 bits.div_ceil(usize::BITS as usize).saturating_mul(size_of::<usize>())
             }
             Length::Pages(count) => count.of(self.arguments).div_ceil(PAGE),
-            Length::Told(nth) => {
+            Length::FromMemory(nth) => {
                 let place = self.arguments.get(usize::from(nth)).copied().unwrap_or(0);
-                if !self.tell(place, 4, Access::Both) {
+                if !self.report(place, 4, Access::Both) {
                     return 0;
                 }
                 // The value is an `int`; the kernel refuses a negative value.
@@ -157,7 +157,7 @@ impl Walk<'_> {
                 if bytes > i32::MAX as usize { 0 } else { bytes.min(TRANSFER_MAX) }
             }
             Length::Own { at, more, least, most } => {
-                if !self.tell(address, least, Access::Read) {
+                if !self.report(address, least, Access::Read) {
                     return 0;
                 }
                 let bytes = self.int(address, at).unwrap_or(0).saturating_add(more);
@@ -171,7 +171,7 @@ impl Walk<'_> {
         let (mut at, mut left) = (untagged(address), most);
         while left > 0 {
             let step = left.min(PAGE - at % PAGE);
-            if !self.tell(at, step, Access::Read) || self.ends(at, step) {
+            if !self.report(at, step, Access::Read) || self.ends(at, step) {
                 return;
             }
             let Some(next) = Self::at(at, step) else { return };

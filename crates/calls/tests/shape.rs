@@ -1,7 +1,7 @@
 //! Tests that each row is well formed, and that each call has a row.
 #![allow(clippy::unwrap_used)]
 
-use calls::{Argument, Choice, Count, Form, Lasting, Length, Row, Special, row, rows};
+use calls::{Argument, Choice, Count, Length, Pointee, Special, SyscallSpec, When, spec, specs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
@@ -26,13 +26,13 @@ fn listed() -> BTreeMap<usize, &'static str> {
 #[test]
 fn every_call_has_a_row() {
     let rows: BTreeMap<usize, &str> =
-        rows().map(|row| (row.number, calls::name(row.number).unwrap())).collect();
+        specs().map(|row| (row.number, calls::name(row.number).unwrap())).collect();
     assert!(rows.len() > 300);
     assert_eq!(rows, listed());
     let names: BTreeSet<&str> = rows.values().copied().collect();
     assert_eq!(names.len(), rows.len(), "a name has two rows");
     for number in [usize::MAX, 511, 512, 400] {
-        assert!(row(number).is_none(), "{number}");
+        assert!(spec(number).is_none(), "{number}");
     }
 }
 
@@ -63,7 +63,7 @@ fn every_constant_has_a_row() {
         let mut count = 0;
         for (number, name) in constants {
             assert_eq!(
-                row(number).map(|row| calls::name(row.number).unwrap()),
+                spec(number).map(|row| calls::name(row.number).unwrap()),
                 Some(name),
                 "{}",
                 path.display()
@@ -75,7 +75,7 @@ fn every_constant_has_a_row() {
     }
 }
 
-fn check_count(row: &Row, count: Count) {
+fn check_count(row: &SyscallSpec, count: Count) {
     let counting = row.arguments[usize::from(count.argument())];
     let is_number = matches!(counting, Argument::Plain | Argument::By(_));
     assert!(
@@ -85,7 +85,7 @@ fn check_count(row: &Row, count: Count) {
     );
 }
 
-fn check_length(row: &Row, length: Length) {
+fn check_length(row: &SyscallSpec, length: Length) {
     match length {
         Length::Bytes(bytes) => {
             assert!((1..=4096).contains(&bytes), "{}", calls::name(row.number).unwrap())
@@ -103,10 +103,14 @@ fn check_length(row: &Row, length: Length) {
             assert!(less <= 1, "{}", calls::name(row.number).unwrap());
         }
         Length::Pages(count) => check_count(row, count),
-        Length::Told(nth) => {
-            let telling = row.arguments[usize::from(nth)];
-            let is_told = matches!(telling, Argument::Buffer(_, Length::Bytes(4)));
-            assert!(is_told, "{}: {telling:?} tells a length", calls::name(row.number).unwrap());
+        Length::FromMemory(nth) => {
+            let holding = row.arguments[usize::from(nth)];
+            let is_reported = matches!(holding, Argument::Buffer(_, Length::Bytes(4)));
+            assert!(
+                is_reported,
+                "{}: {holding:?} holds a length",
+                calls::name(row.number).unwrap()
+            );
         }
         Length::Own { at, least, most, .. } => {
             assert!(
@@ -118,17 +122,17 @@ fn check_length(row: &Row, length: Length) {
     }
 }
 
-fn check_form(row: &Row, form: Form) {
+fn check_form(row: &SyscallSpec, form: Pointee) {
     match form {
-        Form::Iovecs(_, count) | Form::Messages(_, count) => check_count(row, count),
-        Form::CloneArgs(count) | Form::Iocbs(count) => check_count(row, count),
-        Form::Waiters(length) | Form::Words(_, length) => check_length(row, length),
+        Pointee::Iovecs(_, count) | Pointee::Messages(_, count) => check_count(row, count),
+        Pointee::CloneArgs(count) | Pointee::Iocbs(count) => check_count(row, count),
+        Pointee::Waiters(length) | Pointee::Words(_, length) => check_length(row, length),
         _ => {}
     }
 }
 
 /// Checks that choices are nested at most twice, and that the values of each choice are distinct.
-fn check_choice(row: &Row, choice: &Choice, depth: usize) {
+fn check_choice(row: &SyscallSpec, choice: &Choice, depth: usize) {
     assert!(choice.argument < 6 && depth < 2, "{}", calls::name(row.number).unwrap());
     let values: BTreeSet<_> = choice.cases.iter().map(|(value, _)| *value).collect();
     assert_eq!(
@@ -150,23 +154,44 @@ fn check_choice(row: &Row, choice: &Choice, depth: usize) {
     }
 }
 
-fn check_argument(row: &Row, argument: Argument, depth: usize) {
+fn check_argument(row: &SyscallSpec, argument: Argument, depth: usize) {
     match argument {
         Argument::Plain | Argument::Unknown | Argument::Text => {}
         Argument::Buffer(_, length) => check_length(row, length),
-        Argument::Form(form) => check_form(row, form),
+        Argument::Pointee(form) => check_form(row, form),
         Argument::By(choice) => check_choice(row, choice, depth),
+    }
+}
+
+fn check_condition(when: When) {
+    match when {
+        When::Never | When::Always => {}
+        When::Null(argument) | When::Negative(argument) => assert!(argument < 6),
+        When::Bits { argument, bits } | When::NoBits { argument, bits } => {
+            assert!(argument < 6 && bits != 0);
+        }
+        When::By { argument, mask, cases } => {
+            assert!(argument < 6);
+            for (value, case) in cases {
+                assert_eq!(value & mask, *value);
+                assert!(!matches!(case, When::By { .. }));
+                check_condition(*case);
+            }
+        }
     }
 }
 
 #[test]
 fn rows_are_well_formed() {
-    for row in rows() {
+    for row in specs() {
         row.arguments.iter().for_each(|argument| check_argument(row, *argument, 0));
-        match row.lasting {
-            Lasting::No | Lasting::Yes => {}
-            Lasting::Bits { argument, bits } => assert!(argument < 6 && bits != 0),
-            Lasting::Values { argument, values } => assert!(argument < 6 && !values.is_empty()),
+        let waits = row.wait.map(|wait| [wait.is_interrupted, wait.repeats, wait.restarts]);
+        let own = [row.kept_after_return, row.changes_mappings, row.ends_own_thread];
+        own.into_iter().chain(waits.into_iter().flatten()).for_each(check_condition);
+        assert!(!(row.is_brief && row.wait.is_some()), "{}", calls::name(row.number).unwrap());
+        if let Some(mask) = row.signal_mask {
+            let of_mask = row.arguments[usize::from(mask.argument)];
+            assert_ne!(of_mask, Argument::Plain, "{}", calls::name(row.number).unwrap());
         }
         if let Special::By { argument, cases } = row.special {
             assert!(argument < 6 && !cases.is_empty(), "{}", calls::name(row.number).unwrap());
@@ -182,7 +207,7 @@ fn assert_named(special: Special, expected: &str) {
     let names = |names: &mut dyn Iterator<Item = &'static str>| names.collect::<BTreeSet<_>>();
     let here = names(&mut listed().into_values());
     let marked = names(
-        &mut rows()
+        &mut specs()
             .filter(|row| row.special == special)
             .map(|row| calls::name(row.number).unwrap()),
     );
@@ -207,16 +232,16 @@ fn what_a_pager_has_to_handle_is_marked() {
             pkey_mprotect process_madvise remap_file_pages set_mempolicy_home_node shmat shmdt \
             userfaultfd",
     );
-    assert_named(Special::Withheld, "io_uring_setup");
+    assert_named(Special::Forbidden, "io_uring_setup");
 }
 
 #[test]
 fn arguments_decide_what_is_special_and_what_lasts() {
     let call = |number: i64, arguments: [usize; 6]| {
-        let row = row(number as usize).unwrap();
-        (row.special(&arguments), row.outlives(&arguments))
+        let row = spec(number as usize).unwrap();
+        (row.special(&arguments), row.kept_after_return.holds(&arguments))
     };
-    assert_eq!(call(libc::SYS_prctl, [59, 1, 0, 0, 0, 0]), (Special::Withheld, true));
+    assert_eq!(call(libc::SYS_prctl, [59, 1, 0, 0, 0, 0]), (Special::Forbidden, true));
     assert_eq!(call(libc::SYS_prctl, [15, 0, 0, 0, 0, 0]), (Special::Nothing, false));
     assert_eq!(call(libc::SYS_prctl, [22, 2, 0, 0, 0, 0]).0, Special::Filter);
     let zero_copy = libc::MSG_ZEROCOPY as usize;
@@ -227,4 +252,28 @@ fn arguments_decide_what_is_special_and_what_lasts() {
     assert!(!call(libc::SYS_read, [0; 6]).1);
     assert!(call(libc::SYS_ioctl, [3, 0x4020_ae46, 0, 0, 0, 0]).1);
     assert!(call(libc::SYS_clone, [libc::CLONE_CHILD_CLEARTID as usize, 0, 0, 0, 0, 0]).1);
+}
+
+#[test]
+fn conditions_depend_on_arguments() {
+    let wait = |number: i64| spec(number as usize).unwrap().wait.unwrap();
+    let futex = |operation: i32, time: usize| {
+        let (wait, args) = (wait(libc::SYS_futex), [0, operation as usize, 0, time, 0, 0]);
+        [wait.is_interrupted, wait.repeats, wait.restarts].map(|when| when.holds(&args))
+    };
+    assert_eq!(futex(libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, 0), [true, true, true]);
+    assert_eq!(futex(libc::FUTEX_WAIT, 1), [true, false, false]);
+    assert_eq!(futex(libc::FUTEX_WAIT_BITSET, 1), [true, true, false]);
+    assert_eq!(futex(libc::FUTEX_LOCK_PI, 0), [false, false, true]);
+    let all = [3, 0, 0, libc::MSG_WAITALL as usize, 0, 0];
+    assert!(!wait(libc::SYS_recvfrom).repeats.holds(&all));
+    assert!(wait(libc::SYS_recvmsg).repeats.holds(&all));
+    assert!(wait(libc::SYS_epoll_pwait).repeats.holds(&[3, 0, 0, u32::MAX as usize, 0, 0]));
+    assert!(!wait(libc::SYS_epoll_pwait).repeats.holds(&[3, 0, 0, 1, 0, 0]));
+    let ends = |number: i64, args| spec(number as usize).unwrap().ends_own_thread.holds(&args);
+    assert!(ends(libc::SYS_close_range, [3, 9, 2, 0, 0, 0]));
+    assert!(!ends(libc::SYS_close_range, [3, 9, 4, 0, 0, 0]));
+    assert!(ends(libc::SYS_ptrace, [libc::PTRACE_SEIZE as usize, 0, 0, 0, 0, 0]));
+    assert!(!ends(libc::SYS_prctl, [libc::PR_SET_NAME as usize, 0, 0, 0, 0, 0]));
+    assert!(ends(libc::SYS_prctl, [libc::PR_SET_KEEPCAPS as usize, 0, 0, 0, 0, 0]));
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use testkit::{Choices, scaled, seed};
 
-type Told = Vec<(Range<usize>, Access)>;
+type Reported = Vec<(Range<usize>, Access)>;
 
 /// Memory that consists of pieces. Addresses outside of the pieces can't be read.
 #[derive(Default)]
@@ -36,19 +36,19 @@ impl Memory for Pieces {
     }
 }
 
-fn told(number: i64, arguments: &[usize], memory: &impl Memory) -> Told {
+fn reported(number: i64, arguments: &[usize], memory: &impl Memory) -> Reported {
     let mut all = [0; 6];
     all[..arguments.len()].copy_from_slice(arguments);
-    let mut told = Vec::new();
-    ranges(number as usize, all, memory, &mut |range, access| told.push((range, access)));
-    told
+    let mut reported = Vec::new();
+    ranges(number as usize, all, memory, &mut |range, access| reported.push((range, access)));
+    reported
 }
 
 const NONE: Pieces = Pieces(BTreeMap::new());
 
 #[test]
 fn buffers_are_told_as_long_as_arguments_say() {
-    let read = |address, bytes| told(libc::SYS_read, &[3, address, bytes], &NONE);
+    let read = |address, bytes| reported(libc::SYS_read, &[3, address, bytes], &NONE);
     assert_eq!(read(0x10_0000, 10), [(0x10_0000..0x10_000a, Access::Write)]);
     assert!(read(0, 10).is_empty() && read(0x10_0000, 0).is_empty());
     // The kernel transfers less than 2 GiB at a time.
@@ -56,7 +56,7 @@ fn buffers_are_told_as_long_as_arguments_say() {
     assert_eq!(read(ADDRESS_END - 4, 10), [(ADDRESS_END - 4..ADDRESS_END, Access::Write)]);
     assert!(read(usize::MAX, usize::MAX).is_empty() || cfg!(target_arch = "aarch64"));
     // A negative `int` counts as 0, regardless of the upper half of the register.
-    let bind = |length| told(libc::SYS_bind, &[3, 0x10_0000, length], &NONE);
+    let bind = |length| reported(libc::SYS_bind, &[3, 0x10_0000, length], &NONE);
     assert!(bind(usize::MAX).is_empty());
     assert_eq!(bind(1 << 40 | 16), [(0x10_0000..0x10_0010, Access::Read)]);
 }
@@ -64,7 +64,7 @@ fn buffers_are_told_as_long_as_arguments_say() {
 #[test]
 fn vectors_are_told_before_what_they_name() {
     let memory = NONE.words(0x10_0000, &[0x20_0000, 5, 0x30_0000, 0, 0x40_0000, 7]);
-    let vector = |count| told(libc::SYS_readv, &[3, 0x10_0000, count], &memory);
+    let vector = |count| reported(libc::SYS_readv, &[3, 0x10_0000, count], &memory);
     let expected = [
         (0x10_0000..0x10_0030, Access::Read),
         (0x20_0000..0x20_0005, Access::Write),
@@ -78,7 +78,7 @@ fn vectors_are_told_before_what_they_name() {
 
 #[test]
 fn strings_are_told_by_page_up_to_their_end() {
-    let open = |memory: &Pieces| told(libc::SYS_openat, &[0, 0x10_0ff0], memory);
+    let open = |memory: &Pieces| reported(libc::SYS_openat, &[0, 0x10_0ff0], memory);
     let first = (0x10_0ff0..0x10_1000, Access::Read);
     let short = NONE.with(0x10_0ff0, b"abc\0............");
     assert_eq!(open(&short), std::slice::from_ref(&first));
@@ -87,27 +87,27 @@ fn strings_are_told_by_page_up_to_their_end() {
     assert_eq!(open(&long), [first.clone(), (0x10_1000..0x10_1ff0, Access::Read)]);
     // A string without an end is reported up to the maximum length of a path.
     let endless = NONE.with(0x10_0ff0, &[b'x'; 9000]);
-    let told = open(&endless);
-    assert_eq!(told.iter().map(|(range, _)| range.len()).sum::<usize>(), 4096);
+    let reported = open(&endless);
+    assert_eq!(reported.iter().map(|(range, _)| range.len()).sum::<usize>(), 4096);
     assert_eq!(open(&NONE), [first]);
 }
 
 #[test]
 fn an_unknown_call_names_all_that_may_be_addresses() {
-    let told = told(5000, &[3, 0x7fff_1234_5678, usize::MAX, 0, 0x1_0000, 0xffff], &NONE);
+    let reported = reported(5000, &[3, 0x7fff_1234_5678, usize::MAX, 0, 0x1_0000, 0xffff], &NONE);
     let one = |address: usize| (address..address + 1, Access::Unknown);
     let mut expected = vec![one(0x7fff_1234_5678)];
     if cfg!(target_arch = "aarch64") {
         expected.push(one(ADDRESS_END - 1));
     }
     expected.push(one(0x1_0000));
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }
 
 #[test]
 fn lengths_in_memory_are_told_first() {
     let memory = NONE.with(0x10_0000, &16_i32.to_ne_bytes()).with(0x30_0000, &[0xff; 4]);
-    let name = |length| told(libc::SYS_getsockname, &[3, 0x20_0000, length], &memory);
+    let name = |length| reported(libc::SYS_getsockname, &[3, 0x20_0000, length], &memory);
     let length = (0x10_0000..0x10_0004, Access::Both);
     let expected = [length.clone(), (0x20_0000..0x20_0010, Access::Write), length];
     assert_eq!(name(0x10_0000), expected);
@@ -120,12 +120,12 @@ fn lengths_in_memory_are_told_first() {
 #[test]
 fn requests_of_ioctl_name_what_is_behind_them() {
     let memory = NONE.words(0x10_0000, &[64, 0x20_0000, 0, 3, 0]);
-    let list = told(libc::SYS_ioctl, &[3, 0x8912, 0x10_0000], &memory);
+    let list = reported(libc::SYS_ioctl, &[3, 0x8912, 0x10_0000], &memory);
     assert!(list.contains(&(0x20_0000..0x20_0040, Access::Write)));
-    let extents = told(libc::SYS_ioctl, &[3, 0xc020_660b, 0x10_0000], &memory);
+    let extents = reported(libc::SYS_ioctl, &[3, 0xc020_660b, 0x10_0000], &memory);
     assert!(extents.contains(&(0x10_0020..0x10_0020 + 3 * 56, Access::Write)));
     // Words of an unknown structure may be addresses.
-    let other = told(libc::SYS_ioctl, &[3, 0xc010_0000, 0x10_0000], &memory);
+    let other = reported(libc::SYS_ioctl, &[3, 0xc010_0000, 0x10_0000], &memory);
     let expected = [(0x10_0000..0x10_0010, Access::Both), (0x20_0000..0x20_0001, Access::Unknown)];
     assert_eq!(other, expected);
 }
@@ -137,8 +137,8 @@ fn arguments_of_a_program_are_followed() {
         .with(0x20_0ffc, b"abc\0")
         .with(0x30_0ffc, b"xyz\0")
         .with(0x40_0ffc, b"/sh\0");
-    let told = told(libc::SYS_execve, &[0x40_0ffc, 0x10_0000, 0], &memory);
-    let starts: Vec<usize> = told.iter().map(|(range, _)| range.start).collect();
+    let reported = reported(libc::SYS_execve, &[0x40_0ffc, 0x10_0000, 0], &memory);
+    let starts: Vec<usize> = reported.iter().map(|(range, _)| range.start).collect();
     let expected = [0x40_0ffc, 0x10_0000, 0x20_0ffc, 0x10_0008, 0x30_0ffc, 0x10_0010];
     assert_eq!(starts, expected);
 }
@@ -146,7 +146,7 @@ fn arguments_of_a_program_are_followed() {
 /// Memory with random contents: each word is computed from its address.
 struct Any<'t> {
     seed: u64,
-    told: &'t RefCell<Told>,
+    reported: &'t RefCell<Reported>,
 }
 
 /// Generates a likely word: a count, an address, or neither.
@@ -168,8 +168,8 @@ impl Memory for Any<'_> {
     fn read(&self, address: usize, into: &mut [u8]) -> bool {
         let end = address.checked_add(into.len()).expect("it ends before the address space");
         let has = |(range, _): &(Range<usize>, Access)| range.start <= address && end <= range.end;
-        let told = self.told.borrow();
-        assert!(told.iter().rev().any(has), "{address:#x} is read and was not told");
+        let reported = self.reported.borrow();
+        assert!(reported.iter().rev().any(has), "{address:#x} is read and was not reported");
         for (at, byte) in (address..).zip(into) {
             let word_seed = self.seed ^ (at as u64 / 8);
             let mut choices = Choices::seeded(word_seed);
@@ -183,20 +183,20 @@ impl Memory for Any<'_> {
 /// Any call, with any arguments and memory: ranges lie within the address space, no memory is read
 /// before it was reported, and the walk ends.
 #[test]
-fn nothing_impossible_is_told() {
+fn nothing_impossible_is_reported() {
     let mut choices = Choices::seeded(seed(41));
     let (mut most, mut total) = (0, 0);
     for _ in 0..scaled(30_000, 1_000_000) {
         let number = if choices.one_in(20) { choices.u64() as usize } else { choices.below(480) };
         let arguments: [usize; 6] = std::array::from_fn(|_| likely(&mut choices));
-        let told = RefCell::new(Vec::new());
-        let memory = Any { seed: choices.u64(), told: &told };
+        let reported = RefCell::new(Vec::new());
+        let memory = Any { seed: choices.u64(), reported: &reported };
         ranges(number, arguments, &memory, &mut |range, access| {
             assert!(range.start < range.end && range.end <= ADDRESS_END, "{number}: {range:#x?}");
             assert!(range.start > 0 && (access != Access::Unknown || range.len() == 1));
-            told.borrow_mut().push((range, access));
+            reported.borrow_mut().push((range, access));
         });
-        let count = told.borrow().len();
+        let count = reported.borrow().len();
         assert!(count <= RANGES_MAX, "{number}: {count} ranges");
         (most, total) = (most.max(count), total + count);
     }

@@ -11,7 +11,7 @@
 #![cfg(target_arch = "x86_64")]
 #![allow(unsafe_code)]
 
-use dispatch::simple::{Class, PIN, RESIDENT, Simple};
+use dispatch::simple::{PIN, RESIDENT, Simple};
 use dispatch::{Call, Hook, Outcome, Step, arm, release_all_code, release_code};
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -46,18 +46,6 @@ static GATE: AtomicU64 = AtomicU64::new(0);
 static THREADS: AtomicUsize = AtomicUsize::new(1);
 static IS_SIMPLE: AtomicBool = AtomicBool::new(false);
 
-fn class(number: i64) -> Class {
-    match number {
-        libc::SYS_read | libc::SYS_write => Class::Buffer,
-        libc::SYS_recvfrom | libc::SYS_sendto => Class::Receive,
-        libc::SYS_openat => Class::PathAt,
-        libc::SYS_access => Class::Path,
-        libc::SYS_close => Class::Close,
-        libc::SYS_getpid | libc::SYS_getppid | libc::SYS_lseek => Class::Direct,
-        _ => Class::Dispatched,
-    }
-}
-
 /// Lets simple calls be made without a signal.
 fn begin_simple() {
     let (memory, block) = (MEMORY, PAGE_BYTES);
@@ -69,7 +57,6 @@ fn begin_simple() {
         words: &WORDS,
         block,
         descriptor: Some(900),
-        class,
     });
     IS_SIMPLE.store(true, Relaxed);
 }

@@ -10,9 +10,11 @@ use crate::error::Error;
 use crate::hook::{self, Hook};
 use crate::mask::{BYTES, OWNED, of_system};
 use crate::pointer;
+use crate::selector;
+use crate::system::system;
 use crate::thread::{Kind, Thread};
 use crate::x86_64::frame::{NO_STACK, Stack};
-use crate::x86_64::instructions::{entry, raw_syscall};
+use crate::x86_64::instructions::entry;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -20,16 +22,6 @@ static ACTIONS: Actions = Actions::new();
 
 const PR_GET_SECCOMP: usize = libc::PR_GET_SECCOMP as usize;
 const ARCH_SHSTK_STATUS: usize = 0x5005;
-
-/// Makes a system call. Converts a negative result to an error number.
-///
-/// # Safety
-/// The requirements of the system call apply.
-unsafe fn ask(number: i64, args: [usize; 6]) -> Result<(), i32> {
-    // SAFETY: the caller meets the requirements of the call.
-    let result = unsafe { raw_syscall(number as usize, args) };
-    if result < 0 { Err(-result as i32) } else { Ok(()) }
-}
 
 /// Returns whether other threads run. The directory of tasks has two links and one for each thread.
 fn has_other_threads() -> bool {
@@ -45,18 +37,15 @@ fn has_other_threads() -> bool {
 fn has_shadow_stack() -> bool {
     let mut features = 0usize;
     let args = [ARCH_SHSTK_STATUS, (&raw mut features).addr(), 0, 0, 0, 0];
-    // SAFETY: the kernel writes only to `features`.
-    unsafe { ask(libc::SYS_arch_prctl, args) }.is_ok() && features & 1 != 0
+    system(libc::SYS_arch_prctl, args).is_ok() && features & 1 != 0
 }
 
 /// Sets this thread's mask. Returns the previous mask.
 fn set_mask(mask: u64) -> u64 {
     let mut before = 0u64;
     let (new, old) = ((&raw const mask).addr(), (&raw mut before).addr());
-    // SAFETY: the kernel accesses only the two local masks.
-    let _ = unsafe {
-        ask(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as usize, new, old, BYTES, 0, 0])
-    };
+    let args = [libc::SIG_SETMASK as usize, new, old, BYTES, 0, 0];
+    let _set = system(libc::SYS_rt_sigprocmask, args);
     before
 }
 
@@ -88,7 +77,7 @@ pub unsafe fn arm(hook: &'static dyn Hook) -> Result<(), Error> {
         Ok(()) => {
             thread.set_shadow(mask & OWNED);
             set_mask(of_system(mask));
-            thread.dispatch();
+            selector::dispatch(thread);
         }
         Err(_) => {
             set_mask(mask);
@@ -102,21 +91,15 @@ pub unsafe fn arm(hook: &'static dyn Hook) -> Result<(), Error> {
 fn begin(thread: &Thread, hook: &'static dyn Hook) -> Result<(), Error> {
     let mut stack = NO_STACK;
     let (ours, old) = (thread.stack(), (&raw mut stack).addr());
-    // SAFETY: both structures are local; the block lives as long as this thread. If `arm` fails,
-    // the previous signal stack is restored.
-    unsafe {
-        ask(libc::SYS_sigaltstack, [(&raw const ours).addr(), old, 0, 0, 0, 0])
-            .map_err(|errno| Error::Stack { errno })?;
-        let armed = thread.arm();
-        if armed < 0 {
-            let stack = Stack { flags: stack.flags & !libc::SS_ONSTACK, ..stack };
-            let _ = ask(libc::SYS_sigaltstack, [(&raw const stack).addr(), 0, 0, 0, 0, 0]);
-            return Err(Error::Unsupported { errno: -armed as i32 });
-        }
+    system(libc::SYS_sigaltstack, [(&raw const ours).addr(), old, 0, 0, 0, 0])
+        .map_err(|failed| Error::Stack { errno: -failed as i32 })?;
+    if let Err(failed) = selector::arm(thread) {
+        let stack = Stack { flags: stack.flags & !libc::SS_ONSTACK, ..stack };
+        let _ = system(libc::SYS_sigaltstack, [(&raw const stack).addr(), 0, 0, 0, 0, 0]);
+        return Err(Error::Unsupported { errno: -failed as i32 });
     }
-    // SAFETY: the call only returns a state.
-    let filter = unsafe { raw_syscall(libc::SYS_prctl as usize, [PR_GET_SECCOMP, 0, 0, 0, 0, 0]) };
-    IS_FILTERED.store(filter > 0, Relaxed);
+    let filter = system(libc::SYS_prctl, [PR_GET_SECCOMP, 0, 0, 0, 0, 0]);
+    IS_FILTERED.store(matches!(filter, Ok(1..)), Relaxed);
     thread.altstack.set(if stack.flags & libc::SS_DISABLE == 0 { stack } else { NO_STACK });
     hook::set(hook);
     actions::set_entry(entry());

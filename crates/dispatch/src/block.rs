@@ -6,8 +6,9 @@
 //! caller, from the call that maps them until the call that unmaps them.
 #![allow(unsafe_code)]
 
+use crate::policy::STORAGE_BYTES_MAX;
 use crate::storage::Storage;
-use crate::x86_64::instructions::raw_syscall;
+use crate::system::system;
 
 /// The size in bytes of a block's address space, which exceeds the needs of a hook that
 /// decompresses. Pages that are never touched use no memory.
@@ -17,8 +18,6 @@ pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 pub(crate) const PART_BYTES: usize = 16 << 10;
 /// The number of bytes of a block before its stack: the thread's state, and a guard.
 pub(crate) const HEAD_BYTES: usize = 2 * PART_BYTES;
-/// The maximum size of storage inside the block. Larger storage has a separate mapping.
-const STORAGE_BYTES_MAX: usize = 32 << 10;
 /// The number of bytes left free after the storage, so that the words from the thread pointer on
 /// share a page with the storage below the pointer.
 const POINTER_BYTES: usize = 64;
@@ -37,36 +36,24 @@ pub(crate) struct StoragePlace {
     pub(crate) apart: Option<(usize, usize)>,
 }
 
-/// Maps, unmaps or protects memory.
-///
-/// # Safety
-/// The caller owns the memory that the call changes.
-pub(crate) unsafe fn memory(number: i64, args: [usize; 6]) -> Result<usize, isize> {
-    // SAFETY: the caller owns the memory.
-    let result = unsafe { raw_syscall(number as usize, args) };
-    if result < 0 { Err(result) } else { Ok(result as usize) }
-}
-
 /// Maps address space for a block, aligned to its size.
 pub(crate) fn map_block() -> Result<usize, isize> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let rw = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    // SAFETY: the unmapped ranges lie in the new mapping, outside the block.
-    unsafe {
-        let args = [0, 2 * BLOCK_BYTES, rw, flags as usize, usize::MAX, 0];
-        let start = memory(libc::SYS_mmap, args)?;
-        let base = start.next_multiple_of(BLOCK_BYTES);
-        if base > start {
-            memory(libc::SYS_munmap, [start, base - start, 0, 0, 0, 0])?;
-        }
-        let rest = start + BLOCK_BYTES - base;
-        if rest > 0 {
-            memory(libc::SYS_munmap, [base + BLOCK_BYTES, rest, 0, 0, 0, 0])?;
-        }
-        let guard = [base + PART_BYTES, PART_BYTES, libc::PROT_NONE as usize, 0, 0, 0];
-        memory(libc::SYS_mprotect, guard)?;
-        Ok(base)
+    let args = [0, 2 * BLOCK_BYTES, rw, flags as usize, usize::MAX, 0];
+    let start = system(libc::SYS_mmap, args)?;
+    let base = start.next_multiple_of(BLOCK_BYTES);
+    // The unmapped ranges lie in the new mapping, outside the block.
+    if base > start {
+        system(libc::SYS_munmap, [start, base - start, 0, 0, 0, 0])?;
     }
+    let rest = start + BLOCK_BYTES - base;
+    if rest > 0 {
+        system(libc::SYS_munmap, [base + BLOCK_BYTES, rest, 0, 0, 0, 0])?;
+    }
+    let guard = [base + PART_BYTES, PART_BYTES, libc::PROT_NONE as usize, 0, 0, 0];
+    system(libc::SYS_mprotect, guard)?;
+    Ok(base)
 }
 
 /// Maps room for storage outside the block at `base`. If that fails, unmaps the block.
@@ -74,12 +61,9 @@ fn map_apart(base: usize, bytes: usize) -> Result<(usize, usize), isize> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let rw = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let bytes = bytes.next_multiple_of(PART_BYTES);
-    // SAFETY: the kernel chooses the address; the caller owns the block, and does not use it yet.
-    unsafe {
-        memory(libc::SYS_mmap, [0, bytes, rw, flags as usize, usize::MAX, 0])
-            .map(|start| (start, bytes))
-            .inspect_err(|_| _ = memory(libc::SYS_munmap, [base, BLOCK_BYTES, 0, 0, 0, 0]))
-    }
+    system(libc::SYS_mmap, [0, bytes, rw, flags as usize, usize::MAX, 0])
+        .map(|start| (start, bytes))
+        .inspect_err(|_| _ = system(libc::SYS_munmap, [base, BLOCK_BYTES, 0, 0, 0, 0]))
 }
 
 /// Lays out the storage of the new block at `base`: at the end of the block if the storage fits

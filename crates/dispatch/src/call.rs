@@ -7,12 +7,11 @@
 
 use crate::block::stack_start;
 use crate::mask::BLOCK;
+use crate::policy::ROOM_WORDS;
 use crate::x86_64::frame::Context;
 use crate::x86_64::instructions::{Issue, issue, raw_syscall};
 use std::ptr::null;
 
-/// The number of words of [`Call::room`].
-const ROOM_WORDS: usize = 4096;
 /// The number of words that a hook may store with a call.
 pub const NOTE_WORDS: usize = 9;
 
@@ -175,7 +174,7 @@ impl Call {
 
     /// Stores a mask for the kernel. Returns the address of the mask, and the address of a
     /// structure that points to the mask.
-    pub(crate) fn tell(&mut self, mask: u64) -> (usize, usize) {
+    pub(crate) fn keep_mask(&mut self, mask: u64) -> (usize, usize) {
         let at = (&raw const self.scratch).addr();
         self.scratch = [mask, at as u64, size_of::<u64>() as u64];
         (at, at + size_of::<u64>())

@@ -19,6 +19,7 @@ use crate::call::Call;
 use crate::deliver::{self, set_mask};
 use crate::hook::hook;
 use crate::mask::BLOCK;
+use crate::selector;
 use crate::signal_calls::EINVAL;
 use crate::sites;
 use crate::thread::{BLOCK_BYTES, Kind, Thread};
@@ -139,7 +140,7 @@ fn fork(thread: &Thread, call: &mut Call, mut request: Request) -> isize {
         hook().after_fork_in_parent();
         return result;
     }
-    thread.arm();
+    let _armed = selector::arm(thread);
     thread.pointer.set(given.unwrap_or(thread.pointer.get()));
     thread.kind.set(Kind::Thread);
     thread.pending.set(0);
@@ -208,11 +209,11 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
 extern "C" fn child_begins(frame: usize) {
     // SAFETY: the frame lies in the child's block.
     let thread = unsafe { Thread::of(frame) };
-    thread.arm();
+    let _armed = selector::arm(thread);
     if thread.clears.get() {
         thread.actions().clear();
     }
-    thread.dispatch();
+    selector::dispatch(thread);
 }
 
 /// Answers `exit`, and `exit_group` in a process that shares memory. Unmaps the block first.

@@ -1,10 +1,6 @@
 //! Code of the program: whether it may be changed, and how it is changed.
-//!
-//! # Safety
-//! The system calls read and write only local values, or memory whose address the caller passes.
-#![allow(unsafe_code)]
 
-use crate::x86_64::instructions::raw_syscall;
+use crate::system::{OwnFile, system};
 use std::ops::Range;
 
 /// `PROCMAP_QUERY` (Linux 6.11): returns the mapping that contains an address.
@@ -52,38 +48,14 @@ impl Mapping {
     }
 }
 
-/// Makes a system call. Returns `None` if it fails.
-fn ask(number: i64, args: [usize; 6]) -> Option<usize> {
-    // SAFETY: the call accesses only memory that the module's documentation allows.
-    usize::try_from(unsafe { raw_syscall(number as usize, args) }).ok()
-}
-
-/// A file of this process in /proc. The descriptor is closed on drop.
-struct OwnFile(usize);
-
-impl OwnFile {
-    fn open(path: &std::ffi::CStr, flags: i32) -> Option<Self> {
-        let flags = (flags | libc::O_CLOEXEC) as usize;
-        let directory = libc::AT_FDCWD as usize;
-        let args = [directory, path.as_ptr().addr(), flags, 0, 0, 0];
-        ask(libc::SYS_openat, args).map(OwnFile)
-    }
-}
-
-impl Drop for OwnFile {
-    fn drop(&mut self) {
-        ask(libc::SYS_close, [self.0, 0, 0, 0, 0, 0]);
-    }
-}
-
 /// Returns the mapping that contains `address`. Returns `None` if nothing is mapped at `address`,
 /// or the kernel does not report the mapping.
 pub(crate) fn mapping_of(address: usize) -> Option<Mapping> {
-    let file = OwnFile::open(c"/proc/self/maps", libc::O_RDONLY)?;
+    let file = OwnFile::open(c"/proc/self/maps", libc::O_RDONLY).ok()?;
     let mut query =
         Query { bytes: size_of::<Query>() as u64, address: address as u64, ..Query::default() };
-    let args = [file.0, PROCMAP_QUERY, (&raw mut query).addr(), 0, 0, 0];
-    if ask(libc::SYS_ioctl, args).is_some() {
+    let args = [file.descriptor(), PROCMAP_QUERY, (&raw mut query).addr(), 0, 0, 0];
+    if system(libc::SYS_ioctl, args).is_ok() {
         return Some(Mapping {
             range: query.start as usize..query.end as usize,
             is_executable: query.flags & EXECUTABLE != 0,
@@ -99,8 +71,9 @@ pub(crate) fn mapping_of(address: usize) -> Option<Mapping> {
 fn search(file: &OwnFile, address: usize) -> Option<Mapping> {
     let (mut text, mut held) = ([0u8; TEXT_BYTES], 0);
     loop {
-        let args = [file.0, text[held..].as_mut_ptr().addr(), TEXT_BYTES - held, 0, 0, 0];
-        let read = ask(libc::SYS_read, args).filter(|bytes| *bytes > 0)?;
+        let args =
+            [file.descriptor(), text[held..].as_mut_ptr().addr(), TEXT_BYTES - held, 0, 0, 0];
+        let read = system(libc::SYS_read, args).ok().filter(|bytes| *bytes > 0)?;
         held += read;
         let mut next = 0;
         while let Some(bytes) = text[next..held].iter().position(|byte| *byte == b'\n') {
@@ -136,9 +109,9 @@ fn parse(line: &[u8]) -> Option<Mapping> {
 /// so other processes do not see the change. Returns whether all bytes were written.
 pub(crate) fn write(address: usize, bytes: &[u8]) -> bool {
     // The file of the first thread can't be used after that thread has ended.
-    let Some(file) = OwnFile::open(c"/proc/thread-self/mem", libc::O_WRONLY) else { return false };
-    let args = [file.0, bytes.as_ptr().addr(), bytes.len(), address, 0, 0];
-    ask(libc::SYS_pwrite64, args) == Some(bytes.len())
+    let Ok(file) = OwnFile::open(c"/proc/thread-self/mem", libc::O_WRONLY) else { return false };
+    let args = [file.descriptor(), bytes.as_ptr().addr(), bytes.len(), address, 0, 0];
+    system(libc::SYS_pwrite64, args) == Ok(bytes.len())
 }
 
 #[cfg(test)]

@@ -12,15 +12,13 @@ use crate::call::Call;
 use crate::hook::{Outcome, Step, hook};
 use crate::mask::{BLOCK, BYTES, bit, is_owned};
 use crate::signal_calls::MIN_STACK_BYTES;
+use crate::system::system;
 use crate::thread::Thread;
 use crate::user;
-use crate::x86_64::frame::{
-    self, AUTODISARM, Context, FP_SIZE_AT, Frame, Info, NO_STACK, RED_ZONE,
-};
-use crate::x86_64::instructions::{Stage, raw_syscall};
+use crate::x86_64::frame::{self, AUTODISARM, Context, FP_SIZE_AT, Frame, NO_STACK, RED_ZONE};
+use crate::x86_64::info::Info;
+use crate::x86_64::instructions::Stage;
 use std::mem::{offset_of, take};
-
-const SYS_SECCOMP: i32 = 1;
 
 /// Sets this thread's mask.
 ///
@@ -28,8 +26,7 @@ const SYS_SECCOMP: i32 = 1;
 /// If the mask blocks owned signals, the thread must not access memory of the program.
 pub(crate) unsafe fn set_mask(mask: &u64) {
     let args = [libc::SIG_SETMASK as usize, (&raw const *mask).addr(), 0, BYTES, 0, 0];
-    // SAFETY: the kernel only reads the mask.
-    unsafe { raw_syscall(libc::SYS_rt_sigprocmask as usize, args) };
+    let _set = system(libc::SYS_rt_sigprocmask, args);
 }
 
 /// Unblocks the signal that the kernel has blocked for its handler. Called before code that may
@@ -42,24 +39,15 @@ pub(crate) fn unblock_owned() {
 /// Ends the process by an owned signal, as if the program had no handler for the signal.
 pub(crate) fn die(thread: &Thread, info: &Info) {
     thread.actions().end_by(info.signal);
-    // SAFETY: the kernel only reads `info`, and ends the process.
-    unsafe {
-        let process = raw_syscall(libc::SYS_getpid as usize, [0; 6]) as usize;
-        let this = raw_syscall(libc::SYS_gettid as usize, [0; 6]) as usize;
-        let at = (&raw const *info).addr();
-        let args = [process, this, info.signal as usize, at, 0, 0];
-        raw_syscall(libc::SYS_rt_tgsigqueueinfo as usize, args);
-    }
+    let own = |number| system(number, [0; 6]).unwrap_or(0);
+    let (process, this) = (own(libc::SYS_getpid), own(libc::SYS_gettid));
+    let args = [process, this, info.signal as usize, (&raw const *info).addr(), 0, 0];
+    let _sent = system(libc::SYS_rt_tgsigqueueinfo, args);
 }
 
 /// Ends the process by SIGSEGV, because the program's stack can't be read or written.
 fn die_of_stack(thread: &Thread) {
     die(thread, &Info::of_system(libc::SIGSEGV));
-}
-
-/// Returns whether the interrupted instruction caused the signal and would cause the signal again.
-fn is_fault(info: &Info) -> bool {
-    matches!(info.signal, libc::SIGSEGV | libc::SIGBUS) && info.code > 0
 }
 
 /// Delivers a signal to the program: `context` then continues in the program's handler. The mask of
@@ -77,7 +65,7 @@ pub(crate) fn send(thread: &Thread, context: &mut Context, info: &Info, base: Op
         if action.handler == libc::SIG_IGN && is_sent {
             return;
         }
-        if is_fault(info) {
+        if info.is_fault() {
             return thread.actions().end_by(info.signal);
         }
         return die(thread, info);
@@ -212,7 +200,7 @@ pub(crate) unsafe fn interrupt(
     };
     resume(call);
     let mut base = None;
-    if info.signal == libc::SIGSYS && info.code == SYS_SECCOMP {
+    if info.is_of_filter() {
         // The program's filter trapped the call, so the program's handler answers the call.
         hook().returned(call, Outcome::GivenUp);
         outer.set_result(call.number() as isize);

@@ -4,7 +4,6 @@
 //! The kernel calls the handler on this thread's block, with a frame that only this thread uses.
 #![allow(unsafe_code)]
 
-use crate::brief::is_brief;
 use crate::call::Call;
 use crate::children;
 use crate::deliver::{self, call_of, die, interrupt, park, resume, send, unblock_owned};
@@ -12,22 +11,20 @@ use crate::hook::{Outcome, Step, hook};
 use crate::mask::is_owned;
 use crate::pointer;
 use crate::repeat::go_on;
-use crate::selector::PR_SET_SYSCALL_USER_DISPATCH;
+use crate::selector::{self, PR_SET_SYSCALL_USER_DISPATCH};
 use crate::settle::{self, Settled};
 use crate::signal_calls::{self, EINVAL};
 use crate::site;
 use crate::sites;
 use crate::stopped;
 use crate::thread::{Kind, Thread};
-use crate::x86_64::frame::{CALL_BYTES, Context, Info};
+use crate::x86_64::frame::{CALL_BYTES, Context};
+use crate::x86_64::info::Info;
 use crate::x86_64::instructions::{after_copy, stage};
 use crate::x86_64::keys;
 use crate::x86_64::simple;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The codes of SIGSYS for a dispatched call, and for a call that a filter refused.
-const SYS_USER_DISPATCH: i32 = 2;
-const SYS_SECCOMP: i32 = 1;
 const TRAP_TRACE: i32 = 2;
 /// Whether the program has tried to filter its calls, so a filter may trap calls of this crate.
 pub(crate) static IS_FILTERED: AtomicBool = AtomicBool::new(false);
@@ -36,18 +33,14 @@ const ENOSYS: isize = -(libc::ENOSYS as isize);
 /// Handles a signal, with this crate's thread-local storage. Returns whether the program runs next.
 // SAFETY: no other crate uses this symbol's name; only `uzram_dispatch_entry` calls the function.
 #[unsafe(no_mangle)]
-extern "C" fn uzram_dispatch_on_signal(
-    signal: i32,
-    info: *mut Info,
-    context: *mut Context,
-) -> bool {
+extern "C" fn uzram_dispatch_on_signal(_: i32, info: *mut Info, context: *mut Context) -> bool {
     // SAFETY: the frame lies on this thread's block, and no other code accesses it. `Call` accesses
     // the frame through its pointer only while no reference is used.
     unsafe {
         let thread = Thread::of(context.addr());
-        let selector = thread.let_through();
+        let before = selector::let_through(thread);
         keys::enter(&*context);
-        if signal == libc::SIGSYS && (*info).code == SYS_USER_DISPATCH {
+        if (*info).is_dispatch() {
             settle::leave_stub(&mut *context);
             if (*info).is_of_this_arch() {
                 if IS_FILTERED.load(Relaxed) {
@@ -60,23 +53,23 @@ extern "C" fn uzram_dispatch_on_signal(
         } else {
             came(thread, &mut *info, &mut *context);
         }
-        finish(thread, &mut *context, selector)
+        finish(thread, &mut *context, before)
     }
 }
 
 /// Prepares the return to the program (and returns true), or to interrupted code of this crate.
-fn finish(thread: &Thread, context: &mut Context, selector: u8) -> bool {
-    if thread.is_here(context.stack_pointer()) {
+fn finish(thread: &Thread, context: &mut Context, before: u8) -> bool {
+    if thread.is_on_own_stack(context.stack_pointer()) {
         // The interrupted code of this crate may be about to return to the program.
-        thread.set_selector(selector);
+        selector::set(thread, before);
         return false;
     }
     while let Some(info) = thread.take_pending() {
         unblock_owned();
         send(thread, context, &info, None);
     }
-    thread.give_back(context);
-    thread.dispatch();
+    selector::give_back(thread, context);
+    selector::dispatch(thread);
     true
 }
 
@@ -101,14 +94,14 @@ unsafe fn dispatched(thread: &Thread, context: *mut Context) {
         match step {
             Step::Answer(result) => break result,
             Step::LeaveBefore => {
-                thread.disarm();
+                selector::disarm(thread);
                 // SAFETY: as in `perform`, only `call` accesses the frame.
                 return unsafe { (*call.frame()).rewind(call.asked_number()) };
             }
             Step::Issue | Step::Wait | Step::Leave => match perform(thread, &mut call, step) {
                 Some(result) => {
                     if step == Step::Leave && result == 0 {
-                        thread.disarm();
+                        selector::disarm(thread);
                     }
                     step = hook().returned(&mut call, Outcome::Returned(result));
                 }
@@ -125,6 +118,10 @@ fn sets_filter(call: &Call) -> bool {
     call.number() as i64 == libc::SYS_seccomp || call.args()[0] == libc::PR_SET_SECCOMP as usize
 }
 
+fn is_brief(call: &Call) -> bool {
+    calls::spec(call.number()).is_some_and(|spec| spec.is_brief)
+}
+
 /// Makes a call. Returns its result, or `None` if the program continues at another instruction.
 fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
     let args = call.args();
@@ -138,7 +135,7 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
         libc::SYS_rt_sigprocmask => signal_calls::sigprocmask(thread, context, args),
         libc::SYS_rt_sigaction => signal_calls::sigaction(thread, args),
         libc::SYS_sigaltstack => signal_calls::sigaltstack(thread, context, args),
-        libc::SYS_rt_sigpending => signal_calls::sigpending(thread, call),
+        libc::SYS_rt_sigpending => signal_calls::sigpending(thread, args),
         libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => {
             children::make(thread, call)
         }
@@ -164,9 +161,9 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
             result
         }
         // SAFETY: the program requested this call, which does not wait.
-        _ if step == Step::Leave || is_brief(call.number()) => unsafe { call.issue_with(None) },
+        _ if step == Step::Leave || is_brief(call) => unsafe { call.issue_with(None) },
         _ => {
-            signal_calls::tell_mask(call);
+            signal_calls::pass_mask(call);
             let mask = context.mask;
             if step == Step::Wait && thread.kind.get() == Kind::Thread {
                 park(call);
@@ -185,17 +182,17 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
 
 /// Handles a signal for the program, or a fault that the hook may answer.
 fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
-    let is_touch = matches!(info.signal, libc::SIGSEGV | libc::SIGBUS) && info.code > 0;
+    let is_touch = info.is_fault();
     let frame = (&raw mut *context).cast();
     if is_touch && hook().fault(info.signal, (&raw const *info).cast(), frame) {
         return;
     }
-    let is_here = thread.is_here(context.stack_pointer());
-    if !is_here {
+    let is_on_own_stack = thread.is_on_own_stack(context.stack_pointer());
+    if !is_on_own_stack {
         unblock_owned();
     }
     // If a signal interrupts code of this crate that calls the C library, that code then continues.
-    let is_settled = !is_here
+    let is_settled = !is_on_own_stack
         && (settle::settle(context, info) == Settled::Before || site::leave(context, info));
     // The instructions can't write below the program's stack, or the program passed an invalid
     // address, or each instruction traps, so that the program would return to the site forever. The
@@ -211,7 +208,7 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
         // SAFETY: the register holds the call's address in all stages; no other code uses the call.
         let call = stage(context.instruction()).map(|_| unsafe { &mut *call_of(context) });
         let mut call = call.filter(|call| call.is_open());
-        let may_act = !is_here || call.is_some();
+        let may_act = !is_on_own_stack || call.is_some();
         let was_parked = call.as_mut().is_some_and(|call| resume(call));
         if hook().sent((&raw const *info).cast(), may_act) {
             if let Some(call) = call {
@@ -220,7 +217,7 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
             return;
         }
     }
-    if is_here {
+    if is_on_own_stack {
         if is_touch {
             match after_copy(context.instruction()) {
                 Some(next) => context.set_instruction(next),
@@ -228,7 +225,7 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
             }
             return;
         }
-        let is_trap = info.signal == libc::SIGSYS && info.code == SYS_SECCOMP;
+        let is_trap = info.is_of_filter();
         let stage = stage(context.instruction());
         // SAFETY: the register holds the call's address in all stages.
         let open = stage.filter(|_| is_trap || unsafe { (*call_of(context)).is_open() });

@@ -23,7 +23,6 @@ mod here {
     pub(crate) mod actions;
     pub(crate) mod arm;
     pub(crate) mod block;
-    pub(crate) mod brief;
     pub(crate) mod call;
     pub(crate) mod children;
     pub(crate) mod code;
@@ -32,6 +31,7 @@ mod here {
     pub(crate) mod mask;
     pub(crate) mod pause;
     pub(crate) mod pointer;
+    pub(crate) mod policy;
     pub(crate) mod repeat;
     pub(crate) mod room;
     pub(crate) mod selector;
@@ -51,7 +51,7 @@ mod here {
     pub use pointer::use_calls_for_pointers;
     pub use room::{Room, Run};
     pub use sites::{release as release_code, release_all as release_all_code};
-    pub use system::{Failed, system};
+    pub use system::{Failed, OwnFile, system};
     pub use user::{copy_memory, read_memory, write_memory};
     pub use x86_64::instructions::{raw_syscall, raw_syscall_address};
     pub use x86_64::simple;

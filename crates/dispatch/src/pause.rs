@@ -1,17 +1,8 @@
 //! Waits for a lock of this crate. Other threads hold such a lock for microseconds.
-//!
-//! # Safety
-//! The system call accesses no memory.
-#![allow(unsafe_code)]
 
-use crate::x86_64::instructions::raw_syscall;
+use crate::policy::{ROUNDS_MAX, SPINS};
+use crate::system::system;
 use std::hint::spin_loop;
-
-/// The number of rounds of a wait in which the thread spins. In later rounds, the thread yields.
-const SPINS: u32 = 100;
-/// The number of rounds after which a debug build ends the process. A wait of this many rounds
-/// takes minutes.
-const ROUNDS_MAX: u32 = 1 << 28;
 
 /// Waits briefly, in round `round` of a wait.
 pub(crate) fn pause(round: u32) {
@@ -19,6 +10,5 @@ pub(crate) fn pause(round: u32) {
     if round < SPINS {
         return spin_loop();
     }
-    // SAFETY: the call accesses no memory.
-    unsafe { raw_syscall(libc::SYS_sched_yield as usize, [0; 6]) };
+    let _yielded = system(libc::SYS_sched_yield, [0; 6]);
 }

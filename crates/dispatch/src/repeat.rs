@@ -1,40 +1,21 @@
 //! Calls that a signal for the hook has ended, and that are issued again.
-//!
-//! # Safety
-//! The kernel writes only to a local set of signals.
-#![allow(unsafe_code)]
 
 use crate::call::Call;
 use crate::deliver::park;
 use crate::hook::hook;
-use crate::mask::{BYTES, LAST, bit, is_owned};
+use crate::mask::{LAST, bit, is_owned};
+use crate::signal_calls::pending_in_kernel;
 use crate::thread::Thread;
 use crate::x86_64::frame::{CALL_BYTES, Context};
-use crate::x86_64::instructions::{Stage, raw_syscall, stage};
+use crate::x86_64::instructions::{Stage, stage};
 
 const RESTART: isize = libc::SYS_restart_syscall as isize;
 const EINTR: isize = -(libc::EINTR as isize);
 
 /// Returns whether the kernel restarts a call after a handler with SA_RESTART.
 fn is_restarted(call: &Call) -> bool {
-    match call.number() as i64 {
-        libc::SYS_read
-        | libc::SYS_readv
-        | libc::SYS_write
-        | libc::SYS_writev
-        | libc::SYS_recvfrom
-        | libc::SYS_recvmsg
-        | libc::SYS_sendto
-        | libc::SYS_connect
-        | libc::SYS_accept
-        | libc::SYS_accept4
-        | libc::SYS_wait4
-        | libc::SYS_waitid
-        | libc::SYS_flock => true,
-        // The kernel restarts these calls only without a timeout.
-        libc::SYS_futex | libc::SYS_futex_waitv => call.args()[3] == 0,
-        _ => false,
-    }
+    let wait = calls::spec(call.number()).and_then(|spec| spec.wait);
+    wait.is_some_and(|wait| wait.restarts.holds(&call.args()))
 }
 
 /// Continues a call that a signal for the hook has interrupted. `was_parked` is true if the thread
@@ -55,7 +36,7 @@ fn repeat(thread: &Thread, context: &mut Context, call: &mut Call) {
     let at = stage(context.instruction());
     let is_ended = at == Some(Stage::Answered) && context.result() == EINTR;
     let is_rewound = stage(context.instruction() + CALL_BYTES) == Some(Stage::Answered);
-    match (is_ended, thread.has_pending(context.mask, call)) {
+    match (is_ended, has_pending(thread, context.mask, call)) {
         (true, false) => {
             hook().repeats(call);
             context.rewind(number);
@@ -75,19 +56,13 @@ fn repeat(thread: &Thread, context: &mut Context, call: &mut Call) {
     }
 }
 
-impl Thread {
-    /// Returns whether a signal is pending that will end a call with EINTR when `mask` is the
-    /// thread's mask.
-    fn has_pending(&self, mask: u64, call: &Call) -> bool {
-        let mut pending = 0u64;
-        let args = [(&raw mut pending).addr(), BYTES, 0, 0, 0, 0];
-        // SAFETY: the kernel writes only to the local set.
-        unsafe { raw_syscall(libc::SYS_rt_sigpending as usize, args) };
-        let ends = |signal: i32| {
-            let action = self.actions().get(signal);
-            action.is_handler() && !(action.has(libc::SA_RESTART) && is_restarted(call))
-        };
-        let ready = pending & !mask;
-        (1..=LAST).any(|signal| bit(signal) & ready != 0 && !is_owned(signal) && ends(signal))
-    }
+/// Returns whether a signal is pending that will end a call with EINTR when `mask` is the thread's
+/// mask.
+fn has_pending(thread: &Thread, mask: u64, call: &Call) -> bool {
+    let ends = |signal: i32| {
+        let action = thread.actions().get(signal);
+        action.is_handler() && !(action.has(libc::SA_RESTART) && is_restarted(call))
+    };
+    let ready = pending_in_kernel() & !mask;
+    (1..=LAST).any(|signal| bit(signal) & ready != 0 && !is_owned(signal) && ends(signal))
 }

@@ -11,6 +11,7 @@
 //! The caller owns the room, and lets one thread at a time use it.
 #![allow(unsafe_code)]
 
+use crate::policy::STACK_BYTES;
 use crate::storage::Storage;
 use crate::system::system;
 use crate::x86_64::instructions::leave;
@@ -20,8 +21,6 @@ use std::ptr::with_exposed_provenance_mut;
 use std::sync::atomic::AtomicU32;
 
 const PAGE: usize = 4096;
-/// The size of the stack in bytes. Only pages that are touched use memory.
-const STACK_BYTES: usize = 256 << 10;
 
 /// The function that a room's thread runs.
 pub type Run = unsafe extern "C" fn(*mut c_void) -> !;

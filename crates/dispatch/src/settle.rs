@@ -12,7 +12,8 @@
 
 use crate::site;
 use crate::user;
-use crate::x86_64::frame::{Context, Info};
+use crate::x86_64::frame::Context;
+use crate::x86_64::info::Info;
 use crate::x86_64::place::{Pinned, Place, Result, TAKEN, WORD_BYTES, place, slow_end};
 use crate::x86_64::simple::PIN;
 use std::ops::Range;
@@ -26,7 +27,6 @@ const FIRST: usize = 32;
 const LAST: usize = 24;
 const RESULT: usize = 16;
 const EFAULT: usize = -(libc::EFAULT as isize) as usize;
-const SYS_SECCOMP: i32 = 1;
 
 /// The position of the program in its settled context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ pub(crate) fn settle(context: &mut Context, info: &mut Info) -> Settled {
     context.set_stack_pointer(context.stack_pointer().wrapping_add(place.taken));
     context.return_to(back);
     match result {
-        Some(_) if info.signal == libc::SIGSYS && info.code == SYS_SECCOMP => {
+        Some(_) if info.is_of_filter() => {
             info.call_address = back;
             Settled::After
         }

@@ -4,6 +4,7 @@
 use crate::actions::Action;
 use crate::call::Call;
 use crate::mask::{self, BYTES, LAST, OWNED};
+use crate::system::system;
 use crate::thread::Thread;
 use crate::user::{self, EFAULT};
 use crate::x86_64::frame::{AUTODISARM, Context, NO_STACK, Stack};
@@ -87,53 +88,26 @@ pub(crate) fn sigaltstack(thread: &Thread, context: &Context, [new, old, ..]: [u
     number(set())
 }
 
+/// Returns the signals that the kernel keeps for this thread.
+pub(crate) fn pending_in_kernel() -> u64 {
+    let mut pending = 0u64;
+    let args = [(&raw mut pending).addr(), BYTES, 0, 0, 0, 0];
+    system(libc::SYS_rt_sigpending, args).map_or(0, |_| pending)
+}
+
 /// Answers `rt_sigpending`, including the signals that this crate keeps.
-pub(crate) fn sigpending(thread: &Thread, call: &mut Call) -> isize {
-    let [to, bytes, ..] = call.args();
+pub(crate) fn sigpending(thread: &Thread, [to, bytes, ..]: [usize; 6]) -> isize {
     if bytes != BYTES {
         return EINVAL;
     }
-    let (at, _) = call.tell(0);
-    let told = crate::brief::sigpending(at);
-    match user::read::<u64>(at) {
-        Ok(pending) if told == 0 => number(user::write(to, &(pending | thread.pending.get()))),
-        _ => told,
-    }
+    number(user::write(to, &(pending_in_kernel() | thread.pending.get())))
 }
-
-/// The places of a call's mask: the number of the argument for the mask, the number of the argument
-/// for the mask's length, and whether both are in a structure.
-struct Place {
-    mask: usize,
-    bytes: usize,
-    is_behind: bool,
-    /// Whether the mask applies while the call waits. If false, the mask is the set of signals that
-    /// the call accepts.
-    waits: bool,
-}
-
-fn place(number: usize) -> Option<Place> {
-    let (mask, bytes, is_behind, waits) = match number as i64 {
-        libc::SYS_rt_sigsuspend => (0, 1, false, true),
-        libc::SYS_ppoll => (3, 4, false, true),
-        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 | libc::SYS_io_uring_enter => {
-            (4, 5, false, true)
-        }
-        libc::SYS_pselect6 | SYS_IO_PGETEVENTS => (5, 5, true, true),
-        libc::SYS_rt_sigtimedwait => (0, 3, false, false),
-        libc::SYS_signalfd | libc::SYS_signalfd4 => (1, 2, false, false),
-        _ => return None,
-    };
-    Some(Place { mask, bytes, is_behind, waits })
-}
-
-const SYS_IO_PGETEVENTS: i64 = 333;
 
 /// Passes a copy of a call's mask to the kernel, without the owned signals.
-pub(crate) fn tell_mask(call: &mut Call) {
-    let Some(place) = place(call.number()) else { return };
-    let args = call.args();
-    let (mut at, mut bytes) = (args[place.mask], args[place.bytes]);
+pub(crate) fn pass_mask(call: &mut Call) {
+    let Some(place) = calls::spec(call.number()).and_then(|spec| spec.signal_mask) else { return };
+    let (args, nth) = (call.args(), usize::from(place.argument));
+    let (mut at, mut bytes) = (args[nth], args[usize::from(place.bytes)]);
     if place.is_behind {
         let Ok([mask, length]) = user::read::<[usize; 2]>(at) else { return };
         (at, bytes) = (mask, length);
@@ -143,9 +117,9 @@ pub(crate) fn tell_mask(call: &mut Call) {
     else {
         return;
     };
-    if place.waits {
+    if place.is_temporary {
         call.set_temporary(mask::allowed(mask));
     }
-    let (told, behind) = call.tell(mask & !OWNED);
-    call.set_arg(place.mask, if place.is_behind { behind } else { told });
+    let (own, behind) = call.keep_mask(mask & !OWNED);
+    call.set_arg(nth, if place.is_behind { behind } else { own });
 }

@@ -1,14 +1,13 @@
 //! The sites of the process, and contexts of threads in the stub or the tail of a site.
 //! [`crate::sites`] has the rules.
 
-use crate::x86_64::frame::{CALL_BYTES, Context, Info};
+use crate::policy::{PROBES, SITES};
+use crate::x86_64::frame::{CALL_BYTES, Context};
+use crate::x86_64::info::Info;
 use crate::x86_64::stub::STUB_BYTES;
 use crate::x86_64::tail::{self, Progress};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 
-const SITES: usize = 256;
-/// The maximum number of table entries that are searched for a site.
-const PROBES: usize = 8;
 /// The state of a site whose instruction is replaced.
 pub(crate) const PATCHED: u32 = u32::MAX - 1;
 /// The state of a site whose instruction is not replaced any more.

@@ -27,6 +27,7 @@
 use crate::code::{mapping_of, write};
 use crate::hook::hook;
 use crate::pause::pause;
+use crate::policy::SITE_CALLS;
 use crate::site::{HAS_STUBS, LEFT, PATCHED, Site, find, patched};
 use crate::user::read_memory;
 use crate::x86_64::frame::CALL_BYTES;
@@ -35,8 +36,6 @@ use crate::x86_64::tail;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 
-/// The number of simple calls that a site makes before it is replaced.
-const CALLS: u32 = 16;
 const SYSCALL: [u8; CALL_BYTES] = [0x0f, 0x05];
 const JUMP: u8 = 0xe9;
 const JUMP_BYTES: usize = 5;
@@ -52,18 +51,18 @@ static IS_HELD: AtomicBool = AtomicBool::new(false);
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
 /// Counts a simple call that the kernel has dispatched and that the instruction before `back` made.
-/// After `CALLS` calls, replaces the instruction.
+/// After `SITE_CALLS` calls, replaces the instruction.
 pub(crate) fn count(back: usize) {
     let Some(site) = find(back.wrapping_sub(CALL_BYTES)) else { return };
     let state = site.state.load(Relaxed);
-    if state < CALLS {
+    if state < SITE_CALLS {
         // Another thread may have counted, replaced or restored the site since the load.
         let _counted = site.state.compare_exchange(state, state + 1, Relaxed, Relaxed);
-    } else if state == CALLS && !IS_HELD.swap(true, Acquire) {
+    } else if state == SITE_CALLS && !IS_HELD.swap(true, Acquire) {
         // The flag is set before `IS_OVER` is read. Either this thread finds `IS_OVER` set, or the
         // thread that releases all sites waits for this thread.
         HAS_STUBS.store(true, SeqCst);
-        let is_due = site.state.load(Relaxed) == CALLS && !IS_OVER.load(SeqCst);
+        let is_due = site.state.load(Relaxed) == SITE_CALLS && !IS_OVER.load(SeqCst);
         if is_due && patch(site).is_none() {
             site.state.store(LEFT, Release);
         }

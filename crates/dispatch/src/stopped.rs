@@ -14,27 +14,18 @@
 //! The program's process traces the thread, so the program could make these calls itself.
 #![allow(unsafe_code)]
 
+use crate::policy::{STOP_PAUSE, STOP_TRIES};
+use crate::system::system;
 use crate::thread::{BLOCK_BYTES, Thread};
 use crate::user::read_memory;
-use crate::x86_64::instructions::{raw_syscall, stage};
+use crate::x86_64::instructions::stage;
 
-/// The maximum number of times that a thread is continued, and the pause after each time.
-const TRIES: usize = 10_000;
-static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
 /// The status of a stop that a tracer has requested: a signal, and an event for some requests.
 const ATTACHED: i32 = libc::SIGSTOP;
 const INTERRUPTED: i32 = libc::PTRACE_EVENT_STOP << 8 | libc::SIGTRAP;
 
-/// Makes a system call for this process. Returns the result, or a negative error number.
-fn ask(number: i64, args: [usize; 5]) -> isize {
-    let [a, b, c, d, e] = args;
-    // SAFETY: the process may make the call (see the module's documentation); the caller owns the
-    // memory to which the kernel writes.
-    unsafe { raw_syscall(number as usize, [a, b, c, d, e, 0]) }
-}
-
-fn trace(request: u32, thread: usize, data: usize) -> isize {
-    ask(libc::SYS_ptrace, [request as usize, thread, 0, data, 0])
+fn trace(request: u32, thread: usize, data: usize) -> bool {
+    system(libc::SYS_ptrace, [request as usize, thread, 0, data, 0, 0]).is_ok()
 }
 
 /// Returns whether a thread has stopped in code of this crate or of the hook: on its block, with
@@ -44,12 +35,12 @@ fn trace(request: u32, thread: usize, data: usize) -> isize {
 fn is_in_runtime(thread: usize) -> bool {
     // SAFETY: zeros are a valid value of the structure.
     let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
-    let asked = trace(libc::PTRACE_GETREGS, thread, (&raw mut registers).addr());
+    let is_traced = trace(libc::PTRACE_GETREGS, thread, (&raw mut registers).addr());
     let block = (registers.rsp as usize).wrapping_sub(1) & !(BLOCK_BYTES - 1);
     let mut storage = [0; size_of::<u64>()];
     let is_read = read_memory(block + std::mem::offset_of!(Thread, storage), &mut storage);
     let is_ours = is_read && u64::from_ne_bytes(storage) == registers.fs_base;
-    asked == 0 && is_ours && stage(registers.rip as usize).is_none()
+    is_traced && is_ours && stage(registers.rip as usize).is_none()
 }
 
 /// Waits until a thread stops. The stop stays waitable. Returns the signal and the event, or `None`
@@ -59,9 +50,10 @@ fn wait(thread: usize) -> Option<i32> {
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let options = libc::WEXITED | libc::WSTOPPED | libc::__WALL | libc::WNOWAIT;
     let at = (&raw mut info).addr();
-    let waited = ask(libc::SYS_waitid, [libc::P_PID as usize, thread, at, options as usize, 0]);
+    let args = [libc::P_PID as usize, thread, at, options as usize, 0, 0];
+    let has_waited = system(libc::SYS_waitid, args).is_ok();
     // SAFETY: `waitid` succeeded, so the kernel has filled the structure for a child.
-    (waited == 0 && info.si_code == libc::CLD_TRAPPED).then(|| unsafe { info.si_status() })
+    (has_waited && info.si_code == libc::CLD_TRAPPED).then(|| unsafe { info.si_status() })
 }
 
 /// Completes a call that has returned and by which this process stops a thread.
@@ -71,16 +63,18 @@ pub(crate) fn settle([request, thread, ..]: [usize; 6]) {
         libc::PTRACE_INTERRUPT => INTERRUPTED,
         _ => return,
     };
-    for _ in 0..TRIES {
+    for _ in 0..STOP_TRIES {
         match wait(thread) {
             Some(seen) if seen == stop && !is_in_runtime(thread) => return,
             Some(seen) if seen == stop => {
                 trace(libc::PTRACE_CONT, thread, 0);
-                ask(libc::SYS_nanosleep, [(&raw const PAUSE).addr(), 0, 0, 0, 0]);
+                let _slept =
+                    system(libc::SYS_nanosleep, [(&raw const STOP_PAUSE).addr(), 0, 0, 0, 0, 0]);
                 if stop == INTERRUPTED {
                     trace(libc::PTRACE_INTERRUPT, thread, 0);
                 } else {
-                    ask(libc::SYS_tkill, [thread, libc::SIGSTOP as usize, 0, 0, 0]);
+                    let _sent =
+                        system(libc::SYS_tkill, [thread, libc::SIGSTOP as usize, 0, 0, 0, 0]);
                 }
             }
             // The thread receives another signal first.

@@ -15,14 +15,10 @@
 //! return the pointer of the calling thread.
 #![allow(unsafe_code)]
 
+use crate::policy::{AROUND, DESCRIPTOR_BYTES};
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
-/// An upper bound for the size in bytes of the C library's thread descriptor, which begins at a
-/// thread's pointer.
-const DESCRIPTOR_BYTES: usize = 4096;
-/// An upper bound for the bytes of storage below or above a single variable.
-const AROUND: usize = 1024;
 /// The alignment of a thread pointer, in bytes.
 const ALIGN: usize = 64;
 

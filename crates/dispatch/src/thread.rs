@@ -17,9 +17,11 @@
 
 use crate::actions::Actions;
 pub(crate) use crate::block::BLOCK_BYTES;
-use crate::block::{HEAD_BYTES, PART_BYTES, StoragePlace, lay_out_storage, map_block, memory};
+use crate::block::{HEAD_BYTES, PART_BYTES, StoragePlace, lay_out_storage, map_block};
 use crate::mask::{self, OWNED, bit};
-use crate::x86_64::frame::{Context, Info, NO_STACK, Stack};
+use crate::system::system;
+use crate::x86_64::frame::{Context, NO_STACK, Stack};
+use crate::x86_64::info::Info;
 use std::cell::Cell;
 use std::mem::offset_of;
 use std::ptr::{NonNull, write};
@@ -126,11 +128,9 @@ impl Thread {
     /// # Safety
     /// No code accesses the block any more.
     pub(crate) unsafe fn free(&self) {
-        // SAFETY: the mappings belong to the block, which the caller no longer uses.
-        unsafe {
-            self.free_apart();
-            let _ = memory(libc::SYS_munmap, [self.base(), BLOCK_BYTES, 0, 0, 0, 0]);
-        }
+        // SAFETY: the caller no longer uses the block.
+        unsafe { self.free_apart() };
+        let _ = system(libc::SYS_munmap, [self.base(), BLOCK_BYTES, 0, 0, 0, 0]);
     }
 
     /// Unmaps the thread's storage outside of its block.
@@ -139,9 +139,7 @@ impl Thread {
     /// The thread no longer uses thread-local storage of this crate.
     pub(crate) unsafe fn free_apart(&self) {
         if let Some((start, bytes)) = self.apart {
-            // SAFETY: the mapping belongs to the thread, and the caller guarantees that the storage
-            // is no longer used.
-            let _ = unsafe { memory(libc::SYS_munmap, [start, bytes, 0, 0, 0, 0]) };
+            let _ = system(libc::SYS_munmap, [start, bytes, 0, 0, 0, 0]);
         }
     }
 
@@ -155,7 +153,7 @@ impl Thread {
         Stack { start, flags: 0, padding: 0, bytes }
     }
 
-    pub(crate) fn is_here(&self, pointer: usize) -> bool {
+    pub(crate) fn is_on_own_stack(&self, pointer: usize) -> bool {
         self.stack().holds(pointer)
     }
 

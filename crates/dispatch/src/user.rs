@@ -20,7 +20,7 @@ impl<T: Plain, const N: usize> Plain for [T; N] {}
 impl Plain for usize {}
 impl Plain for crate::x86_64::frame::Stack {}
 impl Plain for crate::x86_64::frame::Frame {}
-impl Plain for crate::x86_64::frame::Info {}
+impl Plain for crate::x86_64::info::Info {}
 impl Plain for crate::actions::Action {}
 
 /// Reads a value from the program.

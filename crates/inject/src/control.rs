@@ -17,6 +17,7 @@
 
 use crate::host_file::HostFiles;
 use crate::plan::Plan;
+use crate::policy::{CHECK_AFTER, PROCESSORS, READER_WITHIN};
 use crate::report;
 use crate::steps::{Failure, bring_in, find_call};
 use crate::system::{CLOSE_RANGE_UNSHARE, Errno, system, wait};
@@ -30,18 +31,11 @@ pub(crate) const ASKED: u32 = 1;
 pub(crate) const READY: u32 = 2;
 pub(crate) const REFUSED: u32 = 3;
 pub(crate) const DENIED: u32 = 4;
-/// The time in nanoseconds after which a waiting process checks whether the other process still
-/// runs.
-const CHECK_AFTER: usize = 100_000_000;
-/// The maximum time in milliseconds that a helper waits until its report can be written.
-const READER_WITHIN: usize = 10_000;
 /// The size of a signal mask in bytes.
 const MASK_BYTES: usize = 8;
 /// The number of the first descriptor that the helper closes. Reports are written to a descriptor
 /// with a lower number.
 const FIRST_CLOSED: usize = 3;
-/// The number of processors in a CPU set.
-const PROCESSORS: usize = 1024;
 
 /// The state that the helper and the process share.
 #[derive(Debug)]

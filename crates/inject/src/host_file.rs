@@ -3,6 +3,7 @@
 //!
 //! The helper reads these files, so no code here allocates memory.
 
+use crate::policy::{END_MAX, PATH_BYTES, SEGMENTS};
 use crate::system::{Errno, system};
 use executable::protection;
 use object::LittleEndian;
@@ -11,14 +12,8 @@ use object::pod;
 use std::ffi::CStr;
 
 pub(crate) const PAGE: usize = 4096;
-/// The maximum number of loadable segments in a host's file.
-const SEGMENTS: usize = 8;
 /// The size in bytes of the part at the start of a file in which the program headers must lie.
 const HEAD_BYTES: usize = PAGE;
-/// The maximum length of a loader's path in bytes, with its NUL.
-const PATH_BYTES: usize = 256;
-/// The maximum end address of a segment in a file.
-const END_MAX: usize = 1 << 30;
 
 type Header = FileHeader64<LittleEndian>;
 type ProgramHeader = ProgramHeader64<LittleEndian>;

@@ -22,6 +22,7 @@ mod maps;
 mod namespace;
 mod permission;
 mod plan;
+mod policy;
 mod report;
 mod rights;
 mod stack;

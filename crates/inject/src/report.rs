@@ -1,11 +1,9 @@
 //! The report of a program that runs without a host.
 
+use crate::policy::LINE_BYTES;
 use crate::steps::Failure;
 use crate::system::system;
 use std::io::Write as _;
-
-/// The maximum length of a report in bytes.
-const LINE_BYTES: usize = 320;
 
 /// Waits at most `milliseconds` until standard error can be written. Returns whether standard error
 /// can be written.

@@ -7,18 +7,12 @@
 //! no environment, so that no variable affects the host's C library.
 
 use crate::entry::Entry;
+use crate::policy::{CHUNK, PAIRS, STACK_DATA_BYTES};
 use crate::system::Errno;
 use crate::tracee::Tracee;
 use std::io::Cursor;
 
 const WORD: usize = size_of::<usize>();
-/// The maximum number of pairs in an auxiliary vector. The kernel writes about 25 pairs.
-const PAIRS: usize = 64;
-/// The number of words that one call reads.
-const CHUNK: usize = 512;
-/// The maximum size in bytes of the data that are written to a host's stack. The settings contain
-/// file names.
-const BYTES: usize = 32 << 10;
 
 /// The addresses at which a host is mapped.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +65,7 @@ impl Auxiliary {
         host: &Addresses,
     ) -> Result<usize, Errno> {
         let words = 1 + Entry::ARGUMENTS + 1 + 1 + 2 * (self.count + 1);
-        let mut bytes = [0; BYTES];
+        let mut bytes = [0; STACK_DATA_BYTES];
         let mut strings = Cursor::new(&mut bytes[words * WORD..]);
         entry.write(settings, &mut strings).map_err(|_| libc::E2BIG)?;
         let end = words * WORD + strings.position() as usize;

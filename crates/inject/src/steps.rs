@@ -1,8 +1,9 @@
 //! The steps from the execution of a program to the entry of a host.
 
 use crate::entry::Entry;
-use crate::host_file::{HostFiles, PAGE};
+use crate::host_file::HostFiles;
 use crate::plan::Plan;
+use crate::policy::VDSO_BYTES;
 use crate::system::Errno;
 use crate::tracee::{Registers, Tracee, trace};
 use crate::{limits, maps, stack};
@@ -12,8 +13,6 @@ use stack::{Addresses, Auxiliary};
 const CODE_64: u64 = 0x33;
 /// The instruction `syscall`.
 const CALL: [u8; 2] = [0x0f, 0x05];
-/// The number of bytes of the vDSO that are searched for a `syscall` instruction.
-const VDSO_BYTES: usize = 2 * PAGE;
 /// The number of bytes between the program's stack pointer and the file path that the helper writes
 /// below it.
 const SCRATCH: usize = 1024;

@@ -7,10 +7,14 @@
 use crate::clock;
 use crate::exec::Hosting;
 use crate::group::GroupFile;
+use crate::kernel::PAGE;
 use crate::limits::Limits;
 use crate::own_thread::{OWN_THREAD, OwnThread};
+use crate::policy::{ARENA_LEAST, ARENA_MAX, ARENA_MIN, LIMITS, ROOM_SHARE, UNIT_MAX};
 use crate::program::Program;
+use crate::report;
 use crate::settings::Settings;
+use crate::simple;
 use crate::space::{Break, Space};
 use dispatch::system;
 use procgroup::GroupMember;
@@ -20,24 +24,12 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use zmem::{Arena, SAFEPOINT};
 
-/// The minimum size of an arena in bytes.
-const ARENA_MIN: usize = 64 << 20;
-const ARENA_MAX: usize = 32 << 30;
-/// If blocks are larger than `UNIT_MAX`, because the number of mappings is limited, the arena is
-/// halved repeatedly: mappings of programs are often no larger than such a block. The arena's size
-/// stays at least `LIMITS` times the limit.
-const UNIT_MAX: usize = 16 << 10;
-const LIMITS: usize = 4;
-const ARENA_LEAST: usize = 256 << 20;
 const ALIGN: usize = 2 << 20;
-/// 1/`ROOM_SHARE` of the arena's size is reserved for windows (pl-24).
-const ROOM_SHARE: usize = 4;
 /// The maximum address of the break of a program that is not position-independent.
 const LOW_END: usize = 1 << 32;
 /// The address at two thirds of the address space, where the kernel maps position-independent
 /// programs.
 const HIGH: usize = 0x5555_5555_4000;
-const PAGE: usize = 4096;
 
 static PROGRAM: OnceLock<Program> = OnceLock::new();
 
@@ -135,12 +127,12 @@ fn start(
         program.arena.defer_stores(&OWN_THREAD);
     }
     SAFEPOINT.enable();
-    program.begin_simple();
+    simple::begin_simple(program);
     // SAFETY: the hook uses only its own heap, and waits for no lock of the program.
     unsafe { dispatch::arm(program)? };
     program.member().into_iter().for_each(GroupMember::hear);
     measure_calls(program);
-    program.show();
+    report::show(program);
     Ok(())
 }
 

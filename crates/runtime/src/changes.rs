@@ -3,18 +3,13 @@
 //! steps is retried.
 
 use crate::pieces::Kind;
+use crate::policy::{FAULT_TRIES, LOCKED_TRIES};
 use crate::space::Space;
 use crate::windows;
 use page::fork::Mutex;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use zmem::Arena;
-
-/// The maximum number of retries at one address while no thread changes mappings. After these
-/// retries, the fault is passed to the program.
-const TRIES: u32 = 8;
-/// The maximum number of retries at one address while the lock of `Space` is held.
-const LOCKED_TRIES: u32 = 10_000;
 
 thread_local! {
     /// The address of the last fault that was retried, and the number of retries there.
@@ -62,7 +57,7 @@ impl Changer {
         let (last, tries) = LAST.get();
         let tries = if last == address { tries } else { 0 };
         let is_again = match space.try_lock() {
-            Some(space) => tries < TRIES && space.is_all(address..address + 1, Kind::Data),
+            Some(space) => tries < FAULT_TRIES && space.is_all(address..address + 1, Kind::Data),
             // Another thread holds the lock, or this thread holds it and would wait for itself.
             None => {
                 std::thread::yield_now();

@@ -9,23 +9,15 @@
 //! rare and long. A part during which the thread was preempted is rare too, so its time is not
 //! multiplied by 64, as the time of other parts is.
 
+use crate::policy::{FAR, OUTLIERS, SIGNAL_TRIES, TIMED_SHARE};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// The number of measurements of `signal`, of which the minimum is used.
-const TRIES: usize = 4;
-/// One call in 2^6 is timed. Multiples of `SPREAD` are distributed evenly over all numbers, so
-/// every pattern of a program's calls is sampled evenly.
-const SHARE: u32 = 6;
-const SHIFT: u32 = u64::BITS - SHARE;
+const SHIFT: u32 = u64::BITS - TIMED_SHARE;
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The number of buckets. Bucket n counts the parts of calls that took at least 2^n and less than
 /// 2^(n+1) ns. The last bucket counts all parts of 2^31 ns (two seconds) or more.
 const BUCKETS: usize = 32;
-/// Parts that took at least 2^`FAR` times the median are outliers if their number is below
-/// `OUTLIERS`.
-const OUTLIERS: u64 = 8;
-const FAR: usize = 4;
 
 /// The number of parts of calls in a bucket, and the sum of their durations.
 #[derive(Debug, Default)]
@@ -58,7 +50,8 @@ pub(crate) struct Costs {
 }
 
 /// Returns the sum of the nanoseconds in `buckets`, which are pairs of parts and nanoseconds. The
-/// nanoseconds of outliers are divided by 2^`SHARE`, because one call in 2^`SHARE` is timed.
+/// nanoseconds of outliers are divided by 2^`TIMED_SHARE`, because one call in 2^`TIMED_SHARE` is
+/// timed.
 fn without_outliers(buckets: &[(u64, u64)]) -> u64 {
     let all: u64 = buckets.iter().map(|(parts, _)| parts).sum();
     let mut below = 0;
@@ -69,7 +62,7 @@ fn without_outliers(buckets: &[(u64, u64)]) -> u64 {
     let far = (median.unwrap_or(0) + FAR).min(buckets.len());
     let sum = |of: &[(u64, u64)]| of.iter().map(|(_, nanoseconds)| nanoseconds).sum::<u64>();
     let are_outliers = buckets[far..].iter().map(|(parts, _)| parts).sum::<u64>() < OUTLIERS;
-    let weight = if are_outliers { SHARE } else { 0 };
+    let weight = if are_outliers { TIMED_SHARE } else { 0 };
     sum(&buckets[..far]) + (sum(&buckets[far..]) >> weight)
 }
 
@@ -126,7 +119,7 @@ impl Cost {
             let inside = self.buckets.iter().map(|bucket| bucket.nanoseconds.load(Relaxed)).sum();
             all.saturating_sub(took(&direct)).saturating_sub(inside)
         };
-        let least = (0..TRIES).map(signal).min().unwrap_or(0);
+        let least = (0..SIGNAL_TRIES).map(signal).min().unwrap_or(0);
         self.signal.store(least.max(1), Relaxed);
         self.begin_child();
     }

@@ -8,6 +8,7 @@
 use crate::clock;
 use crate::executed::{ExecutedFile, is_executable};
 use crate::execution::{Execution, text};
+use crate::kernel::WORD;
 use crate::say::say;
 use crate::settings::Settings;
 use crate::tries::Tries;
@@ -23,7 +24,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// meaning.
 const SELF: [&[u8]; 2] = [b"/proc/self/exe", b"/proc/thread-self/exe"];
 const PROC: &[u8; 6] = b"/proc/";
-const WORD: usize = size_of::<usize>();
 /// The number of arguments that precede the program's: host, settings, file, and the path in the
 /// call.
 const ADDED: usize = 4;

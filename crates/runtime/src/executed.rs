@@ -2,7 +2,8 @@
 //! dispatched.
 
 use crate::group::stat;
-use dispatch::system;
+use crate::kernel::{CWD, ENOSYS};
+use dispatch::{OwnFile, system};
 use executable::{Denial, FileRights, Rights};
 use std::ffi::CString;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -14,13 +15,11 @@ const MOUNT_WORDS: usize = 15;
 const MOUNT_FLAGS: usize = 10;
 /// The number of the call `faccessat2`, which exists since Linux 5.8.
 const SYS_FACCESSAT2: i64 = 439;
-const CWD: usize = libc::AT_FDCWD as usize;
-const ENOSYS: isize = -(libc::ENOSYS as isize);
 
 /// A file that is about to be executed.
 #[derive(Debug)]
 pub(crate) struct ExecutedFile {
-    descriptor: usize,
+    file: OwnFile,
     facts: libc::stat,
     at: u64,
 }
@@ -53,26 +52,17 @@ impl ExecutedFile {
     pub(crate) fn open(path: &Path) -> Option<Self> {
         let path = name(path)?;
         // O_NONBLOCK: opening a pipe must not wait for its writer.
-        let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
-        let args = [CWD, path.as_ptr().addr(), flags as usize, 0, 0, 0];
-        let descriptor = system(libc::SYS_openat, args).ok()?;
-        let facts = stat(libc::SYS_fstat, [descriptor, 0]);
-        match facts {
-            Ok(facts) if facts.st_mode & libc::S_IFMT == libc::S_IFREG => {
-                Some(ExecutedFile { descriptor, facts, at: 0 })
-            }
-            _ => {
-                let _closed = system(libc::SYS_close, [descriptor, 0, 0, 0, 0, 0]);
-                None
-            }
-        }
+        let file = OwnFile::open(&path, libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY).ok()?;
+        let facts = stat(libc::SYS_fstat, [file.descriptor(), 0]).ok()?;
+        let is_regular = facts.st_mode & libc::S_IFMT == libc::S_IFREG;
+        is_regular.then_some(ExecutedFile { file, facts, at: 0 })
     }
 
     /// Returns the rights that the file's program gets when it is executed.
     pub(crate) fn rights(&self) -> Rights {
         let number = |number| system(number, [0; 6]).unwrap_or(0) as u32;
         let capabilities = c"security.capability".as_ptr().addr();
-        let found = system(libc::SYS_fgetxattr, [self.descriptor, capabilities, 0, 0, 0, 0]);
+        let found = system(libc::SYS_fgetxattr, [self.file.descriptor(), capabilities, 0, 0, 0, 0]);
         let rights = FileRights {
             mode: self.facts.st_mode,
             owners: [self.facts.st_uid, self.facts.st_gid],
@@ -87,21 +77,16 @@ impl ExecutedFile {
 
     fn is_nosuid(&self) -> bool {
         let mut mount = [0_u64; MOUNT_WORDS];
-        let args = [self.descriptor, mount.as_mut_ptr().addr(), 0, 0, 0, 0];
+        let args = [self.file.descriptor(), mount.as_mut_ptr().addr(), 0, 0, 0, 0];
         let found = system(libc::SYS_fstatfs, args);
         found.is_ok() && mount[MOUNT_FLAGS] & libc::ST_NOSUID != 0
     }
 }
 
-impl Drop for ExecutedFile {
-    fn drop(&mut self) {
-        let _closed = system(libc::SYS_close, [self.descriptor, 0, 0, 0, 0, 0]);
-    }
-}
-
 impl Read for ExecutedFile {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let args = [self.descriptor, into.as_mut_ptr().addr(), into.len(), self.at as usize, 0, 0];
+        let args =
+            [self.file.descriptor(), into.as_mut_ptr().addr(), into.len(), self.at as usize, 0, 0];
         let bytes = system(libc::SYS_pread64, args)
             .map_err(|error| io::Error::from_raw_os_error(-error as i32))?;
         self.at += bytes as u64;

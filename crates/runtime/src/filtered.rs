@@ -11,9 +11,11 @@
 //! filter.
 
 use crate::filter::Filter;
+use crate::leaving;
 use crate::needs::{Effect, SET_DISPATCH};
 use crate::program::Program;
 use crate::say::say;
+use crate::traced;
 use dispatch::{Call, Step, system};
 use inject::has_capability;
 use std::ffi::c_int;
@@ -96,51 +98,49 @@ fn allow_dispatch(call: &mut Call, filter: Option<Filter>) -> bool {
     address.is_some()
 }
 
-impl Program {
-    /// Returns whether a call installs a restriction that refuses calls of the runtime.
-    pub(crate) fn is_confining(&self, number: usize, args: &[usize; 6]) -> bool {
-        let Some(restriction) = Restriction::of(number, args) else { return false };
-        let effect = restriction.effect(self.is_confined.load(Relaxed));
-        if let Effect::Confines { reports: false, .. } | Effect::Refuses = effect {
-            self.is_silent.store(true, Relaxed);
-        }
-        effect != Effect::None
+/// Returns whether a call installs a restriction that refuses calls of the runtime.
+pub(crate) fn is_confining(program: &Program, number: usize, args: &[usize; 6]) -> bool {
+    let Some(restriction) = Restriction::of(number, args) else { return false };
+    let effect = restriction.effect(program.is_confined.load(Relaxed));
+    if let Effect::Confines { reports: false, .. } | Effect::Refuses = effect {
+        program.is_silent.store(true, Relaxed);
     }
+    effect != Effect::None
+}
 
-    /// Prepares a call that restricts the system calls of this process. Returns a step if the
-    /// process must leave the runtime before the call. If the process can't leave, the step is an
-    /// error.
-    pub(crate) fn restrict(&self, call: &mut Call) -> Option<Step> {
-        let restriction = Restriction::of(call.number(), &call.args())?;
-        let effect = restriction.effect(self.is_confined.load(Relaxed));
-        let filter = restriction.filter();
-        let may_say = !self.is_confined.load(Relaxed) && self.is_heard();
-        let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
-        if let Effect::Confines { executes, .. } = effect {
-            if executes && may_say {
-                say(&format_args!(
-                    "process {process} refuses itself system calls that a host needs (seccomp): \
-                     programs that it executes run without a limit"
-                ));
-            }
-            if allow_dispatch(call, filter) || !self.is_alone() {
-                return None;
-            }
-        } else if effect == Effect::None {
-            return None;
-        } else if !self.is_alone() {
-            allow_dispatch(call, filter);
-            return None;
-        }
-        if let Err(failed) = self.hand_over() {
-            return Some(Step::Answer(failed));
-        }
-        if may_say {
+/// Prepares a call that restricts the system calls of this process. Returns a step if the
+/// process must leave the runtime before the call. If the process can't leave, the step is an
+/// error.
+pub(crate) fn restrict(program: &Program, call: &mut Call) -> Option<Step> {
+    let restriction = Restriction::of(call.number(), &call.args())?;
+    let effect = restriction.effect(program.is_confined.load(Relaxed));
+    let filter = restriction.filter();
+    let may_say = !program.is_confined.load(Relaxed) && program.is_heard();
+    let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
+    if let Effect::Confines { executes, .. } = effect {
+        if executes && may_say {
             say(&format_args!(
-                "process {process} refuses itself the system calls by which memory is compressed \
-                 (seccomp): it runs without a limit from now on"
+                "process {process} refuses itself system calls that a host needs (seccomp): \
+                 programs that it executes run without a limit"
             ));
         }
-        Some(Step::LeaveBefore)
+        if allow_dispatch(call, filter) || !traced::is_alone(program) {
+            return None;
+        }
+    } else if effect == Effect::None {
+        return None;
+    } else if !traced::is_alone(program) {
+        allow_dispatch(call, filter);
+        return None;
     }
+    if let Err(failed) = leaving::hand_over(program) {
+        return Some(Step::Answer(failed));
+    }
+    if may_say {
+        say(&format_args!(
+            "process {process} refuses itself the system calls by which memory is compressed \
+             (seccomp): it runs without a limit from now on"
+        ));
+    }
+    Some(Step::LeaveBefore)
 }

@@ -11,17 +11,17 @@
 //! only integers, which are atomic because other processes change them at any time.
 #![allow(unsafe_code)]
 
+use crate::kernel::{CWD, EBADF};
 use crate::settings::GroupName;
-use dispatch::{Failed, system};
+use dispatch::{Failed, OwnFile, system};
 use procgroup::{GroupMember, ProcessGroup};
+use std::ffi::CString;
 use std::mem::zeroed;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-const EBADF: isize = -(libc::EBADF as isize);
 const NAMESPACE: &str = "/proc/self/ns/pid\0";
-const CWD: usize = libc::AT_FDCWD as usize;
 
 /// The membership of this process in its group, and the group's file.
 #[derive(Debug)]
@@ -56,19 +56,17 @@ impl GroupFile {
     /// free.
     fn of_parent(name: GroupName) -> Option<ProcessGroup> {
         let parent = system(libc::SYS_getppid, [0; 6]).ok()?;
-        let path = format!("/proc/{parent}/fd/{}\0", name.number);
-        let flags = (libc::O_RDWR | libc::O_CLOEXEC) as usize;
-        let low = system(libc::SYS_openat, [CWD, path.as_ptr().addr(), flags, 0, 0, 0]).ok()?;
-        let group = Self::map(low, name.inode);
+        let path = CString::new(format!("/proc/{parent}/fd/{}", name.number)).ok()?;
+        let low = OwnFile::open(&path, libc::O_RDWR).ok()?;
+        let group = Self::map(low.descriptor(), name.inode);
         if group.is_some() {
             let (as_it_is, number) = (libc::F_DUPFD as usize, name.number);
-            let high = system(libc::SYS_fcntl, [low, as_it_is, number, 0, 0, 0]);
+            let high = system(libc::SYS_fcntl, [low.descriptor(), as_it_is, number, 0, 0, 0]);
             // If the number is not free, the duplicate is closed: executed programs look for the
             // file only at that number.
             let other = high.ok().filter(|high| *high != number);
             other.inspect(|high| _ = system(libc::SYS_close, [*high, 0, 0, 0, 0, 0]));
         }
-        let _closed = system(libc::SYS_close, [low, 0, 0, 0, 0, 0]);
         group
     }
 

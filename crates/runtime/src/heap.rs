@@ -10,6 +10,7 @@
 //! whether an allocation is large, both when it is allocated and when it is freed.
 #![allow(unsafe_code)]
 
+use crate::policy::{GRAIN, LARGE};
 use dispatch::system;
 use dlmalloc::Dlmalloc;
 use page::fork::Mutex;
@@ -17,17 +18,11 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The granularity of dlmalloc's mappings in bytes.
-const GRAIN: usize = 1 << 20;
-
 /// The heap of the runtime.
 pub(crate) struct Heap(Mutex<Dlmalloc<Mappings>>);
 
 #[cfg_attr(not(test), global_allocator)]
 pub(crate) static HEAP: Heap = Heap(Mutex::new(Dlmalloc::new_with_allocator(Mappings)));
-
-/// The minimum size in bytes of a large allocation.
-const LARGE: usize = 16 << 10;
 
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 

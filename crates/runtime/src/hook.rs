@@ -7,9 +7,16 @@
 
 use crate::cause;
 use crate::changes::Changer;
+use crate::debugged;
+use crate::flow;
 use crate::heap::HEAP;
+use crate::left_out;
+use crate::over_limit;
 use crate::own_thread::OWN_THREAD;
+use crate::peers;
 use crate::program::Program;
+use crate::report;
+use crate::simple;
 use crate::sleeps;
 use dispatch::{Call, Hook, Outcome, Step};
 use page::fork;
@@ -21,12 +28,12 @@ use zmem::SAFEPOINT;
 impl Hook for Program {
     fn call(&self, call: &mut Call) -> Step {
         let nth = self.cost.count();
-        self.tend(nth);
-        self.cost.before(nth, || self.before(call))
+        flow::tend(self, nth);
+        self.cost.before(nth, || flow::before(self, call))
     }
 
     fn returned(&self, call: &mut Call, outcome: Outcome) -> Step {
-        self.cost.after(|| self.after(call, outcome))
+        self.cost.after(|| flow::after(self, call, outcome))
     }
 
     fn fault(
@@ -50,17 +57,17 @@ impl Hook for Program {
                 cause::correct(info, &self.arena, &space.pieces);
             }
         }
-        self.do_left();
-        self.look_for_debuggers();
-        self.warn_if_over_limit();
-        self.show_now_and_then();
+        peers::do_left(self);
+        debugged::look_for_debuggers(self);
+        over_limit::warn_if_over_limit(self);
+        report::show_now_and_then(self);
         is_answered
     }
 
     fn sent(&self, info: *const libc::siginfo_t, may_act: bool) -> bool {
         // SAFETY: the kernel has written the structure, for a signal that was sent.
         let request = unsafe { Request::of(&*info) };
-        request.inspect(|request| self.do_request(*request, may_act)).is_some()
+        request.inspect(|request| peers::do_request(self, *request, may_act)).is_some()
     }
 
     fn repeats(&self, call: &mut Call) {
@@ -68,7 +75,7 @@ impl Hook for Program {
     }
 
     fn map_code(&self, range: Range<usize>) -> bool {
-        self.map_stubs(range)
+        simple::map_stubs(self, range)
     }
 
     fn before_fork(&self) {
@@ -89,7 +96,7 @@ impl Hook for Program {
         OWN_THREAD.begin_child();
         fork::after_in_child();
         self.space.unlock_after_fork();
-        self.space.lock().begin_child(&self.arena);
+        left_out::begin_child(&mut self.space.lock(), &self.arena);
         self.threads.store(1, Relaxed);
         self.cost.begin_child();
         self.watch.clear();
@@ -97,7 +104,7 @@ impl Hook for Program {
             member.hear();
             member.set_confined(self.is_confined.load(Relaxed));
         }
-        self.show();
+        report::show(self);
     }
 
     fn parks(&self) {

@@ -2,38 +2,37 @@
 //! resident. The break and the limits that the runtime has emulated are then set in the kernel.
 
 use crate::executed::contents;
+use crate::kernel::PAGE;
 use crate::memory_map::MemoryMap;
 use crate::program::Program;
+use crate::report;
+use crate::traced;
 use dispatch::{Failed, system};
 use std::ops::Range;
 
-const PAGE: usize = 4096;
-
-impl Program {
-    /// Prepares this process to continue without the runtime. A child of `vfork` does not change
-    /// the address space of its parent.
-    pub(crate) fn hand_over(&self) -> Result<(), Failed> {
-        self.space.lock().leave_executable(&self.arena);
-        dispatch::release_all_code();
-        self.make_all_plain().inspect_err(|_| self.manage_again())?;
-        self.begin_exec();
-        self.arena.rest();
-        if self.arena.is_lent() {
-            return Ok(());
-        }
-        let space = self.space.lock();
-        if let Some(brk) = &space.brk {
-            MemoryMap::of_process().into_iter().for_each(|map| map.set_break(brk.now));
-            unmap(brk.now.next_multiple_of(PAGE)..self.arena.addresses().start);
-        }
-        let parts = self.arena.windows().flat_map(|window| space.pieces.parts(window));
-        parts.filter(|(_, kind)| kind.is_none()).for_each(|(part, _)| unmap(part));
-        let (mapped, data) = space.counted(self.arena.windows());
-        let [all, all_data] = sizes();
-        let others = [all.saturating_sub(mapped as u64), all_data.saturating_sub(data as u64)];
-        space.limits.leave(others);
-        Ok(())
+/// Prepares this process to continue without the runtime. A child of `vfork` does not change
+/// the address space of its parent.
+pub(crate) fn hand_over(program: &Program) -> Result<(), Failed> {
+    program.space.lock().leave_executable(&program.arena);
+    dispatch::release_all_code();
+    traced::make_all_plain(program).inspect_err(|_| traced::manage_again(program))?;
+    report::begin_exec(program);
+    program.arena.rest();
+    if program.arena.is_lent() {
+        return Ok(());
     }
+    let space = program.space.lock();
+    if let Some(brk) = &space.brk {
+        MemoryMap::of_process().into_iter().for_each(|map| map.set_break(brk.now));
+        unmap(brk.now.next_multiple_of(PAGE)..program.arena.addresses().start);
+    }
+    let parts = program.arena.windows().flat_map(|window| space.pieces.parts(window));
+    parts.filter(|(_, kind)| kind.is_none()).for_each(|(part, _)| unmap(part));
+    let (mapped, data) = space.counted(program.arena.windows());
+    let [all, all_data] = sizes();
+    let others = [all.saturating_sub(mapped as u64), all_data.saturating_sub(data as u64)];
+    space.limits.leave(others);
+    Ok(())
 }
 
 fn unmap(range: Range<usize>) {

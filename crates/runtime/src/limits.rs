@@ -10,13 +10,10 @@
 //!   execve:     -> the kernel, so that the next host finds it; raised again if the call fails
 //! ```
 
+use crate::kernel::{EFAULT, EINVAL, EPERM, WORD};
 use dispatch::{read_memory, system, write_memory};
 use inject::has_capability;
 
-const EFAULT: isize = -(libc::EFAULT as isize);
-const EINVAL: isize = -(libc::EINVAL as isize);
-const EPERM: isize = -(libc::EPERM as isize);
-const WORD: usize = size_of::<u64>();
 /// The number of the capability that permits raising a hard limit.
 const CAP_SYS_RESOURCE: u32 = 24;
 const INFINITE: u64 = u64::MAX;

@@ -1,11 +1,11 @@
 //! The kernel's record of a process's memory, which /proc shows: code, data, break, arguments.
 
 use crate::executed::contents;
+use crate::kernel::WORD;
 use dispatch::system;
 use std::ops::Range;
 
 const PR_SET_MM_MAP: usize = 14;
-const WORD: usize = size_of::<usize>();
 
 /// The kernel's structure `prctl_mm_map`.
 #[repr(C)]

@@ -3,6 +3,8 @@
 
 use crate::filter::Answer::{self, Other};
 use crate::filter::Filter;
+use crate::kernel::{CWD, PAGE};
+use calls::Need;
 use libc::{
     CLONE_FILES, CLONE_FS, CLONE_SETTLS, CLONE_SIGHAND, CLONE_THREAD, CLONE_VM, MADV_DONTNEED,
     MAP_ANONYMOUS, MAP_FIXED, MAP_NORESERVE, MAP_PRIVATE, MREMAP_FIXED, MREMAP_MAYMOVE, PROT_EXEC,
@@ -10,87 +12,8 @@ use libc::{
 };
 use std::ffi::c_int;
 
-const PAGE: usize = 4096;
 /// The size of a signal mask in bytes.
 const MASK_BYTES: usize = 8;
-/// Calls that the runtime, its thread and a new host need, in addition to those of `of_blocks` and
-/// `of_hosts`.
-const NEEDED: [i64; 52] = [
-    libc::SYS_access,
-    libc::SYS_brk,
-    libc::SYS_clock_gettime,
-    libc::SYS_clock_nanosleep,
-    libc::SYS_close,
-    libc::SYS_dup2,
-    libc::SYS_execve,
-    libc::SYS_exit,
-    libc::SYS_exit_group,
-    libc::SYS_faccessat,
-    libc::SYS_fcntl,
-    libc::SYS_fgetxattr,
-    libc::SYS_fstat,
-    libc::SYS_fstatfs,
-    libc::SYS_futex,
-    libc::SYS_getdents64,
-    libc::SYS_getegid,
-    libc::SYS_geteuid,
-    libc::SYS_getgid,
-    libc::SYS_getpgrp,
-    libc::SYS_getppid,
-    libc::SYS_getrandom,
-    libc::SYS_gettid,
-    libc::SYS_getuid,
-    libc::SYS_kill,
-    libc::SYS_lseek,
-    libc::SYS_madvise,
-    libc::SYS_mincore,
-    libc::SYS_munlock,
-    libc::SYS_nanosleep,
-    libc::SYS_newfstatat,
-    libc::SYS_open,
-    libc::SYS_openat,
-    libc::SYS_poll,
-    libc::SYS_prctl,
-    libc::SYS_pread64,
-    libc::SYS_pwrite64,
-    libc::SYS_read,
-    libc::SYS_readlink,
-    libc::SYS_readlinkat,
-    libc::SYS_rt_sigpending,
-    libc::SYS_rt_sigqueueinfo,
-    libc::SYS_rt_sigtimedwait,
-    libc::SYS_rt_tgsigqueueinfo,
-    libc::SYS_set_robust_list,
-    libc::SYS_set_tid_address,
-    libc::SYS_setpgid,
-    libc::SYS_sigaltstack,
-    libc::SYS_tgkill,
-    libc::SYS_uname,
-    libc::SYS_wait4,
-    libc::SYS_write,
-];
-/// Calls that may fail, because the runtime has an alternative.
-const OPTIONAL: [i64; 19] = [
-    libc::SYS_arch_prctl,
-    libc::SYS_capget,
-    libc::SYS_clone3,
-    libc::SYS_close_range,
-    libc::SYS_faccessat2,
-    libc::SYS_get_robust_list,
-    libc::SYS_getcpu,
-    libc::SYS_prlimit64,
-    libc::SYS_process_madvise,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_ptrace,
-    libc::SYS_rseq,
-    libc::SYS_sched_getaffinity,
-    libc::SYS_sched_setaffinity,
-    libc::SYS_statx,
-    libc::SYS_sysinfo,
-    libc::SYS_userfaultfd,
-    libc::SYS_waitid,
-];
 const MADV_GUARD_INSTALL: c_int = 102;
 const MADV_GUARD_REMOVE: c_int = 103;
 /// Values of `madvise` for blocks. The kernel may refuse them.
@@ -113,7 +36,6 @@ const OPTIONS: [c_int; 9] = [
     libc::PR_SET_NAME,
     libc::PR_SET_PDEATHSIG,
 ];
-const CWD: usize = libc::AT_FDCWD as usize;
 /// The calls that append a line to a file.
 const OF_REPORTS: [(i64, [usize; 6]); 3] = [
     (libc::SYS_openat, [CWD, 0, APPENDED, 0, 0, 0]),
@@ -153,8 +75,12 @@ impl Effect {
             return Some(Effect::Refuses);
         }
         let any = |number: i64| (number, [0; 6]);
-        let needed = [&NEEDED.map(any)[..], &of_hosts()].concat();
-        let optional = answers(&[&OPTIONAL.map(any)[..], &OTHERS].concat())?;
+        let of_need = |need| {
+            let specs = calls::specs().filter(move |spec| spec.need == need);
+            specs.map(|spec| any(spec.number as i64)).collect::<Vec<_>>()
+        };
+        let needed = [of_need(Need::Needed), of_hosts()].concat();
+        let optional = answers(&[&of_need(Need::Optional)[..], &OTHERS].concat())?;
         Some(match are_allowed(&answers(&needed)?) && !optional.contains(&Other) {
             true => Effect::None,
             false => Effect::Confines {

@@ -3,6 +3,7 @@
 
 use crate::executed::contents;
 use crate::pieces::Pieces;
+use crate::policy::LEFT_MAX;
 use crate::program::Program;
 use crate::say::say;
 use crate::space::Space;
@@ -12,10 +13,6 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use zmem::Arena;
 
-/// The process that holds the most memory should write the message. After this number of checks in
-/// which another process left the message to it, the other process writes the message.
-const LEFT_MAX: u32 = 64;
-
 /// Private memory that the arena does not manage, in bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Unmanaged {
@@ -23,48 +20,46 @@ struct Unmanaged {
     stacks: u64,
 }
 
-impl Program {
-    /// Reports, once per group, that the limit can't be kept, if standard error is still the one of
-    /// `uzram run`.
-    pub(crate) fn warn_if_over_limit(&self) {
-        /// The number of times that this process left the message to another process.
-        static LEFT: AtomicU32 = AtomicU32::new(0);
-        let may_say = |over_limit: &OverLimit| {
-            // A filter may end the program for calls that the program does not make itself.
-            if self.is_confined.load(Relaxed) {
-                return false;
-            }
-            let is_left = over_limit.is_there && !over_limit.is_own;
-            (!is_left || LEFT.fetch_add(1, Relaxed) >= LEFT_MAX) && self.is_heard()
-        };
-        let Some(member) = self.member() else { return };
-        let Some(over_limit) = member.take_over_limit(may_say) else { return };
-        let holdings = over_limit.is_own.then(|| member.holdings(&self.arena));
-        let most = holdings.map_or(over_limit.most, |holdings| holdings.all());
-        let limit = self.arena.stats().limit.unwrap_or(0) >> 10;
-        let mut text = format!(
-            "the limit of {limit} KiB can't be kept: all processes together hold {} KiB that \
-             can't be evicted. ",
-            over_limit.stays.max(most) >> 10
-        );
-        let name = match over_limit.is_there {
-            true => contents(&format!("/proc/{}/comm", over_limit.process)),
-            false => b"ended".into(),
-        };
-        let name = String::from_utf8_lossy(&name).trim_end_matches('\n').escape_debug().to_string();
-        let _written =
-            write!(text, "Process {} ({name}) holds {} KiB of it", over_limit.process, most >> 10);
-        if let Some(holdings) = holdings {
-            let maps = contents("/proc/self/smaps");
-            // If the fault occurred during a mapping call of this thread, this thread already holds
-            // the lock.
-            let space = self.space.try_lock();
-            let unmanaged = space.map(|space| unmanaged(&maps, &space, &self.arena));
-            text += &kinds(&holdings, &unmanaged.unwrap_or_default());
+/// Reports, once per group, that the limit can't be kept, if standard error is still the one of
+/// `uzram run`.
+pub(crate) fn warn_if_over_limit(program: &Program) {
+    /// The number of times that this process left the message to another process.
+    static LEFT: AtomicU32 = AtomicU32::new(0);
+    let may_say = |over_limit: &OverLimit| {
+        // A filter may end the program for calls that the program does not make itself.
+        if program.is_confined.load(Relaxed) {
+            return false;
         }
-        text += ". The program goes on above the limit; give a larger --limit";
-        say(&text);
+        let is_left = over_limit.is_there && !over_limit.is_own;
+        (!is_left || LEFT.fetch_add(1, Relaxed) >= LEFT_MAX) && program.is_heard()
+    };
+    let Some(member) = program.member() else { return };
+    let Some(over_limit) = member.take_over_limit(may_say) else { return };
+    let holdings = over_limit.is_own.then(|| member.holdings(&program.arena));
+    let most = holdings.map_or(over_limit.most, |holdings| holdings.all());
+    let limit = program.arena.stats().limit.unwrap_or(0) >> 10;
+    let mut text = format!(
+        "the limit of {limit} KiB can't be kept: all processes together hold {} KiB that \
+         can't be evicted. ",
+        over_limit.stays.max(most) >> 10
+    );
+    let name = match over_limit.is_there {
+        true => contents(&format!("/proc/{}/comm", over_limit.process)),
+        false => b"ended".into(),
+    };
+    let name = String::from_utf8_lossy(&name).trim_end_matches('\n').escape_debug().to_string();
+    let _written =
+        write!(text, "Process {} ({name}) holds {} KiB of it", over_limit.process, most >> 10);
+    if let Some(holdings) = holdings {
+        let maps = contents("/proc/self/smaps");
+        // If the fault occurred during a mapping call of this thread, this thread already holds
+        // the lock.
+        let space = program.space.try_lock();
+        let unmanaged = space.map(|space| unmanaged(&maps, &space, &program.arena));
+        text += &kinds(&holdings, &unmanaged.unwrap_or_default());
     }
+    text += ". The program goes on above the limit; give a larger --limit";
+    say(&text);
 }
 
 /// Returns a text with the kinds of memory that a process holds, the largest first, without kinds

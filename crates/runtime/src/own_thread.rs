@@ -13,6 +13,7 @@
 //! sets `is_there` to 0 at the new thread's end.
 #![allow(unsafe_code)]
 
+use crate::policy::END_LOOKS;
 use dispatch::{Room, system};
 use libc::{CLONE_CHILD_CLEARTID, CLONE_FILES, CLONE_FS, CLONE_PARENT_SETTID, CLONE_SETTLS};
 use libc::{CLONE_SIGHAND, CLONE_SYSVSEM, CLONE_THREAD, CLONE_VM};
@@ -22,8 +23,6 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 use zmem::StartThread;
 
-/// The maximum number of checks whether the kernel has released a thread that is ending.
-const END_LOOKS: usize = 10_000;
 /// The value of `is_there` while the thread is being created.
 const TO_COME: u32 = u32::MAX;
 const FLAGS: c_int = CLONE_VM

@@ -8,30 +8,24 @@
 //!     '----- the rest of the transfer, tried repeatedly <--------------'
 //! ```
 
+use crate::debugged;
+use crate::kernel::EFAULT;
+use crate::policy::{BROUGHT, PEER_PAUSE, PEER_TRIES, TRIES_OF_SIGNAL};
 use crate::program::Program;
-use crate::space::Space;
+use crate::report;
 use crate::threads::{is_own, is_stopped, may_ask};
-use crate::waits::may_be_asked;
-use crate::windows::parts_within;
+use crate::windows::{around, parts_within};
 use dispatch::{Call, Outcome, read_memory, system};
 use libc::iovec;
 use procgroup::{GroupMember, Request};
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::Advice;
 
-const EFAULT: isize = -(libc::EFAULT as isize);
-/// The number of bytes that a process fills for each request of another process.
-const BROUGHT: usize = 256 << 10;
 /// The kernel's maximum number of parts in a vector.
 const VECTOR_MAX: usize = 1024;
-/// The pause between two tries. The signal is sent again after every `TRIES_OF_SIGNAL` tries,
-/// because the other process may have been unable to handle the previous signal.
-static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
-pub(crate) const TRIES_OF_SIGNAL: usize = 40;
-pub(crate) const TRIES: usize = 5000;
 
 pub(crate) fn pause() {
-    let _slept = system(libc::SYS_nanosleep, [(&raw const PAUSE).addr(), 0, 0, 0, 0, 0]);
+    let _slept = system(libc::SYS_nanosleep, [(&raw const PEER_PAUSE).addr(), 0, 0, 0, 0, 0]);
 }
 
 fn is_transfer(number: usize) -> bool {
@@ -77,128 +71,126 @@ impl Parts {
     }
 }
 
-impl Program {
-    /// Completes a transfer that stopped at an absent page of another process of the group.
-    pub(crate) fn complete_transfer(&self, call: &Call, outcome: Outcome) -> Outcome {
-        match outcome {
-            Outcome::Returned(result)
-                if is_transfer(call.number())
-                    && !self.is_confined.load(Relaxed)
-                    && (result >= 0 || result == EFAULT) =>
-            {
-                Outcome::Returned(self.transfer_rest(call, result))
-            }
-            outcome => outcome,
+/// Completes a transfer that stopped at an absent page of another process of the group.
+pub(crate) fn complete_transfer(program: &Program, call: &Call, outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Returned(result)
+            if is_transfer(call.number())
+                && !program.is_confined.load(Relaxed)
+                && (result >= 0 || result == EFAULT) =>
+        {
+            Outcome::Returned(transfer_rest(program, call, result))
         }
+        outcome => outcome,
     }
+}
 
-    /// If the call is a transfer, waits until the other process of the group has agreed to fill no
-    /// block in place.
-    pub(crate) fn greet_peer(&self, number: usize, args: &[usize; 6]) {
-        // A filter may end the program for calls that the program does not make itself.
-        let is_free = is_transfer(number) && !self.is_confined.load(Relaxed);
-        let Some(member) = self.member().filter(|_| is_free) else { return };
-        for nth in 0..TRIES {
-            if is_own(args[0]) || member.group().ask_peer(args[0] as u64) != Some(false) {
-                return;
-            }
-            if nth == 0 && is_stopped(args[0], args[0]) {
-                return;
-            }
-            if nth % TRIES_OF_SIGNAL == 0 {
-                self.ask_peer_for(args[0], 0);
-            }
-            self.do_left();
-            pause();
+/// If the call is a transfer, waits until the other process of the group has agreed to fill no
+/// block in place.
+pub(crate) fn greet_peer(program: &Program, number: usize, args: &[usize; 6]) {
+    // A filter may end the program for calls that the program does not make itself.
+    let is_free = is_transfer(number) && !program.is_confined.load(Relaxed);
+    let Some(member) = program.member().filter(|_| is_free) else { return };
+    for nth in 0..PEER_TRIES {
+        if is_own(args[0]) || member.group().ask_peer(args[0] as u64) != Some(false) {
+            return;
         }
-    }
-
-    /// Handles a signal of another process of the group. If `may_act` is false, the thread runs
-    /// code of the runtime, and most requests are deferred.
-    pub(crate) fn do_request(&self, request: Request, may_act: bool) {
-        match request {
-            Request::Memory(address) if !may_act => self.asked.store(address.max(1), Relaxed),
-            Request::Stay(word) if !may_act => self.stay_later(word),
-            Request::Look => self.look_soon(),
-            Request::Room if !may_act => {}
-            Request::Room => {
-                self.arena.yield_room(true);
-                self.show();
-            }
-            Request::Memory(address) => self.bring_for_peer(address),
-            Request::Stay(word) => self.stay(word),
+        if nth == 0 && is_stopped(args[0], args[0]) {
+            return;
         }
-        if may_act {
-            self.look_for_debuggers();
+        if nth % TRIES_OF_SIGNAL == 0 {
+            ask_peer_for(program, args[0], 0);
         }
+        do_left(program);
+        pause();
     }
+}
 
-    /// Handles deferred requests.
-    pub(crate) fn do_left(&self) {
-        if self.asked.load(Relaxed) != 0 {
-            self.bring_for_peer(self.asked.swap(0, Relaxed));
+/// Handles a signal of another process of the group. If `may_act` is false, the thread runs code
+/// of the runtime, and most requests are deferred.
+pub(crate) fn do_request(program: &Program, request: Request, may_act: bool) {
+    match request {
+        Request::Memory(address) if !may_act => program.asked.store(address.max(1), Relaxed),
+        Request::Stay(word) if !may_act => debugged::stay_later(program, word),
+        Request::Look => debugged::look_soon(program),
+        Request::Room if !may_act => {}
+        Request::Room => {
+            program.arena.yield_room(true);
+            report::show(program);
         }
-        self.stay_now();
+        Request::Memory(address) => bring_for_peer(program, address),
+        Request::Stay(word) => debugged::stay(program, word),
     }
-
-    /// Fills blocks that another process is about to read or write. If the address is not in the
-    /// arena, fills no block.
-    fn bring_for_peer(&self, address: usize) {
-        self.member().into_iter().for_each(GroupMember::agree);
-        self.bring(address);
+    if may_act {
+        debugged::look_for_debuggers(program);
     }
+}
 
-    fn bring(&self, address: usize) {
-        for part in parts_within(&self.arena, &(address..address.saturating_add(BROUGHT))) {
-            let blocks = Space::around(&self.arena, &part);
-            let _absent = self.arena.advise(blocks, Advice::Hot);
-        }
+/// Handles deferred requests.
+pub(crate) fn do_left(program: &Program) {
+    if program.asked.load(Relaxed) != 0 {
+        bring_for_peer(program, program.asked.swap(0, Relaxed));
     }
+    debugged::stay_now(program);
+}
 
-    fn ask_peer_for(&self, process: usize, address: usize) {
-        if may_ask(process, process, may_be_asked) {
-            let (process, request) = (process as u64, Request::Memory(address));
-            let group = self.member().map(GroupMember::group);
-            group.into_iter().for_each(|group| group.ask(process, process, request));
-        }
+/// Fills blocks that another process is about to read or write. If the address is not in the
+/// arena, fills no block.
+fn bring_for_peer(program: &Program, address: usize) {
+    program.member().into_iter().for_each(GroupMember::agree);
+    bring(program, address);
+}
+
+fn bring(program: &Program, address: usize) {
+    for part in parts_within(&program.arena, &(address..address.saturating_add(BROUGHT))) {
+        let blocks = around(&program.arena, &part);
+        let _absent = program.arena.advise(blocks, Advice::Hot);
     }
+}
 
-    fn transfer_rest(&self, call: &Call, result: isize) -> isize {
-        let [process, local, locals, remote, remotes, flags] = call.args();
-        let is_own = is_own(process);
-        let of_group = |member: &GroupMember| member.group().ask_peer(process as u64).is_some();
-        let is_peer = is_own || self.member().is_some_and(of_group);
-        let parts = || Some((Parts::read(local, locals)?, Parts::read(remote, remotes)?));
-        let Some((local, remote)) = parts().filter(|_| is_peer) else { return result };
-        let tries = match () {
-            () if is_own => 1,
-            () if is_stopped(process, process) => 0,
-            () => TRIES,
-        };
-        let (wanted, mut done) = (local.bytes().min(remote.bytes()), result.max(0) as usize);
-        while done < wanted {
-            let (here, there) = (local.behind(done), remote.behind(done));
-            let Some(stopped) = there.0.first() else { break };
-            let vectors =
-                [here.0.as_ptr().addr(), here.0.len(), there.0.as_ptr().addr(), there.0.len()];
-            let args = [process, vectors[0], vectors[1], vectors[2], vectors[3], flags];
-            let more = (0..tries).find_map(|nth| {
-                if is_own {
-                    self.bring(stopped.iov_base.addr());
-                } else {
-                    if nth % TRIES_OF_SIGNAL == 0 {
-                        self.ask_peer_for(process, stopped.iov_base.addr());
-                    }
-                    self.do_left();
-                    pause();
+fn ask_peer_for(program: &Program, process: usize, address: usize) {
+    if may_ask(process, process, |wait| wait.repeats) {
+        let (process, request) = (process as u64, Request::Memory(address));
+        let group = program.member().map(GroupMember::group);
+        group.into_iter().for_each(|group| group.ask(process, process, request));
+    }
+}
+
+fn transfer_rest(program: &Program, call: &Call, result: isize) -> isize {
+    let [process, local, locals, remote, remotes, flags] = call.args();
+    let is_own = is_own(process);
+    let of_group = |member: &GroupMember| member.group().ask_peer(process as u64).is_some();
+    let is_peer = is_own || program.member().is_some_and(of_group);
+    let parts = || Some((Parts::read(local, locals)?, Parts::read(remote, remotes)?));
+    let Some((local, remote)) = parts().filter(|_| is_peer) else { return result };
+    let tries = match () {
+        () if is_own => 1,
+        () if is_stopped(process, process) => 0,
+        () => PEER_TRIES,
+    };
+    let (wanted, mut done) = (local.bytes().min(remote.bytes()), result.max(0) as usize);
+    while done < wanted {
+        let (here, there) = (local.behind(done), remote.behind(done));
+        let Some(stopped) = there.0.first() else { break };
+        let vectors =
+            [here.0.as_ptr().addr(), here.0.len(), there.0.as_ptr().addr(), there.0.len()];
+        let args = [process, vectors[0], vectors[1], vectors[2], vectors[3], flags];
+        let more = (0..tries).find_map(|nth| {
+            if is_own {
+                bring(program, stopped.iov_base.addr());
+            } else {
+                if nth % TRIES_OF_SIGNAL == 0 {
+                    ask_peer_for(program, process, stopped.iov_base.addr());
                 }
-                system(call.number() as i64, args).ok().filter(|more| *more > 0)
-            });
-            match more {
-                Some(more) => done += more,
-                None => break,
+                do_left(program);
+                pause();
             }
+            system(call.number() as i64, args).ok().filter(|more| *more > 0)
+        });
+        match more {
+            Some(more) => done += more,
+            None => break,
         }
-        if done > 0 { done as isize } else { result }
     }
+    if done > 0 { done as isize } else { result }
 }

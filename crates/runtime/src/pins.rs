@@ -12,8 +12,8 @@
 //! note.
 #![allow(unsafe_code)]
 
-use crate::space::Space;
-use crate::windows::parts_within;
+use crate::policy::UNKNOWN_BYTES;
+use crate::windows::{around, parts_within};
 use calls::{Access, Memory};
 use dispatch::NOTE_WORDS;
 use std::ops::Range;
@@ -27,9 +27,6 @@ const INLINE: usize = (HELPER - 2) / 2;
 const RETRIED: u64 = 1 << 32;
 /// A flag: the call accesses memory of the arena.
 const IN_ARENA: u64 = 1 << 33;
-/// If the use of an address in a call is unknown, the call is assumed to access this number of
-/// bytes at the address.
-const UNKNOWN_BYTES: usize = 64 << 10;
 
 /// The data that are stored for a call while it is issued.
 pub(crate) type Note = [u64; NOTE_WORDS];
@@ -66,7 +63,7 @@ pub(crate) fn take(
 pub(crate) fn hold(arena: &Arena, note: &mut Note, range: Range<usize>, is_lasting: bool) -> bool {
     parts_within(arena, &range).fold(true, |is_held, part| {
         note[1] |= IN_ARENA;
-        let blocks = Space::around(arena, &part);
+        let blocks = around(arena, &part);
         let is_pinned = arena.pin(blocks.clone()).is_ok();
         if is_pinned && !is_lasting {
             add(note, blocks);

@@ -1,27 +1,17 @@
-//! The program, and the work before and after each of its system calls.
+//! The state of the program in this process.
 
 use crate::changes::Changer;
 use crate::cost::Cost;
 use crate::exec::Hosting;
-use crate::group::GroupFile;
-use crate::limits::Limits;
+use crate::group::{GroupFile, stat};
 use crate::mappings::{self, Answer};
 use crate::settings::Settings;
 use crate::space::Space;
-use crate::waits::{may_be_asked, may_be_debugged, waits};
 use crate::watch::Watch;
-use crate::{clock, helpers, pins, sleeps};
-use calls::Special;
-use dispatch::{Call, Outcome, Step};
 use page::fork::Mutex;
 use procgroup::GroupMember;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use zmem::Arena;
-
-const EFAULT: isize = -(libc::EFAULT as isize);
-const EPERM: isize = -(libc::EPERM as isize);
-const EACCES: isize = -(libc::EACCES as isize);
-const ENOMEM: isize = -(libc::ENOMEM as isize);
 
 /// A program whose memory is managed.
 #[derive(Debug)]
@@ -35,7 +25,7 @@ pub(crate) struct Program {
     pub(crate) cost: Cost,
     pub(crate) group: Option<GroupFile>,
     /// The means by which programs are executed with a host, if hosts are available.
-    hosting: Option<Hosting>,
+    pub(crate) hosting: Option<Hosting>,
     /// Whether the process is confined (pl-28): a filter may end the process for calls that the
     /// program does not make itself.
     pub(crate) is_confined: AtomicBool,
@@ -52,11 +42,6 @@ pub(crate) struct Program {
     /// runtime: see `traced`.
     pub(crate) is_plain: AtomicBool,
 }
-
-/// The number of calls between two measurements of the process's memory outside of its arena.
-const WEIGHED: u64 = 128;
-/// If a call pinned more than 1/`MUCH_SHARE` of the limit, the excess is evicted after the call.
-const MUCH_SHARE: u64 = 16;
 
 impl Program {
     pub(crate) fn new(
@@ -93,22 +78,6 @@ impl Program {
         self.group.as_ref().map(|file| &*file.member)
     }
 
-    /// Does periodic work before a call: measures memory outside of the arena, and evicts for other
-    /// processes, because this process may block in the call. `nth` is the number of calls before
-    /// this one.
-    pub(crate) fn tend(&self, nth: u64) {
-        let Some(member) = self.member() else { return };
-        self.look_for_debuggers();
-        if (nth + 1).is_multiple_of(WEIGHED) {
-            self.arena.weigh_process();
-            self.warn_if_over_limit();
-        }
-        if member.group().is_short() {
-            self.arena.yield_room(false);
-        }
-        self.show_now_and_then();
-    }
-
     /// Handles a call if it changes mappings of the arena.
     pub(crate) fn answer(&self, number: usize, args: [usize; 6]) -> Answer {
         let mut space = self.space.lock();
@@ -121,121 +90,36 @@ impl Program {
         answer
     }
 
-    /// Prepares a call before it is issued.
-    pub(crate) fn before(&self, call: &mut Call) -> Step {
-        if let Some(hosting) = &self.hosting {
-            if let Some(result) = hosting.name_program(call) {
-                return Step::Answer(result);
-            }
-            // A filter of the program may refuse the calls that a host needs.
-            if !self.is_confined.load(Relaxed) {
-                let helper = hosting.redirect(call, || self.is_heard());
-                helpers::keep(call.note(), helper);
-            }
-        }
-        let (number, args) = (call.number(), call.args());
-        let of_group = self.group.as_ref().and_then(|group| group.answer(number, args));
-        // The kernel enforces the limits of a child of `vfork`: its parent may have other limits.
-        let has_limits = Limits::are_about(number) && !self.arena.is_lent();
-        let of_limits = || has_limits.then(|| self.space.lock().limits.answer(number, &args))?;
-        if let Some(result) = of_group.or_else(of_limits) {
-            return Step::Answer(result);
-        }
-        let row = calls::row(number);
-        match row.map_or(Special::Nothing, |row| row.special(&args)) {
-            Special::Withheld => return Step::Answer(EPERM),
-            Special::AddressSpace => {
-                if !mappings::release_code(number, &args) {
-                    return Step::Answer(ENOMEM);
-                }
-                if let Answer::Is(result) = self.answer(number, args) {
-                    return Step::Answer(result);
-                }
-            }
-            _ => {}
-        }
-        clock::note(number, &args);
-        self.greet_peer(number, &args);
-        self.prepare_attach(number, &args);
-        if let Some(step) = self.leave_for_tracer(call).or_else(|| self.restrict(call)) {
-            return step;
-        }
-        if let Some(step) = self.split(call) {
-            return step;
-        }
-        self.before_end(call);
-        let is_lasting = row.is_some_and(|row| row.outlives(&args));
-        let is_all = pins::take(&self.arena, (number, args), call.note(), is_lasting);
-        self.end_thread_for(number, &args);
+    /// Returns whether standard error is still the one of `uzram run`. Messages to another file or
+    /// pipe might be read by a program that does not expect them.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.settings.stderr.is_some_and(|heard| {
+            let facts = stat(libc::SYS_fstat, [libc::STDERR_FILENO as usize, 0]);
+            facts.is_ok_and(|facts| (facts.st_dev as usize, facts.st_ino as usize) == heard)
+        })
+    }
+
+    /// Before a program is executed, sets the limits of this process's program in the kernel. Does
+    /// nothing in a confined process, because a filter may end the program for such a call.
+    pub(crate) fn give_limits(&self) {
         if !self.is_confined.load(Relaxed) {
-            sleeps::keep_time(call);
-            if may_be_debugged(number, &args) {
-                call.repeat();
-            }
-            if may_be_asked(number, &args) {
-                // `waits` is called last, because after it this thread must not access absent
-                // memory, except on the stack of `dispatch`.
-                self.member().into_iter().for_each(GroupMember::waits);
-            }
+            self.space.lock().limits.apply();
         }
-        if is_all && waits(number) { Step::Wait } else { Step::Issue }
     }
 
-    /// Prepares a call to be issued again.
-    fn again(&self, call: &mut Call) -> Step {
-        let call_of = (call.number(), call.args());
-        self.before_end(call);
-        pins::take(&self.arena, call_of, call.note(), false);
-        self.end_thread_for(call.number(), &call.args());
-        Step::Issue
+    /// Raises the limits in the kernel again, because no program was executed.
+    pub(crate) fn take_limits_back(&self) {
+        if !self.is_confined.load(Relaxed) {
+            self.space.lock().limits.lift();
+        }
     }
 
-    /// Completes a call that has returned or was abandoned.
-    pub(crate) fn after(&self, call: &mut Call, outcome: Outcome) -> Step {
-        let outcome = self.complete_transfer(call, outcome);
-        self.after_debugger(call, outcome);
-        let outcome = sleeps::give_time(call, outcome);
-        match call.number() as i64 {
-            libc::SYS_execve | libc::SYS_execveat => {
-                self.exec_failed();
-                self.stay_again();
-                if let Some(hosting) =
-                    self.hosting.as_ref().filter(|_| !self.is_confined.load(Relaxed))
-                {
-                    hosting.tries.count(!matches!(outcome, Outcome::Returned(_)));
-                }
-                self.take_limits_back();
-            }
-            _ if call.is_repeated() => self.member().into_iter().for_each(GroupMember::waited),
-            libc::SYS_ptrace => self.after_trace(call, outcome),
-            libc::SYS_seccomp | libc::SYS_prctl => {
-                let is_new = self.is_newly_confined.swap(false, Relaxed);
-                if is_new && !matches!(outcome, Outcome::Returned(0..)) {
-                    self.end_confinement();
-                }
-            }
-            // A child of `vfork` may have left the runtime.
-            libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3 => self.manage_again(),
-            _ => {}
-        }
-        self.do_left();
-        let unpinned = pins::release(&self.arena, call.note());
-        if self.settings.options.limit.is_some_and(|limit| unpinned as u64 > limit / MUCH_SHARE) {
-            self.arena.yield_unpinned();
-        }
-        match outcome {
-            Outcome::Returned(EFAULT) if pins::retry(call.note()) => self.again(call),
-            // The host can't be executed in this environment, but the program itself may be.
-            Outcome::Returned(..0) if self.hosting.as_ref().is_some_and(|it| it.is_host(call)) => {
-                call.restore();
-                self.again(call)
-            }
-            // A security module may refuse to execute the program because the process is traced.
-            Outcome::Returned(EPERM | EACCES) if helpers::dismiss(call.note()) => self.again(call),
-            _ => {
-                helpers::dismiss(call.note());
-                Step::Answer(if let Outcome::Returned(result) = outcome { result } else { 0 })
-            }
-        }
+    /// Ends the confinement: from now on, the runtime may again issue every system call that it
+    /// needs.
+    pub(crate) fn end_confinement(&self) {
+        self.is_confined.store(false, Relaxed);
+        self.is_silent.store(false, Relaxed);
+        page::set_confined(false);
+        self.member().into_iter().for_each(|member| member.set_confined(false));
     }
 }

@@ -7,12 +7,12 @@
 //!             '---------------------------->'       '--> ... --> the head
 //! ```
 
+use crate::kernel::WORD;
 use crate::pins::{Note, hold};
 use dispatch::system;
 use std::iter::successors;
 use zmem::Arena;
 
-const WORD: usize = size_of::<usize>();
 /// The size of a futex in bytes.
 const FUTEX: usize = 4;
 /// The maximum number of nodes that the kernel reads.

@@ -8,12 +8,10 @@
 //! ```
 
 use crate::clock::monotonic;
+use crate::kernel::{EFAULT, EINTR, WORD};
 use dispatch::{Call, Outcome, read_memory, write_memory};
 use std::time::Duration;
 
-const EFAULT: isize = -(libc::EFAULT as isize);
-const EINTR: isize = -(libc::EINTR as isize);
-const WORD: usize = size_of::<usize>();
 const CLOCKS: [i32; 4] =
     [libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC, libc::CLOCK_BOOTTIME, libc::CLOCK_TAI];
 

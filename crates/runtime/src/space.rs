@@ -14,7 +14,8 @@
 
 use crate::limits::Limits;
 use crate::pieces::{Kind, Pieces};
-use crate::windows::{data_at, parts_within};
+use crate::uses;
+use crate::windows::{data_at, parts_within, refused, within};
 use dispatch::{Failed, system};
 use std::ops::Range;
 use zmem::{Arena, Use};
@@ -61,35 +62,18 @@ pub(crate) fn map_over(range: &Range<usize>, prot: i32) -> Result<usize, Failed>
     system(libc::SYS_mmap, args)
 }
 
-/// Changes the protection of a range.
-pub(crate) fn protect(range: &Range<usize>, prot: i32) -> Result<usize, Failed> {
-    system(libc::SYS_mprotect, [range.start, range.len(), prot as usize, 0, 0, 0])
-}
-
-/// Converts an error of `zmem` (no address space for a larger table, or too many pins) to ENOMEM.
-pub(crate) fn refused<E>(_: E) -> Failed {
-    -(libc::ENOMEM as isize)
-}
-
 impl Space {
+    /// Returns the parts of the windows with private data.
+    pub(crate) fn data(&self, arena: &Arena) -> Vec<Range<usize>> {
+        let parts = arena.windows().flat_map(|window| self.pieces.parts(window));
+        parts.filter(|(_, kind)| *kind == Some(Kind::Data)).map(|(part, _)| part).collect()
+    }
+
     pub(crate) fn new(brk: Option<Break>, limits: Limits) -> Self {
         let [left_out, stacks, chosen] = [const { Pieces::new() }; 3];
         let (pieces, edges) = (Pieces::new(), Pieces::new());
         let (is_serving, is_exec_refused) = (true, false);
         Space { pieces, left_out, stacks, chosen, edges, is_exec_refused, limits, brk, is_serving }
-    }
-
-    /// Returns the addresses of all blocks that overlap a range.
-    pub(crate) fn around(arena: &Arena, range: &Range<usize>) -> Range<usize> {
-        let block = arena.block();
-        range.start / block * block..range.end.next_multiple_of(block)
-    }
-
-    /// Returns the addresses of all blocks completely within a range. The result may be empty.
-    pub(crate) fn within(arena: &Arena, range: &Range<usize>) -> Range<usize> {
-        let block = arena.block();
-        let start = range.start.next_multiple_of(block);
-        start..(range.end / block * block).max(start)
     }
 
     /// Replaces the contents of a range by private anonymous memory of the kind `Data` or
@@ -119,7 +103,7 @@ impl Space {
         range: Range<usize>,
         kind: Option<Kind>,
     ) -> Result<(), Failed> {
-        let inner = Self::within(arena, &range);
+        let inner = within(arena, &range);
         let (prot, to) = match kind {
             Some(Kind::Data) => (data_at(arena, range.start), Use::Managed),
             _ => (libc::PROT_NONE, Use::Free),
@@ -129,7 +113,7 @@ impl Space {
             false => [range.start..inner.start, inner.end..range.end],
         };
         for edge in edges.iter().filter(|edge| !edge.is_empty()) {
-            self.make_plain(arena, edge)?;
+            uses::make_plain(&self.pieces, arena, edge)?;
             map_over(edge, prot)?;
         }
         // SAFETY: the program has requested the change, so it no longer needs the old contents.
@@ -140,7 +124,10 @@ impl Space {
             }
         }
         self.pieces.set(range, kind);
-        edges.iter().filter(|edge| !edge.is_empty()).try_for_each(|edge| self.settle(arena, edge))
+        edges
+            .iter()
+            .filter(|edge| !edge.is_empty())
+            .try_for_each(|edge| uses::settle(&self.pieces, arena, edge))
     }
 
     /// Returns the protection of managed memory at an address, or `None` if no memory may be
@@ -167,7 +154,8 @@ impl Space {
         for window in arena.windows().filter(|window| arena.is_executable(window.start)) {
             for (part, kind) in self.pieces.parts(window) {
                 // A part that can't be made plain stays managed.
-                if kind == Some(Kind::Data) && self.make_plain(arena, &part).is_ok() {
+                if kind == Some(Kind::Data) && uses::make_plain(&self.pieces, arena, &part).is_ok()
+                {
                     self.pieces.set(part, Some(Kind::OtherProtection));
                 }
             }

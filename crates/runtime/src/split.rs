@@ -6,59 +6,54 @@
 //! ```
 
 use crate::group::stat;
+use crate::kernel::{EFAULT, PAGE};
 use crate::pins;
+use crate::policy::{PART_MIN, PART_SHARE};
 use crate::program::Program;
 use dispatch::{Call, Step, system};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A part has at most 1/`SHARE` of the limit, and at least `PART_MIN` bytes.
-const SHARE: usize = 8;
-const PART_MIN: usize = 1 << 20;
-const PAGE: usize = 4096;
 /// The maximum number of bytes in a read or a write, as in the kernel (MAX_RW_COUNT).
 const BYTES_MAX: usize = 0x7fff_f000;
-const EFAULT: isize = -(libc::EFAULT as isize);
 
-impl Program {
-    /// Makes a large read or write of a regular file in parts. Returns the step, or `None` for
-    /// other calls. Signals are delivered afterwards, as for files on a disk. For files on FUSE,
-    /// the kernel would let a signal interrupt the call.
-    pub(crate) fn split(&self, call: &Call) -> Option<Step> {
-        let (number, args) = (call.number(), call.args());
-        let is_positioned = match number as i64 {
-            libc::SYS_read | libc::SYS_write => false,
-            libc::SYS_pread64 | libc::SYS_pwrite64 => true,
-            _ => return None,
-        };
-        let limit = self.settings.options.limit? as usize;
-        let part = (limit / SHARE).max(PART_MIN) / PAGE * PAGE;
-        let [file, address, bytes, ..] = args;
-        let is_large = bytes > 2 * part && self.arena.addresses().contains(&address);
-        if !is_large || self.is_confined.load(Relaxed) || !is_regular(file) {
-            return None;
-        }
-        let (bytes, mut done) = (bytes.min(BYTES_MAX), 0);
-        while done < bytes {
-            let wanted = part.min(bytes - done);
-            let position = if is_positioned { args[3].wrapping_add(done) } else { 0 };
-            let of_part = [file, address + done, wanted, position, 0, 0];
-            let mut note = pins::Note::default();
-            pins::take(&self.arena, (number, of_part), &mut note, false);
-            let result = system(number as i64, of_part);
-            pins::release(&self.arena, &mut note);
-            match result {
-                // The whole call is issued instead, because other code may handle the fault.
-                Err(EFAULT) if done == 0 => return None,
-                Err(failed) if done == 0 => return Some(Step::Answer(failed)),
-                Ok(1..) => done += result.unwrap_or(0),
-                _ => break,
-            }
-            if result.is_ok_and(|moved| moved < wanted) {
-                break;
-            }
-        }
-        Some(Step::Answer(done as isize))
+/// Makes a large read or write of a regular file in parts. Returns the step, or `None` for
+/// other calls. Signals are delivered afterwards, as for files on a disk. For files on FUSE,
+/// the kernel would let a signal interrupt the call.
+pub(crate) fn split(program: &Program, call: &Call) -> Option<Step> {
+    let (number, args) = (call.number(), call.args());
+    let is_positioned = match number as i64 {
+        libc::SYS_read | libc::SYS_write => false,
+        libc::SYS_pread64 | libc::SYS_pwrite64 => true,
+        _ => return None,
+    };
+    let limit = program.settings.options.limit? as usize;
+    let part = (limit / PART_SHARE).max(PART_MIN) / PAGE * PAGE;
+    let [file, address, bytes, ..] = args;
+    let is_large = bytes > 2 * part && program.arena.addresses().contains(&address);
+    if !is_large || program.is_confined.load(Relaxed) || !is_regular(file) {
+        return None;
     }
+    let (bytes, mut done) = (bytes.min(BYTES_MAX), 0);
+    while done < bytes {
+        let wanted = part.min(bytes - done);
+        let position = if is_positioned { args[3].wrapping_add(done) } else { 0 };
+        let of_part = [file, address + done, wanted, position, 0, 0];
+        let mut note = pins::Note::default();
+        pins::take(&program.arena, (number, of_part), &mut note, false);
+        let result = system(number as i64, of_part);
+        pins::release(&program.arena, &mut note);
+        match result {
+            // The whole call is issued instead, because other code may handle the fault.
+            Err(EFAULT) if done == 0 => return None,
+            Err(failed) if done == 0 => return Some(Step::Answer(failed)),
+            Ok(1..) => done += result.unwrap_or(0),
+            _ => break,
+        }
+        if result.is_ok_and(|moved| moved < wanted) {
+            break;
+        }
+    }
+    Some(Step::Answer(done as isize))
 }
 
 fn is_regular(file: usize) -> bool {

@@ -1,9 +1,10 @@
 //! Threads of other processes, as shown by /proc.
 
 use crate::executed::contents;
-use dispatch::system;
+use calls::{Wait, When};
+use dispatch::{OwnFile, system};
+use std::ffi::CString;
 
-const CWD: usize = libc::AT_FDCWD as usize;
 /// The offsets of the entry's length and of the name in a directory entry.
 const LENGTH_AT: usize = 16;
 const NAME_AT: usize = 19;
@@ -23,30 +24,26 @@ pub(crate) fn is_stopped(process: usize, thread: usize) -> bool {
 }
 
 /// Returns whether a signal may be sent to a thread of a process: the thread runs, or is in a call
-/// for which `is_repeated` returns true.
-pub(crate) fn may_ask(
-    process: usize,
-    thread: usize,
-    is_repeated: impl Fn(usize, &[usize; 6]) -> bool,
-) -> bool {
+/// for which the condition that `of` selects is true.
+pub(crate) fn may_ask(process: usize, thread: usize, of: impl Fn(Wait) -> When) -> bool {
     let text = contents(&format!("/proc/{process}/task/{thread}/syscall"));
     let text = String::from_utf8_lossy(&text);
     let mut words = text.split(' ');
     let number = words.next().and_then(|number| number.parse().ok());
     let hex = |word: &str| usize::from_str_radix(word.trim_start_matches("0x"), 16).unwrap_or(0);
     let args = <[usize; 6]>::try_from(words.take(6).map(hex).collect::<Vec<_>>()).ok();
-    text.starts_with("running")
-        || number.zip(args).is_some_and(|(number, args)| is_repeated(number, &args))
+    let wait = number.and_then(calls::spec).and_then(|spec| spec.wait);
+    let is_in_call = wait.zip(args).is_some_and(|(wait, args)| of(wait).holds(&args));
+    text.starts_with("running") || is_in_call
 }
 
 /// Returns the threads of a process, if /proc shows them.
 pub(crate) fn threads_of(process: usize) -> Vec<usize> {
-    let path = format!("/proc/{process}/task\0");
-    let flags = (libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) as usize;
-    let args = [CWD, path.as_ptr().addr(), flags, 0, 0, 0];
-    let Ok(folder) = system(libc::SYS_openat, args) else { return Vec::new() };
+    let path = CString::new(format!("/proc/{process}/task")).unwrap_or_default();
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+    let Ok(folder) = OwnFile::open(&path, flags) else { return Vec::new() };
     let (mut threads, mut entries) = (Vec::new(), [0u8; 4096]);
-    let args = [folder, entries.as_mut_ptr().addr(), entries.len(), 0, 0, 0];
+    let args = [folder.descriptor(), entries.as_mut_ptr().addr(), entries.len(), 0, 0, 0];
     while let Ok(bytes @ 1..) = system(libc::SYS_getdents64, args) {
         let mut rest = &entries[..bytes];
         while let Some([low, high]) = rest.get(LENGTH_AT..NAME_AT - 1) {
@@ -57,6 +54,5 @@ pub(crate) fn threads_of(process: usize) -> Vec<usize> {
             rest = next;
         }
     }
-    let _closed = system(libc::SYS_close, [folder, 0, 0, 0, 0, 0]);
     threads
 }

@@ -6,12 +6,11 @@
 //! ```
 //! Threads with the same slot may reset each other's counts.
 
+use crate::policy::EXEC_TRIES;
 use dispatch::system;
 use std::array::from_fn;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// The number of consecutive interrupted calls of a thread after which the thread starts no helper.
-const TRIES: u32 = 8;
 const SLOTS: usize = 16;
 
 #[derive(Debug, Default)]
@@ -43,7 +42,7 @@ impl Tries {
     pub(crate) fn may_try(&self) -> bool {
         let thread = own_number();
         let slot = self.slot(thread);
-        slot.thread.load(Relaxed) != thread || slot.ended.load(Relaxed) < TRIES
+        slot.thread.load(Relaxed) != thread || slot.ended.load(Relaxed) < EXEC_TRIES
     }
 
     /// Records a call of this thread that executed no program: counts the call if a signal ended
@@ -64,11 +63,11 @@ mod tests {
     #[test]
     fn calls_that_fail_are_tried_as_ever() {
         let tries = Tries::default();
-        for round in 0..3 * TRIES {
+        for round in 0..3 * EXEC_TRIES {
             assert!(tries.may_try(), "round {round}");
             tries.count(false);
         }
-        for round in 0..TRIES {
+        for round in 0..EXEC_TRIES {
             assert!(tries.may_try(), "round {round}");
             tries.count(true);
         }
@@ -82,7 +81,7 @@ mod tests {
     #[test]
     fn threads_have_counts_of_their_own() {
         let tries = Tries::default();
-        (0..TRIES).for_each(|_| tries.count(true));
+        (0..EXEC_TRIES).for_each(|_| tries.count(true));
         std::thread::scope(|scope| {
             assert!(scope.spawn(|| tries.may_try()).join().unwrap());
         });

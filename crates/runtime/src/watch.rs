@@ -2,6 +2,8 @@
 
 use crate::clock::coarse;
 use crate::executed::contents;
+use crate::kernel::ENOENT;
+use crate::policy::LOOK_TIME;
 use crate::threads::is_own;
 use dispatch::system;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,10 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// is traced.
 const FILE: u64 = 1 << 63;
 const DESCRIPTOR_BITS: u32 = 31;
-/// The time in milliseconds within which a debugger must attach, which is also the time between two
-/// checks whether debuggers have left.
-const LOOK_TIME: u64 = 1000;
-const ENOENT: isize = -(libc::ENOENT as isize);
 
 /// The debuggers that are attached to this process.
 #[derive(Debug, Default)]

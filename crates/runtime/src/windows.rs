@@ -1,5 +1,7 @@
 //! The addresses of the arena's windows, and the protection of managed memory in windows.
 
+use crate::kernel::ENOMEM;
+use dispatch::{Failed, system};
 use std::ops::Range;
 use zmem::Arena;
 
@@ -24,4 +26,27 @@ pub(crate) fn parts_within<'a>(
     let Range { start, end } = *range;
     let parts = arena.windows().map(move |window| window.start.max(start)..window.end.min(end));
     parts.filter(|part| !part.is_empty())
+}
+
+/// Changes the protection of a range.
+pub(crate) fn protect(range: &Range<usize>, prot: i32) -> Result<usize, Failed> {
+    system(libc::SYS_mprotect, [range.start, range.len(), prot as usize, 0, 0, 0])
+}
+
+/// Converts an error of `zmem` (no address space for a larger table, or too many pins) to ENOMEM.
+pub(crate) fn refused<E>(_: E) -> Failed {
+    ENOMEM
+}
+
+/// Returns the addresses of all blocks that overlap a range.
+pub(crate) fn around(arena: &Arena, range: &Range<usize>) -> Range<usize> {
+    let block = arena.block();
+    range.start / block * block..range.end.next_multiple_of(block)
+}
+
+/// Returns the addresses of all blocks completely within a range. The result may be empty.
+pub(crate) fn within(arena: &Arena, range: &Range<usize>) -> Range<usize> {
+    let block = arena.block();
+    let start = range.start.next_multiple_of(block);
+    start..(range.end / block * block).max(start)
 }

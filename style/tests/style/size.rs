@@ -28,7 +28,7 @@ const LRU: &str = "crates/lru";
 /// The interfaces of the product for Rust, C and Python.
 const INTERFACES: [&str; 3] = ["crates/capi", "crates/python", "crates/uzram"];
 /// The command that starts programs by the host.
-const RUN: &str = "crates/cli/src/run";
+const RUN: [&str; 2] = ["crates/run", "crates/cli/src/run"];
 
 /// Code for administrators: configuration, metrics, man pages.
 const ADMIN: [&str; 7] = [
@@ -51,7 +51,7 @@ fn lines(tree: &Tree) -> Counts {
         let facts = tree.facts(path);
         let number = facts.code.iter().filter(|line| !facts.is_test(**line)).count();
         // Directories, and the files of the same name. A directory comes after those inside it.
-        let mut all = ADMIN.into_iter().chain([RUN, HOST[0], ANALYZE, BESIDE[2]]);
+        let mut all = ADMIN.into_iter().chain([RUN[1], HOST[0], ANALYZE, BESIDE[2]]);
         let apart = all.find(|place| path.starts_with(place));
         let place = apart.unwrap_or_else(|| tree.crate_of(path));
         counts.entry(place.to_owned()).or_default().number += number;
@@ -73,7 +73,7 @@ fn counts(tree: &Tree) -> Counts {
             CALLS => "calls",
             DISPATCH => "dispatch",
             RUNTIME => "runtime",
-            RUN => "run",
+            dir if RUN.contains(&dir) => "run",
             LRU => "lru",
             dir if HOST.contains(&dir) => "host",
             dir if INTERFACES.contains(&dir) => "interfaces",

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use self::trial::Case;
-use ::calls::{Row, rows};
+use ::calls::{SyscallSpec, specs};
 
 mod asynchronous;
 mod files;
@@ -39,9 +39,9 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
 }
 
 /// Returns the row of a case's call.
-pub fn row_of(case: &Case) -> &'static Row {
+pub fn spec_of(case: &Case) -> &'static SyscallSpec {
     let name = case.0.split(' ').next().unwrap();
-    rows()
+    specs()
         .find(|row| calls::name(row.number).unwrap() == name)
         .unwrap_or_else(|| panic!("there is no row {name}"))
 }

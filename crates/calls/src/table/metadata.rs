@@ -1,14 +1,16 @@
 //! Calls that concern names, attributes and mounts of files.
 
+use crate::argument::Access::{Both, Read, Write};
+use crate::argument::Argument::{self, Buffer, Plain, Pointee, Text};
+use crate::argument::Pointee::XattrArgs;
+use crate::argument::{Access, input, inputs, output, outputs};
 use crate::count::Count::{Int, Long};
 use crate::count::Length;
-use crate::named_row::NamedRow;
+use crate::named::NamedSpec;
 use crate::options::{self, FSCONFIG_VALUE, MOUNT_ID};
-use crate::row::Access::{Both, Read, Write};
-use crate::row::Argument::{self, Buffer, Form, Plain, Text};
-use crate::row::Form::XattrArgs;
-use crate::row::{Access, input, inputs, output, outputs};
 use crate::sizes::{MOUNT_DATA, STAT, STATFS, STATX, TIMES};
+use crate::spec::SimpleClass::{Direct, PathAt};
+use crate::when::When::Always;
 
 /// Returns the kind of a `file_handle`: the handle's length, its type, and the handle of this
 /// length.
@@ -19,15 +21,15 @@ const fn handle(access: Access) -> Argument {
 /// An `mnt_id_req`, whose first field is its size.
 const REQUEST: Argument = Buffer(Read, Length::Own { at: 0, more: 0, least: 24, most: 4096 });
 
-pub(super) const ROWS: &[NamedRow] = &[
-    row!(SYS_fstat, Plain, output(STAT)),
-    row!(SYS_newfstatat, Plain, Text, output(STAT)),
-    row!(SYS_statx, Plain, Text, Plain, Plain, output(STATX)),
+pub(super) const ROWS: &[NamedSpec] = &[
+    row!(SYS_fstat, Plain, output(STAT); brief, simple(Direct), needed),
+    row!(SYS_newfstatat, Plain, Text, output(STAT); brief, simple(PathAt), needed),
+    row!(SYS_statx, Plain, Text, Plain, Plain, output(STATX); brief, optional),
     row!(SYS_statfs, Text, output(STATFS)),
-    row!(SYS_fstatfs, Plain, output(STATFS)),
-    row!(SYS_faccessat, Plain, Text),
-    row!(SYS_faccessat2, Plain, Text),
-    row!(SYS_getcwd, outputs(Long(1), 1)),
+    row!(SYS_fstatfs, Plain, output(STATFS); needed),
+    row!(SYS_faccessat, Plain, Text; brief, simple(PathAt), needed),
+    row!(SYS_faccessat2, Plain, Text; brief, optional),
+    row!(SYS_getcwd, outputs(Long(1), 1); brief),
     row!(SYS_chdir, Text),
     row!(SYS_fchdir),
     row!(SYS_chroot, Text),
@@ -38,7 +40,7 @@ pub(super) const ROWS: &[NamedRow] = &[
     row!(SYS_linkat, Plain, Text, Plain, Text),
     row!(SYS_renameat, Plain, Text, Plain, Text),
     row!(SYS_renameat2, Plain, Text, Plain, Text),
-    row!(SYS_readlinkat, Plain, Text, outputs(Int(3), 1)),
+    row!(SYS_readlinkat, Plain, Text, outputs(Int(3), 1); needed),
     row!(SYS_fchmod),
     row!(SYS_fchmodat, Plain, Text),
     row!(SYS_fchmodat2, Plain, Text),
@@ -49,11 +51,11 @@ pub(super) const ROWS: &[NamedRow] = &[
     row!(SYS_setxattr, Text, Text, inputs(Long(3), 1)),
     row!(SYS_lsetxattr, Text, Text, inputs(Long(3), 1)),
     row!(SYS_fsetxattr, Plain, Text, inputs(Long(3), 1)),
-    row!(SYS_setxattrat, Plain, Text, Plain, Text, Form(XattrArgs(Read))),
+    row!(SYS_setxattrat, Plain, Text, Plain, Text, Pointee(XattrArgs(Read))),
     row!(SYS_getxattr, Text, Text, outputs(Long(3), 1)),
     row!(SYS_lgetxattr, Text, Text, outputs(Long(3), 1)),
-    row!(SYS_fgetxattr, Plain, Text, outputs(Long(3), 1)),
-    row!(SYS_getxattrat, Plain, Text, Plain, Text, Form(XattrArgs(Write))),
+    row!(SYS_fgetxattr, Plain, Text, outputs(Long(3), 1); needed),
+    row!(SYS_getxattrat, Plain, Text, Plain, Text, Pointee(XattrArgs(Write))),
     row!(SYS_listxattr, Text, outputs(Long(2), 1)),
     row!(SYS_llistxattr, Text, outputs(Long(2), 1)),
     row!(SYS_flistxattr, Plain, outputs(Long(2), 1)),
@@ -86,5 +88,5 @@ pub(super) const ROWS: &[NamedRow] = &[
     row!(SYS_swapoff, Text),
     row!(SYS_landlock_create_ruleset, inputs(Long(1), 1)),
     row!(SYS_landlock_add_rule, Plain, Plain, options::LANDLOCK_RULE),
-    row!(SYS_landlock_restrict_self),
+    row!(SYS_landlock_restrict_self; ends(Always)),
 ];

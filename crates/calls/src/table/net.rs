@@ -1,43 +1,60 @@
 //! Calls that concern sockets.
 
+use crate::argument::Access::{Both, Read, Write};
+use crate::argument::Argument::{Plain, Pointee};
+use crate::argument::Pointee::{Message, Messages, Words};
+use crate::argument::{both, from_memory, inputs, output, outputs};
 use crate::count::Count::{Int, Long};
 use crate::count::Length;
-use crate::named_row::NamedRow;
-use crate::row::Access::{Both, Read, Write};
-use crate::row::Argument::{Form, Plain};
-use crate::row::Form::{Message, Messages, Words};
-use crate::row::{Lasting, both, inputs, output, outputs, told};
+use crate::named::{NamedSpec, REPEATED, RESTARTED};
 use crate::sizes::{INT, TIME};
+use crate::spec::SimpleClass::Receive;
+use crate::spec::Wait;
+use crate::when::When;
 
 /// A send with MSG_ZEROCOPY: the kernel uses the pages until it reports that the transfer is
 /// complete.
-const fn zero_copy(argument: u8) -> Lasting {
-    Lasting::Bits { argument, bits: libc::MSG_ZEROCOPY as usize }
+const fn zero_copy(argument: u8) -> When {
+    When::Bits { argument, bits: libc::MSG_ZEROCOPY as usize }
+}
+
+/// With MSG_WAITALL, an interrupted call would return the part that was received.
+const fn unless_all(argument: u8) -> When {
+    When::NoBits { argument, bits: libc::MSG_WAITALL as usize }
 }
 
 /// The value of an option, which may point to further memory: a filter's instructions, a table's
 /// counters.
-const OPTION: crate::row::Argument =
-    Form(Words(Read, Length::Items { count: Int(4), bytes: 1, more: 0 }));
+const OPTION: crate::argument::Argument =
+    Pointee(Words(Read, Length::Items { count: Int(4), bytes: 1, more: 0 }));
 
-pub(super) const ROWS: &[NamedRow] = &[
+pub(super) const ROWS: &[NamedSpec] = &[
     row!(SYS_socket),
     row!(SYS_socketpair, Plain, Plain, Plain, output(8)),
     row!(SYS_bind, Plain, inputs(Int(2), 1)),
-    row!(SYS_connect, Plain, inputs(Int(2), 1)),
+    row!(SYS_connect, Plain, inputs(Int(2), 1); waits(RESTARTED)),
     row!(SYS_listen),
-    row!(SYS_accept, Plain, told(Write, 2), both(INT)),
-    row!(SYS_accept4, Plain, told(Write, 2), both(INT)),
-    row!(SYS_getsockname, Plain, told(Write, 2), both(INT)),
-    row!(SYS_getpeername, Plain, told(Write, 2), both(INT)),
+    row!(SYS_accept, Plain, from_memory(Write, 2), both(INT); waits(REPEATED)),
+    row!(SYS_accept4, Plain, from_memory(Write, 2), both(INT); waits(REPEATED)),
+    row!(SYS_getsockname, Plain, from_memory(Write, 2), both(INT)),
+    row!(SYS_getpeername, Plain, from_memory(Write, 2), both(INT)),
     row!(SYS_shutdown),
-    row!(SYS_getsockopt, Plain, Plain, Plain, Form(Words(Both, Length::Told(4))), both(INT)),
+    row!(
+        SYS_getsockopt,
+        Plain,
+        Plain,
+        Plain,
+        Pointee(Words(Both, Length::FromMemory(4))),
+        both(INT)
+    ),
     row!(SYS_setsockopt, Plain, Plain, Plain, OPTION),
-    row!(SYS_sendto, Plain, inputs(Long(2), 1), Plain, Plain, inputs(Int(5), 1))
-        .lasts(zero_copy(3)),
-    row!(SYS_sendmsg, Plain, Form(Message(Read))).lasts(zero_copy(2)),
-    row!(SYS_sendmmsg, Plain, Form(Messages(Read, Int(2)))).lasts(zero_copy(3)),
-    row!(SYS_recvfrom, Plain, outputs(Long(2), 1), Plain, Plain, told(Write, 5), both(INT)),
-    row!(SYS_recvmsg, Plain, Form(Message(Write))),
-    row!(SYS_recvmmsg, Plain, Form(Messages(Write, Int(2))), Plain, Plain, both(TIME)),
+    row!(SYS_sendto, Plain, inputs(Long(2), 1), Plain, Plain, inputs(Int(5), 1);
+        keeps(zero_copy(3)), waits(RESTARTED), simple(Receive)),
+    row!(SYS_sendmsg, Plain, Pointee(Message(Read)); keeps(zero_copy(2))),
+    row!(SYS_sendmmsg, Plain, Pointee(Messages(Read, Int(2))); keeps(zero_copy(3))),
+    row!(SYS_recvfrom, Plain, outputs(Long(2), 1), Plain, Plain, from_memory(Write, 5), both(INT);
+        waits(Wait { repeats: unless_all(3), ..RESTARTED }), simple(Receive)),
+    row!(SYS_recvmsg, Plain, Pointee(Message(Write));
+        waits(Wait { repeats: unless_all(2), ..RESTARTED })),
+    row!(SYS_recvmmsg, Plain, Pointee(Messages(Write, Int(2))), Plain, Plain, both(TIME)),
 ];

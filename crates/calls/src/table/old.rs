@@ -1,32 +1,35 @@
 //! Calls that exist only on x86-64: older forms of other calls, and calls that access registers.
 //! Calls of removed subsystems, whose rows have no arguments, fail with ENOSYS.
 
+use crate::argument::Access::Both;
+use crate::argument::Argument::{Plain, Text};
+use crate::argument::{both, boths, input, mask, output, outputs};
 use crate::count::Count::Int;
-use crate::named_row::NamedRow;
+use crate::named::{ENDED, NamedSpec, accepted};
 use crate::options;
-use crate::row::Access::Both;
-use crate::row::Argument::{Plain, Text};
-use crate::row::Special::{AddressSpace, Process, Signals};
-use crate::row::{Special, both, boths, input, mask, output, outputs};
 use crate::sizes::{EPOLL_EVENT, POLLFD, SIGSET, STAT, TIME, TIMES};
+use crate::spec::SimpleClass::Path;
+use crate::spec::Special::{AddressSpace, Process, Signals};
+use crate::spec::{Special, Wait};
+use crate::when::When::{Always, Negative};
 
 /// Operations on shadow stacks change the address space. Tagged addresses are withheld, because a
 /// pager can't support them.
 const ARCH_PRCTL: Special = Special::By {
     argument: 0,
-    cases: &[(0x4002, Special::Withheld), (0x5001, AddressSpace), (0x5002, AddressSpace)],
+    cases: &[(0x4002, Special::Forbidden), (0x5001, AddressSpace), (0x5002, AddressSpace)],
 };
 
 /// The sizes of `ustat` and `utimbuf` in bytes.
 const USTAT: usize = 32;
 const UTIMBUF: usize = 16;
 
-pub(super) const ROWS: &[NamedRow] = &[
-    row!(SYS_open, Text),
+pub(super) const ROWS: &[NamedSpec] = &[
+    row!(SYS_open, Text; simple(Path), needed),
     row!(SYS_creat, Text),
-    row!(SYS_stat, Text, output(STAT)),
-    row!(SYS_lstat, Text, output(STAT)),
-    row!(SYS_access, Text),
+    row!(SYS_stat, Text, output(STAT); brief, simple(Path)),
+    row!(SYS_lstat, Text, output(STAT); brief, simple(Path)),
+    row!(SYS_access, Text; brief, simple(Path), needed),
     row!(SYS_chmod, Text),
     row!(SYS_chown, Text),
     row!(SYS_lchown, Text),
@@ -37,40 +40,35 @@ pub(super) const ROWS: &[NamedRow] = &[
     row!(SYS_unlink, Text),
     row!(SYS_symlink, Text, Text),
     row!(SYS_rename, Text, Text),
-    row!(SYS_readlink, Text, outputs(Int(2), 1)),
+    row!(SYS_readlink, Text, outputs(Int(2), 1); brief, simple(Path), needed),
     row!(SYS_utime, Text, input(UTIMBUF)),
     row!(SYS_utimes, Text, input(TIMES)),
     row!(SYS_futimesat, Plain, Text, input(TIMES)),
     row!(SYS_ustat, Plain, output(USTAT)),
     row!(SYS_getdents, Plain, outputs(Int(2), 1)),
-    row!(SYS_dup2),
-    row!(SYS_pipe, output(8)),
-    row!(SYS_poll, boths(Int(1), POLLFD)),
-    row!(
-        SYS_select,
-        Plain,
-        mask(Both, Int(0), 0),
-        mask(Both, Int(0), 0),
-        mask(Both, Int(0), 0),
-        both(TIME)
-    ),
+    row!(SYS_dup2; brief, needed),
+    row!(SYS_pipe, output(8); brief),
+    row!(SYS_poll, boths(Int(1), POLLFD); waits(Wait { repeats: Negative(2), ..ENDED }), needed),
+    row!(SYS_select, Plain, mask(Both, Int(0), 0), mask(Both, Int(0), 0), mask(Both, Int(0), 0),
+        both(TIME); waits(Wait { repeats: Always, ..ENDED })),
     row!(SYS_epoll_create),
-    row!(SYS_epoll_wait, Plain, outputs(Int(2), EPOLL_EVENT)),
+    row!(SYS_epoll_wait, Plain, outputs(Int(2), EPOLL_EVENT);
+        waits(Wait { repeats: Negative(3), ..ENDED })),
     row!(SYS_eventfd),
-    row!(SYS_signalfd, Plain, input(SIGSET)).is(Signals),
+    row!(SYS_signalfd, Plain, input(SIGSET); is(Signals), masks(accepted(1, 2))),
     row!(SYS_inotify_init),
-    row!(SYS_fork).is(Process),
-    row!(SYS_vfork).is(Process),
-    row!(SYS_getpgrp),
-    row!(SYS_pause),
-    row!(SYS_alarm),
+    row!(SYS_fork; is(Process)),
+    row!(SYS_vfork; is(Process)),
+    row!(SYS_getpgrp; needed),
+    row!(SYS_pause; waits(Wait { repeats: Always, ..ENDED })),
+    row!(SYS_alarm; brief),
     row!(SYS_time, output(8)),
     row!(SYS_sysfs, Plain, options::SYSFS_1, options::SYSFS_2),
     row!(SYS_uselib, Text),
     row!(SYS_iopl),
     row!(SYS_ioperm),
     row!(SYS_modify_ldt, Plain, options::MODIFY_LDT),
-    row!(SYS_arch_prctl, Plain, options::ARCH_PRCTL).is(ARCH_PRCTL),
+    row!(SYS_arch_prctl, Plain, options::ARCH_PRCTL; is(ARCH_PRCTL), brief, optional),
     // Only the kernel's own trampolines issue these calls.
     row!(SYS_uretprobe),
     row!(SYS_uprobe),

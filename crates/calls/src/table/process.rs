@@ -1,17 +1,24 @@
 //! Calls that concern processes, threads, users and scheduling.
 
+use crate::argument::Access::{Both, Read};
+use crate::argument::Argument::{self, Buffer, Plain, Pointee, Text};
+use crate::argument::Pointee::{CloneArgs, Texts};
+use crate::argument::{both, input, inputs, output, outputs};
 use crate::count::Count::{Int, Long};
 use crate::count::Length;
-use crate::named_row::NamedRow;
+use crate::named::{NamedSpec, REPEATED};
 use crate::options::{self, PRCTL_1, PRCTL_2, PRCTL_4};
-use crate::row::Access::{Both, Read};
-use crate::row::Argument::{self, Buffer, Form, Plain, Text};
-use crate::row::Form::{CloneArgs, Texts};
-use crate::row::{Lasting, Special, both, input, inputs, output, outputs};
 use crate::sizes::{INT, RLIMIT, ROBUST_LIST_HEAD, RUSAGE, SIGINFO, TIME, WORD};
+use crate::spec::SimpleClass::Direct;
+use crate::spec::Special;
+use crate::when::When::{self, Always};
+use libc::{
+    PR_CAP_AMBIENT, PR_CAPBSET_DROP, PR_SET_KEEPCAPS, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP,
+    PR_SET_SECUREBITS, PTRACE_ATTACH, PTRACE_SEIZE,
+};
 
 /// CLONE_CHILD_CLEARTID: the kernel writes the word when the thread ends.
-const CLEARS: Lasting = Lasting::Bits { argument: 0, bits: libc::CLONE_CHILD_CLEARTID as usize };
+const CLEARS: When = When::Bits { argument: 0, bits: libc::CLONE_CHILD_CLEARTID as usize };
 
 /// A pager can't work if the program dispatches system calls itself, or uses tagged addresses.
 const PRCTL: Special = Special::By {
@@ -19,79 +26,94 @@ const PRCTL: Special = Special::By {
     cases: &[
         (22, Special::Filter),
         (35, Special::AddressSpace),
-        (55, Special::Withheld),
-        (59, Special::Withheld),
+        (55, Special::Forbidden),
+        (59, Special::Forbidden),
         (0x5356_4d41, Special::AddressSpace),
     ],
 };
+
+/// The selector of a dispatch of system calls.
+const PRCTL_KEEPS: When = by_value!(0, u32::MAX; 59 => Always);
+
+/// Options that concern one thread, and that the kernel passes on to new threads.
+const PRCTL_ENDS: When = by_value!(0, u32::MAX;
+    PR_SET_SECCOMP | PR_SET_NO_NEW_PRIVS | PR_CAPBSET_DROP | PR_CAP_AMBIENT | PR_SET_SECUREBITS |
+    PR_SET_KEEPCAPS => Always);
+
+/// A tracer that shares memory may stop all threads.
+const ATTACHES: When = by_value!(0, u32::MAX; PTRACE_ATTACH | PTRACE_SEIZE => Always);
 
 /// A `sched_attr`, whose first field is its size. The kernel writes the size that it supports.
 const SCHED_ATTR: Argument = Buffer(Both, Length::Own { at: 0, more: 0, least: 48, most: 4096 });
 
 /// The positions of the thread IDs' addresses depend on the architecture.
 #[cfg(target_arch = "x86_64")]
-const CLONE: NamedRow = row!(SYS_clone, Plain, Plain, output(INT), output(INT));
+const CLONE: NamedSpec = row!(SYS_clone, Plain, Plain, output(INT), output(INT));
 #[cfg(not(target_arch = "x86_64"))]
-const CLONE: NamedRow = row!(SYS_clone, Plain, Plain, output(INT), Plain, output(INT));
+const CLONE: NamedSpec = row!(SYS_clone, Plain, Plain, output(INT), Plain, output(INT));
 
-pub(super) const ROWS: &[NamedRow] = &[
-    CLONE.is(Special::Process).lasts(CLEARS),
-    row!(SYS_clone3, Form(CloneArgs(Long(1)))).is(Special::Process).lasts(Lasting::Yes),
-    row!(SYS_execve, Text, Form(Texts), Form(Texts)).is(Special::Process),
-    row!(SYS_execveat, Plain, Text, Form(Texts), Form(Texts)).is(Special::Process),
-    row!(SYS_exit),
-    row!(SYS_exit_group),
-    row!(SYS_wait4, Plain, output(INT), Plain, output(RUSAGE)),
-    row!(SYS_waitid, Plain, Plain, output(SIGINFO), Plain, output(RUSAGE)),
-    row!(SYS_set_tid_address, output(INT)).lasts(Lasting::Yes),
-    row!(SYS_set_robust_list, both(ROBUST_LIST_HEAD)).lasts(Lasting::Yes),
-    row!(SYS_get_robust_list, Plain, output(WORD), output(WORD)),
-    row!(SYS_rseq, Buffer(Both, Length::Items { count: Int(1), bytes: 1, more: 0 }))
-        .lasts(Lasting::Yes),
-    row!(SYS_prctl, Plain, PRCTL_1, PRCTL_2, Plain, PRCTL_4)
-        .is(PRCTL)
-        .lasts(Lasting::Values { argument: 0, values: &[59] }),
-    row!(SYS_ptrace, Plain, Plain, options::PTRACE_ADDRESS, options::PTRACE_DATA),
-    row!(SYS_seccomp, Plain, Plain, options::SECCOMP)
-        .is(Special::By { argument: 0, cases: &[(0, Special::Filter), (1, Special::Filter)] }),
-    row!(SYS_unshare),
-    row!(SYS_setns),
+pub(super) const ROWS: &[NamedSpec] = &[
+    CLONE.is(Special::Process).keeps(CLEARS),
+    row!(SYS_clone3, Pointee(CloneArgs(Long(1))); is(Special::Process), keeps(Always), optional),
+    row!(SYS_execve, Text, Pointee(Texts), Pointee(Texts);
+        is(Special::Process), ends(Always), needed),
+    row!(SYS_execveat, Plain, Text, Pointee(Texts), Pointee(Texts);
+        is(Special::Process), ends(Always)),
+    row!(SYS_exit; needed),
+    row!(SYS_exit_group; ends(Always), needed),
+    row!(SYS_wait4, Plain, output(INT), Plain, output(RUSAGE); waits(REPEATED), needed),
+    row!(SYS_waitid, Plain, Plain, output(SIGINFO), Plain, output(RUSAGE);
+        waits(REPEATED), optional),
+    row!(SYS_set_tid_address, output(INT); keeps(Always), brief, needed),
+    row!(SYS_set_robust_list, both(ROBUST_LIST_HEAD); keeps(Always), brief, needed),
+    row!(SYS_get_robust_list, Plain, output(WORD), output(WORD); optional),
+    row!(SYS_rseq, Buffer(Both, Length::Items { count: Int(1), bytes: 1, more: 0 });
+        keeps(Always), brief, optional),
+    row!(SYS_prctl, Plain, PRCTL_1, PRCTL_2, Plain, PRCTL_4;
+        is(PRCTL), keeps(PRCTL_KEEPS), ends(PRCTL_ENDS), needed),
+    row!(SYS_ptrace, Plain, Plain, options::PTRACE_ADDRESS, options::PTRACE_DATA;
+        ends(ATTACHES), optional),
+    row!(SYS_seccomp, Plain, Plain, options::SECCOMP;
+        is(Special::By { argument: 0, cases: &[(0, Special::Filter), (1, Special::Filter)] }),
+        ends(Always)),
+    row!(SYS_unshare; ends(Always)),
+    row!(SYS_setns; ends(Always)),
     row!(SYS_personality),
     row!(SYS_pidfd_open),
-    row!(SYS_getpid),
-    row!(SYS_getppid),
-    row!(SYS_gettid),
-    row!(SYS_getuid),
-    row!(SYS_geteuid),
-    row!(SYS_getgid),
-    row!(SYS_getegid),
-    row!(SYS_setuid),
-    row!(SYS_setgid),
-    row!(SYS_setreuid),
-    row!(SYS_setregid),
-    row!(SYS_setresuid),
-    row!(SYS_setresgid),
+    row!(SYS_getpid; brief, simple(Direct)),
+    row!(SYS_getppid; brief, needed),
+    row!(SYS_gettid; brief, simple(Direct), needed),
+    row!(SYS_getuid; brief, simple(Direct), needed),
+    row!(SYS_geteuid; brief, simple(Direct), needed),
+    row!(SYS_getgid; brief, needed),
+    row!(SYS_getegid; brief, needed),
+    row!(SYS_setuid; ends(Always)),
+    row!(SYS_setgid; ends(Always)),
+    row!(SYS_setreuid; ends(Always)),
+    row!(SYS_setregid; ends(Always)),
+    row!(SYS_setresuid; ends(Always)),
+    row!(SYS_setresgid; ends(Always)),
     row!(SYS_getresuid, output(INT), output(INT), output(INT)),
     row!(SYS_getresgid, output(INT), output(INT), output(INT)),
-    row!(SYS_setfsuid),
-    row!(SYS_setfsgid),
+    row!(SYS_setfsuid; ends(Always)),
+    row!(SYS_setfsgid; ends(Always)),
     row!(SYS_getgroups, Plain, outputs(Int(0), 4)),
-    row!(SYS_setgroups, Plain, inputs(Int(0), 4)),
+    row!(SYS_setgroups, Plain, inputs(Int(0), 4); ends(Always)),
     row!(SYS_getpgid),
-    row!(SYS_setpgid),
+    row!(SYS_setpgid; needed),
     row!(SYS_getsid),
     row!(SYS_setsid),
-    row!(SYS_capget, both(8), output(24)),
-    row!(SYS_capset, both(8), input(24)),
+    row!(SYS_capget, both(8), output(24); optional),
+    row!(SYS_capset, both(8), input(24); ends(Always)),
     row!(SYS_getpriority),
     row!(SYS_setpriority),
-    row!(SYS_getrlimit, Plain, output(RLIMIT)),
+    row!(SYS_getrlimit, Plain, output(RLIMIT); brief),
     row!(SYS_setrlimit, Plain, input(RLIMIT)),
-    row!(SYS_prlimit64, Plain, Plain, input(RLIMIT), output(RLIMIT)),
-    row!(SYS_getrusage, Plain, output(RUSAGE)),
+    row!(SYS_prlimit64, Plain, Plain, input(RLIMIT), output(RLIMIT); brief, optional),
+    row!(SYS_getrusage, Plain, output(RUSAGE); brief),
     row!(SYS_ioprio_get),
     row!(SYS_ioprio_set),
-    row!(SYS_sched_yield),
+    row!(SYS_sched_yield; brief),
     row!(SYS_sched_setparam, Plain, input(INT)),
     row!(SYS_sched_getparam, Plain, output(INT)),
     row!(SYS_sched_setscheduler, Plain, Plain, input(INT)),
@@ -101,12 +123,12 @@ pub(super) const ROWS: &[NamedRow] = &[
     row!(SYS_sched_rr_get_interval, Plain, output(TIME)),
     row!(SYS_sched_setattr, Plain, SCHED_ATTR),
     row!(SYS_sched_getattr, Plain, outputs(Int(2), 1)),
-    row!(SYS_sched_setaffinity, Plain, Plain, inputs(Int(1), 1)),
-    row!(SYS_sched_getaffinity, Plain, Plain, outputs(Int(1), 1)),
-    row!(SYS_getcpu, output(INT), output(INT)),
-    row!(SYS_lsm_get_self_attr, Plain, crate::row::told(Both, 2), both(INT)),
+    row!(SYS_sched_setaffinity, Plain, Plain, inputs(Int(1), 1); optional),
+    row!(SYS_sched_getaffinity, Plain, Plain, outputs(Int(1), 1); brief, optional),
+    row!(SYS_getcpu, output(INT), output(INT); optional),
+    row!(SYS_lsm_get_self_attr, Plain, crate::argument::from_memory(Both, 2), both(INT)),
     row!(SYS_lsm_set_self_attr, Plain, Buffer(Read, LSM)),
-    row!(SYS_lsm_list_modules, crate::row::told(Both, 1), both(INT)),
+    row!(SYS_lsm_list_modules, crate::argument::from_memory(Both, 1), both(INT)),
 ];
 
 const LSM: Length = Length::Items { count: Int(2), bytes: 1, more: 0 };

@@ -1,32 +1,32 @@
 //! Calls that concern the whole system: modules, names, random numbers, programs in the kernel.
 
+use crate::argument::Access::{Both, Read};
+use crate::argument::Argument::{Plain, Pointee, Text};
+use crate::argument::Pointee::Words;
+use crate::argument::{inputs, output, outputs};
 use crate::count::Count::{Int, Long};
 use crate::count::Length;
-use crate::named_row::NamedRow;
+use crate::named::NamedSpec;
 use crate::options::{REBOOT, SYSLOG};
-use crate::row::Access::{Both, Read};
-use crate::row::Argument::{Form, Plain, Text};
-use crate::row::Form::Words;
-use crate::row::{inputs, output, outputs};
 use crate::sizes::{SYSINFO, UTSNAME};
 
 /// A `bpf_attr`. The command determines which of its words are addresses.
-const BPF: crate::row::Argument =
-    Form(Words(Both, Length::Items { count: Int(2), bytes: 1, more: 0 }));
+const BPF: crate::argument::Argument =
+    Pointee(Words(Both, Length::Items { count: Int(2), bytes: 1, more: 0 }));
 /// A `perf_event_attr`, which holds its own size after its first 4 bytes.
-const PERF: crate::row::Argument =
-    Form(Words(Both, Length::Own { at: 4, more: 0, least: 64, most: 4096 }));
+const PERF: crate::argument::Argument =
+    Pointee(Words(Both, Length::Own { at: 4, more: 0, least: 64, most: 4096 }));
 /// The segments of a kernel that `kexec_load` loads.
-const SEGMENTS: crate::row::Argument =
-    Form(Words(Read, Length::Items { count: Long(1), bytes: 32, more: 0 }));
+const SEGMENTS: crate::argument::Argument =
+    Pointee(Words(Read, Length::Items { count: Long(1), bytes: 32, more: 0 }));
 
-pub(super) const ROWS: &[NamedRow] = &[
-    row!(SYS_uname, output(UTSNAME)),
-    row!(SYS_sysinfo, output(SYSINFO)),
+pub(super) const ROWS: &[NamedSpec] = &[
+    row!(SYS_uname, output(UTSNAME); brief, needed),
+    row!(SYS_sysinfo, output(SYSINFO); brief, optional),
     row!(SYS_syslog, Plain, SYSLOG),
     row!(SYS_sethostname, inputs(Int(1), 1)),
     row!(SYS_setdomainname, inputs(Int(1), 1)),
-    row!(SYS_getrandom, outputs(Long(1), 1)),
+    row!(SYS_getrandom, outputs(Long(1), 1); needed),
     row!(SYS_vhangup),
     row!(SYS_reboot, Plain, Plain, Plain, REBOOT),
     row!(SYS_kexec_load, Plain, Plain, SEGMENTS),

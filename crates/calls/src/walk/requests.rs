@@ -1,8 +1,8 @@
 //! The memory that `ioctl` touches.
 
 use super::{TRANSFER_MAX, Walk};
+use crate::argument::Access;
 use crate::ioctl;
-use crate::row::Access;
 use crate::sizes::WORD;
 
 /// `SIOCGIFCONF`: a structure that holds the length and the address of a buffer.
@@ -25,12 +25,12 @@ impl Walk<'_> {
             IFCONF if address != 0 => {
                 Self::at(address, 2 * WORD)?;
                 let (bytes, buffer) = (self.int(address, 0)?, self.word(address, WORD)?);
-                self.tell(buffer, bytes.min(TRANSFER_MAX), Access::Write);
+                self.report(buffer, bytes.min(TRANSFER_MAX), Access::Write);
             }
             FIEMAP if address != 0 => {
                 let extents = self.int(address, FIEMAP_COUNT_AT)?.checked_mul(EXTENT)?;
                 let start = Self::at(address, FIEMAP_BYTES)?;
-                self.tell(start, extents.min(TRANSFER_MAX), Access::Write);
+                self.report(start, extents.min(TRANSFER_MAX), Access::Write);
             }
             _ => {}
         }

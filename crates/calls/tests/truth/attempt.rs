@@ -1,7 +1,7 @@
 //! Runs a case in a child process, and returns the result.
 
-use crate::told;
-use calls::Row;
+use crate::reported;
+use calls::SyscallSpec;
 use std::ptr;
 use testkit::calls::trial::{Case, Need, PAGE, Spoil};
 use testkit::child::Child;
@@ -24,7 +24,7 @@ const ANSWER_WORDS: usize = PAGE / 8;
 ///
 /// # Errors
 /// The exit status of the child, if it failed.
-pub fn attempt(case: &Case, row: &Row, spoil: Spoil) -> Result<Answer, i32> {
+pub fn attempt(case: &Case, row: &SyscallSpec, spoil: Spoil) -> Result<Answer, i32> {
     // SAFETY: the call replaces no mapping; only this process and the child use the new one.
     let shared = unsafe {
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
@@ -39,7 +39,7 @@ pub fn attempt(case: &Case, row: &Row, spoil: Spoil) -> Result<Answer, i32> {
         unsafe { ptr::copy_nonoverlapping(words.as_ptr(), shared.cast(), words.len()) };
     };
     let status = Child::fork(|| {
-        let Some((value, needs)) = told::run(case, row, spoil) else { return write(&[1]) };
+        let Some((value, needs)) = reported::run(case, row, spoil) else { return write(&[1]) };
         let head = [0, value, needs.len() as i64];
         let needs = needs.into_iter().map(|need| need as i64);
         write(&head.into_iter().chain(needs).collect::<Vec<_>>());

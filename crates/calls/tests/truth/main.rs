@@ -11,13 +11,13 @@
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use attempt::{Answer, attempt};
-use calls::{Argument, row, rows};
+use calls::{Argument, spec, specs};
 use std::collections::BTreeSet;
 use testkit::calls::trial::{Case, EFAULT, Need, Spoil};
-use testkit::calls::{all, row_of};
+use testkit::calls::{all, spec_of};
 
 mod attempt;
-mod told;
+mod reported;
 
 /// The minimum number of calls that the tests must try on any system.
 const CALLS_LEAST: usize = 100;
@@ -38,7 +38,7 @@ fn is_refusal(answer: i64) -> bool {
 /// Runs a case once as it is, and once for each of its objects with this object made inaccessible.
 /// Returns the faults that were found, or `None` if the case can't be tried here.
 fn faults(case: &Case) -> Option<Vec<String>> {
-    let row = row_of(case);
+    let row = spec_of(case);
     let failed = |spoil, status| format!("{}: {spoil:?}: the child failed: {status}", case.0);
     let plain = match attempt(case, row, Spoil::Nothing) {
         Ok(answer) => answer,
@@ -49,7 +49,7 @@ fn faults(case: &Case) -> Option<Vec<String>> {
         return None;
     }
     if plain.value == EFAULT {
-        return Some(vec![format!("{}: EFAULT, though all that is told is there", case.0)]);
+        return Some(vec![format!("{}: EFAULT, though all that is reported is there", case.0)]);
     }
     let mut faults = Vec::new();
     match attempt(case, row, Spoil::Rest) {
@@ -85,7 +85,7 @@ fn the_kernel_touches_what_rows_tell() {
     let cases: Vec<&Case> = all().collect();
     for case in &cases {
         if let Some(faults) = faults(case) {
-            tried.insert(calls::name(row_of(case).number).unwrap());
+            tried.insert(calls::name(spec_of(case).number).unwrap());
             wrong.extend(faults);
         }
     }
@@ -96,9 +96,10 @@ fn the_kernel_touches_what_rows_tell() {
 
 #[test]
 fn every_row_that_names_memory_has_a_case() {
-    let tried: BTreeSet<_> = all().map(|case| calls::name(row_of(case).number).unwrap()).collect();
-    let names_memory = |row: &&calls::Row| row.arguments.iter().any(|of| *of != Argument::Plain);
-    let without = rows().filter(names_memory).map(|row| calls::name(row.number).unwrap());
+    let tried: BTreeSet<_> = all().map(|case| calls::name(spec_of(case).number).unwrap()).collect();
+    let names_memory =
+        |row: &&calls::SyscallSpec| row.arguments.iter().any(|of| *of != Argument::Plain);
+    let without = specs().filter(names_memory).map(|row| calls::name(row.number).unwrap());
     let without: BTreeSet<_> = without.filter(|name| !tried.contains(name)).collect();
     assert_eq!(without, WITHOUT.iter().map(|(name, _)| *name).collect());
 }
@@ -106,11 +107,11 @@ fn every_row_that_names_memory_has_a_case() {
 /// Tests the test: a row with too little or too much memory must be detected.
 #[test]
 fn a_wrong_row_is_found() {
-    let uname = row(libc::SYS_uname as usize).unwrap();
+    let uname = spec(libc::SYS_uname as usize).unwrap();
     let small: Case = ("uname", |trial| vec![trial.output(389)]);
-    assert!(attempt(&small, uname, Spoil::Nothing).is_err(), "less memory than is told");
+    assert!(attempt(&small, uname, Spoil::Nothing).is_err(), "less memory than is reported");
     let large: Case = ("uname", |trial| vec![trial.output(391)]);
-    assert!(attempt(&large, uname, Spoil::Nothing).is_err(), "more memory than is told");
+    assert!(attempt(&large, uname, Spoil::Nothing).is_err(), "more memory than is reported");
     let right: Case = ("uname", |trial| vec![trial.output(390)]);
     assert_eq!(attempt(&right, uname, Spoil::Nothing).unwrap().value, 0);
     assert_eq!(attempt(&right, uname, Spoil::Short(0)).unwrap().value, EFAULT);

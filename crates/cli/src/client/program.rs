@@ -5,9 +5,10 @@ mod metrics;
 mod watch;
 
 use crate::admin::watch::run as watched;
-use crate::error::Error;
-use crate::run::live::find;
+use crate::error::{Error, failed};
 use crate::run::table::table;
+use crate::text::json;
+use run::find;
 use rustix::process::Pid;
 
 /// The output format.
@@ -20,11 +21,11 @@ pub(super) struct Shown {
 
 /// Prints the figures of the program to which `process` belongs.
 pub(super) fn stat(process: Pid, shown: Shown) -> Result<(), Error> {
-    let program = find(process)?;
+    let program = find(process).map_err(failed)?;
     match shown {
         Shown { is_watched: true, is_json, .. } => watched(program, is_json),
         Shown { is_for_prometheus: true, .. } => crate::print(&metrics::text(&program)),
-        Shown { is_json: true, .. } => crate::print(&program.figures().json()),
+        Shown { is_json: true, .. } => crate::print(&json(&program.figures())),
         _ => crate::print(&table(&program.figures())),
     }
 }

@@ -1,7 +1,7 @@
 //! Prints the figures of a program's processes as a table.
 
-use super::figures::{Figures, KILLED, Line, number, sum_of, text};
 use crate::text::human;
+use run::{Figures, KILLED, Line, number, sum_of, text};
 use serde_json::Value;
 use std::cmp::max;
 use std::collections::BTreeSet;
@@ -143,8 +143,13 @@ fn seconds(microseconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::figures::tests::LINES;
     use super::{table as table_of, *};
+
+    /// Two complete lines, and an incomplete one.
+    const LINES: &str = "\
+        {\"process\":7,\"name\":\"sort\",\"limit\":9,\"held_max\":4096,\"stored_max\":3000,\
+        \"compressed_max\":1000,\"evicted\":1}\n\
+        {\"process\":8,\"limit\":9,\"held_max\":8192,\"evicted\":2}\n{\"process\":9,\"lim";
 
     #[test]
     fn the_table_has_a_line_for_each_and_one_for_all() {
@@ -175,7 +180,7 @@ mod tests {
     fn killed_processes_are_marked() {
         let killed = "{\"process\":10,\"name\":\"cat\",\"killed\":true,\"evicted\":9}";
         let figures = Figures::parse(LINES, vec![serde_json::from_str(killed).unwrap()], 0);
-        assert_eq!((figures.processes().len(), figures.sum("evicted")), (3, 12));
+        assert_eq!((figures.processes.len(), figures.sum("evicted")), (3, 12));
         let table = table_of(&figures);
         let line = table.lines().find(|line| line.contains("cat")).unwrap();
         assert!(line.trim_start().starts_with("10  cat (killed) "), "{table}");

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use testkit::calls::kernel::raw;
 use testkit::calls::trial::{Case, FILLER, Object, PAGE, Spoil, Trial};
-use testkit::calls::{all, row_of};
+use testkit::calls::{all, spec_of};
 use testkit::child::Child;
 
 /// The minimum number of objects that are evicted before their call.
@@ -74,7 +74,7 @@ fn issue(case: &Case) -> String {
         return format!("case {}: left out\n", case.0);
     };
     let gone = trial.objects.iter().filter(|object| evict(object)).count();
-    let value = raw(row_of(case).number as i64, &given);
+    let value = raw(spec_of(case).number as i64, &given);
     let mut line = format!("case {}: {gone}/{} {value:x}", case.0, trial.objects.len());
     for object in &trial.objects {
         for word in contents(object).chunks(8) {

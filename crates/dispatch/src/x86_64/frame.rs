@@ -6,6 +6,8 @@
 //! ```
 //! A frame begins at an address that is 8 above a multiple of 16, as after a call.
 
+use super::info::Info;
+
 /// The offset of two words in an fpstate: a magic number and the fpstate's length.
 pub(crate) const FP_SIZE_AT: usize = 464;
 const FP_MAGIC: u32 = 0x4650_5853;
@@ -20,8 +22,6 @@ const ZERO: usize = 0x40;
 const OVERFLOW: usize = 0x800;
 /// The length in bytes of an instruction that makes a system call.
 pub(crate) const CALL_BYTES: usize = 2;
-/// The number of the architecture that the kernel reports for calls by `syscall`.
-const ARCH: u32 = 0xc000_003e;
 
 /// A signal stack.
 #[repr(C)]
@@ -94,46 +94,6 @@ pub(crate) struct Context {
     pub(crate) mask: u64,
 }
 
-/// The kernel's description of a signal.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Info {
-    pub(crate) signal: i32,
-    pub(crate) errno: i32,
-    pub(crate) code: i32,
-    padding: i32,
-    /// In SIGSYS, the address behind the instruction that made the call.
-    pub(crate) call_address: usize,
-    number: i32,
-    arch: u32,
-    rest: [usize; 12],
-}
-
-impl Info {
-    pub(crate) const NONE: Info = Info {
-        signal: 0,
-        errno: 0,
-        code: 0,
-        padding: 0,
-        call_address: 0,
-        number: 0,
-        arch: 0,
-        rest: [0; 12],
-    };
-
-    /// Returns the description of a signal that the kernel itself sends.
-    pub(crate) fn of_system(signal: i32) -> Self {
-        /// The code of a signal that the kernel itself sends.
-        const SI_KERNEL: i32 = 0x80;
-        Info { signal, code: SI_KERNEL, ..Info::NONE }
-    }
-
-    /// Returns whether the call was made by `syscall` with the numbers of this architecture.
-    pub(crate) fn is_of_this_arch(&self) -> bool {
-        self.arch == ARCH
-    }
-}
-
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
@@ -143,7 +103,7 @@ pub(crate) struct Frame {
 }
 
 const _: () = assert!(size_of::<Registers>() == 256 && size_of::<Context>() == 304);
-const _: () = assert!(size_of::<Info>() == 128 && size_of::<Frame>() == 440);
+const _: () = assert!(size_of::<Frame>() == 440);
 
 /// Returns the size in bytes of an fpstate that contains these two words at [`FP_SIZE_AT`].
 pub(crate) fn fp_bytes([magic, bytes]: [u32; 2]) -> usize {

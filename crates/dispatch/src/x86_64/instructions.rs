@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   start | restorer | entry: our thread pointer, the handler, the program's pointer | syscall
-//!         | issue: unblock, region, [syscall] issued, block, region_end
+//!         | issue: unblock, window, [syscall] issued, block, window_end
 //!         | clone: parent returns, child -> begins -> rt_sigreturn | leave | end
 //! ```
 //! # Safety
@@ -24,9 +24,9 @@ unsafe extern "C" {
     static uzram_dispatch_entry: u8;
     static mut uzram_dispatch_is_fast: bool;
     static uzram_dispatch_called: u8;
-    static uzram_dispatch_region: u8;
+    static uzram_dispatch_window: u8;
     static uzram_dispatch_issued: u8;
-    static uzram_dispatch_region_end: u8;
+    static uzram_dispatch_window_end: u8;
     static uzram_dispatch_copying: u8;
     static uzram_dispatch_copied: u8;
     #[link_name = "uzram_dispatch_syscall"]
@@ -99,8 +99,8 @@ pub(crate) unsafe fn set_fast(is_fast: bool) {
 
 /// Returns the position of `instruction` in [`issue`], if signals may arrive there.
 pub(crate) fn stage(instruction: usize) -> Option<Stage> {
-    let (start, issued) = (address!(uzram_dispatch_region), address!(uzram_dispatch_issued));
-    if !(start..address!(uzram_dispatch_region_end)).contains(&instruction) {
+    let (start, issued) = (address!(uzram_dispatch_window), address!(uzram_dispatch_issued));
+    if !(start..address!(uzram_dispatch_window_end)).contains(&instruction) {
         return None;
     }
     Some(match instruction.cmp(&issued) {

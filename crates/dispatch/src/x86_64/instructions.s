@@ -116,7 +116,7 @@ uzram_dispatch_syscall:
 uzram_dispatch_called:
     ret
 
-    # (call): issues it; with a mask in it, signals may come in the region.
+    # (call): issues it; with a mask in it, signals may arrive in the signal window.
     .hidden uzram_dispatch_issue
     .globl uzram_dispatch_issue
 uzram_dispatch_issue:
@@ -130,9 +130,9 @@ uzram_dispatch_issue:
     xor edx, edx
     mov r10d, 8
     syscall
-    .hidden uzram_dispatch_region
-    .globl uzram_dispatch_region
-uzram_dispatch_region:
+    .hidden uzram_dispatch_window
+    .globl uzram_dispatch_window
+uzram_dispatch_window:
 2:
     mov rax, [rbx]
     mov rdi, [rbx + 8]
@@ -154,9 +154,9 @@ uzram_dispatch_issued:
     xor edx, edx
     mov r10d, 8
     syscall
-    .hidden uzram_dispatch_region_end
-    .globl uzram_dispatch_region_end
-uzram_dispatch_region_end:
+    .hidden uzram_dispatch_window_end
+    .globl uzram_dispatch_window_end
+uzram_dispatch_window_end:
 3:
     pop rbx
     ret

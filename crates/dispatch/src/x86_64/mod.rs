@@ -1,6 +1,7 @@
 //! The parts of this crate for x86-64: instructions, signal frames, simple calls and their tails.
 
 pub(crate) mod frame;
+pub(crate) mod info;
 pub(crate) mod instructions;
 pub(crate) mod keys;
 pub(crate) mod place;

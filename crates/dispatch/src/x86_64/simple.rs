@@ -12,6 +12,7 @@
 //! The words of blocks outlive all threads.
 #![allow(unsafe_code)]
 
+use calls::SimpleClass;
 use std::mem::offset_of;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -24,27 +25,6 @@ pub const RESIDENT: u32 = 1;
 pub const PLAIN: u32 = 7;
 /// One pin in a block's word. The upper 16 bits contain the number of pins.
 pub const PIN: u32 = 1 << 16;
-
-/// How `simple` handles a system call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Class {
-    /// The kernel dispatches the call.
-    Dispatched = 0,
-    /// The call is issued. If the call fails with EFAULT, it has had no effect.
-    Direct = 1,
-    /// Like `Direct`, but with a buffer: the second argument is its address, and the third its
-    /// size.
-    Buffer = 2,
-    /// Like `Buffer`, if the last two arguments are null and the fourth lacks MSG_ZEROCOPY.
-    Receive = 3,
-    /// The call is issued unless its first argument is the descriptor that the hook keeps open.
-    Close = 4,
-    /// The call is issued unless the path in its first argument begins with `/p`.
-    Path = 5,
-    /// The call is issued unless the path in its second argument begins with `/p`.
-    PathAt = 6,
-}
 
 /// The state of the process that `simple` reads.
 #[derive(Debug)]
@@ -61,8 +41,6 @@ pub struct Simple {
     pub block: usize,
     /// The descriptor that the hook keeps open.
     pub descriptor: Option<i32>,
-    /// The class of each call.
-    pub class: fn(i64) -> Class,
 }
 
 #[repr(C)]
@@ -97,7 +75,7 @@ fn state() -> &'static State {
     unsafe { &STATE }
 }
 
-/// Returns whether a call's class is not `Dispatched`. Before [`set`] every call is `Dispatched`.
+/// Returns whether simple.s issues a call. Before [`set`] it issues none.
 pub(crate) fn is_simple(number: usize) -> bool {
     state().classes.get(number).is_some_and(|class| class.load(Relaxed) != 0)
 }
@@ -113,7 +91,8 @@ pub fn set(simple: &Simple) {
     it.shift.store(simple.block.trailing_zeros(), Relaxed);
     it.descriptor.store(simple.descriptor.unwrap_or(-1), Relaxed);
     for (number, class) in it.classes.iter().enumerate() {
-        class.store((simple.class)(number as i64) as u8, Release);
+        let simple = calls::spec(number).map_or(SimpleClass::No, |spec| spec.simple);
+        class.store(simple as u8, Release);
     }
 }
 

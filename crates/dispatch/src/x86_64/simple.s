@@ -23,7 +23,7 @@
     .set WINDOWS_END, 568
     .set STATE_BYTES, 576
 
-    # Classes, as simple.rs numbers them.
+    # Values of `calls::SimpleClass`.
     .set DIRECT, 1
     .set BUFFER, 2
     .set RECEIVE, 3

@@ -316,7 +316,7 @@ static void stubs(void) {
 static void on_trap(int signal, siginfo_t *info, void *context) {
     mcontext_t *it = &((ucontext_t *)context)->uc_mcontext;
     printf("trap at %ld, %ld, number %ld\n", (long)info->si_call_addr - (long)site,
-           (long)it->gregs[REG_RIP] - (long)site, (long)it->gregs[REG_RAX] - SYS_getppid);
+           (long)it->gregs[REG_RIP] - (long)site, (long)it->gregs[REG_RAX] - SYS_getuid);
     it->gregs[REG_RAX] = 4711;
 }
 
@@ -325,7 +325,7 @@ static void filter(void) {
     on(SIGSYS, on_trap, 0);
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getppid, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getuid, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pwrite64, 1, 0),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 1),
@@ -335,7 +335,7 @@ static void filter(void) {
     struct sock_fprog program = {sizeof code / sizeof *code, code};
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
     CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
-    CHECK(call(SYS_getppid, 0, 0, 0, 0) == 4711);
+    CHECK(call(SYS_getuid, 0, 0, 0, 0) == 4711);
     // For these calls, the hook itself makes no call, which the filter would not allow.
     for (int i = 0; i < WARM; i++) CHECK(lseek(pipe_ends[0], 0, SEEK_CUR) == -1);
     warm();

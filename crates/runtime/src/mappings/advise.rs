@@ -4,11 +4,15 @@
 //! The program has requested each change that is made to its memory.
 #![allow(unsafe_code)]
 
-use super::{Answer, error};
+use super::Answer;
+use crate::kernel::ENOMEM;
+use crate::left_out;
 use crate::pieces::Kind;
 use crate::space::Space;
+use crate::uses;
+use crate::windows::{around, within};
 use dispatch::{Failed, system};
-use libc::{ENOMEM, MADV_COLD, MADV_DONTNEED, MADV_FREE};
+use libc::{MADV_COLD, MADV_DONTNEED, MADV_FREE};
 use libc::{MADV_PAGEOUT, MADV_POPULATE_READ, MADV_POPULATE_WRITE, MADV_WILLNEED, SYS_madvise};
 use std::ops::Range;
 use zmem::{Advice, Arena, Use};
@@ -51,34 +55,36 @@ pub(super) fn advise(space: &mut Space, arena: &Arena, range: Range<usize>, advi
     let done = match meaning(advice) {
         Means::Nothing => Ok(()),
         Means::LeftOut(is_left_out) => {
-            space.leave_out(inner.clone(), is_left_out);
+            left_out::leave_out(space, inner.clone(), is_left_out);
             Ok(())
         }
         Means::Other => other(space, arena, inner.clone(), advice),
-        means => space.uses(arena, &inner).into_iter().try_for_each(|(blocks, of)| {
-            let part = blocks.start.max(inner.start)..blocks.end.min(inner.end);
-            match (of, &means) {
-                (Use::Free, _) => Ok(()),
-                (Use::Plain, _) => issue(&part, advice),
-                (Use::Managed, Means::Is(advice)) => {
-                    let _done = arena.advise(Space::around(arena, &part), *advice);
-                    Ok(())
+        means => {
+            uses::uses(&space.pieces, arena, &inner).into_iter().try_for_each(|(blocks, of)| {
+                let part = blocks.start.max(inner.start)..blocks.end.min(inner.end);
+                match (of, &means) {
+                    (Use::Free, _) => Ok(()),
+                    (Use::Plain, _) => issue(&part, advice),
+                    (Use::Managed, Means::Is(advice)) => {
+                        let _done = arena.advise(around(arena, &part), *advice);
+                        Ok(())
+                    }
+                    (Use::Managed, _) => {
+                        drop_data(arena, part);
+                        Ok(())
+                    }
                 }
-                (Use::Managed, _) => {
-                    drop_data(arena, part);
-                    Ok(())
-                }
-            }
-        }),
+            })
+        }
     };
     let is_full = space.pieces.is_full(inner);
-    let done = done.and_then(|()| if is_full { Ok(0) } else { Err(error(ENOMEM)) });
+    let done = done.and_then(|()| if is_full { Ok(0) } else { Err(ENOMEM) });
     done.into()
 }
 
 /// Zeroes a part of managed memory.
 fn drop_data(arena: &Arena, part: Range<usize>) {
-    let inner = Space::within(arena, &part);
+    let inner = within(arena, &part);
     let (first, last) = match inner.is_empty() {
         true => (part.clone(), part.end..part.end),
         false => (part.start..inner.start, inner.end..part.end),
@@ -98,7 +104,7 @@ fn drop_data(arena: &Arena, part: Range<usize>) {
 
 /// Passes an unsupported advice to the kernel. The memory is plain from then on.
 fn other(space: &mut Space, arena: &Arena, range: Range<usize>, advice: i32) -> Result<(), Failed> {
-    space.make_plain(arena, &range)?;
+    uses::make_plain(&space.pieces, arena, &range)?;
     let done = issue(&range, advice);
     if done.is_ok() {
         for (part, kind) in space.pieces.parts(range.clone()) {
@@ -107,7 +113,7 @@ fn other(space: &mut Space, arena: &Arena, range: Range<usize>, advice: i32) -> 
             }
         }
     }
-    space.settle(arena, &range)?;
+    uses::settle(&space.pieces, arena, &range)?;
     done
 }
 

@@ -7,7 +7,8 @@
 
 use super::Answer;
 use crate::pieces::Kind;
-use crate::space::{Break, Space, map_over, protect};
+use crate::space::{Break, Space, map_over};
+use crate::windows::protect;
 use dispatch::Failed;
 use std::ops::Range;
 use zmem::Arena;
@@ -37,7 +38,7 @@ fn move_to(space: &mut Space, arena: &Arena, now: usize, wanted: usize) -> Resul
     let below = moved.start..moved.end.min(start);
     let above = moved.start.max(start)..moved.end;
     if is_more && !above.is_empty() && !space.pieces.is_empty(above.clone()) {
-        return Err(super::error(libc::ENOMEM));
+        return Err(super::ENOMEM);
     }
     if !above.is_empty() {
         space.put(arena, above, is_more.then_some(Kind::Data))?;

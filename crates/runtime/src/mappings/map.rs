@@ -2,12 +2,15 @@
 
 use super::kind::{NOT_OURS, is_executable_data, kind_of};
 use super::windows::map_outside;
-use super::{Answer, error, pages, touches};
+use super::{Answer, pages, touches};
+use crate::kernel::{EEXIST, EINVAL};
 use crate::pieces::Kind;
+use crate::placing;
 use crate::space::Space;
-use crate::windows::DATA;
+use crate::uses;
+use crate::windows::{DATA, within};
 use dispatch::{Failed, system};
-use libc::{EEXIST, EINVAL, MAP_FIXED, MAP_FIXED_NOREPLACE, PROT_WRITE};
+use libc::{MAP_FIXED, MAP_FIXED_NOREPLACE, PROT_WRITE};
 use std::ops::Range;
 use zmem::{Advice, Arena};
 
@@ -41,7 +44,7 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
     if is_library(flags)
         && space.is_serving
         && let Ok(of_file) = pages(0, bytes)
-        && let Some(found) = space.find_for_library(arena, of_file.len())
+        && let Some(found) = placing::find_for_library(space, arena, of_file.len())
     {
         return map_at(space, arena, found..found + of_file.len(), None, args_at(found, args))
             .into();
@@ -58,7 +61,7 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
         // because all addresses of the arena are mapped in the kernel.
         return Answer::Issue;
     };
-    let in_windows = space.find_in_windows(arena, &wanted, is_executable);
+    let in_windows = placing::find_in_windows(space, arena, &wanted, is_executable);
     let found = match is_executable {
         true => in_windows,
         false => {
@@ -66,7 +69,7 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
             let is_within = of.start <= hint && wanted.end <= of.end;
             let is_free = is_within && space.pieces.is_empty(wanted.clone());
             let by_hint = if is_free { Some(hint) } else { in_windows.filter(|_| hint != 0) };
-            by_hint.or_else(|| space.find(arena, wanted.len())).or(in_windows)
+            by_hint.or_else(|| placing::find(space, arena, wanted.len())).or(in_windows)
         }
     };
     let Some(found) = found else { return map_outside(space, arena, kind, args) };
@@ -75,7 +78,7 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
     match space.put(arena, range.clone(), Some(kind)) {
         Ok(()) => {
             if flags & libc::MAP_POPULATE != 0 && kind == Kind::Data {
-                let _done = arena.advise(Space::within(arena, &range), Advice::Hot);
+                let _done = arena.advise(within(arena, &range), Advice::Hot);
             }
             Answer::Is(found as isize)
         }
@@ -114,13 +117,13 @@ fn map_at(
     let flags = args[3] as i32;
     let replaces = flags & MAP_FIXED_NOREPLACE == 0;
     if !replaces && !space.pieces.is_empty(range.clone()) {
-        return Err(error(EEXIST));
+        return Err(EEXIST);
     }
     if let Some(kind) = kind {
         space.put(arena, range.clone(), Some(kind))?;
         return Ok(range.start);
     }
-    space.make_plain(arena, &range)?;
+    uses::make_plain(&space.pieces, arena, &range)?;
     let mut args = args;
     args[3] = ((flags & !MAP_FIXED_NOREPLACE) | MAP_FIXED) as usize;
     let mapped = system(libc::SYS_mmap, args);
@@ -133,14 +136,14 @@ fn map_at(
             .set(range.clone(), Some(if is_held { Kind::OtherProtection } else { Kind::Other }));
         space.left_out.set(range.clone(), None);
     }
-    space.settle(arena, &range)?;
+    uses::settle(&space.pieces, arena, &range)?;
     mapped
 }
 
 /// Unmaps a range.
 pub(super) fn unmap(space: &mut Space, arena: &Arena, range: Range<usize>) -> Result<(), Failed> {
     if range.is_empty() {
-        return Err(error(EINVAL));
+        return Err(EINVAL);
     }
     // Only mapped parts are changed; free addresses remain free.
     for (part, kind) in space.pieces.parts(range) {

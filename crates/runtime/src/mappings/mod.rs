@@ -10,6 +10,8 @@ mod remap;
 mod windows;
 
 use crate::clock;
+use crate::kernel::{EINVAL, ENOMEM, ENOSYS, EPERM};
+use crate::policy::SHARED_MIN;
 use crate::space::Space;
 use crate::windows::{has, parts_within};
 use dispatch::{Failed, system};
@@ -18,9 +20,6 @@ use zmem::Arena;
 
 /// The protections that `mprotect` supports, with the flags that extend a stack.
 const PROT_ALL: usize = 15 | libc::PROT_GROWSDOWN as usize | libc::PROT_GROWSUP as usize;
-/// The minimum size in bytes of a read-only shared mapping that is recorded. Most smaller mappings
-/// are files of the C library.
-const SHARED_MIN: usize = 1 << 20;
 /// An advice of `madvise` since Linux 5.18.
 const MADV_DONTNEED_LOCKED: i32 = 24;
 /// A system call since Linux 6.10.
@@ -40,11 +39,6 @@ impl From<Result<usize, Failed>> for Answer {
     }
 }
 
-/// Converts an errno value to the result of a system call.
-const fn error(errno: i32) -> Failed {
-    -(errno as isize)
-}
-
 /// Returns a range of whole pages.
 ///
 /// # Errors
@@ -54,7 +48,7 @@ fn pages(start: usize, bytes: usize) -> Result<Range<usize>, Failed> {
     let end = bytes.checked_next_multiple_of(page).and_then(|bytes| start.checked_add(bytes));
     match end {
         Some(end) if start.is_multiple_of(page) => Ok(start..end),
-        _ => Err(error(libc::EINVAL)),
+        _ => Err(EINVAL),
     }
 }
 
@@ -109,11 +103,7 @@ pub(crate) fn maps_shared(number: i64, args: &[usize; 6]) -> bool {
 /// Returns whether a call changes mappings at the address in its first argument. Such calls are
 /// forbidden for sealed memory.
 fn changes(number: i64, args: &[usize; 6]) -> bool {
-    match number {
-        libc::SYS_munmap | libc::SYS_mprotect | libc::SYS_pkey_mprotect | libc::SYS_mremap => true,
-        libc::SYS_mmap => args[3] & libc::MAP_FIXED as usize != 0,
-        _ => false,
-    }
+    calls::spec(number as usize).is_some_and(|spec| spec.changes_mappings.holds(args))
 }
 
 /// Returns whether an advice lets the kernel drop memory.
@@ -153,10 +143,10 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
     let [start, bytes, third, ..] = args;
     let is_sealed = |range: Range<usize>| space.is_sealed(arena, &range);
     if changes(number as i64, &args) && pages(start, bytes).is_ok_and(is_sealed) {
-        return Answer::Is(error(libc::EPERM));
+        return Answer::Is(EPERM);
     }
     if number as i64 == libc::SYS_mmap && map::is_over_limit(space, arena, args) {
-        return Answer::Is(error(libc::ENOMEM));
+        return Answer::Is(ENOMEM);
     }
     if changes(number as i64, &args)
         && number as i64 != libc::SYS_mremap
@@ -175,17 +165,17 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
     let range = || pages(start, bytes).ok().filter(|range| touches(arena, range));
     match number as i64 {
         libc::SYS_mremap if space.is_over_limit(arena, third.saturating_sub(bytes), true, 0..0) => {
-            Answer::Is(error(libc::ENOMEM))
+            Answer::Is(ENOMEM)
         }
         libc::SYS_mmap => map::map(space, arena, args),
         libc::SYS_brk => brk::brk(space, arena, start),
         libc::SYS_mremap => remap::remap(space, arena, args),
         libc::SYS_mlockall => protect::lock_all(space, arena, start),
         // The segment would be mapped at the program's address, within the arena.
-        libc::SYS_shmat if has(arena, bytes) => Answer::Is(error(libc::ENOMEM)),
+        libc::SYS_shmat if has(arena, bytes) => Answer::Is(ENOMEM),
         // The kernel would report faults in the arena to the program's descriptor instead of the
         // runtime.
-        libc::SYS_userfaultfd => Answer::Is(error(libc::ENOSYS)),
+        libc::SYS_userfaultfd => Answer::Is(ENOSYS),
         // The runtime itself calls code in the vDSO.
         libc::SYS_munmap if is_vdso(start, bytes) => Answer::Is(0),
         libc::SYS_madvise if drops(third) && has_tails(start, bytes) => Answer::Is(0),
@@ -203,7 +193,7 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
             (libc::SYS_mincore | libc::SYS_msync | libc::SYS_munlock, Some(range))
                 if parts_within(arena, &range).any(|part| !space.pieces.is_full(part)) =>
             {
-                Answer::Is(error(libc::ENOMEM))
+                Answer::Is(ENOMEM)
             }
             (libc::SYS_madvise, Some(range)) => advise::advise(space, arena, range, third as i32),
             _ => Answer::Issue,

@@ -1,11 +1,14 @@
 //! Protection and locks. Memory is not managed if it is locked, or is not both readable and
 //! writable.
 
-use super::{Answer, error};
+use super::Answer;
+use crate::kernel::ENOMEM;
 use crate::pieces::Kind;
-use crate::space::{Space, protect as protect_pages};
+use crate::space::Space;
+use crate::uses;
+use crate::windows::protect as protect_pages;
 use dispatch::{Failed, system};
-use libc::{ENOMEM, PROT_NONE};
+use libc::PROT_NONE;
 use std::ops::Range;
 use zmem::Arena;
 
@@ -19,14 +22,14 @@ pub(super) fn protect(
     let data = space.data_at(arena, range.start);
     for (part, kind) in space.pieces.parts(range) {
         match (kind, prot) {
-            (None, _) => return Err(error(ENOMEM)),
+            (None, _) => return Err(ENOMEM),
             (Some(Kind::Data), prot) if Some(prot) == data => {}
             (Some(Kind::Reserved), PROT_NONE) => {}
             (Some(Kind::Reserved), prot) if Some(prot) == data => {
                 space.turn(arena, part, Some(Kind::Data))?;
             }
             (Some(kind), _) => {
-                space.make_plain(arena, &part)?;
+                uses::make_plain(&space.pieces, arena, &part)?;
                 protect_pages(&part, prot)?;
                 let now = match (kind, prot) {
                     (Kind::Other, _) => Kind::Other,
@@ -34,11 +37,11 @@ pub(super) fn protect(
                     _ => Kind::OtherProtection,
                 };
                 space.pieces.set(part.clone(), Some(now));
-                space.settle(arena, &part)?;
+                uses::settle(&space.pieces, arena, &part)?;
             }
         }
     }
-    if is_full { Ok(0) } else { Err(error(ENOMEM)) }
+    if is_full { Ok(0) } else { Err(ENOMEM) }
 }
 
 /// Passes a call that the runtime does not support to the kernel. The range is plain from then on.
@@ -50,15 +53,15 @@ pub(super) fn hold(
     args: [usize; 6],
 ) -> Result<usize, Failed> {
     if !space.pieces.is_full(range.clone()) {
-        return Err(error(ENOMEM));
+        return Err(ENOMEM);
     }
-    space.make_plain(arena, &range)?;
+    uses::make_plain(&space.pieces, arena, &range)?;
     let done = system(number, args);
     if done.is_ok() {
         let kind = if number == super::SYS_MSEAL { Kind::Sealed } else { Kind::Other };
         space.pieces.set(range.clone(), Some(kind));
     }
-    space.settle(arena, &range)?;
+    uses::settle(&space.pieces, arena, &range)?;
     done
 }
 
@@ -70,7 +73,7 @@ pub(super) fn lock_all(space: &mut Space, arena: &Arena, flags: usize) -> Answer
         let parts = arena.windows().flat_map(|window| space.pieces.parts(window));
         for (part, kind) in parts.collect::<Vec<_>>() {
             if kind == Some(Kind::Data) {
-                if let Err(failed) = space.make_plain(arena, &part) {
+                if let Err(failed) = uses::make_plain(&space.pieces, arena, &part) {
                     return Answer::Is(failed);
                 }
                 space.pieces.set(part, Some(Kind::Other));

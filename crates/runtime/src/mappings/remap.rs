@@ -1,18 +1,18 @@
 //! `mremap`.
 
-use super::{Answer, error, is_within, make, map, pages, touches};
+use super::{Answer, is_within, make, map, pages, touches};
+use crate::kernel::{EFAULT, EINVAL, ENOMEM};
+use crate::left_out;
 use crate::pieces::Kind;
+use crate::policy::MOVE_STEP;
 use crate::space::Space;
+use crate::uses;
 use crate::windows::{data_at, parts_within};
 use dispatch::{Failed, system};
-use libc::{EFAULT, EINVAL, ENOMEM, MADV_DONTFORK, MREMAP_FIXED, MREMAP_MAYMOVE};
+use libc::{MADV_DONTFORK, MREMAP_FIXED, MREMAP_MAYMOVE};
 use libc::{MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE, SYS_madvise, SYS_mmap, SYS_mremap, SYS_munmap};
 use std::ops::Range;
 use zmem::Arena;
-
-/// The number of bytes that are copied in one step. If the old addresses lie in one window, each
-/// step frees them.
-const STEP: usize = 1 << 20;
 
 pub(super) fn remap(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer {
     let [old, old_bytes, new_bytes, flags, to, _] = args;
@@ -45,7 +45,7 @@ pub(super) fn remap(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answe
     // mappings. Some kernels move such memory (Linux 6.17). If the kernel refuses, the memory is
     // copied.
     let done = match remap_plain(space, arena, old.clone(), args, to.clone()) {
-        Err(failed) => match kind.filter(|_| failed == error(EFAULT) && is_one) {
+        Err(failed) => match kind.filter(|_| failed == EFAULT && is_one) {
             Some(kind) => move_or_grow(space, arena, kind, old, bytes, flags, to),
             None => Err(failed),
         },
@@ -74,22 +74,22 @@ fn move_or_grow(
     to: Range<usize>,
 ) -> Result<usize, Failed> {
     let first = parts_within(arena, &old).next().map_or(old.start, |part| part.start);
-    let is_left_out = space.is_left_out(first);
+    let is_left_out = left_out::is_left_out(space, first);
     let prot = if kind == Kind::Data { data_at(arena, first) } else { libc::PROT_NONE };
     if flags & MREMAP_FIXED == 0 {
-        let more = old.end..old.start.checked_add(bytes).ok_or(error(ENOMEM))?;
+        let more = old.end..old.start.checked_add(bytes).ok_or(ENOMEM)?;
         if is_within(arena, &(old.start..more.end)) && space.pieces.is_empty(more.clone()) {
             space.put(arena, more.clone(), Some(kind))?;
-            space.leave_out(more, is_left_out);
+            left_out::leave_out(space, more, is_left_out);
             return Ok(old.start);
         }
     }
     if flags & MREMAP_MAYMOVE == 0 {
-        return Err(error(ENOMEM));
+        return Err(ENOMEM);
     }
     let is_fixed = flags & MREMAP_FIXED != 0;
     if is_fixed && to.start < old.end && old.start < to.end {
-        return Err(error(EINVAL));
+        return Err(EINVAL);
     }
     let how = MAP_PRIVATE | MAP_ANONYMOUS | if is_fixed { MAP_FIXED } else { 0 };
     let place = [to.start, bytes, prot as usize, how as usize, usize::MAX, 0];
@@ -109,13 +109,13 @@ fn move_or_grow(
     let moved = bytes.min(old.len());
     let is_whole = is_within(arena, &old);
     let copied = if kind == Kind::Data { moved } else { 0 };
-    for at in (0..copied).step_by(STEP) {
-        let part = at..copied.min(at + STEP);
+    for at in (0..copied).step_by(MOVE_STEP) {
+        let part = at..copied.min(at + MOVE_STEP);
         if !dispatch::copy_memory(to + at, old.start + at, part.len()) {
             // A part outside of the arena has another protection. No old address was unmapped
             // before this check.
             unmap(space, arena, to..to + bytes)?;
-            return Err(error(EFAULT));
+            return Err(EFAULT);
         }
         // The data are at the new addresses. If the old addresses can't be freed, they stay mapped,
         // and no data are lost.
@@ -156,14 +156,16 @@ fn remap_plain(
 ) -> Result<usize, Failed> {
     let ours: Vec<_> = parts_within(arena, &old).collect();
     let to_ours: Vec<_> = parts_within(arena, &to).collect();
-    let is_left_out = ours.first().is_some_and(|part| space.is_left_out(part.start));
+    let is_left_out = ours.first().is_some_and(|part| left_out::is_left_out(space, part.start));
     if ours.iter().any(|part| !space.pieces.is_full(part.clone())) {
-        return Err(error(EFAULT));
+        return Err(EFAULT);
     }
-    ours.iter().chain(&to_ours).try_for_each(|part| space.make_plain(arena, part))?;
+    ours.iter()
+        .chain(&to_ours)
+        .try_for_each(|part| uses::make_plain(&space.pieces, arena, part))?;
     let done = system(SYS_mremap, args);
     let Ok(now) = done else {
-        ours.iter().try_for_each(|part| space.settle(arena, part))?;
+        ours.iter().try_for_each(|part| uses::settle(&space.pieces, arena, part))?;
         for part in to_ours {
             // Some kernels unmap the new addresses before they detect that the memory consists of
             // several mappings.
@@ -171,7 +173,7 @@ fn remap_plain(
                 space.pieces.set(part.clone(), Some(Kind::Other));
                 space.put(arena, part, None)?;
             } else {
-                space.settle(arena, &part)?;
+                uses::settle(&space.pieces, arena, &part)?;
             }
         }
         return done;
@@ -182,7 +184,7 @@ fn remap_plain(
             space.pieces.set(part.clone(), Some(Kind::Other));
             space.put(arena, part.clone(), None)?;
         } else {
-            space.settle(arena, part)?;
+            uses::settle(&space.pieces, arena, part)?;
         }
     }
     for part in to_ours {

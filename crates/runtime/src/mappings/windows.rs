@@ -6,8 +6,10 @@
 #![allow(unsafe_code)]
 
 use super::kind::is_executable_data;
-use super::{Answer, error, is_within, make, pages, touches};
+use super::{Answer, is_within, make, pages, touches};
+use crate::kernel::EEXIST;
 use crate::pieces::Kind;
+use crate::policy::{RESERVED_SHARE, WINDOW_MIN};
 use crate::space::Space;
 use crate::windows::parts_within;
 use dispatch::{Failed, system};
@@ -15,12 +17,6 @@ use libc::{MAP_FIXED, MAP_FIXED_NOREPLACE, MAP_POPULATE};
 use std::ops::Range;
 use zmem::{Advice, Arena};
 
-/// The minimum size of a window in bytes. The number of windows is limited, so smaller mappings get
-/// no window.
-const WINDOW_MIN: usize = 2 << 20;
-/// The share of the remaining room for windows that a larger reservation gets. The window covers
-/// the reservation's start, because programs use a reservation from its start upwards.
-const RESERVED_SHARE: (usize, usize) = (3, 4);
 /// An advice of `madvise` since Linux 5.14.
 const MADV_POPULATE_WRITE: usize = 23;
 
@@ -162,20 +158,6 @@ fn window_of(arena: &Arena, range: &Range<usize>, kind: Kind) -> Range<usize> {
     if bytes < WINDOW_MIN || start == 0 { start..start } else { start..start + bytes }
 }
 
-/// Returns whether a call concerns the range of its first two arguments, and no other memory.
-fn has_range(number: i64) -> bool {
-    matches!(
-        number,
-        libc::SYS_munmap
-            | libc::SYS_mprotect
-            | libc::SYS_pkey_mprotect
-            | libc::SYS_mlock
-            | libc::SYS_mlock2
-            | libc::SYS_madvise
-            | super::SYS_MSEAL
-    )
-}
-
 /// Handles a call whose range lies only partly in a window, or in several windows, as a separate
 /// call for each part, in ascending order. Returns `None` for other calls.
 pub(super) fn answer_parts(
@@ -186,7 +168,8 @@ pub(super) fn answer_parts(
 ) -> Option<Answer> {
     let placed = (args[3] as i32) & (MAP_FIXED | MAP_FIXED_NOREPLACE);
     let is_map = number == libc::SYS_mmap && placed != 0;
-    let range = pages(args[0], args[1]).ok().filter(|_| is_map || has_range(number))?;
+    let is_of_range = calls::spec(number as usize).is_some_and(|spec| spec.is_of_range);
+    let range = pages(args[0], args[1]).ok().filter(|_| is_map || is_of_range)?;
     if !touches(arena, &range) || is_within(arena, &range) {
         return None;
     }
@@ -196,7 +179,7 @@ pub(super) fn answer_parts(
     edges.dedup();
     let replaces = placed & MAP_FIXED_NOREPLACE == 0;
     if is_map && !replaces && parts_within(arena, &range).any(|part| !space.pieces.is_empty(part)) {
-        return Some(Answer::Is(error(libc::EEXIST)));
+        return Some(Answer::Is(EEXIST));
     }
     let mut result = Ok(if is_map { range.start } else { 0 });
     for part in edges.windows(2) {
@@ -210,7 +193,7 @@ pub(super) fn answer_parts(
             // A kernel that does not support MAP_FIXED_NOREPLACE may map at another address.
             Ok(start) if is_map && start != part[0] => {
                 let _left = make(space, arena, libc::SYS_munmap, [start, args[1], 0, 0, 0, 0]);
-                result = Err(error(libc::EEXIST));
+                result = Err(EEXIST);
             }
             Ok(_) => continue,
             Err(failed) => result = Err(failed),

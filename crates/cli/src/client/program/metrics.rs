@@ -1,9 +1,9 @@
 //! `uzram stat PID --prometheus`: the metrics of a program and of each of its processes.
 
 use crate::admin::exposition::Metrics;
-use crate::run::figures::{Figures, Line, number, text as word};
-use crate::run::live::Program;
 use prometheus::Opts;
+use run::Program;
+use run::{Figures, Line, number, text as word};
 
 /// The metrics of a process's memory: the name of a metric, its help text, and the name of the
 /// figure that the metric reports.
@@ -44,15 +44,15 @@ fn of(program: u64, figures: &Figures) -> String {
     let info = options("info", "What runs the program: its version.");
     metrics.gauge(info.const_label("version", env!("CARGO_PKG_VERSION")), 1.0);
     for (name, help, value) in [
-        ("processes", "Processes of the program.", figures.processes().len() as u64),
+        ("processes", "Processes of the program.", figures.processes.len() as u64),
         ("limit_bytes", "Limit of what they hold together; 0: none.", figures.sum("limit")),
         ("program_held_bytes", "What they hold together.", figures.sum("tree_held")),
-        ("program_held_max_bytes", "The most that they held together.", figures.held_max()),
+        ("program_held_max_bytes", "The most that they held together.", figures.tree_held_max),
         ("short", "Whether they hold more than there is room for.", figures.is_short().into()),
     ] {
         metrics.gauge(options(name, help), value as f64);
     }
-    for process in figures.processes() {
+    for process in &figures.processes {
         let options = |name: &str, help: &str| {
             let options = options(name, help).const_label("name", word(process, "name"));
             options.const_label("process", number(process, "process").to_string())

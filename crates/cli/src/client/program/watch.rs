@@ -2,9 +2,9 @@
 
 use crate::admin::watch::{Style, Watched, bar, bar_column};
 use crate::error::Error;
-use crate::run::figures::Figures;
-use crate::run::live::Program;
 use crate::text::human;
+use run::Figures;
+use run::Program;
 
 impl Watched for Program {
     const ENDED: &'static str = "the program has ended";
@@ -25,7 +25,8 @@ impl Watched for Program {
 
     fn line(&mut self, style: Style) -> Result<Option<String>, Error> {
         let line = |figures: Figures| match style {
-            Style::Json => figures.json_line(),
+            // The keys are strings, so the conversion can't fail.
+            Style::Json => serde_json::to_string(&figures).unwrap_or_default() + "\n",
             _ => line(&figures, style),
         };
         Ok(self.look().map(line))
@@ -43,7 +44,7 @@ fn line(figures: &Figures, style: Style) -> String {
     for bytes in [resident, stored, compressed, held] {
         line += &format!("{:>10} ", human(bytes));
     }
-    line += &format!("{ratio:>7} {:>5}", figures.processes().len());
+    line += &format!("{ratio:>7} {:>5}", figures.processes.len());
     if let Style::Bars(width) = style {
         let data = resident.saturating_add(stored);
         [(stored, data), (held, limit)].iter().for_each(|&(part, of)| {

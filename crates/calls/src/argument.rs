@@ -1,4 +1,4 @@
-//! The rows of the table.
+//! The kinds of arguments.
 
 use crate::count::{Count, Length};
 
@@ -28,7 +28,7 @@ pub enum Argument {
     /// The address of a string that ends with a NUL, such as a path or a name.
     Text,
     /// The address of a structure that contains further addresses.
-    Form(Form),
+    Pointee(Pointee),
     /// A kind that depends on another argument.
     By(&'static Choice),
 }
@@ -48,7 +48,7 @@ pub struct Choice {
 
 /// The structures that contain further addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum Pointee {
     /// An array of `iovec`s, whose number is in an argument, and the buffers to which they point.
     Iovecs(Access, Count),
     /// A `msghdr`: the name, the `iovec`s with their buffers, and the control data.
@@ -82,88 +82,6 @@ pub enum Form {
     Words(Access, Length),
     /// The last argument of `ioctl`, which depends on the request (the second argument).
     Ioctl,
-}
-
-/// Whether the kernel may touch the memory of a call after the call's return.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lasting {
-    /// The kernel does not touch the memory after the return.
-    No,
-    /// The kernel may touch the memory until an event that the table does not describe.
-    Yes,
-    /// The kernel may touch the memory if at least one of these bits is set in the argument.
-    Bits {
-        /// The index of the argument.
-        argument: u8,
-        /// The bits.
-        bits: usize,
-    },
-    /// The kernel may touch the memory if the argument, an `int`, has one of these values.
-    Values {
-        /// The index of the argument.
-        argument: u8,
-        /// The values.
-        values: &'static [usize],
-    },
-}
-
-/// The other effects of a call that matter to a pager.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Special {
-    /// No other effect.
-    Nothing,
-    /// The call changes mappings, their protection, or which of their pages are resident.
-    AddressSpace,
-    /// The call creates a process or a thread, or executes a program.
-    Process,
-    /// The call concerns the masks, actions or stacks of signals.
-    Signals,
-    /// The call installs a filter of system calls, which may refuse system calls of the pager.
-    Filter,
-    /// The call disables a facility that a pager needs, or makes the kernel touch memory to which
-    /// no call refers. A pager must not issue such a call.
-    Withheld,
-    /// The effect depends on the argument, an `int`.
-    By {
-        /// The index of the argument.
-        argument: u8,
-        /// Values of the argument, with the resulting effects. Any other value has no effect.
-        cases: &'static [(usize, Special)],
-    },
-}
-
-/// A row of the table: the memory that a system call accesses, and its other effects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
-    /// The number of the call on this architecture.
-    pub number: usize,
-    /// The kinds of the arguments.
-    pub arguments: [Argument; 6],
-    /// Whether the kernel may touch the memory after the call's return.
-    pub lasting: Lasting,
-    /// The other effects of the call.
-    pub special: Special,
-}
-
-impl Row {
-    /// Returns whether the kernel may touch the memory of this call after the call's return.
-    pub fn outlives(&self, arguments: &[usize; 6]) -> bool {
-        let value = |nth: u8| arguments.get(usize::from(nth)).copied().unwrap_or(0);
-        match self.lasting {
-            Lasting::No => false,
-            Lasting::Yes => true,
-            Lasting::Bits { argument, bits } => value(argument) & bits != 0,
-            Lasting::Values { argument, values } => values.contains(&(value(argument) & INT)),
-        }
-    }
-
-    /// Returns the other effects of a call with these arguments. Never returns [`Special::By`].
-    pub fn special(&self, arguments: &[usize; 6]) -> Special {
-        let Special::By { argument, cases } = self.special else { return self.special };
-        let value = arguments.get(usize::from(argument)).copied().unwrap_or(0) & INT;
-        let case = cases.iter().find(|(of, _)| *of == value);
-        case.map_or(Special::Nothing, |(_, special)| *special)
-    }
 }
 
 /// The bits of a register that the kernel reads if the argument is an `int`.
@@ -212,6 +130,6 @@ pub(crate) const fn mask(access: Access, count: Count, less: usize) -> Argument 
 
 /// Returns the kind of an address whose length is stored in memory to which another argument
 /// points.
-pub(crate) const fn told(access: Access, argument: u8) -> Argument {
-    Argument::Buffer(access, Length::Told(argument))
+pub(crate) const fn from_memory(access: Access, argument: u8) -> Argument {
+    Argument::Buffer(access, Length::FromMemory(argument))
 }

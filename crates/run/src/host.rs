@@ -1,7 +1,6 @@
 //! Finds the host that runs programs.
 
-use crate::error::{Error, failed};
-use crate::text::escaped;
+use crate::refusal::{Refusal, escaped};
 use std::env;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf, absolute};
@@ -11,7 +10,7 @@ const NAME: &str = "uzram-host";
 const VARIABLE: &str = "UZRAM_HOST";
 
 /// Returns the path of the host.
-pub(super) fn find() -> Result<PathBuf, Error> {
+pub(crate) fn find() -> Result<PathBuf, Refusal> {
     let places = match env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
         Some(path) => absolute(path).into_iter().collect(),
         // Without /proc, the message contains paths relative to this link.
@@ -20,14 +19,14 @@ pub(super) fn find() -> Result<PathBuf, Error> {
     let Some(found) = places.iter().find(|path| path.is_file()) else {
         let places: Vec<_> = places.iter().map(|path| format!("'{}'", escaped(path))).collect();
         let places = places.join(" nor at ");
-        return Err(failed(format!(
+        return Err(Refusal::Failed(format!(
             "the host of programs was not found: it is not at {places}; build it with 'make \
              build', mount /proc, or name it by the variable {VARIABLE}"
         )));
     };
     // The path is a part of the settings, which are separated by commas.
     if found.as_os_str().as_bytes().contains(&b',') {
-        return Err(failed(format!(
+        return Err(Refusal::Failed(format!(
             "'{}' can't be used as the host of programs: a comma is in its path; copy it \
              elsewhere, and name that by the variable {VARIABLE}",
             escaped(found)

@@ -30,17 +30,17 @@ static HELPER: AtomicU64 = AtomicU64::new(0);
 
 /// The commands that start a program.
 #[derive(Debug)]
-pub(super) struct Launch {
+pub(crate) struct Launch {
     /// Executes the program, with a helper that injects a host.
-    pub(super) injected: Option<Command>,
+    pub(crate) injected: Option<Command>,
     /// Executes the host, which runs the program.
-    pub(super) hosted: Command,
+    pub(crate) hosted: Command,
 }
 
 impl Launch {
     /// Executes the program in place of this command. Returns the error of the system if that
     /// fails.
-    pub(super) fn exec(mut self) -> io::Error {
+    pub(crate) fn exec(mut self) -> io::Error {
         let refused = self.injected.as_mut().map(Command::exec);
         dismiss_helper();
         refused.filter(|error| !is_refused(error)).unwrap_or_else(|| self.hosted.exec())
@@ -50,7 +50,7 @@ impl Launch {
     ///
     /// # Errors
     /// Returns the error of the system.
-    pub(super) fn spawn(&mut self) -> io::Result<Child> {
+    pub(crate) fn spawn(&mut self) -> io::Result<Child> {
         match self.injected.as_mut().map(Command::spawn) {
             Some(Err(error)) if is_refused(&error) => self.hosted.spawn(),
             Some(spawned) => spawned,
@@ -61,7 +61,7 @@ impl Launch {
 
 /// Makes a command inject a host into the program that it executes. If the system refuses the
 /// injection, the command fails with the error REFUSED.
-pub(super) fn inject_into(command: &mut Command, host: &Path, settings: &OsStr) {
+pub(crate) fn inject_into(command: &mut Command, host: &Path, settings: &OsStr) {
     #[cfg(target_arch = "x86_64")]
     if let (Ok(host), Ok(settings)) = (name(host.as_os_str()), name(settings)) {
         // SAFETY: `getauxval` only reads a record of the C library.
@@ -80,7 +80,7 @@ pub(super) fn inject_into(command: &mut Command, host: &Path, settings: &OsStr) 
 }
 
 /// Returns whether another `uzram run` dispatches the calls of this process.
-pub(super) fn is_dispatched() -> bool {
+pub(crate) fn is_dispatched() -> bool {
     // SAFETY: this process has not enabled dispatch itself, so the call ends no dispatch that this
     // process needs.
     unsafe { libc::prctl(SET_DISPATCH, 0, 0, 0, 0) != 0 }
@@ -88,7 +88,7 @@ pub(super) fn is_dispatched() -> bool {
 
 /// Returns whether the system permits the injection of hosts, as far as a process can determine
 /// this in advance.
-pub(super) fn may_inject() -> bool {
+pub(crate) fn may_inject() -> bool {
     #[cfg(target_arch = "x86_64")]
     return inject::is_permitted();
     #[cfg(not(target_arch = "x86_64"))]

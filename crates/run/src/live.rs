@@ -6,9 +6,9 @@
 //! The processes that write the file may be hostile, or may have been killed during a write. So the
 //! numbers in the file are only displayed.
 
-use super::figures::{Figures, KILLED, Line};
-use super::tree::{self, Found};
-use crate::error::{Error, failed};
+use crate::figures::{Figures, KILLED, Line};
+use crate::refusal::Refusal;
+use crate::tree::{self, Found};
 use procgroup::{GroupSnapshot, Presence, ProcessSnapshot};
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -20,7 +20,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 /// A running program, which was found by the file that its processes share.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub struct Program {
     /// The number of one of the program's processes, or of the command that started the program.
     process: u64,
     file: Found,
@@ -29,12 +29,12 @@ pub(crate) struct Program {
 
 impl Program {
     /// Returns the number of the process by which the program was found.
-    pub(crate) fn process(&self) -> u64 {
+    pub fn process(&self) -> u64 {
         self.process
     }
 
     /// Returns the current figures of the program's processes.
-    pub(crate) fn figures(&self) -> Figures {
+    pub fn figures(&self) -> Figures {
         self.now().0
     }
 
@@ -53,9 +53,9 @@ impl Program {
     /// Returns the current figures, or `None` after all processes have ended. Processes in another
     /// PID namespace may be killed without this process detecting it; a program of such processes
     /// counts as ended when the process by which the program was found ends.
-    pub(crate) fn look(&mut self) -> Option<Figures> {
+    pub fn look(&mut self) -> Option<Figures> {
         let (figures, is_ours) = self.now();
-        let has_any = !figures.processes().is_empty();
+        let has_any = !figures.processes.is_empty();
         let may_begin = !self.has_begun && !is_gone(self.process);
         self.has_begun |= has_any;
         let goes_on = if has_any { is_ours || !is_gone(self.process) } else { may_begin };
@@ -81,7 +81,7 @@ fn named(figures: &procgroup::Figures, name: &str) -> Option<Line> {
 
 /// Returns the last published figures of processes that have ended without a report: a signal
 /// killed them, or they could not write the report.
-pub(super) fn unreported(seen: &GroupSnapshot) -> Vec<Line> {
+pub(crate) fn unreported(seen: &GroupSnapshot) -> Vec<Line> {
     let is_killed = |seen: &ProcessSnapshot| match seen.presence {
         Presence::Killed => true,
         Presence::Present => is_gone(seen.figures.process),
@@ -121,10 +121,13 @@ fn is_gone(process: u64) -> bool {
 /// process has a slot is used. (A program that has replaced an inner `uzram run` has a slot in both
 /// files.) If the process has a slot in none of the files, like the command itself, the innermost
 /// file is used.
-pub(crate) fn find(process: Pid) -> Result<Program, Error> {
+///
+/// # Errors
+/// Returns the reason why the program can't be shown.
+pub fn find(process: Pid) -> Result<Program, Refusal> {
     let number = process.as_raw_nonzero().get();
     let shown = |why: &dyn std::fmt::Display, remedy: &str| {
-        failed(format!("process {number} can't be shown: {why}; {remedy}"))
+        Refusal::Failed(format!("process {number} can't be shown: {why}; {remedy}"))
     };
     let of_io = |error: io::Error| match Errno::from_io_error(&error) {
         Some(Errno::NOENT | Errno::SRCH) => {

@@ -2,8 +2,8 @@
 //! the memory to which it points is reported.
 
 use super::{PAGE, TRANSFER_MAX, Walk};
+use crate::argument::{Access, Pointee};
 use crate::count::Length;
-use crate::row::{Access, Form};
 use crate::sizes::{
     FUTEX_WAITV, INT, IOCB, IOVEC, MMSGHDR, MSGHDR, SIGEVENT, SIGSET, SOCKADDR, STACK, TIME, WORD,
     clone_at, iocb_at, msghdr_at,
@@ -33,26 +33,26 @@ const SIGEV_THREAD: usize = libc::SIGEV_THREAD as usize;
 
 impl Walk<'_> {
     /// Reports the structure at `address`, and the memory to which it points.
-    pub(super) fn form(&mut self, form: Form, address: usize) {
+    pub(super) fn pointee(&mut self, form: Pointee, address: usize) {
         let arguments = self.arguments;
         // If a structure can't be read, the kernel can't access further memory through it.
         _ = match form {
-            Form::Iovecs(access, count) => self.iovecs(address, count.of(arguments), access),
-            Form::Message(access) => self.message(address, access),
-            Form::Messages(access, count) => self.messages(address, count.of(arguments), access),
-            Form::Texts => self.texts(address),
-            Form::Sigset => self.sigset(address),
-            Form::Getevents => self.getevents(address),
-            Form::Stack => self.stack(address),
-            Form::Sigevent => self.sigevent(address),
-            Form::CloneArgs(count) => self.clone_args(address, count.of(arguments)),
-            Form::Iocbs(count) => self.iocbs(address, count.of(arguments)),
-            Form::Waiters(length) => self.waiters(address, length),
-            Form::XattrArgs(access) => self.xattr_args(address, access),
-            Form::Filter => self.filter(address),
-            Form::Regset(access) => self.regset(address, access),
-            Form::Words(access, length) => self.words(address, length, access),
-            Form::Ioctl => self.ioctl(address),
+            Pointee::Iovecs(access, count) => self.iovecs(address, count.of(arguments), access),
+            Pointee::Message(access) => self.message(address, access),
+            Pointee::Messages(access, count) => self.messages(address, count.of(arguments), access),
+            Pointee::Texts => self.texts(address),
+            Pointee::Sigset => self.sigset(address),
+            Pointee::Getevents => self.getevents(address),
+            Pointee::Stack => self.stack(address),
+            Pointee::Sigevent => self.sigevent(address),
+            Pointee::CloneArgs(count) => self.clone_args(address, count.of(arguments)),
+            Pointee::Iocbs(count) => self.iocbs(address, count.of(arguments)),
+            Pointee::Waiters(length) => self.waiters(address, length),
+            Pointee::XattrArgs(access) => self.xattr_args(address, access),
+            Pointee::Filter => self.filter(address),
+            Pointee::Regset(access) => self.regset(address, access),
+            Pointee::Words(access, length) => self.words(address, length, access),
+            Pointee::Ioctl => self.ioctl(address),
         };
     }
 
@@ -60,12 +60,12 @@ impl Walk<'_> {
     fn pair(&mut self, address: usize, offset: usize, access: Access) -> Option<()> {
         let start = self.word(address, offset)?;
         let bytes = self.word(address, offset.checked_add(WORD)?)?;
-        self.tell(start, bytes.min(TRANSFER_MAX), access);
+        self.report(start, bytes.min(TRANSFER_MAX), access);
         Some(())
     }
 
     fn iovecs(&mut self, address: usize, count: usize, access: Access) -> Option<()> {
-        if count > IOVECS_MAX || !self.tell(address, count.checked_mul(IOVEC)?, Access::Read) {
+        if count > IOVECS_MAX || !self.report(address, count.checked_mul(IOVEC)?, Access::Read) {
             return None;
         }
         (0..count).try_for_each(|nth| self.pair(address, nth.checked_mul(IOVEC)?, access))
@@ -74,11 +74,11 @@ impl Walk<'_> {
     fn message(&mut self, address: usize, access: Access) -> Option<()> {
         // When a message is received, lengths and flags are written back.
         let own = if access == Access::Read { Access::Read } else { Access::Both };
-        if !self.tell(address, MSGHDR, own) {
+        if !self.report(address, MSGHDR, own) {
             return None;
         }
         let name = self.word(address, msghdr_at::NAME)?;
-        self.tell(name, self.int(address, msghdr_at::NAME_LEN)?.min(SOCKADDR), access);
+        self.report(name, self.int(address, msghdr_at::NAME_LEN)?.min(SOCKADDR), access);
         self.pair(address, msghdr_at::CONTROL, access)?;
         let (vector, count) =
             (self.word(address, msghdr_at::IOV)?, self.word(address, msghdr_at::IOV_LEN)?);
@@ -88,7 +88,7 @@ impl Walk<'_> {
     fn messages(&mut self, address: usize, count: usize, access: Access) -> Option<()> {
         for nth in 0..count.min(IOVECS_MAX) {
             let message = Self::at(address, nth.checked_mul(MMSGHDR)?)?;
-            if address == 0 || !self.tell(Self::at(message, MSGHDR)?, INT, Access::Write) {
+            if address == 0 || !self.report(Self::at(message, MSGHDR)?, INT, Access::Write) {
                 return None;
             }
             _ = self.message(message, access);
@@ -98,7 +98,7 @@ impl Walk<'_> {
 
     fn texts(&mut self, address: usize) -> Option<()> {
         let mut at = address;
-        while self.tell(at, WORD, Access::Read) {
+        while self.report(at, WORD, Access::Read) {
             let text = self.word(at, 0).filter(|text| *text != 0)?;
             self.text(text, TEXT_MAX);
             at = Self::at(at, WORD)?;
@@ -107,51 +107,51 @@ impl Walk<'_> {
     }
 
     fn sigset(&mut self, address: usize) -> Option<()> {
-        if !self.tell(address, 2 * WORD, Access::Read) {
+        if !self.report(address, 2 * WORD, Access::Read) {
             return None;
         }
         let set = self.word(address, 0)?;
-        self.tell(set, SIGSET, Access::Read);
+        self.report(set, SIGSET, Access::Read);
         Some(())
     }
 
     fn getevents(&mut self, address: usize) -> Option<()> {
-        if !self.tell(address, 3 * WORD, Access::Read) {
+        if !self.report(address, 3 * WORD, Access::Read) {
             return None;
         }
         let (set, time) = (self.word(address, 0)?, self.word(address, 2 * WORD)?);
-        self.tell(set, SIGSET, Access::Read);
-        self.tell(time, TIME, Access::Read);
+        self.report(set, SIGSET, Access::Read);
+        self.report(time, TIME, Access::Read);
         Some(())
     }
 
     fn stack(&mut self, address: usize) -> Option<()> {
-        if !self.tell(address, STACK, Access::Read) {
+        if !self.report(address, STACK, Access::Read) {
             return None;
         }
         let (start, bytes) = (self.word(address, 0)?, self.word(address, 2 * WORD)?);
-        self.tell(start, bytes.min(TRANSFER_MAX), Access::Both);
+        self.report(start, bytes.min(TRANSFER_MAX), Access::Both);
         Some(())
     }
 
     fn sigevent(&mut self, address: usize) -> Option<()> {
-        if !self.tell(address, SIGEVENT, Access::Read) {
+        if !self.report(address, SIGEVENT, Access::Read) {
             return None;
         }
         if self.int(address, WORD + INT)? == SIGEV_THREAD {
             let cookie = self.word(address, 0)?;
-            self.tell(cookie, COOKIE, Access::Read);
+            self.report(cookie, COOKIE, Access::Read);
         }
         Some(())
     }
 
     fn clone_args(&mut self, address: usize, bytes: usize) -> Option<()> {
-        if bytes < CLONE_ARGS_LEAST || !self.tell(address, bytes.min(PAGE), Access::Read) {
+        if bytes < CLONE_ARGS_LEAST || !self.report(address, bytes.min(PAGE), Access::Read) {
             return None;
         }
         for offset in [clone_at::PIDFD, clone_at::CHILD_TID, clone_at::PARENT_TID] {
             let place = self.word(address, offset)?;
-            self.tell(place, INT, Access::Write);
+            self.report(place, INT, Access::Write);
         }
         // In an older program, the structure ends before these fields.
         if bytes < clone_at::SET_TID_SIZE + WORD {
@@ -159,19 +159,19 @@ impl Walk<'_> {
         }
         let (numbers, count) =
             (self.word(address, clone_at::SET_TID)?, self.word(address, clone_at::SET_TID_SIZE)?);
-        self.tell(numbers, count.min(SET_TID_MAX).checked_mul(INT)?, Access::Read);
+        self.report(numbers, count.min(SET_TID_MAX).checked_mul(INT)?, Access::Read);
         Some(())
     }
 
     fn iocbs(&mut self, address: usize, count: usize) -> Option<()> {
         let count = count.min(IOCBS_MAX);
-        if !self.tell(address, count.checked_mul(WORD)?, Access::Read) {
+        if !self.report(address, count.checked_mul(WORD)?, Access::Read) {
             return None;
         }
         for nth in 0..count {
             let block = self.word(address, nth.checked_mul(WORD)?)?;
             // The kernel also writes to the structure when it accepts the request.
-            if self.tell(block, IOCB, Access::Both) {
+            if self.report(block, IOCB, Access::Both) {
                 _ = self.iocb(block);
             }
         }
@@ -192,37 +192,37 @@ impl Walk<'_> {
 
     fn waiters(&mut self, address: usize, length: Length) -> Option<()> {
         let bytes = self.length(length, address).min(WAITERS_MAX * FUTEX_WAITV);
-        if !self.tell(address, bytes, Access::Read) {
+        if !self.report(address, bytes, Access::Read) {
             return None;
         }
         for offset in (0..bytes).step_by(FUTEX_WAITV) {
             let word = self.word(address, offset.checked_add(WORD)?)?;
-            self.tell(word, 4, Access::Read);
+            self.report(word, 4, Access::Read);
         }
         Some(())
     }
 
     fn xattr_args(&mut self, address: usize, access: Access) -> Option<()> {
-        if !self.tell(address, 2 * WORD, Access::Read) {
+        if !self.report(address, 2 * WORD, Access::Read) {
             return None;
         }
         let value = self.word(address, 0)?;
-        self.tell(value, self.int(address, WORD)?.min(TRANSFER_MAX), access);
+        self.report(value, self.int(address, WORD)?.min(TRANSFER_MAX), access);
         Some(())
     }
 
     fn filter(&mut self, address: usize) -> Option<()> {
-        if !self.tell(address, 2 * WORD, Access::Read) {
+        if !self.report(address, 2 * WORD, Access::Read) {
             return None;
         }
         let count = usize::from(self.memory.read_u16(address)?).min(FILTER_MAX);
         let start = self.word(address, WORD)?;
-        self.tell(start, count.checked_mul(INSTRUCTION)?, Access::Read);
+        self.report(start, count.checked_mul(INSTRUCTION)?, Access::Read);
         Some(())
     }
 
     fn regset(&mut self, address: usize, access: Access) -> Option<()> {
-        if !self.tell(address, IOVEC, Access::Both) {
+        if !self.report(address, IOVEC, Access::Both) {
             return None;
         }
         self.pair(address, 0, access)
@@ -230,7 +230,7 @@ impl Walk<'_> {
 
     fn words(&mut self, address: usize, length: Length, access: Access) -> Option<()> {
         let bytes = self.length(length, address);
-        if !self.tell(address, bytes, access) {
+        if !self.report(address, bytes, access) {
             return None;
         }
         for nth in 0..(bytes / WORD).min(WORDS_MAX) {

@@ -1,6 +1,6 @@
 //! Compares the ranges in a row with the objects of a case.
 
-use calls::{Access, Memory, Row, ranges};
+use calls::{Access, Memory, SyscallSpec, ranges};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::ptr;
@@ -8,7 +8,7 @@ use testkit::calls::trial::{Case, Need, Object, PAGE, Spoil, Trial, must, protec
 
 /// Prepares a case and issues its call. Returns the call's result, and the accesses that each
 /// object needs. Returns `None` if the case can't be tried.
-pub fn run(case: &Case, row: &Row, spoil: Spoil) -> Option<(i64, Vec<Need>)> {
+pub fn run(case: &Case, row: &SyscallSpec, spoil: Spoil) -> Option<(i64, Vec<Need>)> {
     let (mut trial, given) = Trial::prepare(case, spoil)?;
     let mut arguments = std::array::from_fn(|nth| given.get(nth).copied().unwrap_or_default());
     match spoil {
@@ -22,25 +22,29 @@ pub fn run(case: &Case, row: &Row, spoil: Spoil) -> Option<(i64, Vec<Need>)> {
 }
 
 /// Returns the ranges that a walk reports for the row and the arguments.
-fn told(trial: &Trial, row: &Row, arguments: &[usize; 6]) -> Vec<(Range<usize>, Access)> {
-    let told = RefCell::new(Vec::new());
-    let memory = Told { told: &told, objects: &trial.objects };
+fn reported(
+    trial: &Trial,
+    row: &SyscallSpec,
+    arguments: &[usize; 6],
+) -> Vec<(Range<usize>, Access)> {
+    let reported = RefCell::new(Vec::new());
+    let memory = Reported { reported: &reported, objects: &trial.objects };
     ranges(row.number, *arguments, &memory, &mut |range, access| {
-        told.borrow_mut().push((range, access));
+        reported.borrow_mut().push((range, access));
     });
-    told.into_inner()
+    reported.into_inner()
 }
 
 /// Sets each argument that the case does not set, and for which the row has no memory, to the
 /// address of an inaccessible page.
-fn fill(trial: &Trial, row: &Row, arguments: &mut [usize; 6], given: usize) {
+fn fill(trial: &Trial, row: &SyscallSpec, arguments: &mut [usize; 6], given: usize) {
     let closed = must(
         libc::SYS_mmap,
         &[0, PAGE, 0, (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize, usize::MAX],
     );
     for nth in given..arguments.len() {
         arguments[nth] = closed;
-        if told(trial, row, arguments).iter().any(|(range, _)| range.start == closed) {
+        if reported(trial, row, arguments).iter().any(|(range, _)| range.start == closed) {
             arguments[nth] = 0;
         }
     }
@@ -48,21 +52,21 @@ fn fill(trial: &Trial, row: &Row, arguments: &mut [usize; 6], given: usize) {
 
 /// Asserts that the ranges of the row equal the objects. Write-protects the objects that the call
 /// only reads.
-fn compare(trial: &Trial, row: &Row, arguments: &[usize; 6]) {
-    let told = told(trial, row, arguments);
+fn compare(trial: &Trial, row: &SyscallSpec, arguments: &[usize; 6]) {
+    let reported = reported(trial, row, arguments);
     let named: Vec<_> = trial.objects.iter().map(|object| &object.range).collect();
     // A number may look like an address, so ranges of unknown access are ignored.
-    for (range, _) in told.iter().filter(|(_, access)| *access != Access::Unknown) {
+    for (range, _) in reported.iter().filter(|(_, access)| *access != Access::Unknown) {
         let is_inside =
             |object: &&&Range<usize>| object.start <= range.start && range.end <= object.end;
         assert!(
             named.iter().any(|object| is_inside(&object)),
-            "{range:#x?} is told, objects are {named:#x?}"
+            "{range:#x?} is reported, objects are {named:#x?}"
         );
     }
     for object in &trial.objects {
         let inside: Vec<_> =
-            told.iter().filter(|(range, _)| object.range.contains(&range.start)).collect();
+            reported.iter().filter(|(range, _)| object.range.contains(&range.start)).collect();
         if object.need == Need::Unknown {
             let begins = |(range, access): &&(Range<usize>, Access)| {
                 range.start == object.range.start && *access == Access::Unknown
@@ -74,7 +78,7 @@ fn compare(trial: &Trial, row: &Row, arguments: &[usize; 6]) {
         while let Some((next, _)) = inside.iter().find(|(range, _)| range.contains(&end)) {
             end = next.end;
         }
-        assert_eq!(end, object.range.end, "of {:#x?} less is told", object.range);
+        assert_eq!(end, object.range.end, "of {:#x?} less is reported", object.range);
         let written = inside.iter().any(|(_, access)| *access != Access::Read);
         if !written {
             protect(&object.pages, libc::PROT_READ);
@@ -83,17 +87,17 @@ fn compare(trial: &Trial, row: &Row, arguments: &[usize; 6]) {
 }
 
 /// The memory of the trial. Only ranges that were reported may be read.
-struct Told<'t> {
-    told: &'t RefCell<Vec<(Range<usize>, Access)>>,
+struct Reported<'t> {
+    reported: &'t RefCell<Vec<(Range<usize>, Access)>>,
     objects: &'t [Object],
 }
 
-impl Memory for Told<'_> {
+impl Memory for Reported<'_> {
     fn read(&self, address: usize, into: &mut [u8]) -> bool {
         let end = address + into.len();
         let has = |range: &Range<usize>| range.start <= address && end <= range.end;
-        let is_told = self.told.borrow().iter().any(|(range, _)| has(range));
-        assert!(is_told, "{address:#x} is read and was not told");
+        let is_reported = self.reported.borrow().iter().any(|(range, _)| has(range));
+        assert!(is_reported, "{address:#x} is read and was not reported");
         assert!(self.objects.iter().any(|object| has(&object.range)), "{address:#x}: whose is it?");
         // SAFETY: the bytes lie in an object, as asserted above, and with `Spoil::Nothing` no
         // object is closed.

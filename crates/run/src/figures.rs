@@ -1,15 +1,14 @@
 //! Figures of each process of a program, and of all its processes together.
 
-use crate::text::json;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::cmp::max;
 
 /// The report of a process: `procgroup::Figures` as JSON, with the name of the process.
-pub(crate) type Line = Map<String, Value>;
+pub type Line = Map<String, Value>;
 
 /// The field that marks a process that ended without a report, usually killed by a signal.
-pub(super) const KILLED: &str = "killed";
+pub const KILLED: &str = "killed";
 
 /// Figures for which the sum reports the largest value of all processes.
 const LARGEST: [&str; 7] = [
@@ -24,21 +23,22 @@ const LARGEST: [&str; 7] = [
 
 /// The figures of a program.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Figures {
-    pub(super) processes: Vec<Line>,
+pub struct Figures {
+    /// The figures of each process.
+    pub processes: Vec<Line>,
     /// The sum of the processes' figures.
-    pub(super) sum: Line,
+    pub sum: Line,
     /// The maximum number of bytes that all processes held at the same time. Resident pages that
     /// parents and children share are counted for each process.
-    pub(super) tree_held_max: u64,
+    pub tree_held_max: u64,
     /// Whether running processes hold more than the limit allows.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) is_short: Option<bool>,
+    pub is_short: Option<bool>,
 }
 
 /// Returns the sum of the processes' figures, with the time per call and the compression ratio of
 /// all processes together.
-pub(super) fn sum_of<'a>(processes: impl IntoIterator<Item = &'a Line>) -> Line {
+pub fn sum_of<'a>(processes: impl IntoIterator<Item = &'a Line>) -> Line {
     let mut sum = Line::new();
     for (name, value) in processes.into_iter().flatten() {
         if ["process", "name", KILLED].contains(&&**name) {
@@ -63,7 +63,7 @@ pub(super) fn sum_of<'a>(processes: impl IntoIterator<Item = &'a Line>) -> Line 
 impl Figures {
     /// Returns the figures of processes: the lines that processes wrote when they ended, and the
     /// lines `unreported` of processes that could not write theirs.
-    pub(super) fn parse(text: &str, unreported: Vec<Line>, tree_held_max: u64) -> Self {
+    pub fn parse(text: &str, unreported: Vec<Line>, tree_held_max: u64) -> Self {
         // A process may have written an incomplete line because the disk was full.
         let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
         // The lines that processes wrote are last, because the sum reports the backend of the last
@@ -73,7 +73,7 @@ impl Figures {
     }
 
     /// Returns the figures of processes.
-    pub(crate) fn new(processes: Vec<Line>, tree_held_max: u64, is_short: Option<bool>) -> Self {
+    pub fn new(processes: Vec<Line>, tree_held_max: u64, is_short: Option<bool>) -> Self {
         let sum = sum_of(&processes);
         // The group's memory may not have been sampled at the moment when a process held its own
         // maximum.
@@ -82,53 +82,35 @@ impl Figures {
         Figures { processes, sum, tree_held_max, is_short }
     }
 
-    /// Returns the figures of each process.
-    pub(crate) fn processes(&self) -> &[Line] {
-        &self.processes
-    }
-
     /// Returns the figure `name` of the sum, or 0 if the sum has no such figure.
-    pub(crate) fn sum(&self, name: &str) -> u64 {
+    pub fn sum(&self, name: &str) -> u64 {
         number(&self.sum, name)
     }
 
-    pub(crate) fn held_max(&self) -> u64 {
-        self.tree_held_max
-    }
-
-    pub(crate) fn is_short(&self) -> bool {
+    /// Returns whether running processes hold more than the limit allows.
+    pub fn is_short(&self) -> bool {
         self.is_short == Some(true)
-    }
-
-    pub(crate) fn json(&self) -> String {
-        json(self)
-    }
-
-    /// Returns the figures as JSON on one line.
-    pub(crate) fn json_line(&self) -> String {
-        // As in `json`, the conversion can't fail.
-        serde_json::to_string(self).unwrap_or_default() + "\n"
     }
 }
 
 /// Returns the number in the field `name` of a line, or 0 if the line has no such number.
-pub(crate) fn number(line: &Line, name: &str) -> u64 {
+pub fn number(line: &Line, name: &str) -> u64 {
     line.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// Returns the text in the field `name` of a line, without control characters, which a program may
 /// have written.
-pub(crate) fn text(line: &Line, name: &str) -> String {
+pub fn text(line: &Line, name: &str) -> String {
     let text = line.get(name).and_then(Value::as_str).unwrap_or_default();
     text.replace(char::is_control, "\u{fffd}")
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
 
     /// Two complete lines, and an incomplete one.
-    pub(in crate::run) const LINES: &str = "\
+    const LINES: &str = "\
         {\"process\":7,\"name\":\"sort\",\"limit\":9,\"held_max\":4096,\"stored_max\":3000,\
         \"compressed_max\":1000,\"ratio\":3.00,\"fault_us_99\":5,\"evicted\":1,\"calls\":10,\
         \"call_ns\":1000,\"calls_us\":10,\"backend\":\"signal\",\"backend_reason\":\"why\"}\n\
@@ -139,7 +121,7 @@ pub(super) mod tests {
     #[test]
     fn sizes_are_added_and_times_are_not() {
         let figures = Figures::parse(LINES, Vec::new(), 10_000);
-        let json: Value = serde_json::from_str(&figures.json()).unwrap();
+        let json = serde_json::to_value(&figures).unwrap();
         assert_eq!(json["processes"].as_array().unwrap().len(), 2);
         let sum = |name: &str| json["sum"][name].as_u64();
         assert_eq!((sum("held_max"), sum("evicted")), (Some(12288), Some(3)));

@@ -11,7 +11,7 @@ use std::fs::File;
 ///
 /// # Errors
 /// Returns the error of the system.
-pub(super) fn rights(file: &File) -> Result<Rights> {
+pub(crate) fn rights(file: &File) -> Result<Rights> {
     let stat = fstat(file)?;
     let capabilities = fgetxattr(file, "security.capability", &mut [0_u8; 64]);
     let has_capabilities = matches!(capabilities, Ok(1..) | Err(Errno::RANGE));

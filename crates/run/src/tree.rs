@@ -4,7 +4,8 @@
 //! of the file (`procgroup::ProcessGroup`); this module creates the file, filled with zeros, and
 //! reads it.
 
-use crate::error::{Error, failed};
+use crate::policy::{LAST, TABLE};
+use crate::refusal::Refusal;
 use procgroup::GroupSnapshot;
 use rustix::fs::{
     CWD, FileType, MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat,
@@ -21,24 +22,19 @@ use std::path::Path;
 const NAME: &str = "uzram-run";
 /// The seals forbid changes of the file's size, so the file never becomes shorter than a mapping.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
-/// The file's descriptor is one of the highest LAST numbers below TABLE, or below the process's
-/// limit on descriptors if that limit is below TABLE. Calls that open files return the lowest free
-/// number, so programs rarely use these numbers.
-const TABLE: u64 = 1024;
-const LAST: u64 = 64;
 
 /// The file of a program that this command starts.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(crate) struct Tree {
     file: OwnedFd,
     /// The setting of the runtime that specifies the file.
-    pub(super) setting: String,
+    pub(crate) setting: String,
 }
 
 impl Tree {
-    pub(super) fn new() -> std::result::Result<Self, Error> {
+    pub(crate) fn new() -> std::result::Result<Self, Refusal> {
         Tree::make().map_err(|error| {
-            failed(format!(
+            Refusal::Failed(format!(
                 "memory that processes share can't be had: {error}; allow memfd_create, and more \
                  open files (ulimit -n)"
             ))
@@ -57,19 +53,19 @@ impl Tree {
     }
 
     /// Returns the figures that the processes have published.
-    pub(super) fn seen(&self) -> Option<GroupSnapshot> {
+    pub(crate) fn seen(&self) -> Option<GroupSnapshot> {
         read(&self.file)
     }
 }
 
 /// The opened file of another program.
 #[derive(Debug)]
-pub(super) struct Found(OwnedFd);
+pub(crate) struct Found(OwnedFd);
 
 impl Found {
     /// Returns the figures that the processes have published, or `None` if the file is not such a
     /// shared file.
-    pub(super) fn seen(&self) -> Option<GroupSnapshot> {
+    pub(crate) fn seen(&self) -> Option<GroupSnapshot> {
         read(&self.0)
     }
 }
@@ -80,7 +76,7 @@ impl Found {
 ///
 /// # Errors
 /// Fails if the target may be such a shared file, but can't be opened.
-pub(super) fn open(link: &Path) -> io::Result<Option<Found>> {
+pub(crate) fn open(link: &Path) -> io::Result<Option<Found>> {
     let is_named = |to: &Path| to.as_os_str() == &*format!("/memfd:{NAME} (deleted)");
     if !read_link(link).is_ok_and(|to| is_named(&to)) {
         return Ok(None);

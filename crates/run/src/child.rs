@@ -1,9 +1,7 @@
 //! Runs the program as a child of this process, forwards signals to it, and waits for its end.
 
-use super::launch::Launch;
-use super::refusal::Refusal;
-use crate::error::{failed, no_handler};
-use crate::process_status::process_status;
+use crate::launch::Launch;
+use crate::refusal::Refusal;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, waitpid};
 use signal_hook::consts::{
@@ -14,7 +12,6 @@ use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
 use signal_hook::low_level::siginfo::Cause;
 use std::ffi::c_int;
 use std::path::Path;
-use std::process::ExitCode;
 
 const PASSED: [c_int; 8] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT];
 
@@ -23,13 +20,12 @@ const BY_SIGNAL: i32 = 128;
 
 /// Starts a program and waits for its end. Returns the exit code that reports how the program
 /// ended.
-pub(super) fn run(mut launch: Launch, name: &Path) -> Result<ExitCode, Refusal> {
+pub(crate) fn run(mut launch: Launch, name: &Path, ignored: u64) -> Result<u8, Refusal> {
     // A signal that this process ignores stays ignored in this process and in the program. If this
     // process installed a handler for the signal, the program would start with the default action.
-    let ignored = process_status("SigIgn:", 16).unwrap_or(0);
     let passed = PASSED.iter().filter(|signal| ignored >> (*signal - 1) & 1 == 0);
     let handled = passed.chain([&SIGCHLD]);
-    let mut signals = SignalsInfo::<WithOrigin>::new(handled).map_err(no_handler)?;
+    let mut signals = SignalsInfo::<WithOrigin>::new(handled).map_err(Refusal::Handlers)?;
     let child = launch.spawn().map_err(|error| Refusal::of_start(name, &error))?;
     let program = Pid::from_child(&child);
     // `wait` is called for the program only between signals, so the program's process number can't
@@ -37,11 +33,11 @@ pub(super) fn run(mut launch: Launch, name: &Path) -> Result<ExitCode, Refusal> 
     for came in signals.forever() {
         if came.signal == SIGCHLD {
             match ended(program) {
-                Ok(Some(code)) => return Ok(ExitCode::from(code)),
+                Ok(Some(code)) => return Ok(code),
                 Ok(None) => {}
                 Err(error) => {
                     let why = "the program can't be waited for";
-                    return Err(failed(format!("{why}: {error}; please report it")).into());
+                    return Err(Refusal::Failed(format!("{why}: {error}; please report it")));
                 }
             }
         } else if let Some(signal) = Signal::from_named_raw(came.signal)
@@ -51,7 +47,7 @@ pub(super) fn run(mut launch: Launch, name: &Path) -> Result<ExitCode, Refusal> 
             let _gone = kill_process(program, signal);
         }
     }
-    Err(failed("signals ended; please report it").into())
+    Err(Refusal::Failed("signals ended; please report it".to_owned()))
 }
 
 /// Returns whether the program has received the signal already. The terminal sends its signals to

@@ -1,8 +1,7 @@
 //! Finds the program that the kernel would execute for a name, as `execvp` does.
 
-use super::refusal::Refusal;
-use super::rights::rights;
-use crate::error::Error;
+use crate::refusal::Refusal;
+use crate::rights::rights;
 use executable::{DEPTH, Kind, Loading, Rights, Script};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::env;
@@ -21,16 +20,16 @@ const SHELL: &str = "/bin/sh";
 
 /// A program that can be run.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(crate) struct Target {
     file: PathBuf,
     is_for_shell: bool,
     /// Whether a host can be injected into the program. No host is injected if the program's loader
     /// is not installed; the host that runs the program then reports this. No host is injected into
     /// programs that the kernel starts in secure mode.
-    pub(super) may_be_injected: bool,
+    pub(crate) may_be_injected: bool,
 }
 
-impl Program {
+impl Target {
     /// Returns the file to execute, the first argument, and the argument that is inserted before
     /// the program's own arguments. `name` is the first argument of the program.
     fn execution<'a>(&'a self, name: &'a OsStr) -> (&'a Path, &'a OsStr, Option<&'a Path>) {
@@ -41,7 +40,7 @@ impl Program {
     }
 
     /// Returns the command that executes the program.
-    pub(super) fn command(&self, name: &OsStr) -> Command {
+    pub(crate) fn command(&self, name: &OsStr) -> Command {
         let (file, name, script) = self.execution(name);
         let mut command = Command::new(file);
         command.arg0(name).args(script);
@@ -49,7 +48,7 @@ impl Program {
     }
 
     /// Returns the command by which `host` runs the program.
-    pub(super) fn hosted(&self, name: &OsStr, host: &Path, settings: &OsStr) -> Command {
+    pub(crate) fn hosted(&self, name: &OsStr, host: &Path, settings: &OsStr) -> Command {
         let (file, name, script) = self.execution(name);
         let mut command = Command::new(host);
         command.arg(settings).arg(file).arg(file).arg(name).args(script);
@@ -58,13 +57,13 @@ impl Program {
 }
 
 /// Finds a program, and checks that it can be run.
-pub(super) fn find(name: &OsStr) -> Result<Program, Refusal> {
+pub(crate) fn find(name: &OsStr) -> Result<Target, Refusal> {
     let file = look_up(name)?;
     let kind = kind(&file)?;
     let is_for_shell = matches!(kind, Kind::Text);
     let shell = || Kind::Script(Script { interpreter: SHELL.into(), argument: None });
     let may_be_injected = check(&file, if is_for_shell { shell() } else { kind })?;
-    Ok(Program { file, is_for_shell, may_be_injected })
+    Ok(Target { file, is_for_shell, may_be_injected })
 }
 
 /// Returns the path of the file that a name denotes.
@@ -109,7 +108,7 @@ fn executable(file: &Path) -> io::Result<()> {
 /// Returns the kind of a file: a program or a script.
 fn kind(path: &Path) -> Result<Kind<File>, Refusal> {
     File::open(path).and_then(Kind::of).map_err(|error| {
-        Error::of_file(path, "can't be checked", error, "have this user read it").into()
+        Refusal::of_file(path, "can't be checked", error, "have this user read it")
     })
 }
 
@@ -140,14 +139,14 @@ fn check_elf(program: &Path, path: &Path, file: File) -> Result<bool, Refusal> {
     let rights = rights(&file).map_err(|error| Refusal::of_start(path, &error.into()))?;
     if let Rights::Raised(reason) = rights {
         let why = format!("{reason}, and a host can't give it these rights");
-        return Err(Error::of_file(path, what, why, "run it without 'uzram run'").into());
+        return Err(Refusal::of_file(path, what, why, "run it without 'uzram run'"));
     }
     match Loading::of(file, Path::is_file) {
         Ok(Loading::Program) => Ok(rights == Rights::Same),
         Ok(Loading::NoLoader) => Ok(false),
         Ok(Loading::Foreign | Loading::Host) => {
             let why = "it is not for 64-bit x86-64";
-            Err(Error::of_file(path, what, why, "give a program that is").into())
+            Err(Refusal::of_file(path, what, why, "give a program that is"))
         }
         Err(error) => Err(Refusal::not_executable(path, error)),
     }

@@ -1,0 +1,113 @@
+//! Rows of the table with their names.
+
+use crate::argument::Argument;
+use crate::spec::{Need, SignalMask, SimpleClass, Special, SyscallSpec, Wait};
+use crate::when::When;
+use libc::c_long;
+
+/// A row, and the name of its call.
+#[derive(Clone, Copy)]
+pub(crate) struct NamedSpec {
+    pub(crate) spec: SyscallSpec,
+    pub(crate) name: &'static str,
+}
+
+/// Defines functions that set one column each.
+macro_rules! columns {
+    ($($(#[$doc:meta])* $name:ident($($value:ident: $type:ty)?): $column:ident = $set:expr;)*) => {
+        $($(#[$doc])*
+        pub(crate) const fn $name(mut self $(, $value: $type)?) -> Self {
+            self.spec.$column = $set;
+            self
+        })*
+    };
+}
+
+impl NamedSpec {
+    /// Creates a row from the value and the name of a constant. The name begins with `SYS_`.
+    pub(crate) const fn new(number: c_long, name: &'static str, given: &[Argument]) -> Self {
+        let mut arguments = [Argument::Plain; 6];
+        let mut nth = 0;
+        while nth < given.len() {
+            arguments[nth] = given[nth];
+            nth += 1;
+        }
+        let spec = SyscallSpec {
+            number: number as usize,
+            arguments,
+            kept_after_return: When::Never,
+            special: Special::Nothing,
+            wait: None,
+            is_brief: false,
+            signal_mask: None,
+            changes_mappings: When::Never,
+            is_of_range: false,
+            ends_own_thread: When::Never,
+            simple: SimpleClass::No,
+            need: Need::No,
+        };
+        NamedSpec { spec, name: name.split_at("SYS_".len()).1 }
+    }
+
+    columns! {
+        keeps(when: When): kept_after_return = when;
+        is(special: Special): special = special;
+        waits(wait: Wait): wait = Some(wait);
+        brief(): is_brief = true;
+        masks(mask: SignalMask): signal_mask = Some(mask);
+        changes(when: When): changes_mappings = when;
+        of_range(): is_of_range = true;
+        ends(when: When): ends_own_thread = when;
+        simple(class: SimpleClass): simple = class;
+        needed(): need = Need::Needed;
+        optional(): need = Need::Optional;
+    }
+
+    /// Returns whether the row contains addresses of other constants. A statically linked host
+    /// relocates them, so the pages of such rows are private memory of each process.
+    pub(crate) const fn has_addresses(&self) -> bool {
+        let mut nth = 0;
+        let mut is_choice = false;
+        while nth < self.spec.arguments.len() {
+            is_choice |= matches!(self.spec.arguments[nth], Argument::By(_));
+            nth += 1;
+        }
+        let waits_by = match self.spec.wait {
+            Some(wait) => has_cases(wait.is_interrupted) || has_cases(wait.repeats),
+            None => false,
+        };
+        is_choice
+            || waits_by
+            || has_cases(self.spec.kept_after_return)
+            || has_cases(self.spec.ends_own_thread)
+            || matches!(self.spec.special, Special::By { .. })
+    }
+}
+
+/// Returns whether a condition contains the address of its cases.
+const fn has_cases(when: When) -> bool {
+    matches!(when, When::By { .. })
+}
+
+/// A call that a signal may end. A call that is issued again waits longer in total.
+pub(crate) const ENDED: Wait =
+    Wait { is_interrupted: When::Always, repeats: When::Never, restarts: When::Never };
+/// A call that the kernel restarts after a handler with SA_RESTART.
+pub(crate) const RESTARTED: Wait = Wait { restarts: When::Always, ..ENDED };
+/// The same. A call that is issued again does not wait longer in total.
+pub(crate) const REPEATED: Wait = Wait { repeats: When::Always, ..RESTARTED };
+
+/// Returns the place of a mask that applies while the call waits, followed by its size.
+pub(crate) const fn temporary(argument: u8) -> SignalMask {
+    SignalMask { argument, bytes: argument + 1, is_behind: false, is_temporary: true }
+}
+
+/// Returns the place of such a mask in a structure that holds its address and size.
+pub(crate) const fn behind(argument: u8) -> SignalMask {
+    SignalMask { argument, bytes: argument, is_behind: true, is_temporary: true }
+}
+
+/// Returns the place of a set of signals that the call accepts.
+pub(crate) const fn accepted(argument: u8, bytes: u8) -> SignalMask {
+    SignalMask { argument, bytes, is_behind: false, is_temporary: false }
+}

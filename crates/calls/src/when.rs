@@ -1,0 +1,68 @@
+//! Conditions on the arguments of a call.
+
+/// A condition on the arguments of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// The condition is false for all arguments.
+    Never,
+    /// The condition is true for all arguments.
+    Always,
+    /// The condition is true if the argument is 0, such as a null pointer.
+    Null(u8),
+    /// The condition is true if the argument, an `int`, is negative.
+    Negative(u8),
+    /// The condition is true if at least one of these bits is set in the argument.
+    Bits {
+        /// The index of the argument.
+        argument: u8,
+        /// The bits.
+        bits: usize,
+    },
+    /// The condition is true if none of these bits is set in the argument.
+    NoBits {
+        /// The index of the argument.
+        argument: u8,
+        /// The bits.
+        bits: usize,
+    },
+    /// The condition depends on the value of the argument, an `int`.
+    By {
+        /// The index of the argument.
+        argument: u8,
+        /// The bits of the argument that are compared.
+        mask: u32,
+        /// Values of these bits, with the resulting conditions. For any other value, the condition
+        /// is false.
+        cases: &'static [(u32, When)],
+    },
+}
+
+impl When {
+    /// Returns whether the condition is true for these arguments.
+    pub fn holds(self, arguments: &[usize; 6]) -> bool {
+        let value = |nth: u8| arguments.get(usize::from(nth)).copied().unwrap_or(0);
+        match self {
+            When::Never => false,
+            When::Always => true,
+            When::Null(nth) => value(nth) == 0,
+            When::Negative(nth) => (value(nth) as i32) < 0,
+            When::Bits { argument, bits } => value(argument) & bits != 0,
+            When::NoBits { argument, bits } => value(argument) & bits == 0,
+            When::By { argument, mask, cases } => {
+                let value = value(argument) as u32 & mask;
+                cases.iter().any(|(of, when)| *of == value && when.holds(arguments))
+            }
+        }
+    }
+}
+
+/// Creates a condition that depends on the masked value of an argument.
+macro_rules! by_value {
+    ($argument:expr, $mask:expr; $($($value:tt)|+ => $when:expr),*) => {
+        crate::when::When::By {
+            argument: $argument,
+            mask: $mask as u32,
+            cases: &[$($(($value as u32, $when)),+),*],
+        }
+    };
+}

@@ -1,0 +1,84 @@
+//! Reasons why a program is not started or its figures can't be read. Each message is one line: the
+//! thing, the reason, the remedy.
+
+use std::fmt::Display;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+/// The reason why a program is not started, or its figures can't be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The program does not exist.
+    #[error("{0}")]
+    NotFound(String),
+    /// The program exists, but this user can't execute it.
+    #[error("{0}")]
+    NotExecutable(String),
+    /// An option is wrong, on any machine.
+    #[error("{0}")]
+    Usage(String),
+    /// No host can run the program, or a file can't be read or written.
+    #[error("{0}")]
+    Failed(String),
+    /// Signal handlers can't be installed.
+    #[error("signal handlers can't be installed: {0}")]
+    Handlers(io::Error),
+}
+
+/// Returns a path for printing, on one line and without control characters.
+pub(crate) fn escaped(path: &Path) -> String {
+    path.to_string_lossy().escape_debug().to_string()
+}
+
+impl Refusal {
+    pub(crate) fn not_found(program: &Path, why: impl Display) -> Self {
+        let program = escaped(program);
+        Refusal::NotFound(format!(
+            "'{program}' can't be run: {why}; give the path of a program, or install it"
+        ))
+    }
+
+    pub(crate) fn not_executable(program: &Path, why: impl Display) -> Self {
+        let program = escaped(program);
+        Refusal::NotExecutable(format!(
+            "'{program}' can't be run: {why}; give a program that this user may execute"
+        ))
+    }
+
+    /// Returns the refusal of a script whose interpreter does not exist or can't be executed. The
+    /// exit code is the one that `env` would return for the script itself.
+    pub(crate) fn of_interpreter(script: &Path, interpreter: &Path, error: &io::Error) -> Self {
+        let (refusal, remedy): (fn(String) -> Self, _) = match error.kind() {
+            ErrorKind::NotFound => (Refusal::NotFound, "install it"),
+            _ => (Refusal::NotExecutable, "have this user execute it"),
+        };
+        let (script, interpreter) = (escaped(script), escaped(interpreter));
+        refusal(format!(
+            "'{script}' can't be run: its interpreter '{interpreter}': {error}; {remedy}, or \
+             correct the script's first line"
+        ))
+    }
+
+    /// Returns the refusal for an error of the system at the start of a program.
+    pub(crate) fn of_start(program: &Path, error: &io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::NotFound => Refusal::not_found(program, error),
+            _ => Refusal::not_executable(program, error),
+        }
+    }
+
+    /// Returns the refusal for an operation on the file at `path` that failed.
+    pub(crate) fn of_file(path: &Path, what: &str, why: impl Display, remedy: &str) -> Self {
+        Refusal::Failed(format!("'{}' {what}: {why}; {remedy}", escaped(path)))
+    }
+
+    /// Returns the refusal of a path with a comma, because a comma would end the setting that
+    /// contains the path.
+    pub(crate) fn comma(path: &Path) -> Self {
+        Refusal::Usage(format!(
+            "--stats-file: there is a comma in '{}'; give a path without, or set TMPDIR to one",
+            escaped(path)
+        ))
+    }
+}

@@ -1,0 +1,77 @@
+//! A program that is about to start.
+
+use crate::child;
+use crate::figures::Figures;
+use crate::host;
+use crate::launch::{Launch, inject_into, is_dispatched, may_inject};
+use crate::refusal::Refusal;
+use crate::search;
+use crate::settings::Options;
+use crate::stats_file::StatsFile;
+use crate::tree::Tree;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+
+/// A program that can be started.
+#[derive(Debug)]
+pub struct Start<'s> {
+    name: &'s Path,
+    launch: Launch,
+    tree: Tree,
+    stats: Option<StatsFile>,
+}
+
+impl<'s> Start<'s> {
+    /// Finds a program, and checks that a host can run it. `adjust` is called for each command that
+    /// may execute the program.
+    ///
+    /// # Errors
+    /// Returns the reason why the program is not started.
+    pub fn new(
+        command: &'s [OsString],
+        mut options: Options<'_>,
+        adjust: impl Fn(&mut Command),
+    ) -> Result<Self, Refusal> {
+        let host = host::find()?;
+        let none = || Refusal::Failed("no program is named".to_owned());
+        let (name, rest) = command.split_first().ok_or_else(none)?;
+        let program = search::find(name)?;
+        let stats = StatsFile::of(options.stats)?;
+        let tree = Tree::new()?;
+        options.may_inject &= may_inject();
+        let settings = options.settings(&host, &tree, stats.as_ref().map(StatsFile::path))?;
+        let begins = |mut command: Command| {
+            command.args(rest);
+            adjust(&mut command);
+            command
+        };
+        // Within another `uzram run`, the calls of the helper would be handled as calls of a
+        // program.
+        let is_injected = options.may_inject && program.may_be_injected && !is_dispatched();
+        let injected = is_injected.then(|| {
+            let mut command = begins(program.command(name));
+            inject_into(&mut command, &host, &settings);
+            command
+        });
+        let launch = Launch { injected, hosted: begins(program.hosted(name, &host, &settings)) };
+        Ok(Start { name: Path::new(name), launch, tree, stats })
+    }
+
+    /// Executes the program in place of this process. Returns the reason if that fails.
+    pub fn exec(self) -> Refusal {
+        Refusal::of_start(self.name, &self.launch.exec())
+    }
+
+    /// Starts the program as a child, forwards signals to it, and waits for its end. Returns the
+    /// exit code that reports how the program ended, and the figures of its processes. `ignored`
+    /// has a bit for each signal that this process ignores.
+    ///
+    /// # Errors
+    /// Returns the reason if the program is not started, or its figures can't be read.
+    pub fn watch(self, ignored: u64) -> Result<(u8, Figures), Refusal> {
+        let code = child::run(self.launch, self.name, ignored)?;
+        let figures = self.stats.map(|stats| stats.figures(self.tree.seen().as_ref()));
+        Ok((code, figures.transpose()?.unwrap_or_default()))
+    }
+}

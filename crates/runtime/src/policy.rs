@@ -1,0 +1,100 @@
+//! Thresholds and sizes of this crate, each with its reason.
+
+// The arena and its windows
+
+/// The minimum size of an arena in bytes.
+pub(crate) const ARENA_MIN: usize = 64 << 20;
+/// The maximum size of an arena in bytes, because each block has a word.
+pub(crate) const ARENA_MAX: usize = 32 << 30;
+/// If blocks are larger than `UNIT_MAX`, because the number of mappings is limited, the arena is
+/// halved repeatedly: mappings of programs are often no larger than such a block. The arena's size
+/// stays at least `LIMITS` times the limit.
+pub(crate) const UNIT_MAX: usize = 16 << 10;
+pub(crate) const LIMITS: usize = 4;
+/// ... and at least this number of bytes.
+pub(crate) const ARENA_LEAST: usize = 256 << 20;
+/// 1/`ROOM_SHARE` of the arena's size is reserved for windows (pl-24).
+pub(crate) const ROOM_SHARE: usize = 4;
+/// The alignment of mappings of at least this size, so that they consist of whole chunks.
+pub(crate) const CHUNK: usize = 2 << 20;
+/// The part for libraries, at the arena's end, is 1/`LIBRARIES_SHARE` of the arena.
+pub(crate) const LIBRARIES_SHARE: usize = 8;
+/// The number of bytes that remain free above a library. The stubs of glibc lie 4 and 20 MiB above
+/// their sites, because of the instructions after each `syscall` (di-13).
+pub(crate) const ABOVE_LIBRARY: usize = 24 << 20;
+/// The minimum size of a window in bytes. The number of windows is limited, so smaller mappings get
+/// no window.
+pub(crate) const WINDOW_MIN: usize = 2 << 20;
+/// The share of the remaining room for windows that a larger reservation gets. The window covers
+/// the reservation's start, because programs use a reservation from its start upwards.
+pub(crate) const RESERVED_SHARE: (usize, usize) = (3, 4);
+/// The minimum size in bytes of a read-only shared mapping that is recorded. Most smaller mappings
+/// are files of the C library.
+pub(crate) const SHARED_MIN: usize = 1 << 20;
+/// The number of bytes that are copied in one step. If the old addresses lie in one window, each
+/// step frees them.
+pub(crate) const MOVE_STEP: usize = 1 << 20;
+
+// Calls and their memory
+
+/// A part has at most 1/`SHARE` of the limit, and at least `PART_MIN` bytes.
+pub(crate) const PART_SHARE: usize = 8;
+pub(crate) const PART_MIN: usize = 1 << 20;
+/// If the use of an address in a call is unknown, the call is assumed to access this number of
+/// bytes at the address.
+pub(crate) const UNKNOWN_BYTES: usize = 64 << 10;
+/// If a call pinned more than 1/`MUCH_SHARE` of the limit, the excess is evicted after the call.
+pub(crate) const MUCH_SHARE: u64 = 16;
+/// The number of calls between two measurements of the process's memory outside of its arena.
+pub(crate) const WEIGHED: u64 = 128;
+
+// Faults, helpers and the own thread
+
+/// The maximum number of retries at one address while no thread changes mappings. After these
+/// retries, the fault is passed to the program.
+pub(crate) const FAULT_TRIES: u32 = 8;
+/// The maximum number of retries at one address while the lock of `Space` is held.
+pub(crate) const LOCKED_TRIES: u32 = 10_000;
+/// The number of consecutive interrupted calls of a thread after which the thread starts no helper.
+pub(crate) const EXEC_TRIES: u32 = 8;
+/// The maximum number of checks whether the kernel has released a thread that is ending.
+pub(crate) const END_LOOKS: usize = 10_000;
+
+// Other processes
+
+/// The number of bytes that a process fills for each request of another process.
+pub(crate) const BROUGHT: usize = 256 << 10;
+/// The pause between two tries. The signal is sent again after every `TRIES_OF_SIGNAL` tries,
+/// because the other process may have been unable to handle the previous signal.
+pub(crate) static PEER_PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
+pub(crate) const TRIES_OF_SIGNAL: usize = 40;
+/// The maximum number of tries, which take a quarter of a second.
+pub(crate) const PEER_TRIES: usize = 5000;
+/// The maximum number of tries while the other process fills its blocks. These tries take one or
+/// two minutes.
+pub(crate) const TRIES_OF_KEEPING: usize = 1 << 20;
+/// The maximum number of tries after a debugger has detached from a process. If all tries fail,
+/// that process itself detects later that the debugger has left.
+pub(crate) const TRIES_OF_LOOK: usize = 10 * TRIES_OF_SIGNAL;
+/// The time in milliseconds within which a debugger must attach, which is also the time between two
+/// checks whether debuggers have left.
+pub(crate) const LOOK_TIME: u64 = 1000;
+/// The process that holds the most memory should write the message. After this number of checks in
+/// which another process left the message to it, the other process writes the message.
+pub(crate) const LEFT_MAX: u32 = 64;
+
+// The heap and measurements
+
+/// The granularity of dlmalloc's mappings in bytes.
+pub(crate) const GRAIN: usize = 1 << 20;
+/// The minimum size in bytes of a large allocation.
+pub(crate) const LARGE: usize = 16 << 10;
+/// The number of measurements of `signal`, of which the minimum is used.
+pub(crate) const SIGNAL_TRIES: usize = 4;
+/// One call in 2^6 is timed. Multiples of `SPREAD` are distributed evenly over all numbers, so
+/// every pattern of a program's calls is sampled evenly.
+pub(crate) const TIMED_SHARE: u32 = 6;
+/// Parts that took at least 2^`FAR` times the median are outliers if their number is below
+/// `OUTLIERS`.
+pub(crate) const OUTLIERS: u64 = 8;
+pub(crate) const FAR: usize = 4;

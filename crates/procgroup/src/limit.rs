@@ -113,7 +113,8 @@ impl SharedLimit for GroupMember {
         let least = own.held.saturating_sub(own.tables + unwritten);
         self.note_all(bytes.max(least), own.held, own.tables);
         self.publish(own);
-        self.check(own, 0);
+        let all = self.check(own, 0);
+        self.note_exceeded(all.held, own.limit);
     }
 
     fn note_pool(&self, pages: u64, room: u64, changed: u64) {

@@ -94,7 +94,7 @@ fn what_processes_hold_is_added_up() {
     let (group, others) = (group(4), [waiting(), waiting()]);
     let own = GroupMember::new(group);
     let members = others.each_ref().map(|process| member(group, process));
-    members.iter().zip([10, 200]).for_each(|(member, held)| publish(&member, held, held / 2));
+    members.iter().zip([10, 200]).for_each(|(member, held)| publish(member, held, held / 2));
     publish(&own, 3000, 1000);
     let expected = Sum { held: 3210, evictable: 1105, large: 3 };
     assert_eq!(sum(&own, 3000, 1000, 10), expected);
@@ -116,7 +116,7 @@ fn a_limit_is_divided_among_those_who_want_more() {
     let (group, others) = (group(8), [waiting(), waiting(), waiting()]);
     let own = GroupMember::new(group);
     let members = others.each_ref().map(|process| member(group, process));
-    members.iter().zip([100, 60, 700]).for_each(|(member, held)| publish(&member, held, 0));
+    members.iter().zip([100, 60, 700]).for_each(|(member, held)| publish(member, held, 0));
     publish(&own, 40, 0);
     let share = |bytes, is_passed| Share { bytes, is_passed };
     assert_eq!(own.share(1000), share((1000 - 160) / 2, true));
@@ -271,7 +271,7 @@ fn blocks_that_a_child_shares_count_once_until_they_are_touched() {
     own.add_blocks(3000);
     publish(&own, 5000, 3000);
     let [one, two] = others.each_ref().map(|process| child(&own, process));
-    [&one, &two].into_iter().for_each(|child| publish(&child, 5000, 3000));
+    [&one, &two].into_iter().for_each(|child| publish(child, 5000, 3000));
     let sum = || sum(&own, 5000, 3000, 0);
     // Neither the pool nor the other memory of a process can be evicted.
     assert_eq!((sum().held, sum().evictable), (5000 + 1000 + 1000, 3000));

@@ -120,6 +120,16 @@ static void copy_program(void) {
 	close(file);
 }
 
+static void until_orphaned(pid_t parent) {
+	while (getppid() == parent)
+		usleep(1000);
+}
+
+static void wait_for(pid_t child, int expected) {
+	int status;
+	CHECK(waitpid(child, &status, 0) == child && status == expected);
+}
+
 // Holds memory without calls and faults while a child holds more, so this process evicts nothing.
 static void exceed(const char *mib) {
 	uint64_t *memory = filled(mib);
@@ -136,16 +146,6 @@ static void exceed(const char *mib) {
 		;
 	wait_for(child, 0);
 	check(memory);
-}
-
-static void until_orphaned(pid_t parent) {
-	while (getppid() == parent)
-		usleep(1000);
-}
-
-static void wait_for(pid_t child, int expected) {
-	int status;
-	CHECK(waitpid(child, &status, 0) == child && status == expected);
 }
 
 static pid_t start(char *program, const char *mode, const char *mib) {

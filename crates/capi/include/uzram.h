@@ -384,7 +384,7 @@ typedef void (*uzram_lru_evicted)(void *context, const void *key, uint64_t key_b
 
 struct uzram_lru_options {
     uint64_t size;              /* sizeof(struct uzram_lru_options) */
-    uint64_t limit;             /* maximum bytes of all memory of the cache; at least about 1 MB */
+    uint64_t limit;             /* maximum bytes of all memory of the cache; 0.5 MB suffice */
     const char *algorithm;      /* "zstd" (also if NULL), "lz4" or "lz4hc" */
     const void *dictionary;     /* a dictionary; if NULL, the cache trains one when that pays */
     uint64_t dictionary_bytes;  /* bytes of `dictionary` */

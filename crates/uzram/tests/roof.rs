@@ -156,6 +156,19 @@ fn cache() -> Vec<Row<uzram::slab::Error>> {
     own.into_iter().chain(pages().into_iter().map(|(error, errno)| (Pages(error), errno))).collect()
 }
 
+#[cfg(feature = "lru")]
+fn lru() -> Vec<Row<uzram::lru::Error>> {
+    use uzram::lru::Error::*;
+    let own = vec![
+        (LimitTooSmall { least: 1 }, Errno::INVAL),
+        (NoRoom { bytes: 2, limit: 1 }, Errno::NOSPC),
+        (NoMemory { bytes: 1 }, Errno::NOMEM),
+    ];
+    let pools = pool().into_iter().map(|(error, errno)| (Pool(error), errno));
+    let codecs = codec().into_iter().map(|(error, errno)| (Codec(error), errno));
+    own.into_iter().chain(pools).chain(codecs).collect()
+}
+
 #[cfg(feature = "zmem")]
 fn region() -> Vec<Row<uzram::zmem::Error>> {
     use uzram::zmem::Error::*;
@@ -221,9 +234,11 @@ fn every_error_has_its_words_and_an_errno() {
     check("../zram/src/error.rs", device());
     #[cfg(feature = "slab")]
     check("../../slab/src/error.rs", cache());
+    #[cfg(feature = "lru")]
+    check("../lru/src/error.rs", lru());
     #[cfg(feature = "zmem")]
     check("../zmem/src/error.rs", region());
-    let layers = ["Device", "Pool", "Codec", "Pages", "Cache", "Region"];
+    let layers = ["Device", "Pool", "Codec", "Pages", "Cache", "Lru", "Region"];
     assert_eq!(defined("src/error.rs"), layers.map(str::to_owned).into());
 }
 

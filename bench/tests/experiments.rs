@@ -90,6 +90,18 @@ fn grow() {
 }
 
 #[test]
+fn lru() {
+    let figures = figures("lru", "4M", "1");
+    for rival in ["moka", "quick_cache", "moka of documents compressed by zstd"] {
+        let kept = format!("sources, 4 MiB: kept over {rival}, in the same memory");
+        assert!(value(&figures, &kept) > 0.0);
+        assert!(
+            value(&figures, &format!("sources, 1024 documents: gets over those of {rival}")) > 0.0
+        );
+    }
+}
+
+#[test]
 fn malloc() {
     let figures = figures("malloc", "4M", "100");
     for figure in [

@@ -389,13 +389,12 @@ impl DeviceModel {
     }
 
     fn save(&mut self, block: usize) {
-        let disksize = self.setup.disksize;
+        let setup = Setup { block, ..Setup::new(self.setup.disksize) };
         self.soundly(|shadow| {
             let mut file = Vec::new();
             let saved = shadow.device.save(SaveTo::Writer(&mut file), &SaveOptions::default());
             saved.expect("all can be read");
-            let config = Setup { block, ..Setup::new(disksize) }.config(None, None);
-            let other = Device::new(config).expect("nothing refuses it memory");
+            let other = Device::new(setup.config(None, None)).expect("nothing refuses it memory");
             other.restore_from(&mut &file[..], Damage::Refuse).expect("all was saved");
             Shadow { device: other, base: 0, bytes: shadow.bytes.clone() }.check();
         });

@@ -1,4 +1,4 @@
-//! The commands that measure: what data of the user's take on a device.
+//! The commands that measure how much memory and time the user's data take on a device.
 //!
 //! ```text
 //!   fill:    pages -> device and raw codec, timed; read back -> table or JSON

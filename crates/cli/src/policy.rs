@@ -190,7 +190,8 @@ pub(crate) const REQUEST_PAGES: usize = 16;
 /// sample.
 pub(crate) const DICTIONARY_BYTES_MAX: usize = 8 << 20;
 
-/// The maximum number of bytes of blocks that `uzram train-dictionary` reads, spread over all files.
+/// The maximum number of bytes of blocks that `uzram train-dictionary` reads, spread over all
+/// files.
 pub(crate) const SAMPLE_BYTES: usize = 64 << 20;
 
 /// One of `HELD_ONE_OF` blocks is held out.

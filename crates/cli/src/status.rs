@@ -178,9 +178,10 @@ impl ServerStatus {
         let mut text = format!("serving {size}, {}{read_only}: {uri}\n", self.algorithm);
         text.extend(rows.iter().map(|(what, command)| format!("  {what:<14}  {command}\n")));
         if !self.nbd.is_local() {
+            let nbd = &self.nbd;
             text += &format!(
-                "  Anyone who can reach {} can read and write the disk: NBD has no authentication.\n",
-                self.nbd
+                "  Anyone who can reach {nbd} can read and write the disk: NBD has no \
+                 authentication.\n"
             );
         }
         text

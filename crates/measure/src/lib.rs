@@ -2,7 +2,7 @@
 //! clock, and one reader of a process's memory.
 //!
 //! ```text
-//!   paths -> pages::plan -> FilePlan -> PageReader -> pages      memory, clock: figures of the work
+//!   paths -> pages::plan -> FilePlan -> PageReader -> pages    memory, clock: figures of the work
 //! ```
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! What may refuse memory: the count of committed pages, with a limit; and the supply, through which
-//! a test, or another limit, may refuse memory. `used <= limit` at all times, except after the limit
+//! Limits of memory: the count of committed pages, with a limit; and the supply, through which a
+//! test, or another limit, may refuse memory. `used <= limit` at all times, except after the limit
 //! is lowered.
 
 use crate::Error;

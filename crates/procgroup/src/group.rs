@@ -121,6 +121,12 @@ impl ProcessGroup {
         0..(self.head().used.load(Acquire) as usize).min(self.slots.len())
     }
 
+    /// Returns the slot of the process that holds the most bytes, and these bytes.
+    pub(crate) fn largest_holder(&self) -> Option<(usize, u64)> {
+        let held = |nth: usize| (nth, self.counted(nth).0);
+        self.in_use().map(held).max_by_key(|(_, bytes)| *bytes)
+    }
+
     /// Returns the process that holds the most bytes that can't be evicted, and these bytes.
     pub(crate) fn largest(&self) -> (u64, u64) {
         let stays = |nth: usize| {

@@ -75,6 +75,14 @@ words! {
     over_limit_most,
     /// The time of the next measurement of shared memory, in milliseconds: see `shared_memory`.
     shared_next,
+    /// The most bytes that all processes held, if these exceeded the limit: see `note_exceeded`.
+    exceeded,
+    /// The process that held the most of the bytes in `exceeded`, and its number of these bytes.
+    exceeded_process,
+    exceeded_most,
+    /// The name of this process's program, as in a slot.
+    exceeded_name_begin,
+    exceeded_name_end,
 }
 
 words! {
@@ -127,6 +135,18 @@ impl<'a, T> Parts<'a, T> {
         let rows = &rows.as_chunks().0[..count];
         (count > 0).then_some(Parts { head, slots: slots.as_chunks().0, rows })
     }
+}
+
+impl<'a, T> Head<'a, T> {
+    pub(crate) fn exceeded_name(&self) -> [&'a T; NAME] {
+        [self.exceeded_name_begin, self.exceeded_name_end]
+    }
+}
+
+/// Returns the name that the words of a slot or of the head contain.
+pub(crate) fn name_of(words: [u64; NAME]) -> String {
+    let bytes = words.map(u64::to_ne_bytes);
+    String::from_utf8_lossy(bytes.as_flattened()).trim_end_matches('\0').to_owned()
 }
 
 impl<'a, T> Slot<'a, T> {

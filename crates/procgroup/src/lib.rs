@@ -32,7 +32,7 @@ mod waits;
 pub use figures::Figures;
 pub use group::ProcessGroup;
 pub use member::GroupMember;
-pub use messages::OverLimit;
+pub use messages::{Exceeded, OverLimit};
 pub use peers::Kept;
 pub use request::Request;
 pub use snapshot::{GroupSnapshot, Presence, ProcessSnapshot};

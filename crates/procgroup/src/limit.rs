@@ -32,6 +32,11 @@ const UNCLOSED_SHARE: u64 = 2;
 const SAMPLE: usize = 256;
 /// The number of faults between two samples while some open blocks were not written yet.
 const SAMPLE_OPENED: usize = 4;
+/// Blocks that were opened ahead and not written count as written beyond this share (1/32) of the
+/// limit, because the program may write all of them before the next sample.
+const UNWRITTEN_SHARE: u64 = 32;
+/// Each process may have opened this number of bytes ahead, whatever the limit is.
+const UNWRITTEN_MIN: u64 = 1 << 20;
 
 impl SharedLimit for GroupMember {
     fn floor(&self, floor: u64, limit: u64) -> u64 {
@@ -104,9 +109,12 @@ impl SharedLimit for GroupMember {
     }
 
     fn note_process(&self, bytes: u64, own: &Usage) {
-        self.note_all(bytes, own.held, own.tables);
+        let unwritten = UNWRITTEN_MIN.max(own.limit / UNWRITTEN_SHARE);
+        let least = own.held.saturating_sub(own.tables + unwritten);
+        self.note_all(bytes.max(least), own.held, own.tables);
         self.publish(own);
-        self.check(own, 0);
+        let all = self.check(own, 0);
+        self.note_exceeded(all.held, own.limit);
     }
 
     fn note_pool(&self, pages: u64, room: u64, changed: u64) {

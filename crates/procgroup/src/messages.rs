@@ -1,5 +1,6 @@
 //! Messages, each of which only one process of a group reports.
 
+use crate::layout::name_of;
 use crate::member::GroupMember;
 use crate::process::own_number;
 use crate::unevictable::{Holdings, Unevictable};
@@ -11,6 +12,12 @@ use zmem::{Arena, SharedLimit, Usage};
 const OVER_LIMIT: u64 = 1;
 const LACKING: u64 = 2;
 const TRACED: u64 = 4;
+/// The bit for the message that the limit was exceeded for a time.
+const EXCEEDED: u64 = 8;
+
+/// The limit was exceeded if the processes held more than the limit and this share (1/20) of it.
+/// Less may be an error of the measurement.
+const EXCEEDED_SHARE: u64 = 20;
 
 /// A limit that can't be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +34,57 @@ pub struct OverLimit {
     pub is_there: bool,
 }
 
+/// A limit that was exceeded for a time, although enough memory could be evicted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    /// The most bytes that all processes held.
+    pub held: u64,
+    /// The process that held the most of these bytes.
+    pub process: u64,
+    /// The name of its program.
+    pub name: String,
+    /// The number of these bytes that this process held.
+    pub most: u64,
+}
+
 impl GroupMember {
+    /// Records that all processes hold `held` bytes, if that is much more than the limit. The
+    /// kernel has just counted the memory of this process.
+    pub(crate) fn note_exceeded(&self, held: u64, limit: u64) {
+        let head = self.group.head();
+        let is_most = held > limit.saturating_add(limit / EXCEEDED_SHARE)
+            && head.exceeded.fetch_max(held, Relaxed) < held;
+        let holder = is_most.then(|| self.group.largest_holder()).flatten();
+        if let Some((nth, most)) = holder {
+            let slot = self.group.slot(nth);
+            head.exceeded_process.store(slot.process.load(Relaxed), Relaxed);
+            for (to, from) in head.exceeded_name().into_iter().zip(slot.name()) {
+                to.store(from.load(Relaxed), Relaxed);
+            }
+            head.exceeded_most.store(most, Relaxed);
+        }
+    }
+
+    /// Returns the facts about a limit that was exceeded. Returns `None` if it was not, if this
+    /// process's parent will report it, if `may_say` returns false, or if this message or the one
+    /// about a limit that can't be kept was already reported.
+    pub fn take_exceeded(&self, may_say: impl FnOnce() -> bool) -> Option<Exceeded> {
+        let head = self.group.head();
+        let held = head.exceeded.load(Relaxed);
+        let is_wanted = held > 0 && head.reported.load(Relaxed) & OVER_LIMIT == 0;
+        let has_parent = || {
+            let parent = rustix::process::getppid();
+            parent.is_some_and(|parent| self.group.has(parent.as_raw_nonzero().get() as u64))
+        };
+        let is_taken = is_wanted && self.takes(EXCEEDED, || may_say() && !has_parent());
+        is_taken.then(|| Exceeded {
+            held,
+            process: head.exceeded_process.load(Relaxed),
+            name: name_of(head.exceeded_name().map(|word| word.load(Relaxed))),
+            most: head.exceeded_most.load(Relaxed),
+        })
+    }
+
     /// Records that the limit can't be kept, because `stays` bytes can't be evicted. `kept` is this
     /// process's part of these bytes.
     pub(crate) fn note_over_limit(&self, stays: u64, kept: &Unevictable) {

@@ -9,24 +9,17 @@ use rustix::fs::{CWD, Mode, OFlags, open, readlinkat_raw};
 use rustix::io::{Errno, read};
 use rustix::process::{Pid, test_kill_process};
 use std::ffi::CStr;
-use std::fmt::Write;
+use std::fmt::Arguments;
+use std::io::Write;
 use zmem::File;
 
-/// Text in a buffer on the stack, because a signal handler must not allocate.
-#[derive(Debug, Default)]
-struct Text {
-    bytes: [u8; 32],
-    len: usize,
-}
-
-impl Write for Text {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        // The last byte stays 0, because it terminates the text.
-        let to = self.bytes[..31].get_mut(self.len..self.len + text.len());
-        to.ok_or(std::fmt::Error)?.copy_from_slice(text.as_bytes());
-        self.len += text.len();
-        Ok(())
-    }
+/// Calls `work` with a path, unless the path is longer than 31 bytes. The path is on the stack,
+/// because a signal handler must not allocate.
+fn with_path<T>(path: Arguments<'_>, work: impl FnOnce(&CStr) -> T) -> Option<T> {
+    let mut bytes = [0; 32];
+    // The last byte stays 0, because it terminates the text.
+    (&mut bytes[..31]).write_fmt(path).ok()?;
+    CStr::from_bytes_until_nul(&bytes).ok().map(work)
 }
 
 /// Returns true if a process does not exist, or has ended but was not waited for. Returns false if
@@ -40,14 +33,11 @@ pub(crate) fn is_gone(process: i32) -> bool {
         return true;
     }
     // An ended process that was not waited for still exists, but has no executable.
-    let mut path = Text::default();
-    let written = write!(path, "/proc/{process}/exe");
     let is_without = |path: &CStr| {
         let mut to = [0; 1];
         readlinkat_raw(CWD, path, &mut to).is_err_and(|error| error == Errno::NOENT)
     };
-    let path = CStr::from_bytes_until_nul(&path.bytes);
-    let has_none = written.is_ok() && path.is_ok_and(is_without);
+    let has_none = with_path(format_args!("/proc/{process}/exe"), is_without) == Some(true);
     // If the link of this process is missing as well, /proc is not usable and proves nothing.
     has_none && !is_without(c"/proc/self/exe")
 }
@@ -58,10 +48,10 @@ pub(crate) fn shared_memory(process: u64) -> Option<u64> {
     if page::is_confined() {
         return None;
     }
-    let mut path = Text::default();
-    write!(path, "/proc/{process}/smaps_rollup").ok()?;
-    let path = CStr::from_bytes_until_nul(&path.bytes).ok()?;
-    let file = File::from(open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?);
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let open = |path: &CStr| open(path, flags, Mode::empty());
+    let path = format_args!("/proc/{process}/smaps_rollup");
+    let file = File::from(with_path(path, open)?.ok()?);
     let mut bytes = [0; 2048];
     let len = read(file, &mut bytes).ok()?;
     let text = str::from_utf8(&bytes[..len]).ok()?;

@@ -4,6 +4,7 @@ use crate::figures::Figures;
 use crate::inherited::Shares;
 use crate::layout::{
     CLEARED, EXECUTES, GroupRow, HEAD, Head, MAGIC, Parts, ROW, SLOT, SLOTS, Slot, UNREPORTED,
+    name_of,
 };
 use crate::shared_memory::shared_bytes;
 
@@ -66,9 +67,7 @@ impl GroupSnapshot {
         }
         let process = |(slot, row): (&[u64; SLOT], &GroupRow<u64>)| {
             let slot = Slot::of(slot);
-            let name = slot.name().map(|word| word.to_ne_bytes());
-            let name = String::from_utf8_lossy(name.as_flattened());
-            let name = name.trim_end_matches('\0').to_owned();
+            let name = name_of(slot.name().map(|word| *word));
             let row = Figures::of_words(row);
             if matches!(*slot.process, 0 | CLEARED) {
                 let presence = match *slot.end {

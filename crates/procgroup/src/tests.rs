@@ -4,6 +4,7 @@ use crate::figures::Figures;
 use crate::group::{LOOK_TIME, NONE};
 use crate::inherited::Sharing;
 use crate::layout::{HEAD, ROW, SLOT};
+use crate::messages::Exceeded;
 use crate::process::{own_number, thread_name};
 use crate::share::Share;
 use crate::unevictable::Unevictable;
@@ -377,6 +378,17 @@ fn a_process_with_blocks_opened_ahead_is_weighed_often() {
 }
 
 #[test]
+fn blocks_that_were_opened_and_not_written_count_beyond_a_share_of_the_limit() {
+    const MIB: u64 = 1 << 20;
+    let own = GroupMember::new(group(2));
+    for (limit, bytes, counted) in [(320, 50, 90), (320, 95, 95), (16, 50, 99), (16, 200, 200)] {
+        let usage = Usage { limit: limit * MIB, held: 100 * MIB, ..Usage::default() };
+        own.note_process(bytes * MIB, &usage);
+        assert_eq!(own.process_bytes(100 * MIB), counted * MIB, "{limit} {bytes}");
+    }
+}
+
+#[test]
 fn that_the_limit_is_lost_is_said_once() {
     let group = group(2);
     let own = GroupMember::new(group);
@@ -395,6 +407,32 @@ fn that_the_limit_is_lost_is_said_once() {
     // The memory of the first note is kept for the message.
     own.note_over_limit(6000, &Unevictable::default());
     assert_eq!((take(true), recorded()), (None, kept));
+}
+
+#[test]
+fn a_limit_that_was_exceeded_is_reported_once_with_the_most_memory() {
+    let (group, process) = (group(2), waiting());
+    let (other, own) = (member(group, &process), GroupMember::new(group));
+    let name = String::from_utf8_lossy(&thread_name()).trim_end_matches('\0').to_owned();
+    let note = |own_bytes, others| {
+        publish(&other, others, 0);
+        own.note_process(own_bytes, &Usage { limit: 1000, ..usage(own_bytes, 0) });
+    };
+    let take = |may_say| own.take_exceeded(|| may_say);
+    // Up to a twentieth above the limit may be an error of the measurement.
+    note(500, 550);
+    assert_eq!(take(true), None);
+    note(600, 500);
+    note(900, 300);
+    note(400, 750);
+    assert_eq!(take(false), None);
+    let held = Exceeded { held: 1200, process: own_number(), name, most: 900 };
+    assert_eq!((take(true), take(true)), (Some(held), None));
+    // Nothing is reported again, and nothing after the report that the limit can't be kept.
+    note(5000, 300);
+    assert_eq!(take(true), None);
+    group.head().reported.store(1, Relaxed);
+    assert_eq!(take(true), None);
 }
 
 #[test]

@@ -62,6 +62,25 @@ pub(crate) fn warn_if_over_limit(program: &Program) {
     say(&text);
 }
 
+/// Reports, at the end of the first process of a group, that the processes held more than the
+/// limit for a time, if that was not reported as a limit that can't be kept.
+pub(crate) fn warn_if_exceeded(program: &Program) {
+    let may_say = || !program.is_confined.load(Relaxed) && program.is_heard();
+    let Some(exceeded) = program.member().and_then(|member| member.take_exceeded(may_say)) else {
+        return;
+    };
+    say(&format!(
+        "the limit of {} KiB was exceeded for a time: all processes together held {} KiB at most. \
+         Process {} ({}) held {} KiB of it. Processes that start, wait or compute do not evict \
+         memory at once; give a larger --limit if they must not exceed it",
+        program.arena.stats().limit.unwrap_or(0) >> 10,
+        exceeded.held >> 10,
+        exceeded.process,
+        exceeded.name.escape_debug(),
+        exceeded.most >> 10
+    ));
+}
+
 /// Returns a text with the kinds of memory that a process holds, the largest first, without kinds
 /// below 1 KiB. Their sum is the sum of `holdings`; `unmanaged` only divides two of the kinds
 /// further.

@@ -83,6 +83,7 @@ fn report(program: &Program) -> bool {
 /// Reports the figures of this process, which is about to end, and leaves its group.
 pub(crate) fn report_end(program: &Program) {
     over_limit::warn_if_over_limit(program);
+    over_limit::warn_if_exceeded(program);
     let is_reported = report(program);
     if !is_reported {
         show(program);

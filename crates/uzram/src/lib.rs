@@ -75,8 +75,8 @@
 //! it. If a limit is set, a call that would exceed the limit fails, and stored data are not lost.
 //! [`Config::mem_limit`] limits the pages of compressed data, and [`Config::total_limit`] all
 //! memory of a device, both in bytes. The limits of pools and caches are in pages
-//! ([`PageConfig::limit`]). An `LruCache` always has a limit, of all its memory. [`Error::errno`] is
-//! ENOSPC for a limit, and ENOMEM if the system refuses memory.
+//! ([`PageConfig::limit`]). An `LruCache` always has a limit, of all its memory.
+//! [`Error::errno`] is ENOSPC for a limit, and ENOMEM if the system refuses memory.
 //!
 //! ```
 //! let mut config = uzram::Config::new(1 << 30)?;

@@ -3,9 +3,9 @@
 //!
 //! # Safety
 //! All contexts are static: they lie in a [`ContextMemory`] that the stream, or the
-//! [`ZstdDictionary`], owns. The library allocates nothing for contexts, and fails if a context does
-//! not fit in its memory. For any compressed data, a call accesses only the ranges that are passed,
-//! and the ranges that a digested dictionary refers to.
+//! [`ZstdDictionary`], owns. The library allocates nothing for contexts, and fails if a context
+//! does not fit in its memory. For any compressed data, a call accesses only the ranges that are
+//! passed, and the ranges that a digested dictionary refers to.
 #![allow(unsafe_code)]
 
 use std::ops::RangeInclusive;

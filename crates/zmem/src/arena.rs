@@ -95,6 +95,11 @@ impl Arena {
         self.calls.pager.sizes.block
     }
 
+    /// Returns the addresses of each window, in the order in which the windows were added.
+    pub fn windows(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        self.calls.pager.memory.windows()
+    }
+
     /// Returns the blocks of a range of addresses.
     fn blocks(&self, range: &Range<usize>) -> Result<Range<usize>, Error> {
         let is_within = |window: &Range<usize>| {

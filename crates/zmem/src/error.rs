@@ -1,7 +1,8 @@
 //! Errors of regions, and failures that abort the process.
 
 use rustix::io::Errno;
-use std::fmt::{self, Display, Write};
+use std::fmt::Display;
+use std::io::Write;
 
 /// The reason why a region could not be created, or why a call on a region failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -172,26 +173,14 @@ impl Error {
     }
 }
 
-struct Text {
-    bytes: [u8; 512],
-    len: usize,
-}
-
-impl Write for Text {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = &mut self.bytes[self.len..];
-        let len = text.len().min(room.len());
-        room[..len].copy_from_slice(&text.as_bytes()[..len]);
-        self.len += len;
-        Ok(())
-    }
-}
-
 /// Writes the failure and its reason to standard error, and aborts the process.
 pub(crate) fn fatal(what: &str, why: &dyn Display) -> ! {
-    let mut text = Text { bytes: [0; 512], len: 0 };
-    let _cut = writeln!(text, "zmem: {what}: {why}; the process can't go on without it");
-    let _unheard = rustix::io::write(rustix::stdio::stderr(), &text.bytes[..text.len]);
+    // The text is on the stack, because the failure may have interrupted the allocator.
+    let mut text = [0; 512];
+    let mut rest = &mut text[..];
+    let _cut = writeln!(rest, "zmem: {what}: {why}; the process can't go on without it");
+    let len = 512 - rest.len();
+    let _unheard = rustix::io::write(rustix::stdio::stderr(), &text[..len]);
     std::process::abort()
 }
 

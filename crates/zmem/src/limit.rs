@@ -96,16 +96,13 @@ impl Limit {
     /// Returns the lowest possible limit: the bytes of an empty region and four times the reserve.
     fn needed(&self) -> u64 {
         let least = self.least.load(Relaxed);
-        // A reserve is at most 1/16 of the limit, so four reserves are less than half of the limit.
-        let (mut low, mut high) = (least, 2 * least);
-        while low < high {
-            let middle = low.midpoint(high);
-            match middle >= least + 4 * self.reserve_of(middle) {
-                true => high = middle,
-                false => low = middle + 1,
-            }
+        let with_reserve = |limit| least + 4 * self.reserve_of(limit);
+        // Four reserves grow by at most a quarter of the limit, so the limits converge.
+        let mut limit = least;
+        while with_reserve(limit) > limit {
+            limit = with_reserve(limit);
         }
-        high
+        limit
     }
 
     /// Returns the reserve of a limit.
@@ -199,12 +196,18 @@ impl Limit {
         self.note_peak();
     }
 
-    /// Returns whether eviction should begin if `more` blocks become resident.
-    pub(crate) fn is_wanted(&self, more: usize) -> bool {
+    /// Returns whether the limit minus `halves` halves of the reserve is exceeded if `more` blocks
+    /// become resident, and this process holds more than its floor.
+    fn has_passed(&self, more: usize, halves: u64) -> bool {
         self.get().is_some_and(|limit| {
-            self.is_above(more, limit - self.reserve_of(limit).min(limit))
+            self.is_above(more, limit.saturating_sub(self.reserve_of(limit) * halves / 2))
                 && self.is_more_than_floor(limit)
         })
+    }
+
+    /// Returns whether eviction should begin if `more` blocks become resident.
+    pub(crate) fn is_wanted(&self, more: usize) -> bool {
+        self.has_passed(more, 2)
     }
 
     /// Returns whether the limit is exceeded.
@@ -215,17 +218,11 @@ impl Limit {
     /// Returns whether faults must wait before `more` blocks become resident. Half of the reserve
     /// remains, because the device's size is known with a delay.
     pub(crate) fn is_full(&self, more: usize) -> bool {
-        self.get().is_some_and(|limit| {
-            self.is_above(more, limit - (self.reserve_of(limit) / 2).min(limit))
-                && self.is_more_than_floor(limit)
-        })
+        self.has_passed(more, 1)
     }
 
     /// Returns whether the held bytes exceed the level at which eviction ends.
     pub(crate) fn is_above_enough(&self) -> bool {
-        self.get().is_some_and(|limit| {
-            self.is_above(0, limit.saturating_sub(2 * self.reserve_of(limit)))
-                && self.is_more_than_floor(limit)
-        })
+        self.has_passed(0, 4)
     }
 }

@@ -11,7 +11,7 @@
 
 use crate::class::{Class, ClassState};
 use crate::compact::{Aim, CompactionScope, compact_class, compact_meta};
-use crate::fork::ensure_here;
+use crate::fork::repaired_or_err;
 use crate::inner::PoolInner;
 use crate::plan::Purpose;
 use crate::policy::{self, IDLE, QUIET, REST, WORK};
@@ -71,7 +71,7 @@ pub(crate) fn run_compactor(weak: &Weak<PoolInner>, worker: &Worker) {
 /// Compacts every class for which it is worthwhile, in small steps. Returns the number of objects
 /// moved.
 fn pass(inner: &PoolInner, worker: &Worker, next: Next) -> usize {
-    let alone = ensure_here(inner).ok().and_then(CompactionScope::begin);
+    let alone = repaired_or_err(inner).ok().and_then(CompactionScope::begin);
     let Some(alone) = alone else { return 0 };
     if next == Next::Finish || inner.plan.is_too_large(inner.used()) {
         inner.replan(Purpose::Compaction);

@@ -4,7 +4,7 @@ use crate::background::{self, run_compactor};
 use crate::check::check_pool;
 use crate::compact;
 use crate::entry::Value;
-use crate::fork::{ensure_here, expect_here, try_repair};
+use crate::fork::{repaired_or_err, repaired_or_left_behind, repaired_or_panic};
 use crate::guard::{EntryWriteGuard, StagedObject};
 use crate::handle_slots::HandleSlots;
 use crate::inner::PoolInner;
@@ -78,7 +78,7 @@ impl EntryPool {
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
     pub fn read(&self, index: u32) -> EntryReadGuard<'_> {
-        EntryReadGuard::new(expect_here(&self.0), index)
+        EntryReadGuard::new(repaired_or_panic(&self.0), index)
     }
 
     /// As [`read`](Self::read), but returns an empty pin if `admits` rejects the entry's row.
@@ -88,7 +88,7 @@ impl EntryPool {
         index: u32,
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Result<EntryReadGuard<'_>, Error> {
-        Ok(EntryReadGuard::new_if(ensure_here(&self.0)?, index, admits))
+        Ok(EntryReadGuard::new_if(repaired_or_err(&self.0)?, index, admits))
     }
 
     /// Locks entries for reading one after the other, two entries ahead of the returned one, and
@@ -98,14 +98,14 @@ impl EntryPool {
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
     pub fn read_ahead<W: Iterator<Item = u32>>(&self, entries: W) -> EntryIter<'_, W> {
-        EntryIter::new(expect_here(&self.0), entries)
+        EntryIter::new(repaired_or_panic(&self.0), entries)
     }
 
     /// Prefetches the content of entry `index`, which is to be overwritten, into the processor's
     /// caches.
     pub fn prefetch(&self, index: u32) {
-        let Ok(here) = ensure_here(&self.0) else { return };
-        let value = here.entries().peek(index, |entry, _| entry.peek());
+        let Ok(pool) = repaired_or_err(&self.0) else { return };
+        let value = pool.entries().peek(index, |entry, _| entry.peek());
         if let Some(Ok(place)) = value.map(Value::decode) {
             self.0.prefetch(place.offset, place.len);
         }
@@ -116,7 +116,7 @@ impl EntryPool {
     /// # Errors
     /// If the entry does not exist or can't be allocated, or [`Error::LeftBehind`].
     pub fn lock(&self, index: u32) -> Result<EntryWriteGuard<'_>, Error> {
-        EntryWriteGuard::lock(ensure_here(&self.0)?, index)
+        EntryWriteGuard::lock(repaired_or_err(&self.0)?, index)
     }
 
     /// Locks entry `index` as [`lock`](Self::lock) does. Returns `None` if the entry does not
@@ -125,13 +125,13 @@ impl EntryPool {
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
     pub fn lock_existing(&self, index: u32) -> Option<EntryWriteGuard<'_>> {
-        EntryWriteGuard::lock_existing(expect_here(&self.0), index, |_| true)
+        EntryWriteGuard::lock_existing(repaired_or_panic(&self.0), index, |_| true)
     }
 
     /// Returns the first existing entry from `index` on; entries between the two are empty.
     pub fn first_made(&self, index: u64) -> Option<u64> {
         // A node may have entries beyond the pool's last one.
-        let made = try_repair(&self.0).entries().first_made(index)?;
+        let made = repaired_or_left_behind(&self.0).entries().first_made(index)?;
         u32::try_from(made).ok().filter(|&made| self.0.check_index(made).is_ok()).map(u64::from)
     }
 
@@ -139,7 +139,7 @@ impl EntryPool {
     /// or `None` if the entry does not exist. Never waits: other threads may change or free the
     /// content during the call.
     pub fn look_at<R>(&self, index: u32, look: impl Fn(Old, Row<'_>) -> R) -> Option<R> {
-        let entries = try_repair(&self.0).entries();
+        let entries = repaired_or_left_behind(&self.0).entries();
         entries.peek(index, |entry, row| look(Old::from(entry.peek()), row))
     }
 
@@ -148,7 +148,7 @@ impl EntryPool {
     /// and then check or lock the entry of the other thread, at least one of them sees the other
     /// thread's lock.
     pub fn is_vacant(&self, index: u32) -> bool {
-        let entries = try_repair(&self.0).entries();
+        let entries = repaired_or_left_behind(&self.0).entries();
         entries.peek(index, |entry, _| entry.is_vacant()).unwrap_or(true)
     }
 
@@ -157,7 +157,7 @@ impl EntryPool {
     pub fn look_at_some(&self, index: u64, mut look: impl FnMut(u32, Old, Row<'_>)) -> Option<u64> {
         let first = self.first_made(index)?;
         let leaf = first / LEAF as u64;
-        try_repair(&self.0).entries().for_each_of(leaf, |nth, entry, row| {
+        repaired_or_left_behind(&self.0).entries().for_each_of(leaf, |nth, entry, row| {
             let held = Old::from(entry.peek());
             if nth as u64 >= first && held != Old::Inline(0) {
                 look(nth, held, row);
@@ -175,22 +175,23 @@ impl EntryPool {
         index: u32,
         choose: impl Fn(usize, u8, Row<'_>) -> u8,
     ) -> bool {
-        ensure_here(&self.0).is_ok_and(|here| here.entries().set_flags_if_unlocked(index, choose))
+        repaired_or_err(&self.0)
+            .is_ok_and(|pool| pool.entries().set_flags_if_unlocked(index, choose))
     }
 
     /// Frees the memory of entries that have become empty, if there are enough of them. Returns the
     /// number of bytes freed. `go_on` is called repeatedly; if it returns false, the function
     /// stops. If another thread is in this function, does nothing.
     pub fn tidy(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
-        match ensure_here(&self.0) {
-            Ok(here) => here.entries().rebalance(go_on),
+        match repaired_or_err(&self.0) {
+            Ok(pool) => pool.entries().rebalance(go_on),
             Err(_) => 0,
         }
     }
 
     /// Returns the number of reads that waited because an entry was being changed.
     pub fn read_waits(&self) -> u64 {
-        try_repair(&self.0).entries().read_waits()
+        repaired_or_left_behind(&self.0).entries().read_waits()
     }
 
     /// Stores `bytes` for entry `index`, which does not refer to them yet: see
@@ -199,13 +200,13 @@ impl EntryPool {
     /// # Errors
     /// If there is no such entry, memory, or class for the length, or [`Error::LeftBehind`].
     pub fn stage(&self, index: u32, bytes: &[u8]) -> Result<StagedObject<'_>, Error> {
-        ensure_here(&self.0)?.check_index(index)?;
+        repaired_or_err(&self.0)?.check_index(index)?;
         StagedObject::new(&self.0, index, bytes)
     }
 
     /// Returns the budget: the number of the pool's pages (`mem_used`) and its limit in pages.
     pub fn pages(&self) -> &Budget {
-        try_repair(&self.0).inner().memory.space.budget()
+        repaired_or_left_behind(&self.0).inner().memory.space.budget()
     }
 
     /// Returns all memory of the pool in bytes: pages, their maps and descriptors, headers, classes
@@ -227,7 +228,7 @@ impl EntryPool {
     /// Releases the pages that are retained for the next objects. Returns the number of pages
     /// released.
     pub fn trim(&self) -> usize {
-        if ensure_here(&self.0).is_err() {
+        if repaired_or_err(&self.0).is_err() {
             return 0;
         }
         let alone = self.0.retained.wait_to_tend();
@@ -236,20 +237,20 @@ impl EntryPool {
 
     /// Returns statistics per class.
     pub fn classes(&self) -> Classes {
-        let here = try_repair(&self.0);
-        let table = here.table();
-        let shapes = table.classes().iter().zip(&here.classes);
-        Classes::new(shapes.map(|(&shape, class)| ClassStat::new(shape, &here.lock(class))))
+        let pool = repaired_or_left_behind(&self.0);
+        let table = pool.table();
+        let shapes = table.classes().iter().zip(&pool.classes);
+        Classes::new(shapes.map(|(&shape, class)| ClassStat::new(shape, &pool.lock(class))))
     }
 
     /// Asserts that the state of every class, zspage and entry is consistent. No other caller may
     /// use the pool during the check. Waits for background compaction and prevents it from
     /// starting. Does nothing in a child that is left behind.
     pub fn check(&self) {
-        let Ok(here) = ensure_here(&self.0) else { return };
+        let Ok(pool) = repaired_or_err(&self.0) else { return };
         let _no_compaction = JobGuard::wait(&self.0.compaction.is_active);
         let _no_prefault = self.0.retained.wait_to_tend();
-        check_pool(here);
+        check_pool(pool);
     }
 
     /// Moves objects together in every class, the largest first, and releases the retained pages.
@@ -284,8 +285,8 @@ impl EntryPool {
     /// Returns the number of bytes that [`compact`](Self::compact) could free if no entry were
     /// pinned.
     pub fn freeable(&self) -> usize {
-        let here = try_repair(&self.0);
-        let pages = here.classes.iter().map(|class| here.lock(class).gain() as usize);
+        let pool = repaired_or_left_behind(&self.0);
+        let pages = pool.classes.iter().map(|class| pool.lock(class).gain() as usize);
         pages.sum::<usize>() * page_size()
     }
 

@@ -67,9 +67,9 @@ fn at_fork(inner: &PoolInner, step: Step) {
 /// A pool that needs no repair: it is repaired, or left behind. Only this type gives access to the
 /// pool's entries. The value must not be kept beyond the current call, because a fork may follow.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Here<'p>(&'p PoolInner);
+pub(crate) struct RepairedPool<'p>(&'p PoolInner);
 
-impl<'p> Here<'p> {
+impl<'p> RepairedPool<'p> {
     /// Returns the pool itself, which may be kept.
     #[inline]
     pub(crate) fn inner(self) -> &'p PoolInner {
@@ -78,13 +78,13 @@ impl<'p> Here<'p> {
 
     #[inline]
     pub(crate) fn entries(self) -> &'p Table {
-        // SAFETY: `ensure_here` or `try_repair` created this value, and repaired the entries if
+        // SAFETY: `repaired_or_err` or `repaired_or_left_behind` created this value, and repaired the entries if
         // necessary.
         unsafe { self.0.entries_as_found() }
     }
 }
 
-impl Deref for Here<'_> {
+impl Deref for RepairedPool<'_> {
     type Target = PoolInner;
 
     #[inline]
@@ -100,28 +100,28 @@ impl Deref for Here<'_> {
 /// # Errors
 /// [`Error::LeftBehind`]
 #[inline]
-pub(crate) fn ensure_here(inner: &PoolInner) -> Result<Here<'_>, Error> {
+pub(crate) fn repaired_or_err(inner: &PoolInner) -> Result<RepairedPool<'_>, Error> {
     if inner.is_in_child() {
         repair_in_child(inner)?;
     }
-    Ok(Here(inner))
+    Ok(RepairedPool(inner))
 }
 
-/// As [`ensure_here`], but panics on an error, for callers that can't return one.
+/// As [`repaired_or_err`], but panics on an error, for callers that can't return one.
 #[inline]
-pub(crate) fn expect_here(inner: &PoolInner) -> Here<'_> {
-    match ensure_here(inner) {
-        Ok(here) => here,
+pub(crate) fn repaired_or_panic(inner: &PoolInner) -> RepairedPool<'_> {
+    match repaired_or_err(inner) {
+        Ok(pool) => pool,
         Err(error) => panic!("{error}"),
     }
 }
 
-/// As [`ensure_here`], but returns a pool that is left behind too: its statistics do not change
+/// As [`repaired_or_err`], but returns a pool that is left behind too: its statistics do not change
 /// after the fork.
 #[inline]
-pub(crate) fn try_repair(inner: &PoolInner) -> Here<'_> {
-    let _left_behind = ensure_here(inner);
-    Here(inner)
+pub(crate) fn repaired_or_left_behind(inner: &PoolInner) -> RepairedPool<'_> {
+    let _left_behind = repaired_or_err(inner);
+    RepairedPool(inner)
 }
 
 #[cold]

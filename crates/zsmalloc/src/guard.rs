@@ -8,7 +8,7 @@
 use crate::class::Class;
 use crate::class_guard::NewSlot;
 use crate::entry::{Location, Value};
-use crate::fork::Here;
+use crate::fork::RepairedPool;
 use crate::handle_slots::HandleSlots;
 use crate::inner::PoolInner;
 use crate::plan::Purpose;
@@ -185,27 +185,30 @@ pub struct EntryWriteGuard<'p> {
 impl<'p> EntryWriteGuard<'p> {
     /// Locks entry `index`, and creates the entry if it does not exist.
     #[inline]
-    pub(crate) fn lock(here: Here<'p>, index: u32) -> Result<Self, Error> {
-        here.check_index(index)?;
-        Ok(EntryWriteGuard { inner: here.inner(), index, lock: here.entries().lock(index)? })
+    pub(crate) fn lock(pool: RepairedPool<'p>, index: u32) -> Result<Self, Error> {
+        pool.check_index(index)?;
+        Ok(EntryWriteGuard { inner: pool.inner(), index, lock: pool.entries().lock(index)? })
     }
 
     /// Locks entry `index` if it exists and `admits` returns true for its row.
     pub(crate) fn lock_existing(
-        here: Here<'p>,
+        pool: RepairedPool<'p>,
         index: u32,
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Option<Self> {
         // A node may have entries beyond the pool's last one.
-        here.check_index(index).ok()?;
-        let lock = here.entries().lock_existing(index, admits)?;
-        Some(EntryWriteGuard { inner: here.inner(), index, lock })
+        pool.check_index(index).ok()?;
+        let lock = pool.entries().lock_existing(index, admits)?;
+        Some(EntryWriteGuard { inner: pool.inner(), index, lock })
     }
 
     /// Locks the entry of a free handle slot, which is empty. Returns its number and the guard.
-    pub(crate) fn claim(here: Here<'p>, handles: &HandleSlots) -> Result<(u32, Self), Error> {
-        let (index, lock) = handles.claim(here.entries())?;
-        Ok((index, EntryWriteGuard { inner: here.inner(), index, lock }))
+    pub(crate) fn claim(
+        pool: RepairedPool<'p>,
+        handles: &HandleSlots,
+    ) -> Result<(u32, Self), Error> {
+        let (index, lock) = handles.claim(pool.entries())?;
+        Ok((index, EntryWriteGuard { inner: pool.inner(), index, lock }))
     }
 
     /// Returns the row beside the entry.

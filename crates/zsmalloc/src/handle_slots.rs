@@ -15,16 +15,11 @@
 
 use crate::Error;
 use crate::entry::Value;
+use crate::policy::{HANDLE_SHARDS, LEAF_ROOM_MIN, RECENT_SLOTS};
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering::Relaxed, thread_number};
 use crate::table::{GENERATION_MAX, LEAF, Table, WriteLock, is_worn_out};
 use page::fork::Step;
 
-/// The minimum number of free handle slots in a leaf for a shard to take the leaf. With fewer
-/// slots, the search would cost more than it saves.
-const ROOM_MIN: u32 = if cfg!(loom) { 1 } else { 64 };
-const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
-/// The number of freed handle slots that a shard remembers.
-const RECENT: usize = 24;
 /// The maximum number of leaves. The next leaf would contain the number `u32::MAX`, which no entry
 /// has.
 const LEAVES: u32 = ((1 << 32) / LEAF as u64 - 1) as u32;
@@ -46,7 +41,7 @@ struct Free {
     of_leaf: [u64; LEAF.div_ceil(64)],
     /// The slots that were freed last, whose entries are likely in the processor's caches; the
     /// first `count` numbers are valid.
-    recent: [u32; RECENT],
+    recent: [u32; RECENT_SLOTS],
     count: usize,
 }
 
@@ -89,7 +84,7 @@ impl HandleSlots {
     pub(crate) fn new() -> Self {
         let shard = || Shard { leaf: AtomicU32::new(NO_LEAF), ..Shard::default() };
         HandleSlots {
-            shards: std::iter::repeat_with(shard).take(SHARDS).collect(),
+            shards: std::iter::repeat_with(shard).take(HANDLE_SHARDS).collect(),
             opened: AtomicU32::new(0),
             lowest: AtomicU32::new(0),
             worn_out: AtomicU64::new(0),
@@ -117,7 +112,7 @@ impl HandleSlots {
     }
 
     fn shard(&self) -> &Shard {
-        &self.shards[thread_number() % SHARDS]
+        &self.shards[thread_number() % HANDLE_SHARDS]
     }
 
     /// Finds a leaf for a shard: the lowest with enough free slots that no other shard has taken,
@@ -128,7 +123,7 @@ impl HandleSlots {
         shard: &Shard,
     ) -> Result<(u32, [u64; LEAF.div_ceil(64)]), Error> {
         let opened = self.opened.load(Relaxed);
-        let has_room = |leaf: &u32| room(table, *leaf) >= ROOM_MIN;
+        let has_room = |leaf: &u32| room(table, *leaf) >= LEAF_ROOM_MIN;
         let from = self.lowest.load(Relaxed);
         let lowest = (from..opened).find(has_room).unwrap_or(opened);
         // The exchange fails if another thread frees a slot below `lowest` at the same time.
@@ -170,7 +165,7 @@ impl HandleSlots {
         if let Some(leaf) = table.handle_leaf(nth as u64) {
             let used = leaf.used.fetch_sub(1, Relaxed) - 1;
             let lowest = self.lowest.load(Relaxed);
-            if nth < lowest && used + ROOM_MIN <= LEAF as u32 {
+            if nth < lowest && used + LEAF_ROOM_MIN <= LEAF as u32 {
                 self.lowest.fetch_min(nth, Relaxed);
             }
         }

@@ -9,7 +9,7 @@ use crate::class_guard::ClassGuard;
 use crate::geometry::GRAIN;
 use crate::handle_slots::HandleSlots;
 use crate::memory::{Memory, prefetch_whole};
-use crate::meta::Arena;
+use crate::meta::MetadataArena;
 use crate::plan::{Plan, Purpose, Size};
 use crate::policy;
 use crate::retained::Retained;
@@ -75,10 +75,10 @@ impl PoolInner {
         config: Config,
         len: u64,
         handles: Option<Arc<HandleSlots>>,
-        entries: impl FnOnce(&Arc<Arena>) -> Result<Table, Error>,
+        entries: impl FnOnce(&Arc<MetadataArena>) -> Result<Table, Error>,
     ) -> Result<Self, Error> {
         let supply = config.pages.supply.clone();
-        let arena = Arena::new(page::Config { supply, ..page::Config::default() })?;
+        let arena = MetadataArena::new(page::Config { supply, ..page::Config::default() })?;
         let entries = entries(&arena)?;
         page::fork::install()?;
         let table = config.geometry.table()?;
@@ -119,7 +119,7 @@ impl PoolInner {
         Ok(inner)
     }
 
-    /// Returns the entries without a repair. All other code uses [`crate::fork::Here`].
+    /// Returns the entries without a repair. All other code uses [`crate::fork::RepairedPool`].
     ///
     /// # Safety
     /// The entries are repaired, or the caller repairs them before it reads an entry, or the caller

@@ -21,7 +21,7 @@
 use crate::Error;
 use crate::class::Class;
 use crate::geometry::OBJECTS_MAX;
-use crate::meta::{Arena, Cache};
+use crate::meta::{Cache, MetadataArena};
 use crate::sync::AtomicPtr;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::zspage::Header;
@@ -166,12 +166,12 @@ pub(crate) struct Memory {
     /// space are unsafe.
     pub(crate) space: Space<HeaderPtr>,
     /// The arena of the pool's metadata: headers, and nodes of the table of entries.
-    arena: Arc<Arena>,
+    arena: Arc<MetadataArena>,
     header_caches: Box<[Cache]>,
 }
 
 impl Memory {
-    pub(crate) fn new(pages: page::Config, arena: Arc<Arena>) -> Result<Self, Error> {
+    pub(crate) fn new(pages: page::Config, arena: Arc<MetadataArena>) -> Result<Self, Error> {
         let header_cache = |slots| Ok::<_, Error>(Cache::new(&arena, Header::bytes(slots), 8)?);
         let header_caches = HEADER_SLOTS.iter().map(|&slots| header_cache(slots));
         let header_caches = try_boxed(pages.supply.as_deref(), header_caches)?;
@@ -377,7 +377,7 @@ mod tests {
     #[should_panic(expected = "was made for")]
     fn a_zspage_goes_to_no_other_pool() {
         let memory = || {
-            let arena = Arena::new(page::Config::default()).unwrap();
+            let arena = MetadataArena::new(page::Config::default()).unwrap();
             Memory::new(page::Config::default(), arena).unwrap()
         };
         let (one, other) = (memory(), memory());
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn every_header_has_a_cache() {
-        let arena = Arena::new(page::Config::default()).unwrap();
+        let arena = MetadataArena::new(page::Config::default()).unwrap();
         let memory = Memory::new(page::Config::default(), arena).unwrap();
         let has_room = |objects| {
             memory.header_cache(objects as u32).geometry().stride >= Header::bytes(objects)

@@ -1,6 +1,6 @@
 //! The pool for general use: opaque handles to stored bytes.
 
-use crate::fork::{Here, ensure_here, try_repair};
+use crate::fork::{RepairedPool, repaired_or_err, repaired_or_left_behind};
 use crate::handle_slots::{HandleSlots, live_slots};
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use crate::table::{GENERATION_MAX, Row};
@@ -102,11 +102,11 @@ impl Pool {
     /// Stores `bytes`: at least 1 byte, at most the size of the largest class.
     #[doc(alias = "zs_malloc")]
     pub fn store(&self, bytes: &[u8]) -> Result<Handle, Error> {
-        let here = ensure_here(self.core.inner())?;
-        let (index, entry) = EntryWriteGuard::claim(here, &self.handles)?;
+        let pool = repaired_or_err(self.core.inner())?;
+        let (index, entry) = EntryWriteGuard::claim(pool, &self.handles)?;
         let staged = entry.stage(bytes)?;
         let handle = Handle::new(self.id, index, entry.row().generation());
-        self.handles.mark_used(here.entries(), index);
+        self.handles.mark_used(pool.entries(), index);
         entry.replace(staged, 0);
         Ok(handle)
     }
@@ -124,7 +124,7 @@ impl Pool {
     /// for the object's readers.
     #[doc(alias = "zs_obj_write")]
     pub fn write(&self, handle: &Handle, bytes: &[u8]) -> Result<(), Error> {
-        self.lock(ensure_here(self.core.inner())?, handle)?.patch(bytes)
+        self.lock(repaired_or_err(self.core.inner())?, handle)?.patch(bytes)
     }
 
     /// Returns the pinned bytes of the object of `handle`: they are neither moved nor freed while
@@ -144,17 +144,21 @@ impl Pool {
     /// Frees the object of `handle`.
     #[doc(alias = "zs_free")]
     pub fn free(&self, handle: Handle) -> Result<(), Error> {
-        let here = ensure_here(self.core.inner())?;
-        let entry = self.lock(here, &handle)?;
+        let pool = repaired_or_err(self.core.inner())?;
+        let entry = self.lock(pool, &handle)?;
         let generation = entry.row().generation();
         entry.set_payload(0);
-        self.handles.mark_free(here.entries(), handle.index(), generation);
+        self.handles.mark_free(pool.entries(), handle.index(), generation);
         Ok(())
     }
 
-    fn lock<'p>(&self, here: Here<'p>, handle: &Handle) -> Result<EntryWriteGuard<'p>, Error> {
+    fn lock<'p>(
+        &self,
+        pool: RepairedPool<'p>,
+        handle: &Handle,
+    ) -> Result<EntryWriteGuard<'p>, Error> {
         let admits = |row: Row<'_>| self.names(handle, row);
-        let entry = EntryWriteGuard::lock_existing(here, handle.index(), admits);
+        let entry = EntryWriteGuard::lock_existing(pool, handle.index(), admits);
         let is_live =
             |entry: &EntryWriteGuard<'_>| matches!(entry.content(), Content::Object { .. });
         entry.filter(is_live).ok_or(Error::Handle { raw: handle.0.get() })
@@ -167,7 +171,7 @@ impl Pool {
 
     /// Returns the number of stored objects.
     pub fn len(&self) -> u64 {
-        self.handles.live(try_repair(self.core.inner()).entries())
+        self.handles.live(repaired_or_left_behind(self.core.inner()).entries())
     }
 
     /// Returns whether the pool holds no object.
@@ -255,7 +259,7 @@ impl Pool {
     pub fn leak_report(&self) -> Option<String> {
         const SHOWN: usize = 8;
         let count = Some(self.len()).filter(|&count| count > 0)?;
-        let entries = try_repair(self.core.inner()).entries();
+        let entries = repaired_or_left_behind(self.core.inner()).entries();
         let live = live_slots(entries, SHOWN).into_iter();
         let handles = live.map(|(index, generation)| Handle::new(self.id, index, generation));
         let raw: Vec<_> = handles.map(|handle| format!("{:#x}", handle.0)).collect();

@@ -12,7 +12,7 @@
 #![allow(unsafe_code)]
 
 use crate::class::Class;
-use crate::fork::ensure_here;
+use crate::fork::repaired_or_err;
 use crate::inner::PoolInner;
 use crate::policy::{self, IDLE, PREFAULT_AHEAD, QUIET_TICKS};
 use crate::purge::{for_each_in_flight, purge_all, purge_excess};
@@ -29,7 +29,7 @@ pub(crate) fn run_prefaulter(weak: &Weak<PoolInner>, worker: &Worker) {
         let mut quiet = 0;
         while quiet < QUIET_TICKS {
             let Some(inner) = weak.upgrade() else { return };
-            if ensure_here(&inner).is_err() {
+            if repaired_or_err(&inner).is_err() {
                 return;
             }
             quiet = if purge_and_prefault(&inner) { 0 } else { quiet + 1 };

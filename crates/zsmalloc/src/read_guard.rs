@@ -14,7 +14,7 @@
 #![allow(unsafe_code)]
 
 use crate::entry::{Location, Value};
-use crate::fork::{Here, expect_here};
+use crate::fork::{RepairedPool, repaired_or_panic};
 use crate::inner::PoolInner;
 use crate::memory::prefetch;
 use crate::policy::{ENTRIES_AHEAD, LINES_AHEAD};
@@ -71,16 +71,20 @@ impl<'p> EntryReadGuard<'p> {
     /// Locks entry `index`.
     // The function is not inlined, so that its callers share one copy of the code.
     #[inline(never)]
-    pub(crate) fn new(here: Here<'p>, index: u32) -> Self {
-        Self::new_if(here, index, |_| true)
+    pub(crate) fn new(pool: RepairedPool<'p>, index: u32) -> Self {
+        Self::new_if(pool, index, |_| true)
     }
 
     /// Locks entry `index`, unless it is empty and `admits` returns false for its row.
     #[inline(always)]
-    pub(crate) fn new_if(here: Here<'p>, index: u32, admits: impl Fn(Row<'_>) -> bool) -> Self {
-        let lock = here.entries().lock_shared(index, admits);
+    pub(crate) fn new_if(
+        pool: RepairedPool<'p>,
+        index: u32,
+        admits: impl Fn(Row<'_>) -> bool,
+    ) -> Self {
+        let lock = pool.entries().lock_shared(index, admits);
         let object = match lock.as_ref().map(|lock| lock.value().decode()) {
-            Some(Ok(Location { offset, .. })) => here.memory.locked(offset),
+            Some(Ok(Location { offset, .. })) => pool.memory.locked(offset),
             _ => NonNull::dangling(),
         };
         EntryReadGuard { lock, object: ObjectStart(object) }
@@ -149,9 +153,9 @@ pub struct EntryIter<'p, W> {
 }
 
 impl<'p, W: Iterator<Item = u32>> EntryIter<'p, W> {
-    pub(crate) fn new(here: Here<'p>, mut rest: W) -> Self {
-        let mut pin = || rest.next().map(|index| EntryReadGuard::new(here, index));
-        EntryIter { inner: here.inner(), ahead: [pin(), pin()], rest }
+    pub(crate) fn new(pool: RepairedPool<'p>, mut rest: W) -> Self {
+        let mut pin = || rest.next().map(|index| EntryReadGuard::new(pool, index));
+        EntryIter { inner: pool.inner(), ahead: [pin(), pin()], rest }
     }
 }
 
@@ -160,8 +164,8 @@ impl<'p, W: Iterator<Item = u32>> Iterator for EntryIter<'p, W> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let here = expect_here(self.inner);
-        let last = self.rest.next().map(|index| EntryReadGuard::new(here, index));
+        let pool = repaired_or_panic(self.inner);
+        let last = self.rest.next().map(|index| EntryReadGuard::new(pool, index));
         last.iter().for_each(|pin| pin.prefetch(1));
         let [first, second] = &mut self.ahead;
         let next = std::mem::replace(first, std::mem::replace(second, last));

@@ -12,7 +12,7 @@
 use crate::Error;
 use crate::class_guard::{ClassGuard, NewSlot};
 use crate::entry::{Entry, Location, Value};
-use crate::fork::Here;
+use crate::fork::RepairedPool;
 use crate::policy::SCAN_MAX;
 use crate::search::{Search, alloc_slot};
 use page::ExtentId;
@@ -46,10 +46,15 @@ struct Movable {
 }
 
 /// Returns the object in a slot of a zspage if its entry refers to the object and is unlocked.
-fn movable(here: Here<'_>, source: &ClassGuard<'_>, id: ExtentId, slot: u32) -> Option<Movable> {
+fn movable(
+    pool: RepairedPool<'_>,
+    source: &ClassGuard<'_>,
+    id: ExtentId,
+    slot: u32,
+) -> Option<Movable> {
     let header = source.header(id);
     let index = header.entry(slot)?;
-    let location = here.entries().peek(index, |entry, _| entry.unlocked())??.decode().ok()?;
+    let location = pool.entries().peek(index, |entry, _| entry.unlocked())??.decode().ok()?;
     (location.offset == header.offset(slot)).then_some(Movable { index, location })
 }
 
@@ -59,11 +64,11 @@ fn movable(here: Here<'_>, source: &ClassGuard<'_>, id: ExtentId, slot: u32) -> 
 /// # Safety
 /// `movable` returned `from` under the lock of the object's class, which has been held since. `to`
 /// was allocated for the object, in this pool.
-unsafe fn move_object(here: Here<'_>, from: &Movable, to: &NewSlot) -> bool {
+unsafe fn move_object(pool: RepairedPool<'_>, from: &Movable, to: &NewSlot) -> bool {
     let Location { offset, len, .. } = from.location;
     // SAFETY: the entry referred to the object in a slot of this class, whose lock has been held
     // since. The caller allocated `to` for an object of this length.
-    unsafe { here.memory.copy(offset, to.offset(), len) };
+    unsafe { pool.memory.copy(offset, to.offset(), len) };
     let mut is_moved = false;
     let retarget = |entry: &Entry| {
         let value = entry.unlocked()?;
@@ -75,25 +80,25 @@ unsafe fn move_object(here: Here<'_>, from: &Movable, to: &NewSlot) -> bool {
         Some(unsafe { entry.retarget(value, Value::object(moved)) })
     };
     // `peek` may look again after the object has moved, if the table has moved the entry.
-    here.entries().peek(from.index, |entry, _| is_moved |= retarget(entry) == Some(true));
+    pool.entries().peek(from.index, |entry, _| is_moved |= retarget(entry) == Some(true));
     is_moved
 }
 
 /// Moves at most `most` objects of `source`, the highest first, to the lowest free slots of
 /// `target`. An object is not moved if its entry is locked or does not refer to it yet.
 pub(crate) fn migrate(
-    here: Here<'_>,
+    pool: RepairedPool<'_>,
     locked: &mut ClassGuard<'_>,
     (source, target): (ExtentId, ExtentId),
     most: usize,
 ) -> Moved {
-    assert!(std::ptr::eq(locked.memory(), &here.memory), "{locked:?} is of another pool");
+    assert!(std::ptr::eq(locked.memory(), &pool.memory), "{locked:?} is of another pool");
     let mut moved = Moved::default();
     for slot in (0..locked.class().objects()).rev() {
         if moved.objects == most {
             break;
         }
-        let Some(object) = movable(here, locked, source, slot) else { continue };
+        let Some(object) = movable(pool, locked, source, slot) else { continue };
         let is_below = |free: u32| source != target || free < slot;
         let lowest = locked.header(target).lowest_free();
         let Some(lowest) = lowest.filter(|&free| is_below(free)) else { break };
@@ -101,7 +106,7 @@ pub(crate) fn migrate(
         // SAFETY: the object and the slot were found while the class was locked. Only the slot to
         // which no entry refers is freed.
         unsafe {
-            if move_object(here, &object, &to) {
+            if move_object(pool, &object, &to) {
                 moved.add(&object, &to, locked.free_slot(source, slot));
             } else {
                 locked.free_slot(target, to.slot());
@@ -129,12 +134,12 @@ fn alloc_slot_in(
 
 /// Moves at most `most` objects of `source` to the classes that the plan assigns to them.
 pub(crate) fn reclassify(
-    here: Here<'_>,
+    pool: RepairedPool<'_>,
     locked: &mut ClassGuard<'_>,
     source: ExtentId,
     most: usize,
 ) -> Moved {
-    assert!(std::ptr::eq(locked.memory(), &here.memory), "{locked:?} is of another pool");
+    assert!(std::ptr::eq(locked.memory(), &pool.memory), "{locked:?} is of another pool");
     let class = locked.class();
     let mut moved = Moved::default();
     let mut target: Option<ClassGuard<'_>> = None;
@@ -142,14 +147,14 @@ pub(crate) fn reclassify(
         if moved.objects == most {
             break;
         }
-        let Some(object) = movable(here, locked, source, slot) else { continue };
-        let Ok((_, wanted)) = here.inner().classes_of(object.location.len) else { continue };
+        let Some(object) = movable(pool, locked, source, slot) else { continue };
+        let Ok((_, wanted)) = pool.inner().classes_of(object.location.len) else { continue };
         if wanted.position == class.position {
             continue;
         }
         if target.as_ref().is_none_or(|held| held.class().position != wanted.position) {
             drop(target.take());
-            target = here.inner().try_lock(wanted);
+            target = pool.inner().try_lock(wanted);
         }
         let Some(other) = target.as_mut() else {
             moved.obstacle = Some(Obstacle::Busy);
@@ -165,7 +170,7 @@ pub(crate) fn reclassify(
         };
         // SAFETY: as in `migrate`; `to` belongs to the other class, which is locked too.
         unsafe {
-            if move_object(here, &object, &to) {
+            if move_object(pool, &object, &to) {
                 moved.add(&object, &to, locked.free_slot(source, slot));
             } else {
                 other.free_slot(to.id(), to.slot());

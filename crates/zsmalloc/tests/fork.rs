@@ -168,7 +168,7 @@ fn a_thread_that_looks_for_entries_in_a_child_is_not_lost() {
     let core = Arc::new(EntryPool::new(Config::default(), 1 << 17, Columns::default()).unwrap());
     let weak: Weak<EntryPool> = Arc::downgrade(&core);
     page::fork::register(weak, page::fork::Turn::First);
-    // The last leaf of a region, which look-ups find after all others.
+    // The last leaf of a span, which look-ups find after all others.
     let leaf = 65_024..65_536;
     let set_all = |payload| {
         leaf.clone().for_each(|index| _ = core.lock(index).unwrap().set_payload(payload));

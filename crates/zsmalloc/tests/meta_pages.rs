@@ -8,10 +8,10 @@ use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 use testkit::child::in_child;
-use zsmalloc::meta::{Arena, Cache, CacheStat};
+use zsmalloc::meta::{Cache, CacheStat, MetadataArena};
 
-fn cache_of(size: usize) -> (Arc<Arena>, Cache) {
-    let arena = Arena::new(page::Config::default()).unwrap();
+fn cache_of(size: usize) -> (Arc<MetadataArena>, Cache) {
+    let arena = MetadataArena::new(page::Config::default()).unwrap();
     let cache = Cache::new(&arena, size, 8).unwrap();
     (arena, cache)
 }
@@ -192,7 +192,7 @@ fn threads_share_a_cache() {
 #[test]
 fn a_child_has_the_objects_whatever_was_asked_for() {
     let config = page::Config { in_children: false, ..page::Config::default() };
-    let cache = Cache::new(&Arena::new(config).unwrap(), 48, 16).unwrap();
+    let cache = Cache::new(&MetadataArena::new(config).unwrap(), 48, 16).unwrap();
     let object = cache.alloc().unwrap();
     // SAFETY: the object of 48 bytes was just allocated.
     unsafe { object.write_bytes(7, 48) };

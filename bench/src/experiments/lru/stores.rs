@@ -111,7 +111,7 @@ pub(super) fn store(side: usize, limit: u64) -> Result<Box<dyn Store>, Error> {
         ))),
         _ => {
             let prepared = by_name("zstd")?.prepare(&Params::default(), DOCUMENT_MAX)?;
-            let stream = RefCell::new(prepared.stream_owned()?);
+            let stream = RefCell::new(prepared.stream()?);
             Box::new(Compressed { moka: moka::sync::Cache::new(u64::MAX), stream })
         }
     })

@@ -5,6 +5,7 @@ static struct {
     uzram_device *device;
     uzram_pool *pool;
     uzram_cache *cache;
+    uzram_lru *lru;
     pthread_key_t key;
     int ends;
     int calls;
@@ -27,6 +28,8 @@ static void use_all(void)
     memset(object, 1, 100);
     CHECK(uzram_cache_free(all.cache, object) == 0);
     CHECK(uzram_cache_shrink(all.cache, NULL) == 0);
+    CHECK(uzram_lru_put(all.lru, "key", 3, bytes, sizeof bytes) == 0);
+    CHECK(uzram_lru_get(all.lru, "key", 3, bytes, sizeof bytes, NULL) == 0);
     CHECK(uzram_pool_new(&options, &pool) == 0);
     uzram_pool_destroy(pool);
 }
@@ -90,6 +93,7 @@ static void at_exit(void)
 {
     use_all();
     uzram_device_destroy(all.device);
+    uzram_lru_destroy(all.lru);
     uzram_pool_destroy(all.pool);
     CHECK(uzram_cache_destroy(all.cache) == 0);
 }
@@ -99,6 +103,7 @@ void test_ends(const char *dir)
     struct uzram_device_options device = UZRAM_INIT(struct uzram_device_options);
     struct uzram_pool_options pool = UZRAM_INIT(struct uzram_pool_options);
     struct uzram_cache_options cache = UZRAM_INIT(struct uzram_cache_options);
+    struct uzram_lru_options lru = UZRAM_INIT(struct uzram_lru_options);
     pthread_t thread;
     pthread_attr_t small;
     void *result = NULL;
@@ -106,7 +111,8 @@ void test_ends(const char *dir)
     pool.flags = UZRAM_POOL_COMPACT_IN_BACKGROUND;
     cache.object_bytes = 100;
     CHECK(uzram_device_new(&device, &all.device) == 0 && uzram_pool_new(&pool, &all.pool) == 0);
-    CHECK(uzram_cache_new(&cache, &all.cache) == 0);
+    lru.limit = 2 << 20;
+    CHECK(uzram_cache_new(&cache, &all.cache) == 0 && uzram_lru_new(&lru, &all.lru) == 0);
     CHECK(pthread_key_create(&all.key, at_end_of_thread) == 0 && atexit(at_exit) == 0);
     CHECK(pthread_create(&thread, NULL, with_destructor, &all) == 0);
     CHECK(pthread_join(thread, NULL) == 0 && all.ends == 3);

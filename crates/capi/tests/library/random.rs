@@ -8,7 +8,7 @@ use std::process::Command;
 fn models_and_library_agree() {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("model");
-    let sources = ["main.cc", "device.cc", "objects.cc", "region.cc", "threads.cc"];
+    let sources = ["main.cc", "device.cc", "lru.cc", "objects.cc", "region.cc", "threads.cc"];
     let sources = sources.map(|name| Path::new(HERE).join("tests/model").join(name));
     let lib = installed().join("lib");
     let lib = lib.to_str().unwrap();

@@ -85,6 +85,7 @@ class Subject {
 Subject *make_device(Random &random, const std::string &dir);
 Subject *make_pool(Random &random);
 Subject *make_cache(Random &random);
+Subject *make_lru(Random &random);
 Subject *make_region(Random &random);
 
 // Runs threads on one thing of each kind, each thread on parts of its own, while one forks.

@@ -41,6 +41,7 @@ int main(int argc, char **argv)
             all.emplace_back(make_device(random, dir));
             all.emplace_back(make_pool(random));
             all.emplace_back(make_cache(random));
+            all.emplace_back(make_lru(random));
             // Valgrind would deliver the faults of regions one by one.
             if (!is_single)
                 all.emplace_back(make_region(random));

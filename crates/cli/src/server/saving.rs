@@ -232,7 +232,7 @@ fn save_to(
             let why = format!("'{}': writing there has made no progress for 300 s", escaped(path));
             return Some(Err(NotSaved { why, is_of_dir: true }));
         }
-        if signals.is_given_up() {
+        if signals.is_given_up_within(Duration::ZERO) {
             given_up.get_or_insert_with(Instant::now);
         }
         if let Some(since) = given_up {

@@ -112,11 +112,6 @@ impl Signals {
         let _ = spawn("end", STACK, ends);
     }
 
-    /// Returns whether a signal that cancels the save has arrived.
-    pub(super) fn is_given_up(&self) -> bool {
-        self.is_given_up_within(Duration::ZERO)
-    }
-
     /// Returns whether the signal `came` cancels the save. The first signal never does, even if the
     /// server was already ending without a signal, because the sender of the signal may not know
     /// that.
@@ -166,11 +161,11 @@ mod tests {
         // The case of a server that could not start.
         signals.forget();
         sends(SIGTERM);
-        assert!(!signals.is_given_up() && !signals.is_given_up_within(now));
+        assert!(!signals.is_given_up_within(now));
         sends(SIGHUP);
-        assert!(!signals.is_given_up() && !signals.is_given_up_within(now));
+        assert!(!signals.is_given_up_within(now));
         sends(SIGINT);
-        assert!(signals.is_given_up());
+        assert!(signals.is_given_up_within(now));
         sends(SIGTERM);
         assert!(signals.is_given_up_within(now));
     }

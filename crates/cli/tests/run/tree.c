@@ -105,6 +105,39 @@ static void close_all(void) {
 	CHECK(fcntl(keep, F_GETFD) == 0);
 }
 
+// Writes to private copies of the pages of this program, which no eviction frees, until the process
+// has more than 16 MiB of them.
+static void copy_program(void) {
+	int file = open("/proc/self/exe", O_RDONLY);
+	struct stat facts;
+	CHECK(file >= 0 && fstat(file, &facts) == 0);
+	for (off_t copied = 0; copied < 16 << 20; copied += facts.st_size) {
+		char *copy = mmap(0, facts.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+		CHECK(copy != MAP_FAILED);
+		for (off_t at = 0; at < facts.st_size; at += 4096)
+			copy[at] = 1;
+	}
+	close(file);
+}
+
+// Holds memory without calls and faults while a child holds more, so this process evicts nothing.
+static void exceed(const char *mib) {
+	uint64_t *memory = filled(mib);
+	volatile char *is_over = mmap(0, 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(is_over != MAP_FAILED);
+	pid_t child = fork();
+	if (child == 0) {
+		copy_program();
+		hold("4", 1);
+		*is_over = 1;
+		_exit(0);
+	}
+	while (!*is_over)
+		;
+	wait_for(child, 0);
+	check(memory);
+}
+
 static void until_orphaned(pid_t parent) {
 	while (getppid() == parent)
 		usleep(1000);
@@ -159,6 +192,8 @@ int main(int count, char **args) {
 			children[nth] = start(program, "rounds", mib);
 		for (int nth = 0; nth < 3; nth++)
 			wait_for(children[nth], 0);
+	} else if (!strcmp(mode, "exceed")) {
+		exceed(mib);
 	} else if (!strcmp(mode, "idle")) {
 		uint64_t *memory = filled(mib);
 		wait_for(start(program, "rounds", mib), 0);

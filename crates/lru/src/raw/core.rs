@@ -1,8 +1,8 @@
 //! The data behind the cache's lock: the table of keys, the slots, the pool, and the memory that
 //! each of these uses.
 //!
-//! No code here calls methods of keys. The caller's [`Compare`] compares them, and they are returned
-//! in [`Departed`], so that they are dropped after the lock is released.
+//! No code here calls methods of keys. The caller's [`Compare`] compares them. Keys are returned in
+//! [`Departed`], so that they are dropped after the lock is released.
 
 mod check;
 mod evict;

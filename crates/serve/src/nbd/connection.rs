@@ -16,21 +16,22 @@
 mod tests;
 
 use super::batch::{Batch, WorkerBuffer};
-use super::bounds::{READ_PART, WORKER_BUFFER};
+use super::bounds::WORKER_BUFFER;
 use super::disconnect::{End, Fault};
 use super::execute::Executor;
-use super::export::{Exports, ReplyStyle};
+use super::export::Exports;
 use super::extra_workers::{ExtraWorker, ExtraWorkers};
 use super::handshake::{Handshake, Step, Terms};
 use super::input::Input;
 use super::large_writes::LargeWrites;
 use super::receiving::Receiving;
-use super::reply::{DataPart, Replies};
-use super::request::{Command, Request};
+use super::reply::Replies;
+use super::request::Command;
+use super::sending::Sending;
 use super::stream::Stream;
 pub use crate::policy::WORKER_RESERVE;
-use crate::policy::{BESIDE_STACK, HANDSHAKE_WITHIN, IDLE_WITHIN, TAKEN_WITHIN, WORKER_STACK};
-use rustix_futex_sync::{Mutex, MutexGuard};
+use crate::policy::{BESIDE_STACK, HANDSHAKE_WITHIN, IDLE_WITHIN, WORKER_STACK};
+use rustix_futex_sync::Mutex;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread::{self, Scope};
@@ -51,23 +52,15 @@ pub(crate) struct Service {
     pub(crate) workers: usize,
 }
 
-/// The state of a connection's sending side.
-#[derive(Default)]
-struct Output {
-    /// Whether a reply was sent in part. Only the rest of that reply may follow; if the rest can't
-    /// be sent, nothing more is sent.
-    is_in_reply: bool,
-}
-
 /// A connection whose client has chosen an export, and now sends requests.
 struct Connection<'c, S> {
     service: &'c Service,
     stream: &'c S,
     terms: &'c Terms,
     receiving: Receiving,
+    sending: Sending<'c, S>,
     /// The number of the connection's extra workers.
     extra_workers: AtomicUsize,
-    output: Mutex<Output>,
     /// The first reason to end the connection, if any.
     end: Mutex<Option<End>>,
 }
@@ -91,8 +84,8 @@ pub(crate) fn serve(service: &Service, stream: &impl Stream, admit: impl FnMut()
         stream,
         terms: &terms,
         receiving: Receiving::new(input),
+        sending: Sending::new(stream),
         extra_workers: AtomicUsize::new(0),
-        output: Mutex::default(),
         end: Mutex::new(None),
     };
     thread::scope(|scope| connection.work(scope, WorkerBuffer::new(), None));
@@ -225,7 +218,7 @@ impl<S: Stream> Connection<'_, S> {
         let replies = match batch {
             Batch::Short(short) => short.execute(executor),
             Batch::LongRead { request, room } => {
-                return self.read_in_parts(executor, request, room);
+                return self.sending.read_in_parts(executor, request, room);
             }
             Batch::LongWrite { request, payload, room } => {
                 let mut replies = Replies::new(room);
@@ -235,66 +228,7 @@ impl<S: Stream> Connection<'_, S> {
                 replies.into_bytes(1)
             }
         };
-        match self.output() {
-            Some(mut output) => self.send(&mut output, replies, true),
-            None => Ok(()),
-        }
-    }
-
-    /// Locks the sending side. Returns `None` if a reply was sent only in part. In that case the
-    /// connection is ending, and nothing may be sent.
-    fn output(&self) -> Option<MutexGuard<'_, Output>> {
-        Some(self.output.lock()).filter(|output| !output.is_in_reply)
-    }
-
-    /// Sends `bytes`. `is_last` is true if these bytes end a simple reply or a chunk of a
-    /// structured reply. After an error, nothing else is sent, because the client would interpret
-    /// it as the rest of this reply.
-    fn send(&self, output: &mut Output, bytes: &[u8], is_last: bool) -> Result<(), End> {
-        output.is_in_reply = true;
-        self.stream.send_all(bytes, TAKEN_WITHIN)?;
-        output.is_in_reply = !is_last;
-        Ok(())
-    }
-
-    /// Carries out a long read part by part. The output stays locked from the first part of a
-    /// simple reply to its last. Between the chunks of a structured reply, other replies may be
-    /// sent.
-    fn read_in_parts(
-        &self,
-        executor: Executor<'_>,
-        request: Request,
-        room: &mut [u8],
-    ) -> Result<(), End> {
-        let style = self.terms.replies;
-        let end = request.offset + u64::from(request.len);
-        let mut at = request.offset;
-        let mut output: Option<MutexGuard<'_, Output>> = None;
-        while at < end {
-            // Parts end at block boundaries, so that no block is decompressed for two parts.
-            let len = (READ_PART as u64 - at % READ_PART as u64).min(end - at);
-            let part = DataPart { at, len: len as usize };
-            let mut replies = Replies::new(room);
-            let read = executor.read_part(&request, part, &mut replies);
-            if let Err(code) = read {
-                if part.is_bare(&request, style) {
-                    return Err(Fault::Unreadable.into());
-                }
-                replies.error(&request, style, code);
-            }
-            at = if read.is_ok() { at + len } else { end };
-            let is_final = match style {
-                ReplyStyle::Simple => !part.is_bare(&request, style),
-                ReplyStyle::Structured => at == end,
-            };
-            let Some(mut sending) = output.take().or_else(|| self.output()) else {
-                return Ok(());
-            };
-            let is_last = style == ReplyStyle::Structured || at == end;
-            self.send(&mut sending, replies.into_bytes(is_final.into()), is_last)?;
-            output = (style == ReplyStyle::Simple).then_some(sending);
-        }
-        Ok(())
+        self.sending.send_replies(replies)
     }
 }
 

@@ -22,6 +22,7 @@ mod receiving;
 mod reply;
 mod request;
 mod script;
+mod sending;
 mod server;
 mod stream;
 mod wire;

@@ -10,11 +10,6 @@ use crate::{Error, registry};
 use std::ops::Range;
 
 impl Arena {
-    /// Returns the addresses of each window, in the order in which the windows were added.
-    pub fn windows(&self) -> impl Iterator<Item = Range<usize>> + '_ {
-        self.calls.pager.memory.windows()
-    }
-
     /// Returns the size in bytes of the largest window that can be added, or 0 if no window can be
     /// added.
     pub fn window_room(&self) -> usize {

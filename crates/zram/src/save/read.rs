@@ -1,5 +1,5 @@
-//! Reads the chunks of saved files. A chunk is accepted only if its checksums, position and records are valid.
-//! Each reading thread needs memory for only one chunk, whatever the file claims.
+//! Reads the chunks of saved files. A chunk is accepted only if its checksums, position and records
+//! are valid. Each reading thread needs memory for only one chunk, whatever the file claims.
 
 use super::format::{
     ALIGN, CHUNK_HEAD_BYTES, ChunkHead, FileHead, RECORD_BYTES, Record, RecordKind, padding,

@@ -11,18 +11,18 @@ use std::sync::Arc;
 /// The pages of caches. An offset within the arena identifies an object with fewer bits than an
 /// address.
 #[derive(Debug)]
-pub struct Arena {
+pub struct MetadataArena {
     pub(super) space: Space<Slab>,
     caches: AtomicU32,
 }
 
-impl Arena {
+impl MetadataArena {
     /// Returns an arena without pages; they are committed for the first objects. Children inherit
     /// the pages, regardless of `config`, because objects are plain memory, to which the arena
     /// can't refuse access in a child.
     pub fn new(config: page::Config) -> Result<Arc<Self>, Error> {
         let config = page::Config { by_address: true, in_children: true, ..config };
-        Ok(Arc::new(Arena { space: Space::new(config)?, caches: AtomicU32::new(0) }))
+        Ok(Arc::new(MetadataArena { space: Space::new(config)?, caches: AtomicU32::new(0) }))
     }
 
     /// Returns a number that is unique among this arena's caches. The number is the tag of the

@@ -22,7 +22,7 @@ use super::slab::{HAS_COMMITTED_ROOM, HAS_RETAINED, HAS_ROOM, Slab};
 use super::slab_tree::SlabTree;
 use super::stat::CacheStat;
 use super::sync::{Mutex, MutexGuard, Relaxed};
-use super::{Arena, Geometry};
+use super::{Geometry, MetadataArena};
 use page::fork::Step;
 use page::{Extent, ExtentId, PageSet, Space};
 use std::ptr::NonNull;
@@ -41,7 +41,7 @@ struct State {
 /// A cache of objects of one size and alignment. The lowest free address is allocated first.
 #[derive(Debug)]
 pub struct Cache {
-    arena: Arc<Arena>,
+    arena: Arc<MetadataArena>,
     geometry: Geometry,
     tag: u32,
     state: Mutex<State>,
@@ -49,14 +49,14 @@ pub struct Cache {
 
 impl Cache {
     /// Returns a cache of objects of `size` bytes, aligned to `align`.
-    pub fn new(arena: &Arc<Arena>, size: usize, align: usize) -> Result<Self, Error> {
+    pub fn new(arena: &Arc<MetadataArena>, size: usize, align: usize) -> Result<Self, Error> {
         let geometry = Geometry::new(size, align)?;
         let tag = arena.next_cache();
         Ok(Cache { arena: arena.clone(), geometry, tag, state: Mutex::default() })
     }
 
     /// Returns the arena in which the cache's slabs lie.
-    pub fn arena(&self) -> &Arc<Arena> {
+    pub fn arena(&self) -> &Arc<MetadataArena> {
         &self.arena
     }
 
@@ -148,7 +148,7 @@ impl Cache {
     }
 
     /// In a child of fork, resets the releases that lost threads had begun: the pages stay
-    /// retained. These pages still count as committed; see [`Arena::recount`].
+    /// retained. These pages still count as committed; see [`MetadataArena::recount`].
     ///
     /// # Safety
     /// The process is a child that lacks all other threads of its parent, so no thread releases
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn misuse_is_named_and_changes_nothing() {
-        let arena = Arena::new(page::Config::default()).unwrap();
+        let arena = MetadataArena::new(page::Config::default()).unwrap();
         let cache = Cache::new(&arena, 48, 16).unwrap();
         let other = Cache::new(&arena, 48, 16).unwrap();
         let object = cache.alloc().unwrap();
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_child_takes_pages_back_that_were_releasing() {
-        let arena = Arena::new(page::Config::default()).unwrap();
+        let arena = MetadataArena::new(page::Config::default()).unwrap();
         let cache = Cache::new(&arena, page::page_size(), 8).unwrap();
         let objects: Vec<_> = (0..5).map(|_| cache.alloc().unwrap()).collect();
         // SAFETY: no thread uses the objects freed here.

@@ -5,7 +5,7 @@
 //! released, except for a few that a cache retains.
 //!
 //! ```text
-//!   Arena -- page::Space<Slab> -- extent | descriptor: links, summary, bits of pages, of objects |
+//!   MetadataArena -- page::Space<Slab> -- extent | descriptor: links, summary, bits |
 //!     `-- Cache (size, alignment): slabs in order of their offsets
 //! ```
 
@@ -18,7 +18,7 @@ mod slab_tree;
 mod stat;
 mod sync;
 
-pub use arena::Arena;
+pub use arena::MetadataArena;
 pub use cache::Cache;
 pub use error::Error;
 pub use geometry::Geometry;

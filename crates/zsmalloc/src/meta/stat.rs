@@ -1,16 +1,8 @@
 //! The counts of a cache, and decisions that depend on them.
 
 use super::Geometry;
+use crate::policy::{CACHE_RETAINED_MIN, CACHE_RETAINED_SHARE, CACHE_SCATTERED_SHARE};
 use page::page_size;
-
-/// A cache may retain at least `RETAINED_MIN` pages, or the number of committed pages divided by
-/// `RETAINED_SHARE` if that is more.
-const RETAINED_MIN: usize = 2;
-const RETAINED_SHARE: usize = 64;
-
-/// A cache is scattered if its pages, or its slabs, exceed the number that packed objects need by
-/// more than one part in this number, plus one.
-const SCATTERED_SHARE: usize = 64;
 
 /// Counts of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +22,7 @@ pub struct CacheStat {
 impl CacheStat {
     /// Returns the maximum number of retained pages.
     pub(crate) fn retained_max(&self) -> usize {
-        RETAINED_MIN.max(self.pages / RETAINED_SHARE)
+        CACHE_RETAINED_MIN.max(self.pages / CACHE_RETAINED_SHARE)
     }
 
     /// Returns whether the objects, packed into the first slabs, would need clearly fewer pages or
@@ -39,7 +31,7 @@ impl CacheStat {
         let (full, rest) =
             (self.active_objects / geometry.objects, self.active_objects % geometry.objects);
         let pages = full * geometry.pages + (rest * geometry.stride).div_ceil(page_size());
-        let is_clearly_more = |now, packed| now > packed + packed / SCATTERED_SHARE + 1;
+        let is_clearly_more = |now, packed| now > packed + packed / CACHE_SCATTERED_SHARE + 1;
         is_clearly_more(self.pages - self.retained, pages)
             || is_clearly_more(self.slabs, full + usize::from(rest > 0))
     }

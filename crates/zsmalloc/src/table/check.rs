@@ -10,8 +10,8 @@ use std::ptr::from_ref;
 pub(super) fn node_counts(table: &Table) -> [usize; NodeKind::ALL.len()] {
     let mut counts = [0; NodeKind::ALL.len()];
     let inside = table.enter();
-    for (region, _) in table.regions.from(0) {
-        let first = inside.chain(region).and_then(Chain::first);
+    for (span, _) in table.spans.from(0) {
+        let first = inside.chain(span).and_then(Chain::first);
         first.into_iter().for_each(|first| {
             each_node(first, &mut |node| counts[node.kind() as usize] += 1);
         });
@@ -28,16 +28,16 @@ pub(super) fn check(table: &Table) {
         NodeKind::ALL.into_iter().zip(counts).map(|(kind, count)| kind.capacity() * count).sum();
     assert_eq!(room, table.making.lock().room, "entries the nodes have room for");
     let inside = table.enter();
-    for (region, _) in table.regions.from(0) {
-        let Some(chain) = inside.chain(region) else { continue };
-        check_chain(chain, Level::Region);
+    for (span, _) in table.spans.from(0) {
+        let Some(chain) = inside.chain(span) else { continue };
+        check_chain(chain, Level::Span);
         let leaves = chain.wide().into_iter().flat_map(|inner| inner.leaves());
         leaves.for_each(|(leaf, chain)| check_chain(chain, Level::Leaf(leaf)));
         let Some(first) = chain.first() else { continue };
-        all_entries(first, Level::Region, &mut |key, place| {
+        all_entries(first, Level::Span, &mut |key, place| {
             // A second place that is present would be found in place of the first, or conversely.
             let found = find(chain, key).map(|found| from_ref(found.entry));
-            let index = index_of(region, key);
+            let index = index_of(span, key);
             assert_eq!(found, Some(from_ref(place.entry)), "places of entry {index}");
             true
         });

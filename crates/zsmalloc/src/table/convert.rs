@@ -1,4 +1,4 @@
-//! Conversion: the entries of a leaf or region move to the nodes that suit their number. No entry
+//! Conversion: the entries of a leaf or span move to the nodes that suit their number. No entry
 //! is created during a conversion, which holds the table's lock. Each entry moves by itself, in
 //! four steps:
 //!
@@ -44,7 +44,7 @@ pub(super) enum Outcome {
 /// A chain that may be converted.
 #[derive(Clone, Copy)]
 struct Subject<'s> {
-    region: u64,
+    span: u64,
     level: Level,
     chain: Chain<'s>,
     /// The first node before the conversion.
@@ -52,21 +52,21 @@ struct Subject<'s> {
     inside: &'s Inside<'s>,
 }
 
-/// Moves the entries of a leaf or region to the nodes that suit them and `more` others, and removes
+/// Moves the entries of a leaf or span to the nodes that suit them and `more` others, and removes
 /// the empty entries.
-pub(super) fn convert(locked: &mut Locked<'_>, region: u64, level: Level, more: usize) -> Outcome {
+pub(super) fn convert(locked: &mut Locked<'_>, span: u64, level: Level, more: usize) -> Outcome {
     let table = locked.table;
     let inside = &table.enter();
-    let chain = inside.chain(region).and_then(|chain| match level {
-        Level::Region => Some(chain),
+    let chain = inside.chain(span).and_then(|chain| match level {
+        Level::Span => Some(chain),
         Level::Leaf(leaf) => Some(chain.wide()?.leaf(leaf)),
     });
     let Some(chain) = chain else { return Outcome::Left };
     let Some(first) = chain.first() else { return Outcome::Left };
-    let subject = Subject { region, level, chain, first, inside };
+    let subject = Subject { span, level, chain, first, inside };
     let (mut kept, mut is_locked) = (more, false);
     all_entries(first, level, &mut |key, source| {
-        kept += usize::from(is_kept(table, index_of(region, key), &source));
+        kept += usize::from(is_kept(table, index_of(span, key), &source));
         is_locked |= source.entry.is_locked();
         kept <= REPACKED_ENTRIES_MAX
     });
@@ -133,7 +133,7 @@ fn can_sink(table: &Table, chain: Chain<'_>) -> bool {
 
 /// Moves the entries of a chain's packed nodes to the wide node behind them, if there is one.
 fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
-    let (table, Subject { region, level, chain, first, inside }) = (locked.table, *subject);
+    let (table, Subject { span, level, chain, first, inside }) = (locked.table, *subject);
     let Some(wide) = chain.wide().filter(|_| first.kind() == NodeKind::Packed) else {
         return Outcome::Left;
     };
@@ -144,7 +144,7 @@ fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
             are_moved &= remove_or_move(locked, subject, key, source, |locked| {
                 // SAFETY: this is the chain of that level, in the table that `convert` locked. It
                 // has a wide node.
-                unsafe { place(locked, inside, chain, level, index_of(region, key)) }.ok()
+                unsafe { place(locked, inside, chain, level, index_of(span, key)) }.ok()
             });
         }
     }
@@ -160,7 +160,7 @@ fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
     let count = packed().count();
     locked.making.room -= count * PACKED;
     let freed = count * table.nodes.bytes(NodeKind::Packed);
-    if level == Level::Region { Outcome::Absorbed(freed) } else { Outcome::Converted(freed) }
+    if level == Level::Span { Outcome::Absorbed(freed) } else { Outcome::Converted(freed) }
 }
 
 /// Removes an entry that need not be kept, or moves it to the absent place that `target` returns.
@@ -172,7 +172,7 @@ fn remove_or_move<'s>(
     source: EntryRef<'s>,
     target: impl FnOnce(&mut Locked<'_>) -> Option<EntryRef<'s>>,
 ) -> bool {
-    let (table, index) = (locked.table, index_of(subject.region, key));
+    let (table, index) = (locked.table, index_of(subject.span, key));
     assert!(std::ptr::eq(subject.inside.table, table), "the chain is another table's");
     let target = if is_kept(table, index, &source) {
         let Some(target) = target(locked) else { return false };

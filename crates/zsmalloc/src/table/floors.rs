@@ -8,14 +8,12 @@
 use super::chunks::Chunks;
 use super::layout::LEAF;
 use crate::Error;
+use crate::policy::FLOOR_LIFT_MAX;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use page::Supply;
 
 /// The maximum generation; the minimum is 1. A handle has 20 bits for the generation.
 pub(crate) const GENERATION_MAX: u32 = (1 << 20) - 1;
-/// The maximum by which a removed handle slot may raise its leaf's floor. The limit exists because
-/// a slot that is reused often would raise the generations of the other slots.
-pub(crate) const LIFT: u32 = 256;
 
 /// The data kept for a leaf.
 #[derive(Debug)]
@@ -68,7 +66,7 @@ impl Floors {
 
     /// Returns whether a free slot must be kept in the table.
     pub(super) fn stays(&self, index: u32, generation: u32) -> bool {
-        is_worn_out(generation) || generation > self.of(index).floor() + LIFT
+        is_worn_out(generation) || generation > self.of(index).floor() + FLOOR_LIFT_MAX
     }
 
     /// Raises the floor for a free slot that is removed from the table.

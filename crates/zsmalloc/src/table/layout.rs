@@ -7,14 +7,14 @@ use std::ptr::NonNull;
 
 /// The number of entries in a leaf.
 pub(crate) const LEAF: usize = if cfg!(loom) { 8 } else { 512 };
-/// The number of leaves in a region.
+/// The number of leaves in a span.
 pub(super) const LEAVES: usize = if cfg!(loom) { 2 } else { 128 };
-/// The number of entries in a region, which is the number of different keys.
-pub(super) const REGION: usize = LEAF * LEAVES;
-const _: () = assert!(REGION <= 1 << 16);
+/// The number of entries in a span, which is the number of different keys.
+pub(super) const SPAN: usize = LEAF * LEAVES;
+const _: () = assert!(SPAN <= 1 << 16);
 /// The number of entries for which a packed node has room. With 4, a node without rows fills 48
-/// bytes exactly. Regions of 16 TiB with a random gibibyte have 4 entries on average. Nodes for
-/// more entries would be half empty there, and nodes for fewer need more links.
+/// bytes exactly. The spans of a device of 16 TiB that holds a gibibyte at random have 4 entries on
+/// average, so larger nodes would be half empty, and smaller ones need more links.
 pub(super) const PACKED: usize = if cfg!(loom) { 2 } else { 4 };
 /// The size in bytes of a link, or of the head of a packed node.
 pub(super) const LINK_BYTES: usize = size_of::<AtomicLink>();
@@ -30,7 +30,7 @@ pub(super) enum NodeKind {
     Packed,
     /// All entries of a leaf.
     Dense,
-    /// A link for each leaf of a region.
+    /// A link for each leaf of a span.
     Inner,
 }
 
@@ -40,10 +40,10 @@ pub(super) struct NodeRef {
     pub(super) kind: NodeKind,
 }
 
-/// The level of a chain of nodes: a region, or a leaf, by its number in the region.
+/// The level of a chain of nodes: a span, or a leaf, by its number in the span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
-    Region,
+    Span,
     Leaf(usize),
 }
 
@@ -51,7 +51,7 @@ impl Level {
     /// Returns the kind of node that has a place for each entry of this level.
     pub(super) fn wide(self) -> NodeKind {
         match self {
-            Level::Region => NodeKind::Inner,
+            Level::Span => NodeKind::Inner,
             Level::Leaf(_) => NodeKind::Dense,
         }
     }

@@ -17,19 +17,19 @@ use crate::policy::{LEAF_CROWD, PACKED_ENTRIES_MAX};
 /// nodes before a wide node, returns the level of that chain.
 pub(super) fn make(table: &Table, index: u32) -> Result<Option<Level>, Error> {
     let mut locked = table.lock_making();
-    let (region, key) = split(index);
+    let (span, key) = split(index);
     let supply = table.nodes.supply();
     if let Some(floors) = &table.floors {
         floors.make(index as u64 / LEAF as u64, supply)?;
     }
-    table.regions.get_or_make(region, supply, NodeLink::new)?;
+    table.spans.get_or_make(span, supply, NodeLink::new)?;
     let inside = table.enter();
-    let Some(chain) = inside.chain(region).filter(|_| inside.find(index).is_none()) else {
+    let Some(chain) = inside.chain(span).filter(|_| inside.find(index).is_none()) else {
         return Ok(None);
     };
     let room = locked.making.room;
-    // SAFETY: `chain` is the chain of the entry's region, in the table that is locked.
-    let place = unsafe { place(&mut locked, &inside, chain, Level::Region, index)? };
+    // SAFETY: `chain` is the chain of the entry's span, in the table that is locked.
+    let place = unsafe { place(&mut locked, &inside, chain, Level::Span, index)? };
     if !place.entry.is_present() {
         place.row.set_values(table.fresh_row(index));
         // SAFETY: the entry does not exist, and the table is locked.
@@ -40,14 +40,14 @@ pub(super) fn make(table: &Table, index: u32) -> Result<Option<Level>, Error> {
 }
 
 /// Returns the level at which packed nodes precede a wide node, on the path to an entry.
-fn level_to_absorb(region: Chain<'_>, key: u16) -> Option<Level> {
+fn level_to_absorb(span: Chain<'_>, key: u16) -> Option<Level> {
     let is_mixed = |chain: Chain<'_>| {
         chain.wide().is_some_and(|wide| chain.first().map(Node::node_ref) != Some(wide.node_ref()))
     };
     let nth = key as usize / LEAF;
-    let leaf = region.wide()?.leaf(nth);
-    let level = if is_mixed(region) { Level::Region } else { Level::Leaf(nth) };
-    (level == Level::Region || is_mixed(leaf)).then_some(level)
+    let leaf = span.wide()?.leaf(nth);
+    let level = if is_mixed(span) { Level::Span } else { Level::Leaf(nth) };
+    (level == Level::Span || is_mixed(leaf)).then_some(level)
 }
 
 /// Returns a place for entry `index`: in the wide node of the chain if it has one, else in a packed
@@ -55,7 +55,7 @@ fn level_to_absorb(region: Chain<'_>, key: u16) -> Option<Level> {
 /// does not exist.
 ///
 /// # Safety
-/// `chain` is the chain of the entry's region or leaf at this level. The chain belongs to the table
+/// `chain` is the chain of the entry's span or leaf at this level. The chain belongs to the table
 /// that is locked, or to a node that was created for this table. If the chain has no wide node, the
 /// entry does not exist.
 pub(super) unsafe fn place<'s>(
@@ -71,7 +71,7 @@ pub(super) unsafe fn place<'s>(
             return Ok(wide.dense_place(key as usize % LEAF));
         }
         let nth = key as usize / LEAF;
-        // SAFETY: `wide.leaf(nth)` is the chain of that leaf of the region.
+        // SAFETY: `wide.leaf(nth)` is the chain of that leaf of the span.
         return unsafe { place(locked, inside, wide.leaf(nth), Level::Leaf(nth), index) };
     }
     let absent = chain.nodes().find_map(|node| node.place(key));
@@ -125,8 +125,8 @@ unsafe fn append_wide(
     // SAFETY: the node was just created for the locked table (zs-W4), so no other thread uses it.
     let wide = unsafe { Node::new(node, table.nodes.row) };
     let nth = index as usize / LEAF % LEAVES;
-    if level == Level::Region {
-        // SAFETY: the node, which has no leaves yet, was created for the entry's region.
+    if level == Level::Span {
+        // SAFETY: the node, which has no leaves yet, was created for the entry's span.
         let made = unsafe { place(locked, inside, wide.leaf(nth), Level::Leaf(nth), index) };
         if let Err(error) = made {
             // SAFETY: no link has referred to the node (zs-W2).
@@ -167,7 +167,7 @@ fn packed_places<'s>(chain: Chain<'s>) -> impl Iterator<Item = (u16, EntryRef<'s
 
 /// Returns whether the leaf of entry `index` is being filled. A leaf is being filled if the leaf
 /// below has a dense node, as in a table that is filled in order, or if some of its entries are in
-/// packed nodes of the region.
+/// packed nodes of the span.
 fn is_filled(inside: &Inside<'_>, index: u32) -> bool {
     let (leaf, leaves) = (index as u64 / LEAF as u64, LEAVES as u64);
     let is_dense = |leaf: u64| {

@@ -1,15 +1,15 @@
 //! The table of entries. The memory that the table uses depends on its contents.
 //!
 //! ```text
-//!   directory: | link | link | link | ...          a link per region of 65,536 entries
+//!   directory: | link | link | link | ...          a link per span of 65,536 entries
 //!                 0      |      '--> inner:  | link | link | ...   a link per leaf of 512 entries
 //!              absent    |                      0      |      '--> dense: 512 entries, one page
 //!                        '--> packed --> ...           '--> packed --> packed --> ...
 //! ```
-//! A packed node has room for 4 entries, and a look-up searches its keys. A region or leaf with few
-//! entries has a chain of packed nodes. A region with more has an inner node, and a leaf with more
+//! A packed node has room for 4 entries, and a look-up searches its keys. A span or leaf with few
+//! entries has a chain of packed nodes. A span with more has an inner node, and a leaf with more
 //! a dense one. A chain that becomes too long gets such a wide node at its end, and the entries
-//! before it move there, unless they are locked. `rebalance` converts regions and leaves that have
+//! before it move there, unless they are locked. `rebalance` converts spans and leaves that have
 //! changed: it moves entries to fewer packed nodes or to a wide node, and removes empty entries.
 //!
 //! [`convert`] describes how entries move, and how other threads proceed during a move.
@@ -53,11 +53,11 @@ mod walk;
 use crate::Error;
 use crate::entry::{Busy, Entry};
 use crate::epoch::{Epoch, EpochGuard};
-use crate::meta::Arena;
+use crate::meta::MetadataArena;
 use crate::sync::{AtomicU64, Backoff, Mutex, MutexGuard, Ordering};
 use chunks::Chunks;
 use floors::{Floors, HandleLeaf};
-use layout::{LEAVES, REGION};
+use layout::{LEAVES, SPAN};
 use link::NodeLink;
 use locks::{EntryRef, PendingLock};
 use node::Chain;
@@ -67,8 +67,6 @@ use retired::Retired;
 use row::{RowKind, RowValues};
 use std::sync::Arc;
 
-#[cfg(all(test, not(loom)))]
-pub(crate) use floors::LIFT;
 pub(crate) use floors::{GENERATION_MAX, is_worn_out};
 pub(crate) use layout::LEAF;
 pub(crate) use locks::{ForkStamp, ReadLock, WriteLock};
@@ -76,7 +74,7 @@ pub use row::{Columns, Row};
 
 #[derive(Debug)]
 pub(crate) struct Table {
-    regions: Chunks<NodeLink>,
+    spans: Chunks<NodeLink>,
     /// The data of leaves, in a table of handle slots.
     floors: Option<Floors>,
     nodes: Nodes,
@@ -101,32 +99,36 @@ struct Locked<'t> {
     making: MutexGuard<'t, Making>,
 }
 
-/// Returns the region of an entry, and the entry's key in that region.
+/// Returns the span of an entry, and the entry's key in that span.
 #[inline]
 fn split(index: u32) -> (u64, u16) {
-    (index as u64 / REGION as u64, (index as u64 % REGION as u64) as u16)
+    (index as u64 / SPAN as u64, (index as u64 % SPAN as u64) as u16)
 }
 
-/// Returns the number of the entry with key `key` in a region.
-fn index_of(region: u64, key: u16) -> u32 {
-    (region * REGION as u64) as u32 + key as u32
+/// Returns the number of the entry with key `key` in a span.
+fn index_of(span: u64, key: u16) -> u32 {
+    (span * SPAN as u64) as u32 + key as u32
 }
 
 impl Table {
     /// Returns a table without entries. The table's nodes will be allocated in `arena`.
-    pub(crate) fn new(arena: &Arc<Arena>, columns: Columns) -> Result<Self, Error> {
+    pub(crate) fn new(arena: &Arc<MetadataArena>, columns: Columns) -> Result<Self, Error> {
         Self::with_rows(arena, columns.into(), None)
     }
 
     /// Returns a table of handle slots, whose generations begin with `first`.
-    pub(crate) fn of_handles(arena: &Arc<Arena>, first: u32) -> Result<Self, Error> {
+    pub(crate) fn of_handles(arena: &Arc<MetadataArena>, first: u32) -> Result<Self, Error> {
         debug_assert!((1..=GENERATION_MAX).contains(&first));
         Self::with_rows(arena, RowKind::Generation, Some(Floors::new(first)))
     }
 
-    fn with_rows(arena: &Arc<Arena>, row: RowKind, floors: Option<Floors>) -> Result<Self, Error> {
+    fn with_rows(
+        arena: &Arc<MetadataArena>,
+        row: RowKind,
+        floors: Option<Floors>,
+    ) -> Result<Self, Error> {
         Ok(Table {
-            regions: Chunks::new(),
+            spans: Chunks::new(),
             floors,
             nodes: Nodes::new(arena, row)?,
             epoch: Epoch::new(),
@@ -250,11 +252,11 @@ impl Table {
 
     /// Calls `look` with all entries of a leaf, as [`peek`](Self::peek) does.
     pub(crate) fn for_each_of(&self, leaf: u64, mut look: impl FnMut(u32, &Entry, Row<'_>)) {
-        let (region, nth) = (leaf / LEAVES as u64, (leaf % LEAVES as u64) as usize);
+        let (span, nth) = (leaf / LEAVES as u64, (leaf % LEAVES as u64) as usize);
         let inside = self.enter();
-        let keys = inside.chain(region).map_or([0; _], |chain| walk::keys_of(chain, nth));
+        let keys = inside.chain(span).map_or([0; _], |chain| walk::keys_of(chain, nth));
         for key in (0..LEAF).filter(|key| keys[key / 64] >> (key % 64) & 1 == 1) {
-            let index = index_of(region, (nth * LEAF + key) as u16);
+            let index = index_of(span, (nth * LEAF + key) as u16);
             inside.peek(index, |entry, row| look(index, entry, row));
         }
     }
@@ -272,13 +274,13 @@ impl Table {
     /// Returns the first entry from `index` on that exists. Entries between `index` and the result
     /// were never created, or were removed.
     pub(crate) fn first_made(&self, index: u64) -> Option<u64> {
-        let first = index / REGION as u64;
-        let mut made = self.regions.from(first).filter(|(_, link)| link.is_made());
-        made.find_map(|(region, _)| {
-            let from = if region == first { index as usize % REGION } else { 0 };
+        let first = index / SPAN as u64;
+        let mut made = self.spans.from(first).filter(|(_, link)| link.is_made());
+        made.find_map(|(span, _)| {
+            let from = if span == first { index as usize % SPAN } else { 0 };
             let inside = self.enter();
-            let key = walk::first_made(inside.chain(region)?, from)?;
-            Some(region * REGION as u64 + key as u64)
+            let key = walk::first_made(inside.chain(span)?, from)?;
+            Some(span * SPAN as u64 + key as u64)
         })
     }
 
@@ -295,7 +297,7 @@ impl Table {
         Ok(())
     }
 
-    /// If enough entries have changed since the last pass, converts leaves and regions for which
+    /// If enough entries have changed since the last pass, converts leaves and spans for which
     /// this is worthwhile. Returns the number of bytes freed. Calls `go_on` before each conversion,
     /// and stops if `go_on` returns false. Does nothing while another thread is in this function.
     pub(crate) fn rebalance(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
@@ -339,7 +341,7 @@ impl Table {
     /// Returns the size in bytes of the table's memory outside the arena.
     pub(crate) fn bytes(&self) -> usize {
         let floors = self.floors.as_ref().map_or(0, |floors| floors.leaves.bytes());
-        size_of::<Epoch>() + self.regions.bytes() + floors
+        size_of::<Epoch>() + self.spans.bytes() + floors
     }
 
     /// Locks or unlocks the table for a fork, so that no thread is creating or moving an entry.
@@ -386,16 +388,16 @@ struct Inside<'t> {
 impl Inside<'_> {
     #[allow(unsafe_code)]
     #[inline(always)]
-    fn chain(&self, region: u64) -> Option<Chain<'_>> {
-        let link = self.table.regions.get(region)?;
+    fn chain(&self, span: u64) -> Option<Chain<'_>> {
+        let link = self.table.spans.get(span)?;
         // SAFETY: `link` belongs to this table, and the borrower of this value counts as a reader.
         Some(unsafe { Chain::new(link, self.table.nodes.row) })
     }
 
     #[inline(always)]
     fn find(&self, index: u32) -> Option<EntryRef<'_>> {
-        let (region, key) = split(index);
-        walk::find(self.chain(region)?, key)
+        let (span, key) = split(index);
+        walk::find(self.chain(span)?, key)
     }
 
     /// See [`Table::peek`].

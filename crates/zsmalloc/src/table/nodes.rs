@@ -10,7 +10,7 @@ use super::retired::{Behind, Retired};
 use super::row::{RowKind, RowValues};
 use crate::Error;
 use crate::entry::{Entry, Value};
-use crate::meta::{Arena, Cache, CacheStat};
+use crate::meta::{Cache, CacheStat, MetadataArena};
 use page::Supply;
 use page::fork::Step;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use std::sync::Arc;
 pub(super) struct Nodes {
     /// A cache for each kind of node.
     caches: [Cache; NodeKind::ALL.len()],
-    arena: Arc<Arena>,
+    arena: Arc<MetadataArena>,
     pub(super) row: RowKind,
 }
 
 impl Nodes {
-    pub(super) fn new(arena: &Arc<Arena>, row: RowKind) -> Result<Self, Error> {
+    pub(super) fn new(arena: &Arc<MetadataArena>, row: RowKind) -> Result<Self, Error> {
         let cache = |kind: NodeKind| Cache::new(arena, kind.bytes(row), ALIGN);
         let [packed, dense, inner] = NodeKind::ALL.map(cache);
         Ok(Nodes { caches: [packed?, dense?, inner?], arena: arena.clone(), row })

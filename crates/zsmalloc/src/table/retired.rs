@@ -4,9 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::layout::NodeRef;
-
-/// The maximum number of chains that are retired before the thread waits for readers.
-pub(super) const BATCH: usize = if cfg!(loom) { 2 } else { 64 };
+use crate::policy::RETIRED_CHAINS_MAX;
 
 /// Whether a wide node behind retired packed nodes is retired with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +17,7 @@ pub(super) enum Behind {
 /// each chain, in the order of retirement.
 #[derive(Debug)]
 pub(super) struct Retired {
-    chains: [Option<(NodeRef, Behind)>; BATCH],
+    chains: [Option<(NodeRef, Behind)>; RETIRED_CHAINS_MAX],
     len: usize,
     /// The number of chains freed so far.
     freed: u64,
@@ -27,13 +25,13 @@ pub(super) struct Retired {
 
 impl Default for Retired {
     fn default() -> Self {
-        Retired { chains: [None; BATCH], len: 0, freed: 0 }
+        Retired { chains: [None; RETIRED_CHAINS_MAX], len: 0, freed: 0 }
     }
 }
 
 impl Retired {
     pub(super) fn has_room(&self) -> bool {
-        self.len < BATCH
+        self.len < RETIRED_CHAINS_MAX
     }
 
     /// Adds a chain, to be freed when all present readers have left.

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 use testkit::seed;
 
-fn table() -> (Arc<Arena>, Table) {
-    let arena = Arena::new(page::Config::default()).unwrap();
+fn table() -> (Arc<MetadataArena>, Table) {
+    let arena = MetadataArena::new(page::Config::default()).unwrap();
     let table = Table::new(&arena, Columns::default()).unwrap();
     (arena, table)
 }
@@ -83,11 +83,11 @@ fn shape(chain: Chain<'_>) -> (usize, Option<NodeKind>) {
     (packed, chain.wide().map(Node::kind))
 }
 
-fn region_shape(table: &Table, region: u64) -> (usize, Option<NodeKind>) {
-    table.enter().chain(region).map_or((0, None), shape)
+fn span_shape(table: &Table, span: u64) -> (usize, Option<NodeKind>) {
+    table.enter().chain(span).map_or((0, None), shape)
 }
 
-/// Returns the shape of a leaf's chain, in a region with an inner node.
+/// Returns the shape of a leaf's chain, in a span with an inner node.
 fn leaf_shape(table: &Table, leaf: usize) -> (usize, Option<NodeKind>) {
     let inside = table.enter();
     let inner = inside.chain((leaf / LEAVES) as u64).and_then(Chain::wide);
@@ -95,33 +95,33 @@ fn leaf_shape(table: &Table, leaf: usize) -> (usize, Option<NodeKind>) {
 }
 
 #[test]
-fn a_region_has_the_nodes_that_suit_it() {
+fn a_span_has_the_nodes_that_suit_it() {
     const ODD: u32 = 977; // entries far apart
     let (_arena, table) = table();
     for entry in 0..96 {
         set(&table, entry * ODD % 65_536, 1);
-        assert_eq!(region_shape(&table, 0), (entry as usize / PACKED + 1, None));
+        assert_eq!(span_shape(&table, 0), (entry as usize / PACKED + 1, None));
         table.check();
     }
     // The entries of the packed nodes move behind the inner node, except one that is locked. Later
     // they move back.
     let pin = table.lock_shared(5 * ODD, |_| true).unwrap();
     set(&table, 96 * ODD % 65_536, 1);
-    assert_eq!(region_shape(&table, 0), (24, Some(NodeKind::Inner)));
+    assert_eq!(span_shape(&table, 0), (24, Some(NodeKind::Inner)));
     table.check();
     drop(pin);
     (97..101).for_each(|entry| set(&table, entry * ODD % 65_536, 1));
-    assert_eq!(region_shape(&table, 0), (0, Some(NodeKind::Inner)));
+    assert_eq!(span_shape(&table, 0), (0, Some(NodeKind::Inner)));
     table.check();
     (0..101).for_each(|entry| assert_eq!(get(&table, entry * ODD % 65_536), 1));
     (80..101).for_each(|entry| clear(&table, entry * ODD % 65_536));
     assert!(tidy_all(&table) > 0);
-    assert_eq!(region_shape(&table, 0), (20, None));
+    assert_eq!(span_shape(&table, 0), (20, None));
     table.check();
     // Empty entries are removed when a quarter of the nodes is saved.
     (60..80).for_each(|entry| clear(&table, entry * ODD % 65_536));
     assert_eq!(tidy_all(&table), 5 * table.nodes.bytes(NodeKind::Packed));
-    assert_eq!(region_shape(&table, 0), (15, None));
+    assert_eq!(span_shape(&table, 0), (15, None));
     (0..80).for_each(|entry| clear(&table, entry * ODD % 65_536));
     tidy_all(&table);
     assert_eq!((table.node_bytes(), table.first_made(0)), (0, None));
@@ -132,10 +132,10 @@ fn a_region_has_the_nodes_that_suit_it() {
 fn a_leaf_has_the_nodes_that_suit_it() {
     let (_arena, table) = table();
     let dense = Some(NodeKind::Dense);
-    // The region gets an inner node, with entries in all leaves except the first.
+    // The span gets an inner node, with entries in all leaves except the first.
     (0..127).for_each(|leaf| set(&table, (leaf + 1) * 512, 1));
     tidy_all(&table);
-    assert_eq!(region_shape(&table, 0), (0, Some(NodeKind::Inner)));
+    assert_eq!(span_shape(&table, 0), (0, Some(NodeKind::Inner)));
     assert_eq!(leaf_shape(&table, 0), (0, None));
     (0..90).for_each(|index| set(&table, index * 3, 1));
     assert_eq!(leaf_shape(&table, 0), (23, None));
@@ -162,7 +162,7 @@ fn a_leaf_has_the_nodes_that_suit_it() {
 #[test]
 fn a_table_filled_in_order_is_dense() {
     let (_arena, table) = table();
-    let count = 3 * REGION + 5;
+    let count = 3 * SPAN + 5;
     (0..count).for_each(|index| set(&table, 70_000 + index as u32, 1));
     let bytes = table.node_bytes();
     assert!(bytes < count * 8 + 4 * 1024 + 2 * 4096, "{bytes} bytes");
@@ -193,7 +193,7 @@ fn a_pin_keeps_its_chain_and_nothing_else() {
     // A packed node with a pinned entry is not removed. All other entries move.
     let pin = table.lock_shared(3, |_| true).unwrap();
     (0..LEAF as u32 * 4).for_each(|index| set(&table, index * 20, 1));
-    assert_eq!(region_shape(&table, 0), (24, Some(NodeKind::Inner)));
+    assert_eq!(span_shape(&table, 0), (24, Some(NodeKind::Inner)));
     tidy_all(&table);
     let inside = table.enter();
     let packed = inside.chain(0).unwrap().nodes().flat_map(Node::packed_places);
@@ -204,7 +204,7 @@ fn a_pin_keeps_its_chain_and_nothing_else() {
     assert_eq!(pin.value().decode(), Err(9));
     drop(pin);
     tidy_all(&table);
-    assert_eq!(region_shape(&table, 0), (0, Some(NodeKind::Inner)));
+    assert_eq!(span_shape(&table, 0), (0, Some(NodeKind::Inner)));
     assert_eq!(get(&table, 3), 9);
     table.check();
 }
@@ -239,22 +239,22 @@ fn the_first_word_made_is_found() {
     let (_arena, table) = table();
     let far = u32::MAX - 1;
     set(&table, far, 1);
-    for index in [0, 1, far as u64 - REGION as u64, far as u64] {
+    for index in [0, 1, far as u64 - SPAN as u64, far as u64] {
         assert_eq!(table.first_made(index), Some(far as u64));
     }
     assert_eq!(table.first_made(far as u64 + 1), None);
     (0..96).for_each(|nth| set(&table, 70_000 + nth * 300, 1));
-    assert_eq!(region_shape(&table, 1), (24, None));
+    assert_eq!(span_shape(&table, 1), (24, None));
     assert_eq!(table.first_made(5), Some(70_000));
     assert_eq!(table.first_made(70_001), Some(70_300));
     let pin = table.lock_shared(70_000, |_| true).unwrap();
     (96..110).for_each(|nth| set(&table, 70_000 + nth * 300, 1));
-    assert_eq!(region_shape(&table, 1), (24, Some(NodeKind::Inner)), "a mixed chain");
+    assert_eq!(span_shape(&table, 1), (24, Some(NodeKind::Inner)), "a mixed chain");
     let of_leaf = 70_000 / LEAF as u64 * LEAF as u64;
     assert_eq!(table.first_made(5), Some(of_leaf), "the leaf has an absent place");
     drop(pin);
     (0..200).for_each(|nth| set(&table, 70_000 + nth * 300, 1));
-    assert_eq!(region_shape(&table, 1), (0, Some(NodeKind::Inner)));
+    assert_eq!(span_shape(&table, 1), (0, Some(NodeKind::Inner)));
     assert_eq!(table.first_made(70_001), Some(70_001), "the leaf has a node");
     assert_eq!(table.first_made(70_200), Some(70_200));
     assert_eq!(table.first_made(70_000 + 199 * 300 + 512), Some(far as u64));
@@ -319,7 +319,7 @@ fn rows_go_with_their_entries() {
     for (access_time, checksum, lines) in
         [(false, false, 64), (true, false, 103), (false, true, 103), (true, true, 128)]
     {
-        let arena = Arena::new(page::Config::default()).unwrap();
+        let arena = MetadataArena::new(page::Config::default()).unwrap();
         let table = Table::new(&arena, Columns { access_time, checksum }).unwrap();
         assert_eq!(table.nodes.bytes(NodeKind::Dense), lines * 64);
         let columns = usize::from(access_time) + usize::from(checksum);
@@ -373,7 +373,7 @@ fn a_refusal_changes_nothing() {
     let scarce = Arc::new(Scarce::default());
     scarce.most.store(u64::MAX, Ordering::Relaxed);
     let config = page::Config { supply: Some(scarce.clone()), ..page::Config::default() };
-    let arena = Arena::new(config).unwrap();
+    let arena = MetadataArena::new(config).unwrap();
     let table = Table::new(&arena, Columns::default()).unwrap();
     let mut rng = Rng::with_seed(seed(5));
     let far = (0..300).map(|_| rng.u32(..));

@@ -1,4 +1,4 @@
-//! Look-ups, and walks over the nodes of regions and leaves.
+//! Look-ups, and walks over the nodes of spans and leaves.
 
 use super::layout::{LEAF, Level, NodeKind};
 use super::locks::EntryRef;
@@ -6,7 +6,7 @@ use super::node::{Chain, Node};
 use crate::entry::Presence;
 use std::ptr::from_ref;
 
-/// Returns the present place of `key` in a region's chain.
+/// Returns the present place of `key` in a span's chain.
 #[inline(always)]
 pub(super) fn find<'s>(chain: Chain<'s>, key: u16) -> Option<EntryRef<'s>> {
     let first = chain.first()?;
@@ -81,7 +81,7 @@ pub(super) fn all_entries<'s>(
     })
 }
 
-/// Returns the keys of a leaf for which the region's chain has places: a bit for each key.
+/// Returns the keys of a leaf for which the span's chain has places: a bit for each key.
 pub(super) fn keys_of(chain: Chain<'_>, leaf: usize) -> [u64; LEAF.div_ceil(64)] {
     let mut keys = [0; LEAF.div_ceil(64)];
     for node in chain.first().into_iter().flat_map(|first| first.path((leaf * LEAF) as u16)) {
@@ -94,7 +94,7 @@ pub(super) fn keys_of(chain: Chain<'_>, leaf: usize) -> [u64; LEAF.div_ceil(64)]
     keys
 }
 
-/// Returns the first key at or after `from` for which a region's chain may have an entry. If a leaf
+/// Returns the first key at or after `from` for which a span's chain may have an entry. If a leaf
 /// behind an inner node has nodes, this is the leaf's first key, or `from` within the leaf.
 pub(super) fn first_made(chain: Chain<'_>, from: usize) -> Option<usize> {
     let keys = chain.nodes().flat_map(|node| node.packed().0).map(|&key| key as usize);

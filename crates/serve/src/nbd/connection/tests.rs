@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::disk::{Disk, Extent};
+use crate::nbd::bounds::READ_PART;
 use crate::nbd::export::{Export, Mode};
 use crate::nbd::wire::*;
 use rustix::io::Errno;

@@ -1,5 +1,5 @@
-//! Thresholds and sizes of this crate, each with its reason. Sizes that instructions use are in their
-//! files.
+//! Thresholds and sizes of this crate, each with its reason. Sizes that instructions use are in the
+//! files of these instructions.
 
 // Sites and simple calls
 

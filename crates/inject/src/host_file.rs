@@ -3,7 +3,7 @@
 //!
 //! The helper reads these files, so no code here allocates memory.
 
-use crate::policy::{END_MAX, PATH_BYTES, SEGMENTS};
+use crate::policy::{END_MAX, PAGE, PATH_BYTES, SEGMENTS};
 use crate::system::{Errno, system};
 use executable::protection;
 use object::LittleEndian;
@@ -11,7 +11,6 @@ use object::elf::{FileHeader64, PT_INTERP, PT_LOAD, ProgramHeader64};
 use object::pod;
 use std::ffi::CStr;
 
-pub(crate) const PAGE: usize = 4096;
 /// The size in bytes of the part at the start of a file in which the program headers must lie.
 const HEAD_BYTES: usize = PAGE;
 

@@ -1,6 +1,7 @@
 //! Maps the segments of a file by system calls of a traced process.
 
-use crate::host_file::{Elf, Identity, PAGE, Segment, Stat};
+use crate::host_file::{Elf, Identity, Segment, Stat};
+use crate::policy::PAGE;
 use crate::system::Errno;
 use crate::tracee::Tracee;
 use std::ffi::CStr;

@@ -1,7 +1,8 @@
-//! Limits and sizes of this crate, each with its reason. The helper allocates nothing, so its buffers have
-//! fixed sizes (in-1).
+//! Limits and sizes of this crate, each with its reason. The helper allocates nothing, so its
+//! buffers have fixed sizes (in-1).
 
-use crate::host_file::PAGE;
+/// The page size of x86-64 in bytes.
+pub(crate) const PAGE: usize = 4096;
 
 /// The time in nanoseconds after which a waiting process checks whether the other process still
 /// runs.

@@ -30,8 +30,8 @@
 //!
 //! # Safety
 //! Entries decide which memory is read, written and freed, and nodes whose entries are all absent
-//! are freed. Therefore functions that change an object's place, unlock or move an entry are unsafe,
-//! and each documents its preconditions. Locking is safe, and so is a change of flags alone.
+//! are freed. Therefore functions that change an object's place, unlock or move an entry are
+//! unsafe, and each documents its preconditions. Locking is safe, and so is a change of flags alone.
 #![allow(unsafe_code)]
 
 mod value;
@@ -253,7 +253,7 @@ impl Entry {
     ///
     /// # Safety
     /// `begin_move` returned `value`, and no other thread has called it since. If `value` refers to
-    /// an object, the only other place with `value` is one that [`announce`](Self::announce) filled.
+    /// an object, [`announce`](Self::announce) filled the only other place with `value`.
     pub(crate) unsafe fn leave(&self, value: Value) -> bool {
         let from = value.0 | MOVING;
         self.0.compare_exchange(from, ABSENT, Ordering::AcqRel, Ordering::Relaxed).is_ok()

@@ -78,8 +78,8 @@ impl<'p> RepairedPool<'p> {
 
     #[inline]
     pub(crate) fn entries(self) -> &'p Table {
-        // SAFETY: `repaired_or_err` or `repaired_or_left_behind` created this value, and repaired the entries if
-        // necessary.
+        // SAFETY: `repaired_or_err` or `repaired_or_left_behind` created this value, and repaired
+        // the entries if necessary.
         unsafe { self.0.entries_as_found() }
     }
 }

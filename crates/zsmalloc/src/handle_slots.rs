@@ -13,11 +13,13 @@
 //!
 //! Lock order: shard, then the table's lock.
 
+mod leaf;
+
 use crate::Error;
-use crate::entry::Value;
-use crate::policy::{HANDLE_SHARDS, LEAF_ROOM_MIN, RECENT_SLOTS};
+use crate::policy::entries::{HANDLE_SHARDS, LEAF_ROOM_MIN, RECENT_SLOTS};
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering::Relaxed, thread_number};
 use crate::table::{GENERATION_MAX, LEAF, Table, WriteLock, is_worn_out};
+use leaf::{count, free_slots, room};
 use page::fork::Step;
 
 /// The maximum number of leaves. The next leaf would contain the number `u32::MAX`, which no entry
@@ -219,25 +221,6 @@ impl HandleSlots {
     }
 }
 
-/// Returns the number of unused handle slots of a leaf.
-fn room(table: &Table, leaf: u32) -> u32 {
-    let used = table.handle_leaf(leaf as u64).map_or(0, |leaf| leaf.used.load(Relaxed));
-    (LEAF as u32).saturating_sub(used)
-}
-
-/// Returns a bitmap of the slots of a leaf that can be taken.
-fn free_slots(table: &Table, leaf: u32) -> [u64; LEAF.div_ceil(64)] {
-    let mut free = [u64::MAX; LEAF.div_ceil(64)];
-    free[LEAF / 64..].fill((1 << (LEAF % 64)) - 1);
-    table.for_each_of(leaf as u64, |index, entry, row| {
-        if entry.unlocked() != Some(Value::EMPTY) || is_worn_out(row.generation()) {
-            let key = index as usize % LEAF;
-            free[key / 64] &= !(1 << (key % 64));
-        }
-    });
-    free
-}
-
 /// Returns the numbers and generations of the first `most` slots whose entries hold objects.
 pub(crate) fn live_slots(table: &Table, most: usize) -> Vec<(u32, u32)> {
     let mut live = Vec::new();
@@ -247,22 +230,6 @@ pub(crate) fn live_slots(table: &Table, most: usize) -> Vec<(u32, u32)> {
         }
     });
     live
-}
-
-/// Returns the number of used slots of a leaf, and the number of worn-out slots among them. If
-/// `end` is true, first advances the generation of each slot that holds no object.
-fn count(table: &Table, leaf: u64, end: bool) -> (u32, u32) {
-    let (mut used, mut worn_out) = (0, 0);
-    table.for_each_of(leaf, |_, entry, row| {
-        let is_live = entry.peek().decode().is_ok();
-        if end && !is_live && !is_worn_out(row.generation()) {
-            row.emptied();
-        }
-        let is_worn_out = !is_live && is_worn_out(row.generation());
-        worn_out += u32::from(is_worn_out);
-        used += u32::from(is_live || is_worn_out);
-    });
-    (used, worn_out)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::meta::MetadataArena;
-use crate::policy::FLOOR_LIFT_MAX;
+use crate::policy::entries::FLOOR_LIFT_MAX;
 use crate::table::helpers::{unlock, unlock_object};
 use fastrand::Rng;
 use std::sync::Arc;

@@ -25,7 +25,7 @@ use super::retired::Behind;
 use super::walk::{all_entries, each_node};
 use super::{Inside, Locked, Table, index_of};
 use crate::entry::Value;
-use crate::policy::REPACKED_ENTRIES_MAX;
+use crate::policy::entries::REPACKED_ENTRIES_MAX;
 
 /// The result of an attempt to convert a chain.
 pub(super) enum Outcome {
@@ -164,7 +164,7 @@ fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
 }
 
 /// Removes an entry that need not be kept, or moves it to the absent place that `target` returns.
-/// Returns false if the entry is locked or has no place; it then stays.
+/// Returns false if the entry stays, because it is locked or there is no memory for a place.
 fn remove_or_move<'s>(
     locked: &mut Locked<'_>,
     subject: &Subject<'s>,

@@ -17,17 +17,17 @@
 //! Invariants, in addition to those of [`node`] and [`epoch`](crate::epoch):
 //! - zs-T1: at most one place on an entry's path is present. An entry that is not empty has such a
 //!   place, and a look-up finds it, except between the third and the fourth step of a move.
-//! - zs-T2: in these steps the entry's old place is absent, and its copy is complete. A look-up that
-//!   finds the copy, and afterwards no present place on the path, completes the move.
+//! - zs-T2: in these steps the entry's old place is absent, and its copy is complete. A look-up
+//!   that finds the copy, and afterwards no present place on the path, completes the move.
 //! - zs-T3: after an attempt to move an entry, the entry is not moved again before all present
 //!   readers have left. So a reader's look-up finds the entry at the second attempt at the latest,
 //!   and a place that a reader has found does not become the target of a move later.
 //! - zs-T4: one thread at a time moves entries, until it has waited for the readers. It holds the
 //!   table's lock during all steps of a move.
 //!
-//! Locks: `making`, under which entries are created and moved; under `making`, the locks of the slab
-//! caches and of the space. Looking up and locking an entry takes no lock, and no thread waits while
-//! it is counted as a reader (zs-R3).
+//! Locks: `making`, under which entries are created and moved; under `making`, the locks of the
+//! slab caches and of the space. Looking up and locking an entry takes no lock, and no thread waits
+//! while it is counted as a reader (zs-R3).
 
 mod check;
 mod chunks;

@@ -78,7 +78,7 @@ pub(super) fn advise(space: &mut Space, arena: &Arena, range: Range<usize>, advi
         }
     };
     let is_full = space.pieces.is_full(inner);
-    let done = done.and_then(|()| if is_full { Ok(0) } else { Err(ENOMEM) });
+    let done = done.and(if is_full { Ok(0) } else { Err(ENOMEM) });
     done.into()
 }
 

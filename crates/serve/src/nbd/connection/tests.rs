@@ -19,7 +19,8 @@ const WHILE: Duration = Duration::from_millis(300);
 const GREETING: usize = 18;
 const EXPORT_REPLY: usize = 10;
 
-/// A disk of zeros whose second part can't be read.
+/// A disk of zeros whose second part can't be read. A read of the third part takes half as long as
+/// the failure, so its reply waits for the output while the first part's reply is broken off.
 struct Bad;
 
 impl Disk for Bad {
@@ -36,11 +37,17 @@ impl Disk for Bad {
     }
 
     fn read(&self, offset: u64, _: &mut [u8]) -> Result<(), Errno> {
-        if offset != READ_PART as u64 {
-            return Ok(());
+        match offset / READ_PART as u64 {
+            1 => {
+                thread::sleep(WHILE);
+                Err(Errno::IO)
+            }
+            2 => {
+                thread::sleep(WHILE / 2);
+                Ok(())
+            }
+            _ => Ok(()),
         }
-        thread::sleep(WHILE);
-        Err(Errno::IO)
     }
 
     fn write(&self, _: u64, _: &[u8]) -> Result<(), Errno> {
@@ -148,7 +155,7 @@ fn nothing_follows_a_reply_that_was_broken_off() {
     };
     let mut sent = choice();
     sent.extend(read(0, 3 * READ_PART));
-    sent.extend(read(0, READ_PART));
+    sent.extend(read(2 * READ_PART as u64, READ_PART));
     let client = client(sent);
     let end = serve(&service(), &client, || true);
     assert!(matches!(end, End::Fault(Fault::Unreadable)), "{end:?}");

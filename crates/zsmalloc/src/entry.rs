@@ -31,7 +31,8 @@
 //! # Safety
 //! Entries decide which memory is read, written and freed, and nodes whose entries are all absent
 //! are freed. Therefore functions that change an object's place, unlock or move an entry are
-//! unsafe, and each documents its preconditions. Locking is safe, and so is a change of flags alone.
+//! unsafe, and each documents its preconditions. Locking is safe, and so is a change of flags
+//! alone.
 #![allow(unsafe_code)]
 
 mod value;

@@ -16,8 +16,8 @@
 mod leaf;
 
 use crate::Error;
-use crate::policy::entries::{HANDLE_SHARDS, LEAF_ROOM_MIN, RECENT_SLOTS};
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering::Relaxed, thread_number};
+use crate::table::policy::{HANDLE_SHARDS, LEAF_ROOM_MIN, RECENT_SLOTS};
 use crate::table::{GENERATION_MAX, LEAF, Table, WriteLock, is_worn_out};
 use leaf::{count, free_slots, room};
 use page::fork::Step;

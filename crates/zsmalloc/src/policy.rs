@@ -2,8 +2,6 @@
 //! when the threads work, and how far they search. The functions here depend only on their
 //! arguments, not on the pool.
 
-pub(crate) mod entries;
-
 use std::time::Duration;
 
 /// Committing a page is expensive, so pages without objects may be retained for the next objects

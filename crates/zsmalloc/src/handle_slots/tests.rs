@@ -4,8 +4,8 @@
 
 use super::*;
 use crate::meta::MetadataArena;
-use crate::policy::entries::FLOOR_LIFT_MAX;
 use crate::table::helpers::{unlock, unlock_object};
+use crate::table::policy::FLOOR_LIFT_MAX;
 use fastrand::Rng;
 use std::sync::Arc;
 use testkit::seed;

@@ -21,11 +21,11 @@ use super::layout::{Level, NodeKind, PACKED};
 use super::locks::EntryRef;
 use super::make::{place, prepend};
 use super::node::{Chain, Node};
+use super::policy::REPACKED_ENTRIES_MAX;
 use super::retired::Behind;
 use super::walk::{all_entries, each_node};
 use super::{Inside, Locked, Table, index_of};
 use crate::entry::Value;
-use crate::policy::entries::REPACKED_ENTRIES_MAX;
 
 /// The result of an attempt to convert a chain.
 pub(super) enum Outcome {

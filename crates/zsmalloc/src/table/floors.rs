@@ -7,8 +7,8 @@
 
 use super::chunks::Chunks;
 use super::layout::LEAF;
+use super::policy::FLOOR_LIFT_MAX;
 use crate::Error;
-use crate::policy::entries::FLOOR_LIFT_MAX;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use page::Supply;
 

@@ -8,10 +8,10 @@ use super::layout::{LEAF, LEAVES, Level, NodeKind, PACKED};
 use super::link::NodeLink;
 use super::locks::EntryRef;
 use super::node::{Chain, Node, write};
+use super::policy::{LEAF_CROWD, PACKED_ENTRIES_MAX};
 use super::{Inside, Locked, Table, split};
 use crate::Error;
 use crate::entry::Entry;
-use crate::policy::entries::{LEAF_CROWD, PACKED_ENTRIES_MAX};
 
 /// Creates entry `index`, if it does not exist. If a chain on the path to the entry now has packed
 /// nodes before a wide node, returns the level of that chain.

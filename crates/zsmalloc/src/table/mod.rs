@@ -44,6 +44,7 @@ mod make;
 mod node;
 mod nodes;
 mod pass;
+pub(crate) mod policy;
 mod retired;
 mod row;
 #[cfg(all(test, not(loom)))]

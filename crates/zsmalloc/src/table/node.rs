@@ -6,10 +6,10 @@
 //!   inner   | link | link | ...                              128 leaves of a span
 //! ```
 //! A chain is the list of nodes to which a link leads: packed nodes, and possibly a wide node at
-//! the end. A wide node is a dense node for a leaf, and an inner node for a span. A key is an entry's
-//! position in its span. The *path* of a key is the span's chain, and after an inner node the
-//! chain of the key's leaf. Nodes on the path may have several *places* for the key, at most one of
-//! which is present (zs-T1).
+//! the end. A wide node is a dense node for a leaf, and an inner node for a span. A key is an
+//! entry's position in its span. The *path* of a key is the span's chain, and after an inner node
+//! the chain of the key's leaf. Nodes on the path may have several *places* for the key, at most
+//! one of which is present (zs-T1).
 //!
 //! # Safety
 //! - zs-W1: a link refers to a node of its table that was complete before the link was stored: all

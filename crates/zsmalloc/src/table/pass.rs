@@ -5,7 +5,7 @@ use super::Table;
 use super::convert::{Outcome, convert};
 use super::layout::{LEAF, LEAVES, Level, NodeKind};
 use super::node::Chain;
-use crate::policy::entries::{PASS_CHANGED_SHARE, PASS_MADE_SHARE};
+use super::policy::{PASS_CHANGED_SHARE, PASS_MADE_SHARE};
 
 /// The number of steps per span: one for each leaf, then one for the span as a whole.
 const STEPS: u64 = LEAVES as u64 + 1;

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::layout::NodeRef;
-use crate::policy::entries::RETIRED_CHAINS_MAX;
+use super::policy::RETIRED_CHAINS_MAX;
 
 /// Whether a wide node behind retired packed nodes is retired with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

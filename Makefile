@@ -15,7 +15,7 @@
 # make package          build every package from its published files (minutes)
 # make figures          write the figures of README and docs/results.md, and the picture, from bench/results
 # make experiments      the experiments of the documents that uzram implements, with a report (ARGS="--quick", ARGS="untar" ...)
-# make bench            every experiment, beside its rivals (builds jemalloc and mimalloc, which takes minutes)
+# make bench            every experiment, beside its rivals
 
 INPUT ?= /usr/lib /usr/share
 INPUT_LIMIT ?= 2G
@@ -178,10 +178,7 @@ aarch64:
 	  --skip metadata_is_counted --skip pools_go_with_their_objects --skip memory_of_bad_clients --skip clients_that_take_no_replies \
 	  --skip a_killed_saver --skip what_is_left_is_known --skip child --skip handlers_that --skip fork --skip a_stuck_store_holds --skip every_refusal
 
-# Only this target builds the allocators that bench measures, because that takes minutes.
 long: asan tsan fuzz aarch64 package
-	cargo clippy -p bench --features rivals --all-targets --locked -- -D warnings
-	cargo test --release -p bench --features rivals --test stores --locked
 	UZRAM_LONG=1 cargo test --release --workspace --locked
 	UZRAM_LONG=1 LOOM_MAX_DURATION=$(LOOM_SECONDS) $(MAKE) loom
 	UZRAM_LONG=1 $(MAKE) clients
@@ -254,4 +251,4 @@ experiments:
 	cargo run --release --locked -p bench -- experiments $(ARGS)
 
 bench:
-	cargo run --release --locked -p bench --features rivals -- all
+	cargo run --release --locked -p bench -- all

@@ -14,7 +14,7 @@ mod disk;
 mod found;
 mod html;
 mod markdown;
-mod messaging;
+pub mod messaging;
 mod needs;
 mod pieces;
 mod results;

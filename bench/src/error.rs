@@ -4,6 +4,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use measure::page::first_difference;
+
 /// The reason why an experiment could not be carried out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -120,6 +122,18 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns an error if a timed side answered `found` in place of `expected`.
+    pub fn answer(side: char, expected: u64, found: u64) -> Result<(), Error> {
+        if found == expected { Ok(()) } else { Err(Error::Answer { side, expected, found }) }
+    }
+
+    /// Returns an error if the bytes read from `offset` of a device differ from the bytes written.
+    pub fn compare(device: &str, offset: u64, written: &[u8], read: &[u8]) -> Result<(), Error> {
+        first_difference(written, read).map_or(Ok(()), |at| {
+            Err(Error::Mismatch { device: device.to_owned(), offset: offset + at as u64 })
+        })
+    }
+
     /// Converts the error of a failed file operation, for `map_err`.
     pub fn file(
         action: &'static str,

@@ -1,26 +1,15 @@
 //! The experiments, by name.
 
 mod analyze;
-pub(crate) mod blocks;
-mod churn;
-mod cold;
-mod compared;
-mod density;
+mod blocks_ratio;
 mod fill;
 mod grow;
 mod lru;
-mod malloc;
-mod parity;
-mod pause;
-pub mod python;
 mod removal;
-mod rivals;
 pub mod run;
 mod runs;
 pub mod serve;
-pub mod slab;
 mod sparse;
-mod table;
 mod throughput;
 pub mod zmem;
 
@@ -33,53 +22,24 @@ use crate::report::Report;
 /// The experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Experiment {
-    /// The kernel's zram on every input: overhead over the raw codec, and throughput of writes and
-    /// reads
-    Rivals,
     /// A uzram device and the kernel's zram with every input: overhead, and counted memory relative
     /// to used memory
     Fill,
-    /// The kernel's geometry in uzram's allocator, compared with the kernel's own allocator
-    Parity,
-    /// A source tree after most of it was discarded: overhead, compared with the kernel's zram
+    /// The whole source tree, and what remains after most of it was discarded: overhead, compared
+    /// with the kernel's zram
     Removal,
-    /// The whole source tree on a uzram device: overhead, compared with the kernel's zram, and the
-    /// memory that the machine loses
-    Density,
-    /// Random overwrites of a full device and a full pool: memory, bytes moved and throughput,
-    /// compared with allocators
-    Churn,
-    /// The slowest reads during compaction, relative to reads without it
-    Pause,
-    /// Store and free in a uzram pool relative to malloc, copy and free; reads relative to a copy;
-    /// two threads relative to one
-    Malloc,
     /// Writes and reads of a uzram device relative to the raw codec and the kernel's zram, on one
     /// thread and on two
     Throughput,
     /// Pages of noise and runs: times to decompress them with lz4, the slowest relative to the
     /// fastest
     Runs,
-    /// The memory of a slot of a uzram device without its data
-    Table,
-    /// A device of 16 TiB that holds 1 GiB in scattered pages
+    /// The memory of a slot of a uzram device without its data, in order and scattered over 16 TiB
     Sparse,
-    /// The device: throughput, table and sparse
+    /// The device: throughput and sparse
     Zram,
-    /// Object caches: the layouts of SLAB, uzram's compared with allocators, and messages between
-    /// threads
-    Slab,
     /// Blocks of 4, 16 and 64 KiB: memory relative to the output of the raw codec
     BlocksRatio,
-    /// Blocks of 16 KiB written and read whole: time relative to blocks of 4 KiB, compared with the
-    /// same ratio of the raw codec
-    BlocksCpu,
-    /// Single pages of 16 KiB blocks read and written: time and memory relative to blocks of 4 KiB
-    BlocksPartial,
-    /// A source tree in blocks of 16 KiB, whole and after most was discarded: overhead
-    BlocksDensity,
-    /// Blocks of several pages: the previous four
-    Blocks,
     /// uzram's NBD server compared with nbdkit's memory plugin: fio and nbdcopy
     Nbd,
     /// A file system on a mounted uzram device compared with one on the kernel's zram
@@ -88,9 +48,6 @@ pub enum Experiment {
     Serve,
     /// The forecast of `uzram analyze` from a sample, compared with the memory of a device
     Analyze,
-    /// Cold data recompressed, written back, saved and restored, relative to raw codecs, dd, pread
-    /// and cp
-    Cold,
     /// Costs that must not grow with the stored data: a new zspage, a commit under a limit of all
     /// memory, and a store at the limit
     Grow,
@@ -110,17 +67,6 @@ pub enum Experiment {
     RunPrograms,
     /// Programs under `uzram run`: the previous four
     Run,
-    /// A numpy array three times as large as its limit in the Python package's `Region`, relative
-    /// to plain memory and compared with `numpy.memmap`
-    PythonColumns,
-    /// The package's `Device` with calls of 64 KiB, relative to the same calls in Rust; two threads
-    /// relative to one
-    PythonCalls,
-    /// JSON documents in the package's `Cache`, relative to a dict of bytes, compared with zlib and
-    /// diskcache
-    PythonDocuments,
-    /// The Python package: the previous three
-    Python,
     /// All experiments
     All,
 }
@@ -161,6 +107,11 @@ impl Request {
         self.pages_within(input, u64::MAX)
     }
 
+    /// Returns true if the program `name` is to be run.
+    fn wants(&self, name: &str) -> bool {
+        self.programs.is_empty() || self.programs.iter().any(|wanted| wanted == name)
+    }
+
     fn pages_within(&self, input: Input, limit: u64) -> Result<PageSet, Error> {
         let limit = self.limit.unwrap_or(limit);
         let pages = input.open(&self.cache)?.capped(limit);
@@ -176,30 +127,17 @@ impl Experiment {
     /// Runs the experiment and adds its figures to the report.
     pub fn run(self, request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
         let run = match self {
-            Experiment::Rivals => rivals::run,
             Experiment::Fill => fill::run,
-            Experiment::Parity => parity::run,
-            Experiment::Density => density::run,
-            Experiment::Pause => pause::run,
             Experiment::Removal => removal::run,
-            Experiment::Churn => churn::run,
-            Experiment::Malloc => malloc::run,
             Experiment::Throughput => throughput::run,
             Experiment::Runs => runs::run,
-            Experiment::Table => table::run,
             Experiment::Sparse => sparse::run,
             Experiment::Zram => zram,
-            Experiment::Slab => slab::run,
-            Experiment::BlocksRatio => blocks::ratio::run,
-            Experiment::BlocksCpu => blocks::cpu::run,
-            Experiment::BlocksPartial => blocks::partial::run,
-            Experiment::BlocksDensity => blocks::density::run,
-            Experiment::Blocks => blocks::run,
+            Experiment::BlocksRatio => blocks_ratio::run,
             Experiment::Nbd => serve::nbd,
             Experiment::Fuse => serve::fuse,
             Experiment::Serve => serve,
             Experiment::Analyze => analyze::run,
-            Experiment::Cold => cold::run,
             Experiment::Grow => grow::run,
             Experiment::Zmem => zmem::run,
             Experiment::Lru => lru::run,
@@ -208,10 +146,6 @@ impl Experiment {
             Experiment::RunOverhead => run::overhead,
             Experiment::RunPrograms => run::programs,
             Experiment::Run => run::run,
-            Experiment::PythonColumns => python::columns,
-            Experiment::PythonCalls => python::calls,
-            Experiment::PythonDocuments => python::documents,
-            Experiment::Python => python::run,
             Experiment::All => all,
         };
         run(request, report)
@@ -219,20 +153,13 @@ impl Experiment {
 }
 
 fn all(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
-    let groups = [
-        Experiment::All,
-        Experiment::Zram,
-        Experiment::Blocks,
-        Experiment::Serve,
-        Experiment::Run,
-        Experiment::Python,
-    ];
+    let groups = [Experiment::All, Experiment::Zram, Experiment::Serve, Experiment::Run];
     let each = Experiment::value_variants().iter();
     each.filter(|one| !groups.contains(one)).try_for_each(|one| one.run(request, report))
 }
 
 fn zram(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
-    [throughput::run, table::run, sparse::run].iter().try_for_each(|run| run(request, report))
+    [throughput::run, sparse::run].iter().try_for_each(|run| run(request, report))
 }
 
 fn serve(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {

@@ -1,9 +1,10 @@
 //! A device filled with pages: the memory that it counts, the memory that the process and the
 //! machine lose, and the figures of the kernel's device.
 
+use std::time::Duration;
+
 use crate::machine::MachineMemory;
 use measure::memory::HeldMemory;
-use measure::page::first_difference;
 use zram::{Config, Device};
 
 use crate::Error;
@@ -66,6 +67,16 @@ impl Filled {
     }
 }
 
+/// The time to wait for memory to settle after work that freed some. `UZRAM_BENCH_SETTLE` sets
+/// another time in milliseconds; tests, which check only that figures are reported, wait less.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// Waits for memory to settle after work that freed some. Compaction continues during this time.
+pub fn settle() {
+    let asked = std::env::var("UZRAM_BENCH_SETTLE").ok().and_then(|text| text.parse().ok());
+    std::thread::sleep(asked.map_or(SETTLE, Duration::from_millis));
+}
+
 /// Writes all pages from the beginning of the device.
 pub fn write(device: &Device, pages: &[u8]) -> Result<(), Error> {
     for (index, piece) in pages.chunks(REQUEST).enumerate() {
@@ -81,23 +92,18 @@ pub fn verify(device: &Device, pages: &[u8]) -> Result<(), Error> {
         let offset = (index * REQUEST) as u64;
         let back = &mut back[..piece.len()];
         device.read(offset, back)?;
-        if let Some(at) = first_difference(piece, back) {
-            let device = "our device".into();
-            return Err(Error::Mismatch { device, offset: offset + at as u64 });
-        }
+        Error::compare("our device", offset, piece, back)?;
     }
     Ok(())
 }
 
 /// Writes the pages to a device of the kernel, verifies them and returns the device's statistics.
 pub fn kernel_stat(pages: &AlignedBuf) -> Result<Rival<MmStat>, Error> {
-    let device = match KernelZram::acquire("lz4", pages.len() as u64)? {
-        Rival::Present(device) => device,
-        Rival::Absent(reason) => return Ok(Rival::Absent(reason)),
-    };
-    device.write(0, pages, MIB as usize)?;
-    device.verify(0, pages, MIB as usize)?;
-    let stat = device.mm_stat()?;
-    device.remove()?;
-    Ok(Rival::Present(stat))
+    KernelZram::acquire("lz4", pages.len() as u64)?.try_map(|device| {
+        device.write(0, pages, MIB as usize)?;
+        device.verify(0, pages, MIB as usize)?;
+        let stat = device.mm_stat()?;
+        device.remove()?;
+        Ok(stat)
+    })
 }

@@ -9,8 +9,7 @@ mod pageset;
 mod source;
 
 pub use cache::Cache;
-pub(crate) use cache::target_dir;
-pub use pageset::{FileSpan, GroupIndex, PageSet, PageStream};
+pub use pageset::{FileSpan, PageSet, PageStream};
 pub use source::REMOVAL_ORDER;
 
 use clap::ValueEnum;

@@ -12,6 +12,8 @@ pub use mm_stat::MmStat;
 pub use paged::PagedMemory;
 pub use swap::KernelSwap;
 
+use crate::Error;
+
 /// A rival that may not be available.
 #[derive(Debug)]
 pub enum Rival<T> {
@@ -27,6 +29,22 @@ impl<T> Rival<T> {
         match self {
             Rival::Present(rival) => Rival::Present(figure(rival)),
             Rival::Absent(reason) => Rival::Absent(reason),
+        }
+    }
+
+    /// Applies `work`, which may fail, to the rival if it is available.
+    pub fn try_map<U>(self, work: impl FnOnce(T) -> Result<U, Error>) -> Result<Rival<U>, Error> {
+        match self {
+            Rival::Present(rival) => work(rival).map(Rival::Present),
+            Rival::Absent(reason) => Ok(Rival::Absent(reason)),
+        }
+    }
+
+    /// Returns a reference to the rival if it is available.
+    pub fn as_ref(&self) -> Rival<&T> {
+        match self {
+            Rival::Present(rival) => Rival::Present(rival),
+            Rival::Absent(reason) => Rival::Absent(reason.clone()),
         }
     }
 

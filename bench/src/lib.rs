@@ -1,14 +1,14 @@
 //! Measurements of uzram and of its rivals, on real input.
 //!
-//! An experiment (see [`experiments`]) takes pages from [`inputs`], times work with [`pairing`],
+//! An experiment (see [`experiments`]) takes pages from [`inputs`], times work with [`turns`],
 //! measures memory with [`measure::memory`], compares uzram with the kernel's zram ([`kernel`]),
 //! and adds every figure to a [`report::Report`]. The experiments of the source documents
 //! ([`documents`]) are composed of these and write a report of their own.
 
 pub mod aligned;
+pub mod blobs;
 pub mod census;
 pub mod codec;
-pub mod contents;
 mod disk;
 pub mod documents;
 pub mod error;
@@ -17,16 +17,16 @@ pub mod filled;
 pub mod inputs;
 pub mod kernel;
 pub mod machine;
-pub mod objects;
-pub mod pairing;
+mod method;
+pub mod own;
 pub mod processor;
 mod processor_time;
 pub mod report;
 pub mod size;
-pub mod stores;
 pub mod summary;
 pub mod threads;
 mod tool;
+mod trim;
 pub mod turns;
 pub mod undo;
 

@@ -6,18 +6,16 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 
-use bench::experiments::{Experiment, Request, run as programs, serve, slab, zmem};
+use bench::documents::messaging;
+use bench::experiments::{Experiment, Request, run as programs, serve, zmem};
 use bench::inputs::{Cache, Input};
+use bench::own::{self, Task};
 use bench::report::{Form, Report, Verdict};
 use bench::size;
-use bench::stores::{self, StoreKind};
 use bench::{Error, documents};
 
 const FAILED: u8 = 1;
 const SEED_DEFAULT: &str = "0x757a72616d";
-
-/// The arguments that replace the experiment in a process that an experiment starts.
-const HOLDERS: [&str; 6] = ["store", "objects", "messages", "serve", "region", "launch"];
 
 /// Measure uzram and its rivals on real input.
 ///
@@ -29,7 +27,7 @@ struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
     /// Experiment to run
-    #[arg(value_enum, required_unless_present_any = HOLDERS)]
+    #[arg(value_enum, required_unless_present = "task")]
     experiment: Option<Experiment>,
     /// Print one JSON object per figure and line instead of a table
     #[arg(long)]
@@ -41,8 +39,7 @@ struct Arguments {
     /// most, the whole heap and 1G of the others)
     #[arg(long, value_name = "SIZE", value_parser = zram::memparse::parse)]
     limit: Option<u64>,
-    /// Number of operations of churn (default: 10000000), or of a turn of malloc (100000) or pause
-    /// (300000)
+    /// Number of operations of a turn of grow (default: 100000), or of rounds of zmem and run
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     operations: Option<u64>,
     /// Use only this input; may be given more than once (default: the inputs of the experiment)
@@ -52,24 +49,12 @@ struct Arguments {
     /// once
     #[arg(long = "program", value_parser = PossibleValuesParser::new(programs::names()))]
     programs: Vec<String>,
-    /// Hold a store for the experiment that started this process: see `bench::stores`
-    #[arg(long, hide = true, value_enum, conflicts_with = "experiment")]
-    store: Option<StoreKind>,
-    /// Hold objects for the experiment that started this process: see `bench::experiments::slab`
-    #[arg(long, hide = true, conflicts_with = "experiment")]
-    objects: Option<String>,
-    /// Exchange messages for the experiment that started this process
-    #[arg(long, hide = true, conflicts_with = "experiment")]
-    messages: Option<String>,
-    /// Serve a device for the experiment that started this process
-    #[arg(long, hide = true, conflicts_with = "experiment")]
-    serve: Option<String>,
-    /// Hold a region for the experiment that started this process
-    #[arg(long, hide = true, conflicts_with = "experiment")]
-    region: Option<String>,
-    /// Execute a program for the experiment that started this process
-    #[arg(long, hide = true, conflicts_with = "experiment")]
-    launch: Option<String>,
+    /// Do a task for the experiment that started this process
+    #[arg(long, hide = true, value_enum, requires = "order", conflicts_with = "experiment")]
+    task: Option<Task>,
+    /// The instructions of the task
+    #[arg(long, hide = true, requires = "task")]
+    order: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -90,46 +75,15 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<Verdict, Error> {
-    let Arguments {
-        command,
-        experiment,
-        json,
-        seed,
-        limit,
-        operations,
-        inputs,
-        programs,
-        store,
-        objects,
-        messages,
-        serve,
-        region,
-        launch,
-    } = arguments;
-    if let Some(order) = objects {
-        return slab::hold(&order).map(|()| Verdict::Pass);
+    let Arguments { command, json, seed, limit, operations, inputs, programs, .. } = arguments;
+    if let Some((task, order)) = arguments.task.zip(arguments.order) {
+        return carry_out(task, &order).map(|()| Verdict::Pass);
     }
-    if let Some(order) = messages {
-        return slab::exchange_ordered(&order).map(|()| Verdict::Pass);
-    }
-    if let Some(order) = serve {
-        return serve::hold(&order).map(|()| Verdict::Pass);
-    }
-    if let Some(order) = region {
-        return zmem::hold(&order).map(|()| Verdict::Pass);
-    }
-    if let Some(order) = launch {
-        return programs::launch(&order).map(|never| match never {});
-    }
+    let request = Request { cache: Cache::from_env(), seed, limit, operations, inputs, programs };
     if let Some(Command::Experiments(arguments)) = command {
-        let request =
-            Request { cache: Cache::from_env(), seed, limit, operations, inputs, programs };
         return documents::run(&arguments, &request);
     }
-    let Some(experiment) = experiment else {
-        return store.map_or(Ok(()), stores::serve).map(|()| Verdict::Pass);
-    };
-    let request = Request { cache: Cache::from_env(), seed, limit, operations, inputs, programs };
+    let Some(experiment) = arguments.experiment else { return Ok(Verdict::Pass) };
     let mut out = io::stdout();
     let mut report = Report::new(if json { Form::Json } else { Form::Table }, seed, &mut out);
     eprintln!("bench: seed {seed:#x}");
@@ -137,6 +91,15 @@ fn run(arguments: Arguments) -> Result<Verdict, Error> {
     let measured = experiment.run(&request, &mut report);
     let verdict = report.finish()?;
     measured.map(|()| verdict)
+}
+
+fn carry_out(task: Task, order: &str) -> Result<(), Error> {
+    match task {
+        Task::Exchange => messaging::exchange(own::order(order)?),
+        Task::Launch => programs::launch(own::order(order)?).map(|never| match never {}),
+        Task::Region => zmem::hold(own::order(order)?),
+        Task::Serve => serve::hold(own::order(order)?),
+    }
 }
 
 fn seed(text: &str) -> Result<u64, String> {

@@ -1,41 +1,24 @@
-//! The median, minimum and maximum of a few measurements.
+//! Medians of a few measurements. Means are not used, because a single disturbed run would distort
+//! them.
 
-use serde::Serialize;
+use std::borrow::Borrow;
 
-/// The summary of a series of measurements. It contains no mean, because a single disturbed run
-/// would distort it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Summary {
-    /// The median. For an even number of values, the mean of the middle two.
-    pub median: f64,
-    /// The smallest value.
-    pub min: f64,
-    /// The largest value.
-    pub max: f64,
-}
-
-impl Summary {
-    /// Returns the summary of `values`, or `None` if there are no values.
-    pub fn of(values: &[f64]) -> Option<Summary> {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let (&min, &max) = (sorted.first()?, sorted.last()?);
-        let upper = sorted.len() / 2;
-        let median = if sorted.len() % 2 == 1 {
-            sorted[upper]
-        } else {
-            (sorted[upper - 1] + sorted[upper]) / 2.0
-        };
-        Some(Summary { median, min, max })
+/// Returns the median of `values`: the mean of the middle two for an even number of values, and NaN
+/// if there are none.
+pub fn median(values: impl IntoIterator<Item = impl Borrow<f64>>) -> f64 {
+    let mut sorted: Vec<f64> = values.into_iter().map(|value| *value.borrow()).collect();
+    sorted.sort_by(f64::total_cmp);
+    let upper = sorted.len() / 2;
+    match sorted.len() {
+        0 => f64::NAN,
+        len if len % 2 == 1 => sorted[upper],
+        _ => (sorted[upper - 1] + sorted[upper]) / 2.0,
     }
 }
 
-/// Returns the smallest value that a `share` (0 to 1) of the values does not exceed, or `None` if
-/// there are no values. Sorts the values.
-pub fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let rank = (values.len() as f64 * share).ceil() as usize;
-    values.get(rank.max(1) - 1).copied()
+/// Returns the median of the ratios of `one` to `other`, round by round.
+pub fn ratio(one: &[f64], other: &[f64]) -> f64 {
+    median(one.iter().zip(other).map(|(one, other)| one / other))
 }
 
 #[cfg(test)]
@@ -44,24 +27,14 @@ mod tests {
 
     #[test]
     fn odd_even_one_none() {
-        assert_eq!(
-            Summary::of(&[3.0, 1.0, 2.0]),
-            Some(Summary { median: 2.0, min: 1.0, max: 3.0 })
-        );
-        assert_eq!(
-            Summary::of(&[4.0, 1.0, 2.0, 3.0]),
-            Some(Summary { median: 2.5, min: 1.0, max: 4.0 })
-        );
-        assert_eq!(Summary::of(&[7.0]), Some(Summary { median: 7.0, min: 7.0, max: 7.0 }));
-        assert_eq!(Summary::of(&[]), None);
+        assert_eq!(median([3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median([4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(median([7.0]), 7.0);
+        assert!(median([0.0; 0]).is_nan());
     }
 
     #[test]
-    fn a_quantile_is_one_of_the_values() {
-        let mut values: Vec<f64> = (1..=1000).rev().map(f64::from).collect();
-        assert_eq!(quantile(&mut values, 0.999), Some(999.0));
-        assert_eq!(quantile(&mut values, 1.0), Some(1000.0));
-        assert_eq!(quantile(&mut values, 0.0), Some(1.0));
-        assert_eq!(quantile(&mut [], 0.5), None);
+    fn the_ratio_is_the_median_of_the_rounds_ratios() {
+        assert_eq!(ratio(&[1.0, 2.0, 9.0], &[2.0, 1.0, 3.0]), 2.0);
     }
 }

@@ -4,6 +4,7 @@ use std::env;
 use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::time::Instant;
 
 use crate::Error;
 use crate::undo::{apart, ended, whole};
@@ -50,6 +51,13 @@ impl Tool {
     pub(crate) fn run_to(&self, command: &mut Command, output: Stdio) -> Result<Output, Error> {
         command.stdout(output).stderr(Stdio::piped());
         self.succeeded(ended(command)?)
+    }
+
+    /// Like `run`. Returns the seconds that the program took.
+    pub(crate) fn seconds(&self, command: &mut Command) -> Result<f64, Error> {
+        let begun = Instant::now();
+        self.run(command)?;
+        Ok(begun.elapsed().as_secs_f64())
     }
 
     /// Runs `command` of this program until it exits, while something is created or undone.

@@ -78,7 +78,7 @@ fn figures_of_no_result_are_noticed() {
 #[test]
 fn results_that_lack_a_figure_are_named() {
     let dir = copied();
-    replaced(&dir.path().join("bench/results/table.jsonl"), "metadata per slot\"", "metadata\"");
+    replaced(&dir.path().join("bench/results/sparse.jsonl"), "metadata per slot\"", "metadata\"");
     let (is_right, errors) = check(dir.path());
-    assert!(!is_right && errors.contains("table.jsonl has no figure"), "{errors}");
+    assert!(!is_right && errors.contains("sparse.jsonl has no figure"), "{errors}");
 }

@@ -6,14 +6,17 @@ use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::panic::{self, AssertUnwindSafe};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use bench::aligned::AlignedBuf;
+use bench::filled::{self, kernel_stat};
+use bench::inputs::PageSet;
 use bench::kernel::{KernelSwap, KernelZram, PagedMemory, Rival};
 use rustix::process::{Pid, Signal, kill_process};
+use zsmalloc::{Geometry, KernelGeometry};
 
 const DISKSIZE: u64 = 64 << 20;
 const HOLDER: &str = "UZRAM_TEST_HOLDS_DEVICE";
@@ -163,5 +166,29 @@ fn memory_is_swapped_to_a_device_of_its_own_and_comes_back() {
         assert!(memory.iter().enumerate().all(|(index, &found)| found == byte(index)));
         drop(memory);
         drop(swap);
+    }
+}
+
+/// The kernel's geometry in uzram's allocator has the kernel's own figures, within half a percent.
+#[test]
+fn parity_with_the_kernel() {
+    let pages = PageSet::of_tree(Path::new("/usr"), &["lib", "share"]).unwrap();
+    let pages = pages.capped(96 << 20).load().unwrap();
+    let kernel = match kernel_stat(&pages).unwrap() {
+        Rival::Present(stat) => stat,
+        Rival::Absent(reason) => return println!("skipped: parity_with_the_kernel: {reason}"),
+    };
+    let geometry = Geometry::Kernel(KernelGeometry::default());
+    let config = zram::Config::new(pages.len() as u64).unwrap();
+    let device = zram::Device::new(zram::Config { geometry, ..config }).unwrap();
+    filled::write(&device, &pages).unwrap();
+    filled::verify(&device, &pages).unwrap();
+    let ours = device.mm_stat();
+    for (ours, kernel) in [
+        (ours.compr_data_size, kernel.compr_data_size),
+        (ours.mem_used_total, kernel.mem_used_total),
+    ] {
+        let apart = (ours as f64 / kernel as f64 - 1.0).abs() * 100.0;
+        assert!(apart <= 0.5, "{ours} bytes, the kernel {kernel}");
     }
 }

@@ -1,5 +1,6 @@
-"""Generates the blocks of README.md. Each number is read from the committed results."""
+"""Generates the blocks of README.md. Each number is read from the committed results, or names its commit."""
 
+from answered import OVERWRITES_COMMIT, OVERWRITES_CPU, STORE_COMMIT, STORE_OVER
 from form import over_kernel, percent, prose, ratio, span, table, thousands
 
 OTHER = "overwriting with other pages by 4 KiB"
@@ -10,9 +11,9 @@ RUN = ": wall clock {}, over the kernel's"
 def table_front(r):
     """The memory that stored data take, of their size."""
     def row(what, name):
-        ours = [r.value("blocks", f"{name}/{codec}: memory over original")
+        ours = [r.value("blocks-ratio", f"{name}/{codec}: memory over original")
                 for codec in ("lz4, 4 KiB", "zstd 3, 4 KiB", "zstd 3, 64 KiB")]
-        raw = r.rival("blocks", f"{name}/lz4, 4 KiB: memory over original")
+        raw = r.rival("blocks-ratio", f"{name}/lz4, 4 KiB: memory over original")
         kernel = raw * (1 + r.rival("fill", f"{name}/overhead over C") / 100)
         return [what, *(percent(value) for value in [*ours, kernel])]
 
@@ -62,20 +63,17 @@ def table_losses(r):
 
     served = thousands(r.value("nbd", "lz4 over uncompressed: 4 KiB reads and writes"))
     raw = span(*r.ends("throughput", f"/{OTHER}, ours over raw lz4"))
-    compaction = r.value("churn", "device/compaction's CPU time")
     run = span(*r.ends("run", RUN.format("with none")))
-    mimalloc, jemalloc = (ratio(r.value("malloc", f"store and free/our pool over {name}"))
-                          for name in ("mimalloc", "jemalloc"))
     return "\n".join([
         prose(f"- **A served disk is slower than the kernel's device.** A request goes to another process and back: "
               f"over NBD it serves {served} requests of 4 KiB a second, 16 at a time; the kernel's zram, measured in "
               f"another run, gives one thread {requests(OTHER)} writes or {requests(ANYWHERE)} reads a second, one "
               "at a time. In process there is no such trip.", "  "),
         prose(f"- **It takes processor time.** Overwriting gets {raw} of the throughput of lz4 alone. Moving objects "
-              f"together in the background took {compaction:.1f} s of processor time for ten million overwrites.",
-              "  "),
-        prose(f"- **As an allocator the pool is slow.** A store and a free take {mimalloc} times mimalloc's time, "
-              f"{jemalloc} times jemalloc's.", "  "),
+              f"together in the background took {OVERWRITES_CPU} of processor time for ten million overwrites (commit "
+              f"`{OVERWRITES_COMMIT}`).", "  "),
+        prose(f"- **As an allocator the pool is slow.** A store and a free take {STORE_OVER['mimalloc']} times "
+              f"mimalloc's time, {STORE_OVER['jemalloc']} times jemalloc's (commit `{STORE_COMMIT}`).", "  "),
         prose("- **`uzram run` counts compressed data towards its limit**, which the limit of a memory cgroup does not. At "
               f"equal limits, programs took {run} times the wall-clock time that they took with the kernel's swap on "
               "zram.", "  "),

@@ -1,5 +1,6 @@
-"""Generates the blocks of docs/results.md. Each number is read from the committed results."""
+"""Generates the blocks of docs/results.md. Each number is read from the committed results, or names its commit."""
 
+from answered import ANSWERS
 from form import INPUTS, STEPS, of_inputs, over_kernel, percent, prose, ratio, span, table
 
 
@@ -23,13 +24,12 @@ def table_failed(r):
 
 
 def table_fill(r):
-    def row(label, file, name):
+    def row(label, name):
         over = f"{name}/overhead over C"
-        counted = r.value(file, f"{name}/everything counted over C")
-        return [label, percent(r.value(file, over)), percent(r.rival(file, over)), percent(counted)]
+        counted = r.value("fill", f"{name}/everything counted over C")
+        return [label, percent(r.value("fill", over)), percent(r.rival("fill", over)), percent(counted)]
 
-    rows = [row(label, "fill", name) for name, label in INPUTS]
-    rows.append(row("Linux source tree, whole", "density", "source"))
+    rows = [row(label, name) for name, label in INPUTS]
     return table(["input", "overhead", "kernel zram", "everything counted"], rows)
 
 
@@ -56,24 +56,6 @@ def table_removal(r):
     return f"{table(head, rows)}\n\n{text}"
 
 
-def table_allocators(r):
-    def row(name):
-        removal = (r.value("removal", f"{step}/{name} over C") for step in ("untar", "last step", "random 97%"))
-        return [name, *(ratio(x) for x in (*removal, r.value("churn", f"allocators/{name} over C")))]
-
-    rows = [row(name) for name in ("our slots", "our pool", "glibc malloc", "jemalloc", "mimalloc")]
-    return table(["bytes over C", "all stored", "directories dropped", "a random 97% dropped", "overwritten"], rows)
-
-
-def table_malloc(r):
-    def rows(job, names):
-        return [[name, f"{r.value('malloc', f'{job}/{name}'):.0f} ns"] for name in names]
-
-    store = rows("store and free", ("our pool", "glibc malloc", "mimalloc", "jemalloc"))
-    read = rows("read", ("our slots", "our pool", "memcpy"))
-    return "\n\n".join([table(["a store and a free", "time"], store), table(["a read", "time"], read)])
-
-
 def table_raw(r):
     jobs = ["filling a fresh device by 4 KiB", "overwriting with the same pages by 4 KiB",
             "overwriting with other pages by 4 KiB", "reading by 4 KiB in random order",
@@ -96,8 +78,8 @@ def table_kernel(r):
 
 
 def table_slots(r):
-    slot, timed = (r.value("table", f"source/metadata per slot{more}") for more in ("", " with its time of access"))
-    kernel = r.rival("table", "source/metadata per slot")
+    slot, timed = (r.value("sparse", f"source/metadata per slot{more}") for more in ("", " with its time of access"))
+    kernel = r.rival("sparse", "source/metadata per slot")
     # The slot itself takes 8 bytes.
     sparse = r.value("sparse", "source/memory beyond the dense device's, over the slots' own") * 8
     return prose(f"A slot costs {slot:.1f} bytes beside its data, {timed:.1f} with the time of its last access; the "
@@ -107,17 +89,10 @@ def table_slots(r):
 
 def table_blocks(r):
     def memory(name, size):
-        return f"{r.value('blocks', f'{name}/zstd 3, {size} KiB: memory over original'):.1f}%"
+        return f"{r.value('blocks-ratio', f'{name}/zstd 3, {size} KiB: memory over original'):.1f}%"
 
     rows = [[f"{size} KiB", memory("heap", size), memory("source", size)] for size in (4, 16, 64)]
-    jobs = [("writing whole blocks", "write time per byte, 16 over 4 KiB"),
-            ("reading whole blocks", "read time per byte, 16 over 4 KiB"),
-            ("reading single pages in order", "4 KiB reads in order, time over 4 KiB blocks"),
-            ("reading single pages anywhere", "4 KiB reads in random order, time over 4 KiB blocks"),
-            ("overwriting single pages anywhere", "4 KiB writes in random order, time over 4 KiB blocks")]
-    costs = [[label, ratio(r.value("blocks", f"heap/zstd 3: {figure}"))] for label, figure in jobs]
-    return "\n\n".join([table(["block", "CPython heap: memory over original", "Linux source tree"], rows),
-                        table(["16 KiB blocks of the heap", "processor time over 4 KiB blocks"], costs)])
+    return table(["block", "CPython heap: memory over original", "Linux source tree"], rows)
 
 
 def table_served(r):
@@ -148,20 +123,6 @@ def table_served(r):
     return table(["", "uzram", "nbdkit", "ratio"], rows) + "\n\n" + text
 
 
-def table_cold(r):
-    jobs = [("compressed again, lz4 to zstd: memory over raw zstd's", "recompress/heap/memory after over raw zstd"),
-            ("the same: time over raw decoding and encoding", "recompress/heap/time over raw decode and encode"),
-            ("written back to a file: throughput over `dd` with fsync",
-             "writeback/source/throughput over dd with fsync"),
-            ("the same: bytes on disk over compressed bytes", "writeback/source/bytes on disk over compressed"),
-            ("random reads from there: time over `pread` of the file", "writeback/source/random reads over pread"),
-            ("the same from the page cache, where decompression is all",
-             "writeback/source/random reads over pread, from the page cache"),
-            ("saved to a file: time over `cp` with fsync", "save/source/save over cp"),
-            ("restored: time over `cp` with fsync", "save/source/restore over cp")]
-    return table(["job", "ratio"], [[label, ratio(r.value("cold", figure))] for label, figure in jobs])
-
-
 # The backends of a region, by their names in figures.
 BACKENDS = [("signals", "signal"), ("userfaultfd by SIGBUS", "userfaultfd-sigbus"), ("userfaultfd by threads", "userfaultfd")]
 
@@ -189,21 +150,6 @@ def table_zmem(r):
                         table(["block", "memory over original, lz4", "zstd 3"], sizes)])
 
 
-def table_churn(r):
-    def row(side):
-        end = f"{side}/overhead over C at the end"
-        later = r.value("churn", f"{side}/overhead over C a second later")
-        densities = [r.value("churn", end), r.rival("churn", end), later]
-        spent = r.value("churn", f"{side}/compaction's CPU time")
-        throughput = r.value("churn", f"{side}/throughput, compacting over not")
-        slowest = r.value("pause", f"{side}/99.9% of reads within, compacting over not")
-        return [side, *map(percent, densities), ratio(throughput), f"{spent:.1f} s", ratio(slowest)]
-
-    return table(["", "overhead", "without compaction", "a second later", "throughput, compacting over not",
-                  "compaction's processor time", "slowest 0.1% of reads, compacting over not"],
-                 [row("device"), row("pool")])
-
-
 def table_grow(r):
     jobs = [("an extent given back and made", "addresses", "8 GiB"),
             ("an extent given back and made", "addresses", "1 TiB"),
@@ -214,62 +160,6 @@ def table_grow(r):
     rows = [[job, f"{size} {at[of]}", *(ratio(r.value("grow", f"{job}, by {of}/{size} over {small}"))
                                         for small in ("256 MiB", "1 GiB"))] for job, of, size in jobs]
     return table(["cost", "at", "over 256 MiB", "over 1 GiB"], rows)
-
-
-def table_slab(r):
-    sizes, names = (32, 64, 192, 512), ("our cache", "glibc malloc", "jemalloc", "mimalloc")
-
-    def times(job, name):
-        return [f"{job}, {name}", *(f"{r.value('slab', f'{job}/{size} bytes/{name}'):.1f} ns" for size in sizes)]
-
-    def memory(name):
-        figures = [f"{size} bytes live/{name}: resident over the objects" for size in sizes]
-        return [f"resident over the objects, {name}", *(ratio(r.value("slab", figure)) for figure in figures)]
-
-    rows = [times(job, name) for job in ("one thread", "freed by another thread") for name in names]
-    rows += [memory(name) for name in names]
-    return table(["objects of", *(f"{size} bytes" for size in sizes)], rows)
-
-
-def table_parity(r):
-    rows = []
-    for name, label in INPUTS:
-        figure = f"{name}/mem_used_total"
-        apart = r.value("parity", f"{figure}, apart")
-        rows.append([label, f"{r.value('parity', figure):.2f}", f"{r.rival('parity', figure):.2f}", f"{apart:.3f}%"])
-    return table(["input", "uzram, MiB", "kernel zram, MiB", "apart"], rows)
-
-
-def table_python(r):
-    file = "python"
-
-    def named(begin, end):
-        """Yields the part of each figure's name between `begin` and `end`, and the name."""
-        for name in r.files[file]:
-            if name.startswith(begin) and name.endswith(end):
-                yield name[len(begin) : len(name) - len(end)], name
-
-    over, cached = ": time over plain memory's", "numpy.memmap, all of it in the page cache"
-    arrays = [(what, name) for what, name in named("an array of ", over) if cached not in what]
-    size = arrays[0][0].split(", ")[0]
-    rows = [[what.partition(", ")[2], ratio(r.value(file, name)), ratio(r.rival(file, name)),
-             ratio(r.value(file, name.replace(f"{size}, ", f"{size} in {cached}, ")))] for what, name in arrays]
-    columns = table([f"an array of {size}: time over plain memory's", "`Region`", "`memmap`, as much memory",
-                     "`memmap`, all of it in the page cache"], rows)
-    rows = [[what.partition(", ")[2].replace(" by 64 KiB", ""), ratio(r.value(file, name))]
-            for what, name in named("Device, ", "")]
-    calls = table(["`Device` by 64 KiB a call", "ratio"], rows)
-    kept, gets = ": kept in a Cache over a dict of bytes in the same memory", ": gets over those of "
-    zlib, disk = "a dict of what zlib makes of them", "diskcache"
-
-    def got(kind, rival):
-        return ratio(r.value(file, next(name for _, name in named(f"documents, {kind}, ", gets + rival))))
-
-    rows = [[what, ratio(r.value(file, name)), *(got(what.split(",")[0], rival) for rival in (zlib, disk))]
-            for what, name in named("documents, ", kept)]
-    documents = table(["documents of JSON, the `Cache`'s limit", "kept, over a `dict` of bytes", "gets, over `dict` and zlib",
-                       "gets, over diskcache"], rows)
-    return "\n\n".join([columns, calls, documents])
 
 
 def table_run(r):
@@ -294,3 +184,8 @@ def table_run(r):
     wall, spent = (f", with room: {part} over alone" for part in ("wall clock", "processor time"))
     rows = [[job, given(job + wall), given(job + spent)] for job in names(wall)]
     return "\n\n".join([limited, table(["where memory suffices, over the same alone", "wall clock", "processor time"], rows)])
+
+
+def table_answered(_):
+    rows = [[question, answer, f"`{commit}`"] for question, answer, commit in ANSWERS]
+    return table(["question", "answer", "commit"], rows)

@@ -13,7 +13,7 @@ use crate::aligned::AlignedBuf;
 use crate::experiments::serve::held::PoolKind;
 use crate::filled::{self, kernel_stat};
 use crate::inputs::PageSet;
-use crate::kernel::{self, Rival};
+use crate::kernel;
 use crate::report::{Bound, Figure};
 use crate::size::{MIB, mebibytes, percent_beyond};
 
@@ -89,10 +89,8 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
         lines.push((who, stored(&pages, pool)?));
     }
     scene.step("the kernel's zram");
-    match kernel_stat(&pages)? {
-        Rival::Present(stat) => lines.push((KERNEL, Taken::of_kernel(&stat))),
-        Rival::Absent(reason) => found.note(format!("The kernel's zram is left out: {reason}.")),
-    }
+    let kernel = found.present("The kernel's zram", kernel_stat(&pages)?);
+    lines.extend(kernel.map(|stat| (KERNEL, Taken::of_kernel(&stat))));
     judge(&lines, &mut found);
     let data = mebibytes(pages.len() as u64);
     found.tables.push(table(&lines, format!("{data:.0} MiB of a compilation's files")));

@@ -78,9 +78,7 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     if found.figures.iter().any(|line| line.pass == Some(false)) {
         found.note(REASON);
     }
-    if let Some(reason) = done.no_kernel {
-        found.note(format!("The kernel's cgroup is left out: {reason}."));
-    }
+    found.present("The kernel's cgroup", done.kernel);
     Ok(found)
 }
 

@@ -7,8 +7,8 @@ use crate::Error;
 use crate::disk::{Looped, Mounted, make_ext4};
 use crate::experiments::serve::held::{Holds, PoolKind};
 use crate::experiments::serve::host::{Disk, Host};
+use crate::filled::settle;
 use crate::kernel::{KernelZram, Rival};
-use crate::stores::settle;
 
 /// A mounted disk. The fields are dropped in this order: the file system is unmounted first.
 pub(super) struct Mount {
@@ -34,13 +34,8 @@ impl Mount {
 
     /// Creates an empty file system on a zram device of the kernel, with lz4.
     pub(super) fn kernels(bytes: u64) -> Result<Rival<Mount>, Error> {
-        Ok(match KernelZram::acquire("lz4", bytes)? {
-            Rival::Present(device) => {
-                let node = PathBuf::from(format!("/dev/zram{}", device.number()));
-                Rival::Present(Mount::new(node, Device::Kernels(device))?)
-            }
-            Rival::Absent(reason) => Rival::Absent(reason),
-        })
+        let device = KernelZram::acquire("lz4", bytes)?;
+        device.try_map(|device| Mount::new(device.node(), Device::Kernels(device)))
     }
 
     fn new(node: PathBuf, device: Device) -> Result<Mount, Error> {

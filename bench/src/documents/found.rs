@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::kernel::Rival;
 use crate::report::{Bound, Figure, Line};
 
 /// The findings of an experiment.
@@ -78,6 +79,17 @@ impl<T: Into<String>> From<T> for Cell {
 impl Found {
     pub(crate) fn add(&mut self, figure: &Figure) {
         self.figures.push(figure.line());
+    }
+
+    /// Returns the measurement of a rival, or adds a note that it is left out.
+    pub(crate) fn present<T>(&mut self, name: &str, rival: Rival<T>) -> Option<T> {
+        match rival {
+            Rival::Present(measured) => Some(measured),
+            Rival::Absent(reason) => {
+                self.note(format!("{name} is left out: {reason}."));
+                None
+            }
+        }
     }
 
     /// Adds a note.

@@ -1,15 +1,19 @@
 //! Groups of threads exchange messages that are allocated from object caches: cache misses and
 //! time.
 
-use std::io;
+mod messages;
+mod misses;
+mod objects;
 
 use super::found::{Cell, Found, Table};
 use super::needs::Need;
 use super::scene::Scene;
 use super::{Experiment, Name};
 use crate::Error;
-use crate::experiments::{Request, slab};
-use crate::report::{Form, Line, Report};
+use crate::report::{Bound, Figure};
+use crate::summary::{median, ratio};
+pub use misses::{Exchange, exchange};
+use misses::{LAYOUTS, WHICH};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: Name::Messaging,
@@ -26,49 +30,72 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// The number of loops of a quick run.
+const LOOPS: u64 = 1000;
 const QUICK: u64 = 60;
+/// The share of the time, and of the cache misses, that moving the management data out of the slab
+/// saved in 2013, in percent.
+const SAVED: f64 = 3.2;
+const MISSES_SAVED: f64 = 3.5;
 
 fn run(scene: &Scene<'_>) -> Result<Found, Error> {
-    let Request { cache, seed, .. } = scene.request;
-    let operations = scene.of(None, Some(QUICK));
-    let (cache, seed, inputs, programs) = (cache.clone(), *seed, Vec::new(), Vec::new());
-    let request = Request { cache, seed, operations, limit: None, inputs, programs };
-    let mut silent = io::sink();
-    let mut report = Report::new(Form::Table, seed, &mut silent);
+    let loops = scene.of(LOOPS, QUICK);
     scene.expects(2);
     scene.step("time");
-    slab::messages::run(&request, &mut report)?;
+    let layouts = &LAYOUTS[1..];
+    let times = layouts.iter().map(|layout| messages::times(*layout, loops, scene.quick));
+    let times = times.collect::<Result<Vec<_>, Error>>()?;
     scene.step("cache misses, by cachegrind");
-    slab::misses::run(&request, &mut report)?;
+    let misses = misses::counted(loops, scene.request.seed, scene.quick)?;
     let mut found = Found::default();
-    report.into_figures().iter().for_each(|figure| found.add(figure));
-    found.tables.push(table(&found.figures));
-    Ok(found)
-}
-
-/// Returns a table of the document's results and the results of this run.
-fn table(figures: &[Line]) -> Table {
     let head = ["layout", "time", "before, beside it", "time saved", "D1 misses", "LL misses"];
     let mut table = Table::new("Time of all messages, and what is saved", head);
     let document = ["the document", "11.628 s", "12.010 s", "3.2%", "", "3.5% (of all levels)"];
     table.row(document.map(Cell::from));
-    let found = |name: String| figures.iter().find(|line| line.figure == name);
-    let value = |name: String| found(name).and_then(|line| line.value).unwrap_or(f64::NAN) * 1e3;
-    let time = |who: &str| {
-        let [time, off] = ["time", "time, +- at most"].map(|of| format!("messages/{who}: {of}"));
-        format!("{:.1} ms ± {:.1}", value(time), value(off))
+    let mut saved = |what: String, after: &[f64], before: &[f64], must: Bound, document| {
+        let saved = (1.0 - ratio(after, before)) * 100.0;
+        let figure = figure(format!("messages/{what} saved"), saved, "%").must(must);
+        found.add(&figure.rival("the source", document));
+        Cell::judged(format!("{saved:.1}%"), saved, must)
     };
-    let saved = |layout: &str, what: &str| {
-        let line = found(format!("messages/{layout}: {what} saved"));
-        let text = line.and_then(|line| line.value).map(|value| format!("{value:.1}%"));
-        let is_short = line.is_some_and(|line| line.pass == Some(false));
-        Cell { text: text.unwrap_or("-".to_owned()), is_short }
-    };
-    for layout in ["stack-u32", "native"] {
-        let times = [layout.into(), time(layout), time(&format!("linked-bufctl beside {layout}"))];
-        let savings = ["time", "D1 misses", "LL misses"].map(|what| saved(layout, what));
-        table.row(times.map(Cell::from).into_iter().chain(savings));
+    for ((layout, times), counts) in layouts.iter().zip(&times).zip(&misses[1..]) {
+        let [after, before] = &times[..] else { continue };
+        let [time_after, time_before] = [after, before].map(|seconds| {
+            let (median, off) = time(seconds);
+            format!("{:.1} ms ± {:.1}", median * 1e3, off * 1e3)
+        });
+        let mut row: Vec<Cell> =
+            [layout.to_string(), time_after, time_before].map(Cell::from).to_vec();
+        let none = Bound::at_least(0.0);
+        row.push(saved(format!("{layout}: time"), after, before, none, SAVED));
+        for ((which, after), before) in WHICH.iter().zip(counts).zip(&misses[0]) {
+            let (what, some) = (format!("{layout}: {which} misses"), Bound::above(0.0));
+            row.push(saved(what, after, before, some, MISSES_SAVED));
+        }
+        table.row(row);
     }
-    table
+    for (layout, times) in layouts.iter().zip(&times) {
+        let who = [format!("{layout}"), format!("linked-bufctl beside {layout}")];
+        for (who, times) in who.iter().zip(times) {
+            let (median, off) = time(times);
+            found.add(&figure(format!("messages/{who}: time"), median, "s"));
+            found.add(&figure(format!("messages/{who}: time, +- at most"), off, "s"));
+        }
+    }
+    for (layout, counts) in LAYOUTS.iter().zip(&misses) {
+        for (which, counts) in WHICH.iter().zip(counts) {
+            found.add(&figure(format!("messages/{layout}: {which} misses"), median(counts), ""));
+        }
+    }
+    found.tables.push(table);
+    Ok(found)
+}
+
+fn figure(name: String, value: f64, unit: &'static str) -> Figure {
+    Figure::new("messaging", name, value, unit)
+}
+
+/// Returns the median of some times, and the largest difference of a time from it.
+fn time(seconds: &[f64]) -> (f64, f64) {
+    let median = median(seconds);
+    (median, seconds.iter().map(|seconds| (seconds - median).abs()).fold(0.0, f64::max))
 }

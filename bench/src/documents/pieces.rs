@@ -13,7 +13,6 @@ use super::{Experiment, Name};
 use crate::Error;
 use crate::experiments::serve::held::{Holds, PoolKind};
 use crate::inputs::source_tree;
-use crate::kernel::Rival;
 use crate::report::{Bound, Figure};
 use crate::size::{GIB, MIB, mebibytes};
 
@@ -73,9 +72,8 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     }
     let holds = one("uzram", Mount::ours(PoolKind::Native, DISK)?)?;
     lines.push(("uzram".to_owned(), holds));
-    match Mount::kernels(DISK)? {
-        Rival::Present(disk) => lines.push(("kernel zram".to_owned(), one("kernel zram", disk)?)),
-        Rival::Absent(reason) => found.note(format!("The kernel's zram is left out: {reason}.")),
+    if let Some(disk) = found.present("The kernel's zram", Mount::kernels(DISK)?) {
+        lines.push(("kernel zram".to_owned(), one("kernel zram", disk)?));
     }
     let pieces = sizes(step).count() * rounds;
     found.tables.push(table(&lines, format!("{pieces} files")));

@@ -1,12 +1,13 @@
 //! The objects of a slab before and after its management data moved to the page's descriptor.
 
-use slab::{Arena, Layout};
+use std::sync::Arc;
+
+use slab::{Arena, Layout, Options, RawCache, line_align};
 
 use super::found::{Cell, Found, Table};
 use super::scene::Scene;
 use super::{Experiment, Name};
 use crate::Error;
-use crate::experiments::slab::filled;
 use crate::report::{Bound, Figure};
 use testkit::s4::CACHES;
 
@@ -21,6 +22,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     input: |_| Ok(()),
     run,
 };
+
+/// The number of objects of each cache when its row is read.
+const OBJECTS: usize = 10_000;
 
 fn run(_: &Scene<'_>) -> Result<Found, Error> {
     let arena = Arena::new(page::Config::default())?;
@@ -52,4 +56,11 @@ fn run(_: &Scene<'_>) -> Result<Found, Error> {
     }
     found.tables.push(table);
     Ok(found)
+}
+
+fn filled(arena: &Arc<Arena>, name: &str, size: usize, layout: Layout) -> Result<RawCache, Error> {
+    let options = Options { layout, ..Options::named(name) };
+    let cache = RawCache::with_options(arena, size, line_align(size), options)?;
+    (0..OBJECTS).try_for_each(|_| cache.alloc().map(|_| ()))?;
+    Ok(cache)
 }

@@ -5,10 +5,9 @@ use super::needs::Need;
 use super::scene::Scene;
 use super::{Experiment, Name};
 use crate::Error;
-use crate::experiments::blocks::{LZ4, Method, ZSTD};
 use crate::experiments::zmem::{BYTES, Laps, kernel_laps, our_laps};
 use crate::inputs::Input;
-use crate::kernel::Rival;
+use crate::method::{BLOCKS, LZ4, Method, ZSTD};
 use crate::report::{Bound, Figure};
 use crate::size::GIB;
 
@@ -28,7 +27,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const ROUNDS: u64 = 100;
 const QUICK: u64 = 3;
-const BLOCKS: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
 /// The document's results with zstd, for blocks of 4 KiB and of 16 KiB.
 const DOCUMENT: [[&str; 2]; 3] =
     [["68,711 ms", "49,908 ms"], ["30,687 ms", "20,685 ms"], ["20.49%", "16.9%"]];
@@ -66,16 +64,8 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     let mut laps = Vec::new();
     for folio in BLOCKS {
         scene.step(format!("the kernel, lz4, folios of {} KiB", folio >> 10));
-        laps.push(match kernel_laps(&pages, folio, rounds)? {
-            Rival::Present(laps) => Some(laps),
-            Rival::Absent(reason) => {
-                found.note(format!(
-                    "The kernel's swap with folios of {} KiB is left out: {reason}.",
-                    folio >> 10
-                ));
-                None
-            }
-        });
+        let name = format!("The kernel's swap with folios of {} KiB", folio >> 10);
+        laps.push(found.present(&name, kernel_laps(&pages, folio, rounds)?));
     }
     rows("the kernel, lz4", &laps, &mut table);
     beside(&ours, &laps, &mut found);

@@ -11,10 +11,9 @@ use zram::{Config, Device};
 
 use super::Request;
 use crate::Error;
-use crate::filled::{verify, write};
+use crate::filled::{settle, verify, write};
 use crate::inputs::Input;
 use crate::report::{Bound, Figure, Report};
-use crate::stores::settle;
 use crate::tool::{BUILD, Tool, built};
 use crate::undo::folder;
 

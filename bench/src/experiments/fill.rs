@@ -7,7 +7,6 @@ use super::Request;
 use crate::Error;
 use crate::filled::{Filled, kernel_stat};
 use crate::inputs::Input;
-use crate::kernel::Rival;
 use crate::report::{Bound, Figure, Report};
 use crate::size::mebibytes;
 
@@ -20,53 +19,40 @@ const OVERHEAD_MAX: f64 = 2.0;
 const AGREEMENT_MAX: f64 = 3.0;
 
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
-    for input in request.inputs(&Input::ALL) {
-        let pages = request.pages(input)?.load()?;
-        let census = Census::of(&pages)?;
-        let ours = Filled::median(&pages, FILLS)?;
-        let kernel = kernel_stat(&pages)?.map(|stat| stat.mem_used_total);
-        figures(&ours, input, &census, &kernel, report)?;
-    }
-    Ok(())
+    request.inputs(&Input::ALL).into_iter().try_for_each(|input| one(input, request, report))
 }
 
-fn figures(
-    ours: &Filled,
-    input: Input,
-    census: &Census,
-    kernel: &Rival<u64>,
-    report: &mut Report<'_>,
-) -> Result<(), Error> {
-    let named = |figure: &str| format!("{}/{figure}", input.name());
+fn one(input: Input, request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+    let pages = request.pages(input)?.load()?;
+    let census = Census::of(&pages)?;
     let over = |used: u64| census.overhead_percent(used).unwrap_or(f64::NAN);
-    let beside = |figure: Figure, of: &dyn Fn(u64) -> f64| match kernel {
-        Rival::Present(used) => figure.rival("kernel zram lz4", of(*used)),
-        Rival::Absent(reason) => figure.rival_absent(reason),
+    let ours = Filled::median(&pages, FILLS)?;
+    let kernel = kernel_stat(&pages)?.map(|stat| over(stat.mem_used_total));
+    let figure = |what: &str, value: f64, unit| {
+        Figure::new(NAME, format!("{}/{what}", input.name()), value, unit)
     };
-    let overhead = Figure::new(NAME, named("overhead over C"), over(ours.mem_used), "%");
-    report.add(beside(overhead.must(Bound::at_most(OVERHEAD_MAX)), &over))?;
-    if let Rival::Present(used) = kernel {
-        let share = over(ours.mem_used) / over(*used);
-        let figure = Figure::new(NAME, named("overhead, ours over the kernel's"), share, "");
-        report.add(figure.must(Bound::at_most(1.0)))?;
+    let used = over(ours.mem_used);
+    let overhead = figure("overhead over C", used, "%").must(Bound::at_most(OVERHEAD_MAX));
+    report.add(overhead.beside("kernel zram lz4", &kernel))?;
+    if let Some(kernel) = kernel.present() {
+        let share = figure("overhead, ours over the kernel's", used / kernel, "");
+        report.add(share.must(Bound::at_most(1.0)))?;
     }
-    let all = over(ours.mem_total);
-    report.add(Figure::new(NAME, named("everything counted over C"), all, "%"))?;
-    for (figure, bytes) in [
+    report.add(figure("everything counted over C", over(ours.mem_total), "%"))?;
+    for (what, bytes) in [
         ("C by raw lz4", census.stored_bytes),
         ("mem_used", ours.mem_used),
         ("mem_total", ours.mem_total),
         ("page tables, beside mem_total", ours.page_tables),
     ] {
-        report.add(Figure::new(NAME, named(figure), mebibytes(bytes), "MiB"))?;
+        report.add(figure(what, mebibytes(bytes), "MiB"))?;
     }
-    let held = Figure::new(NAME, named("process memory off mem_total"), ours.apart(ours.held), "%");
-    report.add(held.must(Bound::at_most(AGREEMENT_MAX)))?;
-    let machine = Figure::new(
-        NAME,
-        named("machine memory off mem_total"),
-        ours.apart(ours.machine_without_tables()),
-        "%",
-    );
-    report.add(machine.must(Bound::at_most(AGREEMENT_MAX)))
+    for (what, taken) in [
+        ("process memory off mem_total", ours.held),
+        ("machine memory off mem_total", ours.machine_without_tables()),
+    ] {
+        let apart = figure(what, ours.apart(taken), "%");
+        report.add(apart.must(Bound::at_most(AGREEMENT_MAX)))?;
+    }
+    Ok(())
 }

@@ -1,6 +1,5 @@
 //! Costs that must not grow with the stored data or with the reserved addresses: a new zspage, a
-//! page committed under a limit of all memory, and a store at the pool's limit. The time of
-//! compaction is reported too.
+//! page committed under a limit of all memory, and a store at the pool's limit.
 
 mod addresses;
 mod limit;
@@ -9,11 +8,11 @@ use super::Request;
 use crate::Error;
 use crate::report::{Bound, Figure, Report};
 use crate::size::{GIB, MIB};
-use crate::summary::Summary;
+use crate::summary::{median, ratio};
 
 const NAME: &str = "grow";
 /// The number of turns that are counted at each size; it is odd.
-const ROUNDS: usize = 7;
+const ROUNDS: u64 = 7;
 /// The number of operations of a turn by default.
 const OPERATIONS: u64 = 100_000;
 /// The maximum ratio of a cost to the same cost at a smaller size.
@@ -41,42 +40,24 @@ struct Job {
     stored: u64,
 }
 
-/// The cost of an operation at one size, turn by turn.
-struct Cost {
-    at: String,
-    nanoseconds: Vec<f64>,
-}
-
-impl Cost {
-    fn new(at: String) -> Cost {
-        Cost { at, nanoseconds: Vec::new() }
-    }
-
-    /// Returns the median of the ratios of this cost's turns to the turns of `other`, which
-    /// alternated with them.
-    fn over(&self, other: &Cost) -> f64 {
-        let pairs = self.nanoseconds.iter().zip(&other.nanoseconds);
-        median(&pairs.map(|(ours, others)| ours / others).collect::<Vec<_>>())
-    }
-}
-
-/// Reports each cost, and checks the costs of larger sizes relative to the first `small` ones.
+/// Reports the nanoseconds of an operation at each size in bytes, turn by turn, and checks the
+/// costs of larger sizes relative to the first `small` ones.
 fn report_growth(
     what: &str,
-    costs: &[Cost],
+    costs: &[(u64, Vec<f64>)],
     small: usize,
     report: &mut Report<'_>,
 ) -> Result<(), Error> {
-    for Cost { at, nanoseconds } in costs {
-        report.add(Figure::new(NAME, format!("{what}/{at}"), median(nanoseconds), "ns"))?;
+    for (bytes, nanoseconds) in costs {
+        let name = format!("{what}/{}", told(*bytes));
+        report.add(Figure::new(NAME, name, median(nanoseconds), "ns"))?;
     }
     let (small, large) = costs.split_at(small);
     for (of, over) in large.iter().flat_map(|of| small.iter().map(move |over| (of, over))) {
-        let name = format!("{what}/{} over {}", of.at, over.at);
-        let figure = Figure::new(NAME, name, of.over(over), "");
-        report.add(
-            figure.must(Bound::at_most(GROWTH_MAX)).rival(&over.at, median(&over.nanoseconds)),
-        )?;
+        let name = format!("{what}/{} over {}", told(of.0), told(over.0));
+        let figure = Figure::new(NAME, name, ratio(&of.1, &over.1), "");
+        let figure = figure.must(Bound::at_most(GROWTH_MAX));
+        report.add(figure.rival(told(over.0), median(&over.1)))?;
     }
     Ok(())
 }
@@ -88,8 +69,4 @@ fn told(bytes: u64) -> String {
         bytes if bytes >= GIB => format!("{} GiB", bytes / GIB),
         bytes => format!("{} MiB", bytes / MIB),
     }
-}
-
-fn median(values: &[f64]) -> f64 {
-    Summary::of(values).map_or(f64::NAN, |summary| summary.median)
 }

@@ -7,32 +7,42 @@
 
 mod stores;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Instant;
 
 use fastrand::Rng;
 use measure::memory::HeldMemory;
 
 use self::stores::{PLAIN, SIDES, Store, store};
 use super::Request;
-use super::python::place::Place;
 use crate::Error;
+use crate::filled::settle;
 use crate::inputs::{Input, source_tree};
 use crate::report::{Bound, Figure, Report};
 use crate::size::{MIB, mebibytes};
-use crate::stores::{Allocator, Glibc, settle};
-use crate::summary::Summary;
-use crate::turns::{Side, rounds};
+use crate::summary::{median, ratio};
+use crate::tool::Tool;
+use crate::trim::trim;
+use crate::turns::{each, in_turns};
+use crate::undo::folder;
 
 const NAME: &str = "lru";
+const ROOM: &str = "set UZRAM_BENCH_DIR to a directory with 3 GB free";
+/// The script that makes documents, and the module that it imports.
+const SCRIPTS: [(&str, &str); 2] = [
+    ("documents.py", include_str!("lru/documents.py")),
+    ("trees.py", include_str!("lru/trees.py")),
+];
+const MAKER: Tool = Tool { name: "python3", package: "python3", remedy: ROOM };
 /// The limit of our cache in bytes, from which all other sizes are derived.
 const LIMIT: u64 = 256 * MIB;
 /// The number of rounds of gets by default.
 const ROUNDS: u64 = 9;
 /// The minimum number of documents in our cache over that in a rival, in the same memory.
 const KEPT_MIN: f64 = 3.0;
-/// The kinds of documents that the script of the Python experiments can make.
+/// The kinds of documents.
 const KINDS: [&str; 2] = ["sources", "packages"];
 /// The size of all documents, in tenths of the limit.
 const TENTHS: u64 = 45;
@@ -75,11 +85,8 @@ impl Documents {
             })?;
             Ok(nth + 1 < stored)
         })?;
-        if wrong == 0 {
-            Ok(kept)
-        } else {
-            Err(Error::Answer { side: 'A', expected: 0, found: wrong })
-        }
+        Error::answer('A', 0, wrong)?;
+        Ok(kept)
     }
 }
 
@@ -88,21 +95,28 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
         [Input::System, ..] => ["/usr/share", "/usr/lib"].map(PathBuf::from).to_vec(),
         _ => vec![source_tree(&request.cache)?],
     };
-    let place = Place::with_scripts(request.cache.root(), "python3".into())?;
+    let dir = request.cache.root();
+    fs::create_dir_all(dir).map_err(Error::file("create", dir, ROOM))?;
+    let (dir, _undo) = folder("lru-", dir, ROOM)?;
+    for (name, text) in SCRIPTS {
+        let path = dir.join(name);
+        fs::write(&path, text).map_err(Error::file("write to", &path, ROOM))?;
+    }
     let limit = request.limit.unwrap_or(LIMIT);
     for kind in KINDS {
-        let file = place.file(kind);
-        let most = limit / 10 * TENTHS;
-        let words = [kind, &file, &most.to_string(), &request.seed.to_string()];
-        let made = place.make("documents.py", &words.map(str::to_owned), &folders)?;
-        let [count, bytes] = [&made[0], &made[1]].map(|number| number.as_u64().unwrap_or(0));
+        let (file, most) = (dir.join(kind), limit / 10 * TENTHS);
+        let mut command = MAKER.command();
+        command.args(["-s", "-E"]).arg(dir.join(SCRIPTS[0].0)).arg(kind).arg(&file);
+        command.args([most, request.seed].map(|number| number.to_string())).args(&folders);
+        let made = serde_json::from_slice(&MAKER.run(&mut command)?.stdout);
+        let [count, bytes]: [u64; 2] = made.map_err(|error| MAKER.failed(error.to_string()))?;
         // If the machine has too few documents, the limit is lowered to fit them.
         let limit = if bytes < most / 10 * 9 { bytes * 10 / TENTHS / MIB * MIB } else { limit };
         if limit < MIB {
             eprintln!("bench: {kind} are left out: {count} documents are too few");
             continue;
         }
-        let documents = Documents { file: Path::new(&file).to_owned(), count };
+        let documents = Documents { file, count };
         kept(&format!("{kind}, {} MiB", limit / MIB), &documents, limit, report)?;
         gets(kind, &documents, limit, request, report)?;
     }
@@ -117,7 +131,7 @@ struct Filled {
 
 /// Fills a new store until it evicts documents, or uses `most` bytes of the process's memory.
 fn filled(side: usize, limit: u64, most: u64, documents: &Documents) -> Result<Filled, Error> {
-    Glibc::purge()?;
+    trim();
     settle();
     let before = HeldMemory::now()?.held;
     let (store, mut stored) = (store(side, limit)?, 0);
@@ -129,7 +143,7 @@ fn filled(side: usize, limit: u64, most: u64, documents: &Documents) -> Result<F
         Ok(!is_full)
     })?;
     // The memory of the training is free again, and most of it is kept by malloc.
-    Glibc::purge()?;
+    trim();
     let bytes = HeldMemory::now()?.held.saturating_sub(before);
     Ok(Filled { kept: documents.kept(&*store, stored)?, bytes })
 }
@@ -151,7 +165,7 @@ fn kept(
         let figure = format!("{what}: kept over {rival}, in the same memory");
         let figure = Figure::new(NAME, figure, ratio, "");
         let is_judged = PLAIN.contains(&side) && limit == LIMIT;
-        report.add(if is_judged { figure.must(Bound::at_least(KEPT_MIN)) } else { figure })?;
+        report.add(figure.must(is_judged.then_some(Bound::at_least(KEPT_MIN))))?;
         let figure = format!("{what}: kept, beside {rival}");
         let figure = Figure::new(NAME, figure, ours.kept as f64, "documents");
         report.add(figure.rival(rival, theirs.kept as f64))?;
@@ -167,22 +181,22 @@ struct Gets<'a> {
     rng: Rng,
 }
 
-impl Side for Gets<'_> {
-    /// Gets documents, and returns the sum of their lengths and first bytes.
-    fn turn(&mut self, operations: u64) -> Result<u64, Error> {
+impl Gets<'_> {
+    /// Returns the seconds of `count` gets, and the sum of the documents' lengths and first bytes.
+    fn turn(&mut self) -> Result<(f64, u64), Error> {
         let mut sum = 0;
-        for _ in 0..operations {
+        let begun = Instant::now();
+        for _ in 0..self.count {
             let key = self.rng.u64(..self.count);
             self.store.get(key, &mut |document| {
                 sum += document.len() as u64 + u64::from(document[0]);
             })?;
         }
-        Ok(sum)
+        Ok((begun.elapsed().as_secs_f64(), sum))
     }
 
     fn verify(&self) -> Result<(), Error> {
-        let (expected, found) = (self.count, self.documents.kept(&*self.store, self.count)?);
-        if found == expected { Ok(()) } else { Err(Error::Answer { side: 'A', expected, found }) }
+        Error::answer('A', self.count, self.documents.kept(&*self.store, self.count)?)
     }
 }
 
@@ -195,30 +209,31 @@ fn gets(
     report: &mut Report<'_>,
 ) -> Result<(), Error> {
     let count = (limit / OF_GETS).clamp(1, documents.count);
-    let mut sides: Vec<Box<dyn Side + '_>> = Vec::new();
+    let mut sides = Vec::new();
     for side in 0..SIDES.len() {
         let (store, rng) = (store(side, limit)?, Rng::with_seed(request.seed));
         documents.visit(|nth, document| {
             store.put(nth, document)?;
             Ok(nth + 1 < count)
         })?;
-        sides.push(Box::new(Gets { store, documents, count, rng }));
+        sides.push(Gets { store, documents, count, rng });
     }
-    let turns = request.operations.unwrap_or(ROUNDS) as usize;
-    let seconds = rounds(&mut sides, turns, count)?;
-    let rate = |side: usize| count as f64 / median(seconds[side].iter().copied());
+    let rounds = request.operations.unwrap_or(ROUNDS);
+    let turns = in_turns(sides.len(), rounds, |side| sides[side].turn())?;
+    sides.iter().try_for_each(Gets::verify)?;
+    for (side, turns_of_side) in turns.iter().enumerate() {
+        for ((_, expected), (_, found)) in turns[0].iter().zip(turns_of_side) {
+            Error::answer(char::from(b'A' + side as u8), *expected, *found)?;
+        }
+    }
+    let seconds: Vec<Vec<f64>> = turns.iter().map(|turns| each(turns, |turn| turn.0)).collect();
+    let rate = |side: usize| count as f64 / median(&seconds[side]);
     for (side, rival) in SIDES.into_iter().enumerate().skip(1) {
-        let ratios = seconds[side].iter().zip(&seconds[0]).map(|(theirs, ours)| theirs / ours);
         let figure = format!("{kind}, {count} documents: gets over those of {rival}");
-        report.add(Figure::new(NAME, figure, median(ratios), ""))?;
+        report.add(Figure::new(NAME, figure, ratio(&seconds[side], &seconds[0]), ""))?;
         let figure = format!("{kind}, {count} documents: gets, beside {rival}");
         let figure = Figure::new(NAME, figure, rate(0), "gets/s");
         report.add(figure.rival(rival, rate(side)))?;
     }
     Ok(())
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let values: Vec<f64> = values.collect();
-    Summary::of(&values).map_or(f64::NAN, |summary| summary.median)
 }

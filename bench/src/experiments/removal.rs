@@ -1,27 +1,35 @@
-//! A source tree is stored, and its directories are discarded one after the other, as in the patch
-//! of 2014. The figures are the memory beyond the compressed bytes that remain. Random pages are
-//! then discarded in the same way, and both are compared with allocators.
+//! A source tree is stored on a uzram device and on the kernel's zram, and its directories are
+//! discarded one after the other, as in the patch of 2014. The figures are the memory beyond the
+//! compressed bytes that remain. Random pages are then discarded in the same way. Here every page
+//! is discarded by itself; the experiment `untar` of the documents has a file system between.
 
-mod allocators;
-mod stage;
+use std::time::Instant;
 
+use crate::census::Census;
 use fastrand::Rng;
+use measure::page::PAGE_SIZE;
+use zram::{Config, Device};
 
 use super::Request;
 use crate::Error;
 use crate::aligned::AlignedBuf;
-use crate::contents::{Blobs, Contents};
+use crate::blobs::Blobs;
+use crate::filled::{self, settle};
 use crate::inputs::{Input, PageSet, REMOVAL_ORDER};
-use crate::report::Report;
-use crate::size::MIB;
-use stage::{Kernel, Stage};
+use crate::kernel::{KernelZram, Rival};
+use crate::report::{Bound, Figure, Report};
+use crate::size::{MIB, mebibytes};
 
 const NAME: &str = "removal";
+/// The maximum overhead over C after any removal, in percent.
+const OVERHEAD_MAX: f64 = 2.5;
 /// The maximum overhead of all memory over C, in percent: the usual maximum, and the maximum if C
 /// is below `SMALL` bytes.
 const ALL_MAX: f64 = 4.5;
 const ALL_MAX_SMALL: f64 = 6.0;
 const SMALL: u64 = 20 * MIB;
+/// The maximum number of bytes that compaction moves per byte freed.
+const MOVED_MAX: f64 = 1.0;
 /// The percentage of pages that are discarded at random.
 const RANDOM_PERCENT: u32 = 97;
 const RANDOM: &str = "random 97%";
@@ -30,79 +38,129 @@ const RANDOM: &str = "random 97%";
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&[Input::Source]) {
         let set = request.whole(input)?;
-        let removal = Removal::new(input, &set, request.seed)?;
-        removal.by_directory(report)?;
-        removal.at_random(report)?;
-        removal.alone(report)?;
-        allocators::run(&removal, report)?;
+        let pages = set.load()?;
+        let blobs = Blobs::of_pages(&pages)?;
+        let mut stage = Stage::new(&pages, &blobs)?;
+        stage.report("untar", report)?;
+        for (step, pages) in directories(input, &set) {
+            stage.discard(&pages)?;
+            stage.report(&step, report)?;
+        }
+        stage.end("directories", report)?;
+        let mut stage = Stage::new(&pages, &blobs)?;
+        let mut rng = Rng::with_seed(request.seed);
+        let all = 0..pages.len() / PAGE_SIZE;
+        stage.discard(&all.filter(|_| rng.u32(0..100) < RANDOM_PERCENT).collect::<Vec<_>>())?;
+        stage.report(RANDOM, report)?;
+        stage.end(RANDOM, report)?;
     }
     Ok(())
 }
 
-/// The stored pages, and the pages that are discarded, in the order of removal.
-struct Removal {
-    pages: AlignedBuf,
-    blobs: Blobs,
-    /// The pages of each directory, in the order of removal.
-    directories: Vec<(String, Vec<u32>)>,
-    random: Vec<u32>,
+/// Returns the pages of each directory, in the order of removal.
+fn directories(input: Input, set: &PageSet) -> Vec<(String, Vec<usize>)> {
+    let order = match input {
+        Input::Source => REMOVAL_ORDER.map(str::to_owned).to_vec(),
+        // Keeps the first group of other inputs, so that some data remain.
+        _ => set.groups().into_iter().skip(1).collect(),
+    };
+    let pages_in = |name: &str| {
+        let pages = set.spans_in(name).flat_map(|span| span.pages());
+        pages.map(|page| page as usize).collect()
+    };
+    order.iter().map(|name| (format!("-{name}"), pages_in(name))).collect()
 }
 
-impl Removal {
-    fn new(input: Input, set: &PageSet, seed: u64) -> Result<Removal, Error> {
-        let pages = set.load()?;
-        let blobs = Blobs::of_pages(&pages)?;
-        let order: Vec<&str> = match input {
-            Input::Source => REMOVAL_ORDER.to_vec(),
-            // Keeps the first group of other inputs, so that some data remain.
-            _ => set.groups().iter().map(String::as_str).skip(1).collect(),
-        };
-        let pages_in = |name| {
-            let pages = set.spans_in(name).flat_map(|span| span.pages());
-            pages.map(|page| page as u32).collect()
-        };
-        let directories = order.into_iter().map(|name| (format!("-{name}"), pages_in(name)));
-        let directories = directories.collect();
-        let mut rng = Rng::with_seed(seed);
-        let random = (0..blobs.len()).filter(|_| rng.u32(0..100) < RANDOM_PERCENT).collect();
-        Ok(Removal { pages, blobs, directories, random })
+/// A uzram device and the kernel's zram, filled with the same pages, some of which are discarded.
+struct Stage<'a> {
+    pages: &'a AlignedBuf,
+    blobs: &'a Blobs,
+    ours: Device,
+    kernel: Rival<KernelZram>,
+    /// Whether each page is still held.
+    held: Vec<bool>,
+    /// The time at which the last page was stored.
+    filled: Instant,
+}
+
+impl<'a> Stage<'a> {
+    fn new(pages: &'a AlignedBuf, blobs: &'a Blobs) -> Result<Stage<'a>, Error> {
+        let bytes = pages.len() as u64;
+        let ours = Device::new(Config::new(bytes)?)?;
+        filled::write(&ours, pages)?;
+        let kernel = KernelZram::acquire("lz4", bytes)?.try_map(|kernel| {
+            kernel.write(0, pages, MIB as usize)?;
+            Ok(kernel)
+        })?;
+        let held = vec![true; pages.len() / PAGE_SIZE];
+        Ok(Stage { pages, blobs, ours, kernel, held, filled: Instant::now() })
     }
 
-    /// Returns the maximum overhead of all memory over C, in percent, if C is `stored`.
-    fn all_max(stored: u64) -> f64 {
-        if stored < SMALL { ALL_MAX_SMALL } else { ALL_MAX }
-    }
-
-    fn by_directory(&self, report: &mut Report<'_>) -> Result<(), Error> {
-        let mut stage = Stage::new(self, Kernel::Beside)?;
-        stage.report("untar", Removal::all_max, report)?;
-        for (step, pages) in &self.directories {
-            stage.drop_pages(pages)?;
-            stage.report(step, Removal::all_max, report)?;
+    fn discard(&mut self, pages: &[usize]) -> Result<(), Error> {
+        for &page in pages {
+            let (offset, len) = ((page * PAGE_SIZE) as u64, PAGE_SIZE as u64);
+            self.ours.discard(offset, len)?;
+            if let Rival::Present(kernel) = &self.kernel {
+                kernel.discard(offset, len)?;
+            }
+            self.held[page] = false;
         }
-        stage.report_effort("directories", report)?;
-        stage.compact_kernel("directories", report)?;
-        stage.verify()
+        Ok(())
     }
 
-    fn at_random(&self, report: &mut Report<'_>) -> Result<(), Error> {
-        let mut stage = Stage::new(self, Kernel::Beside)?;
-        stage.drop_pages(&self.random)?;
-        stage.report(RANDOM, |_| ALL_MAX_SMALL, report)?;
-        stage.report_effort(RANDOM, report)?;
-        stage.compact_kernel(RANDOM, report)?;
-        stage.verify()
+    fn census(&self) -> Census {
+        self.blobs.census((0..self.held.len()).filter(|&page| self.held[page]))
     }
 
-    /// Repeats the removals without the kernel's device, whose memory is also part of the machine's
-    /// memory.
-    fn alone(&self, report: &mut Report<'_>) -> Result<(), Error> {
-        let mut stage = Stage::new(self, Kernel::Absent)?;
-        self.directories.iter().try_for_each(|(_, pages)| stage.drop_pages(pages))?;
-        stage.report_machine("directories", report)?;
-        drop(stage);
-        let mut stage = Stage::new(self, Kernel::Absent)?;
-        stage.drop_pages(&self.random)?;
-        stage.report_machine(RANDOM, report)
+    /// Reports the memory that the remaining data use.
+    fn report(&self, step: &str, report: &mut Report<'_>) -> Result<(), Error> {
+        settle();
+        let census = self.census();
+        let over = |used: u64| census.overhead_percent(used).unwrap_or(f64::NAN);
+        let figure =
+            |what: &str, value, unit| Figure::new(NAME, format!("{step}/{what}"), value, unit);
+        report.add(figure("C by raw lz4", mebibytes(census.stored_bytes), "MiB"))?;
+        let used = over(self.ours.mm_stat().mem_used_total);
+        let kernel =
+            self.kernel.as_ref().try_map(|kernel| Ok(over(kernel.mm_stat()?.mem_used_total)))?;
+        let overhead = figure("overhead over C", used, "%").must(Bound::at_most(OVERHEAD_MAX));
+        report.add(overhead.beside("kernel zram lz4", &kernel))?;
+        let most = if census.stored_bytes < SMALL { ALL_MAX_SMALL } else { ALL_MAX };
+        let all = figure("everything counted", over(self.ours.mem_total()), "%");
+        report.add(all.must(Bound::at_most(most)))
+    }
+
+    /// Reports the work of compaction and the overhead of the kernel's device after compaction,
+    /// which the kernel does only on demand. Verifies that the remaining pages read back and the
+    /// discarded ones read as zeros.
+    fn end(&self, what: &str, report: &mut Report<'_>) -> Result<(), Error> {
+        let figure =
+            |name: &str, value, unit| Figure::new(NAME, format!("{what}/{name}"), value, unit);
+        let (done, census) = (self.ours.compaction_stat(), self.census());
+        let freed = self.blobs.census(0..self.held.len()).stored_bytes - census.stored_bytes;
+        let moved = done.moved_bytes as f64 / freed as f64;
+        let moved = figure("bytes moved over bytes freed", moved, "");
+        report.add(moved.must(Bound::at_most(MOVED_MAX)))?;
+        let (cpu, time) = (done.cpu.as_secs_f64(), self.filled.elapsed().as_secs_f64());
+        report.add(figure("compaction's CPU time", cpu, "s"))?;
+        report.add(figure("of one core", cpu / time * 100.0, "%"))?;
+        if let Rival::Present(kernel) = &self.kernel {
+            kernel.compact()?;
+            let over = census.overhead_percent(kernel.mm_stat()?.mem_used_total);
+            let name = "kernel's overhead over C after its compact";
+            report.add(figure(name, over.unwrap_or(f64::NAN), "%"))?;
+        }
+        self.verify()
+    }
+
+    fn verify(&self) -> Result<(), Error> {
+        let (mut back, zeros) = ([0; PAGE_SIZE], [0; PAGE_SIZE]);
+        for (nth, page) in self.pages.chunks_exact(PAGE_SIZE).enumerate() {
+            let offset = (nth * PAGE_SIZE) as u64;
+            self.ours.read(offset, &mut back)?;
+            let expected = if self.held[nth] { page } else { &zeros };
+            Error::compare("our device", offset, expected, &back)?;
+        }
+        Ok(())
     }
 }

@@ -4,7 +4,6 @@
 //! output and memory.
 
 mod build;
-mod heap;
 mod jobs;
 mod launch;
 mod limited;
@@ -21,9 +20,8 @@ use crate::Error;
 use crate::report::Report;
 
 pub(crate) use build::{Build, Limited, builds, count as build_count};
-pub use heap::run as heap;
-pub use launch::launch;
-pub use limited::run as jobs;
+pub use launch::{Order, launch};
+pub use limited::{heap, jobs};
 pub use overhead::run as overhead;
 pub use programs::run as programs;
 

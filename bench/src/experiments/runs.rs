@@ -11,11 +11,12 @@ use measure::page::PAGE_SIZE;
 use super::Request;
 use crate::Error;
 use crate::report::{Bound, Figure, Report};
-use crate::summary::Summary;
+use crate::summary::median;
+use crate::turns::in_turns;
 
 const NAME: &str = "runs";
 const PAGES: usize = 64;
-const ROUNDS: usize = 15;
+const ROUNDS: u64 = 15;
 /// The number of times that a round decompresses each page.
 const REPEATS: u64 = 100;
 /// The maximum ratio of the slowest kind's time to the fastest kind's.
@@ -53,61 +54,52 @@ impl Kind {
     }
 }
 
+/// A function that decompresses a block to a page.
+type Decompress<'a> = &'a mut dyn FnMut(&[u8], &mut [u8]) -> Result<(), Error>;
+
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let mut codec = RawCodec::lz4()?;
     let mut random = Rng::with_seed(request.seed);
     let repeats = request.operations.unwrap_or(REPEATS);
-    let (mut ours, mut library) = (Vec::new(), Vec::new());
+    let mut all = [Vec::new(), Vec::new()];
     for kind in &KINDS {
         let pages: Vec<_> = (0..PAGES).map(|_| kind.page(&mut random)).collect();
-        let [our_ns, library_ns] = times(&mut codec, &pages, repeats)?;
+        let times = times(&mut codec, &pages, repeats)?;
+        let [ours, library] = times.map(|seconds| seconds * 1e9 / (repeats * PAGES as u64) as f64);
         let name = format!("noise and {}", kind.name);
-        report.add(Figure::new(NAME, name, our_ns, "ns").rival("the library alone", library_ns))?;
-        ours.push(our_ns);
-        library.push(library_ns);
+        report.add(Figure::new(NAME, name, ours, "ns").rival("the library alone", library))?;
+        all.iter_mut().zip([ours, library]).for_each(|(all, time)| all.push(time));
     }
-    if let (Some(ours), Some(library)) = (Summary::of(&ours), Summary::of(&library)) {
-        let spread = |all: Summary| all.max / all.min;
-        let figure = Figure::new(NAME, "slowest kind over fastest", spread(ours), "");
-        let figure = figure.must(Bound::at_most(SPREAD_MAX));
-        report.add(figure.rival("the library alone", spread(library)))?;
-    }
-    Ok(())
+    let [ours, library] = all.map(|times| {
+        let max = times.iter().copied().fold(f64::NAN, f64::max);
+        max / times.into_iter().fold(f64::NAN, f64::min)
+    });
+    let figure = Figure::new(NAME, "slowest kind over fastest", ours, "");
+    report.add(figure.must(Bound::at_most(SPREAD_MAX)).rival("the library alone", library))
 }
 
-/// Returns the median nanoseconds to decompress a page, by uzram's codec and by the library.
+/// Returns the median seconds to decompress all pages, by uzram's codec and by the library.
 fn times(codec: &mut RawCodec, pages: &[Vec<u8>], repeats: u64) -> Result<[f64; 2], Error> {
     let ours = pages.iter().map(|page| Ok(codec.compress(page)?.to_vec()));
-    let ours: Vec<Vec<u8>> = ours.collect::<Result<_, Error>>()?;
-    let library: Vec<Vec<u8>> = pages.iter().map(|page| library::compressed(page)).collect();
-    let our_ns = median(&ours, pages, repeats, |block, page| {
-        codec.decompress(block, page).map_err(Error::from)
-    })?;
-    Ok([our_ns, median(&library, pages, repeats, library::decompress)?])
-}
-
-/// Returns the median nanoseconds that `decompress` takes for one of the blocks.
-fn median(
-    blocks: &[Vec<u8>],
-    pages: &[Vec<u8>],
-    repeats: u64,
-    mut decompress: impl FnMut(&[u8], &mut [u8]) -> Result<(), Error>,
-) -> Result<f64, Error> {
+    let blocks = [
+        ours.collect::<Result<Vec<_>, Error>>()?,
+        pages.iter().map(|page| library::compressed(page)).collect(),
+    ];
     let mut back = vec![0; PAGE_SIZE];
-    for (block, page) in blocks.iter().zip(pages) {
-        decompress(block, &mut back)?;
-        if back != *page {
-            return Err(Error::Mismatch { device: "lz4".into(), offset: 0 });
-        }
-    }
-    let mut rounds = Vec::with_capacity(ROUNDS);
-    for _ in 0..ROUNDS {
+    let seconds = in_turns(2, ROUNDS, |side| {
+        let mut own = |block: &[u8], page: &mut [u8]| Ok(codec.decompress(block, page)?);
+        let decompress: Decompress<'_> =
+            if side == 0 { &mut own } else { &mut library::decompress };
         let mut watch = Stopwatch::new(Clock::ThreadCpu);
         watch.time(|| {
-            (0..repeats)
-                .try_for_each(|_| blocks.iter().try_for_each(|block| decompress(block, &mut back)))
+            let mut all = || blocks[side].iter().try_for_each(|block| decompress(block, &mut back));
+            (0..repeats).try_for_each(|_| all())
         })?;
-        rounds.push(watch.seconds() * 1e9 / (repeats * PAGES as u64) as f64);
-    }
-    Ok(Summary::of(&rounds).map_or(0.0, |rounds| rounds.median))
+        for (block, page) in blocks[side].iter().zip(pages) {
+            decompress(block, &mut back)?;
+            Error::compare("lz4", 0, page, &back)?;
+        }
+        Ok(watch.seconds())
+    })?;
+    Ok([0, 1].map(|side| median(&seconds[side])))
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-pub use held::hold;
+pub use held::{Order, hold};
 pub use tree::compare as fuse;
 
 use measure::page::PAGE_SIZE;
@@ -20,15 +20,16 @@ use crate::Error;
 use crate::inputs::Input;
 use crate::report::{Bound, Figure, Report};
 use crate::size::GIB;
-use crate::summary::Summary;
-use clients::{Job, Load, Rates};
+use crate::summary::{median, ratio};
+use crate::turns::{each, in_turns};
+use clients::{Job, Load};
 use host::{Disk, Host};
 
 use super::Request;
 
 const NAME: &str = "nbd";
 /// The number of turns of each server.
-const ROUNDS: usize = 5;
+const ROUNDS: u64 = 5;
 /// The time after which a server has noticed that its clients disconnected.
 const LEFT_AFTER: Duration = Duration::from_secs(1);
 /// The bytes that are copied in and out. The heap is repeated until it has this length.
@@ -74,12 +75,10 @@ fn random(
     let bytes = heap.len() as u64;
     let (ours, rival) = filled(disks, heap)?;
     let load = Load { job, request: PAGE_SIZE as u64, depth: 16, jobs: 1, seconds: 4 };
-    let (mut our_rates, mut rival_rates) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        rival_rates.push(clients::fio(&rival, load, bytes, seed)?.rate);
-        our_rates.push(clients::fio(&ours, load, bytes, seed)?.rate);
-    }
-    told(what, "requests/s", &our_rates, (&disks.1.name(), &rival_rates), least, report)
+    let rates = in_turns(2, ROUNDS, |side| {
+        Ok(clients::fio([&ours, &rival][side], load, bytes, seed)?.rate)
+    })?;
+    told(what, "requests/s", &rates[0], (&disks.1.name(), &rates[1]), least, report)
 }
 
 /// Starts uzram's server and nbdkit, and copies the heap to both.
@@ -97,19 +96,13 @@ fn filled(disks: &(Disk, Disk), heap: &[u8]) -> Result<(Host, Host), Error> {
 fn told(
     what: &str,
     unit: &'static str,
-    ours: &Rates,
-    (rival, rivals): (&str, &Rates),
+    ours: &[f64],
+    (rival, rivals): (&str, &[f64]),
     least: impl Into<Option<f64>>,
     report: &mut Report<'_>,
 ) -> Result<(), Error> {
-    let ratios: Vec<f64> = ours.iter().zip(rivals).map(|(ours, rival)| ours / rival).collect();
-    let median = |values: &[f64]| Summary::of(values).map_or(f64::NAN, |summary| summary.median);
-    let ratio = Figure::new(NAME, format!("{what}, ours over nbdkit's"), median(&ratios), "");
-    let ratio = match least.into() {
-        Some(least) => ratio.must(Bound::at_least(least)),
-        None => ratio,
-    };
-    report.add(ratio)?;
+    let over = Figure::new(NAME, format!("{what}, ours over nbdkit's"), ratio(ours, rivals), "");
+    report.add(over.must(least.into().map(Bound::at_least)))?;
     report.add(Figure::new(NAME, what, median(ours), unit).rival(rival, median(rivals)))
 }
 
@@ -121,30 +114,26 @@ fn copies(
     report: &mut Report<'_>,
 ) -> Result<(), Error> {
     let image = clients::image(heap, COPIED)?;
-    let mut rates: [[Vec<f64>; 2]; 2] = Default::default();
-    let mut held: [Vec<f64>; 2] = Default::default();
-    for _ in 0..ROUNDS {
-        for (side, disk) in [&disks.0, &disks.1].into_iter().enumerate() {
-            // Each turn uses fresh servers, so that copying in stores data and does not overwrite
-            // any.
-            let host = Host::start(disk, COPIED)?;
-            let rate = |seconds: f64| COPIED as f64 / 1e6 / seconds;
-            rates[0][side].push(rate(clients::copy_in(image.path(), &host, connections)?));
-            rates[1][side].push(rate(clients::copy_out(&host, connections, Path::new("null:"))?));
-            // Measures the memory that remains after the clients have disconnected.
-            sleep(LEFT_AFTER);
-            held[side].push(host.held()? as f64);
-        }
-    }
+    let turns = in_turns(2, ROUNDS, |side| {
+        // Each turn uses fresh servers, so that copying in stores data and does not overwrite any.
+        let host = Host::start([&disks.0, &disks.1][side], COPIED)?;
+        let rate = |seconds: f64| COPIED as f64 / 1e6 / seconds;
+        let rate_in = rate(clients::copy_in(image.path(), &host, connections)?);
+        let rate_out = rate(clients::copy_out(&host, connections, Path::new("null:"))?);
+        // Measures the memory that remains after the clients have disconnected.
+        sleep(LEFT_AFTER);
+        Ok([rate_in, rate_out, host.held()? as f64])
+    })?;
+    let part = |nth: usize| [0, 1].map(|side| each(&turns[side], |turn| turn[nth]));
     let rival = disks.1.name();
-    for (way, ([ours, rivals], least)) in
-        ["in", "out"].into_iter().zip(rates.iter().zip([COPY_IN_MIN, COPY_OUT_MIN]))
+    for (nth, (way, least)) in [("in", COPY_IN_MIN), ("out", COPY_OUT_MIN)].into_iter().enumerate()
     {
         let what = format!("zstd: 1 GiB {way}, connections: {connections}");
-        told(&what, "MB/s", ours, (&rival, rivals), least, report)?;
+        let [ours, rivals] = part(nth);
+        told(&what, "MB/s", &ours, (&rival, &rivals), least, report)?;
     }
     let what = format!("zstd: memory for 1 GiB over nbdkit's, connections: {connections}");
-    let [ours, rivals] = held.map(|held| Summary::of(&held).map_or(f64::NAN, |of| of.median));
+    let [ours, rivals] = part(2).map(median);
     let ratio = Figure::new(NAME, what, ours / rivals, "").must(Bound::at_most(1.0));
     report.add(ratio.rival("nbdkit, bytes", rivals))
 }

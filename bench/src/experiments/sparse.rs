@@ -1,63 +1,99 @@
-//! A device of 16 TiB that holds a gibibyte in randomly scattered pages: its memory relative to
-//! that of a device that holds the same pages contiguously.
+//! The memory of a slot without its data: all memory of a dense device except the pool's pages, per
+//! stored slot. Then the memory of a device of 16 TiB that holds pages at random places, relative
+//! to that of a device that holds the same pages contiguously.
+
+use std::collections::HashSet;
 
 use fastrand::Rng;
-use measure::page::{PAGE_SIZE, first_difference};
+use measure::page::{PAGE_SIZE, same_filled};
 use zram::{Config, Device};
 
 use super::Request;
 use crate::Error;
 use crate::aligned::AlignedBuf;
+use crate::filled::write;
 use crate::inputs::Input;
 use crate::report::{Bound, Figure, Report};
-use crate::size::GIB;
+use crate::size::{GIB, MIB};
 
 const NAME: &str = "sparse";
 /// The size of the largest device.
 const DISKSIZE: u64 = (1 << 44) - PAGE_SIZE as u64;
-/// The bytes that are written by default.
+/// The bytes that are written by default: scattered, and to the dense device.
 const LIMIT: u64 = GIB;
+const DENSE_LIMIT: u64 = 512 * MIB;
 /// The bytes of a slot's entry.
 const WORD: usize = 8;
 const SHARE_MAX: f64 = 1.5;
+/// The maximum memory of a slot beside its data, in bytes.
+const BYTES_MAX: f64 = 20.0;
+/// The kernel's table entry, and its allocator's handle and header for each object: 16, 8 and 8
+/// bytes.
+const KERNEL: f64 = 32.0;
 
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&[Input::Source]) {
-        let pages = request.pages(input)?.capped(request.limit.unwrap_or(LIMIT)).load()?;
-        let count = pages.len() / PAGE_SIZE;
-        let dense = filled(&pages, 0..count as u64)?;
-        let mut random = Rng::with_seed(request.seed);
-        let anywhere: Vec<u64> =
-            (0..count).map(|_| random.u64(..DISKSIZE / PAGE_SIZE as u64)).collect();
-        let sparse = filled(&pages, anywhere.into_iter())?;
-        let beyond = sparse.saturating_sub(dense) as f64 / (count * WORD) as f64;
-        let told =
-            format!("{}/memory beyond the dense device's, over the slots' own", input.name());
-        report.add(Figure::new(NAME, told, beyond, "").must(Bound::at_most(SHARE_MAX)))?;
-        let per_slot = sparse as f64 / dense as f64;
-        let told = format!("{}/all memory over the dense device's", input.name());
-        report.add(Figure::new(NAME, told, per_slot, ""))?;
+        let pages = |limit| request.pages(input)?.capped(request.limit.unwrap_or(limit)).load();
+        slots(input, &pages(DENSE_LIMIT)?, report)?;
+        scattered(input, &pages(LIMIT)?, request.seed, report)?;
     }
     Ok(())
 }
 
+fn slots(input: Input, pages: &AlignedBuf, report: &mut Report<'_>) -> Result<(), Error> {
+    for (what, track_access) in [("slot", false), ("slot with its time of access", true)] {
+        let bytes = bytes_per_slot(pages, track_access)?;
+        let told = format!("{}/metadata per {what}", input.name());
+        // The bound applies to the default, without access times.
+        let must = (!track_access).then_some(Bound::at_most(BYTES_MAX));
+        let figure = Figure::new(NAME, told, bytes, "bytes").must(must);
+        report.add(figure.rival("the kernel, by its structures", KERNEL))?;
+    }
+    Ok(())
+}
+
+fn bytes_per_slot(pages: &AlignedBuf, track_access: bool) -> Result<f64, Error> {
+    let config = Config { track_access, ..Config::new(pages.len() as u64)? };
+    let device = Device::new(config)?;
+    write(&device, pages)?;
+    let stored = pages.chunks_exact(PAGE_SIZE).filter(|page| same_filled(page).is_none()).count();
+    let metadata = device.mem_total().saturating_sub(device.mm_stat().mem_used_total);
+    Ok(metadata as f64 / stored.max(1) as f64)
+}
+
+fn scattered(
+    input: Input,
+    pages: &AlignedBuf,
+    seed: u64,
+    report: &mut Report<'_>,
+) -> Result<(), Error> {
+    let count = pages.len() / PAGE_SIZE;
+    let in_order: Vec<u64> = (0..count as u64).collect();
+    let mut random = Rng::with_seed(seed);
+    let anywhere: Vec<u64> =
+        (0..count).map(|_| random.u64(..DISKSIZE / PAGE_SIZE as u64)).collect();
+    let (dense, sparse) = (filled(pages, &in_order)?, filled(pages, &anywhere)?);
+    let beyond = sparse.saturating_sub(dense) as f64 / (count * WORD) as f64;
+    let told = format!("{}/memory beyond the dense device's, over the slots' own", input.name());
+    report.add(Figure::new(NAME, told, beyond, "").must(Bound::at_most(SHARE_MAX)))?;
+    let told = format!("{}/all memory over the dense device's", input.name());
+    report.add(Figure::new(NAME, told, sparse as f64 / dense as f64, ""))
+}
+
 /// Returns all memory of a device whose slots hold the pages. If a slot is written twice, the later
 /// page remains.
-fn filled(pages: &AlignedBuf, slots: impl Iterator<Item = u64> + Clone) -> Result<u64, Error> {
+fn filled(pages: &AlignedBuf, slots: &[u64]) -> Result<u64, Error> {
     let device = Device::new(Config::new(DISKSIZE)?)?;
-    for (page, slot) in pages.chunks_exact(PAGE_SIZE).zip(slots.clone()) {
+    let written = || pages.chunks_exact(PAGE_SIZE).zip(slots);
+    for (page, slot) in written() {
         device.write(slot * PAGE_SIZE as u64, page)?;
     }
     let total = device.mem_total();
-    let mut back = [0; PAGE_SIZE];
-    let mut seen = std::collections::HashSet::new();
-    let written: Vec<_> = pages.chunks_exact(PAGE_SIZE).zip(slots).collect();
-    for (page, slot) in written.into_iter().rev().filter(|&(_, slot)| seen.insert(slot)) {
-        device.read(slot * PAGE_SIZE as u64, &mut back)?;
-        if first_difference(page, &back).is_some() {
-            let offset = slot * PAGE_SIZE as u64;
-            return Err(Error::Mismatch { device: "our device".into(), offset });
-        }
+    let (mut back, mut seen) = ([0; PAGE_SIZE], HashSet::new());
+    for (page, slot) in written().rev().filter(|&(_, slot)| seen.insert(slot)) {
+        let offset = slot * PAGE_SIZE as u64;
+        device.read(offset, &mut back)?;
+        Error::compare("our device", offset, page, &back)?;
     }
     Ok(total)
 }

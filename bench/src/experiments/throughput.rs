@@ -7,12 +7,13 @@ use bed::{Bed, Job, Side};
 
 use super::Request;
 use crate::Error;
-use crate::pairing::paired;
 use crate::report::{Bound, Figure, Report};
 use crate::size::MIB;
+use crate::summary::{median, ratio};
+use crate::turns::{each, in_turns};
 
 const NAME: &str = "throughput";
-const ROUNDS: usize = 7;
+const ROUNDS: u64 = 7;
 /// The bytes of each input that are stored by default.
 const LIMIT: u64 = 256 * MIB;
 /// The minimum ratio of the device's scaling to two threads to the raw codec's scaling.
@@ -93,73 +94,46 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
 }
 
 fn one_thread(bed: &mut Bed, input: &str, row: &Row, report: &mut Report<'_>) -> Result<(), Error> {
-    let mut seconds = [const { Vec::new() }; 3];
-    for round in 0..=ROUNDS {
-        let times = bed.round(row.job, row.each)?;
-        // The first round warms up.
-        if round > 0 {
-            seconds.iter_mut().zip(times).for_each(|(row, time)| row.push(time));
-        }
-    }
+    // A round has turns of its own.
+    let rounds = in_turns(1, ROUNDS, |_| bed.round(row.job, row.each))?;
     bed.check()?;
-    let [raw, ours, kernel] = seconds;
+    let [raw, ours, kernel] = [0, 1, 2].map(|side| each(&rounds[0], |times| times[side]));
     let what = format!("{input}/{}", row.what);
-    let bound = |figure: Figure, least: Option<f64>| match least {
-        Some(least) => figure.must(Bound::at_least(least)),
-        None => figure,
+    let rate = |seconds: &[f64]| bed.bytes() as f64 / 1e6 / median(seconds);
+    let figure = Figure::new(NAME, format!("{what}, ours over raw lz4"), ratio(&raw, &ours), "");
+    report.add(figure.must(row.over_raw.map(Bound::at_least)))?;
+    let figure = Figure::new(NAME, what.clone(), rate(&ours), "MB/s");
+    report.add(figure.rival("raw lz4", rate(&raw)))?;
+    let what = format!("{what}, ours over kernel zram");
+    let figure = match bed.kernel_absent() {
+        Some(reason) => Figure::missing(NAME, what, "").rival_absent(reason),
+        None => {
+            let figure = Figure::new(NAME, what, ratio(&kernel, &ours), "");
+            figure.rival("kernel zram lz4, MB/s", rate(&kernel))
+        }
     };
-    let over_raw = paired(&raw, &ours)?;
-    let figure = Figure::new(NAME, format!("{what}, ours over raw lz4"), over_raw.ratio.median, "");
-    report.add(bound(figure, row.over_raw))?;
-    let rate = |seconds: f64| bed.bytes() as f64 / 1e6 / seconds;
-    let figure = Figure::new(NAME, what.clone(), rate(over_raw.b.median), "MB/s");
-    report.add(figure.rival("raw lz4", rate(over_raw.a.median)))?;
-    let told = format!("{what}, ours over kernel zram");
-    if let Some(reason) = bed.kernel_absent() {
-        let missing = Figure::missing(NAME, told, "").rival_absent(reason);
-        return report.add(bound(missing, row.over_kernel));
-    }
-    let over_kernel = paired(&kernel, &ours)?;
-    let figure = Figure::new(NAME, told, over_kernel.ratio.median, "");
-    let figure = figure.rival("kernel zram lz4, MB/s", rate(over_kernel.a.median));
-    report.add(bound(figure, row.over_kernel))
+    report.add(figure.must(row.over_kernel.map(Bound::at_least)))
 }
 
 fn fill(bed: &Bed, input: &str, report: &mut Report<'_>) -> Result<(), Error> {
-    let (mut raw, mut ours) = (Vec::new(), Vec::new());
-    for round in 0..=ROUNDS {
-        let times = bed.fill()?;
-        if round > 0 {
-            raw.push(times[0]);
-            ours.push(times[1]);
-        }
-    }
-    let ratio = paired(&raw, &ours)?.ratio.median;
+    let rounds = in_turns(1, ROUNDS, |_| bed.fill())?;
+    let over_raw = median(rounds[0].iter().map(|[raw, ours]| raw / ours));
     let what = format!("{input}/filling a fresh device by 4 KiB, ours over raw lz4");
-    report.add(Figure::new(NAME, what, ratio, "").must(Bound::at_least(FILL_MIN)))
+    report.add(Figure::new(NAME, what, over_raw, "").must(Bound::at_least(FILL_MIN)))
 }
 
 /// Reports the device's scaling to two threads relative to the raw codec's scaling.
 fn scaling(bed: &Bed, input: &str, report: &mut Report<'_>) -> Result<(), Error> {
     for (job, what) in [(Job::Rewrite, "overwriting"), (Job::Read, "reading")] {
-        let scale = |side| -> Result<f64, Error> {
-            let one = bed.on_threads(side, job, 1)?;
-            Ok(one / bed.on_threads(side, job, 2)?)
-        };
-        let (mut raw, mut ours) = (Vec::new(), Vec::new());
-        for round in 0..=ROUNDS {
-            let sides = (scale(Side::Raw)?, scale(Side::Ours)?);
-            if round > 0 {
-                raw.push(sides.0);
-                ours.push(sides.1);
-            }
-        }
+        let scales = in_turns(2, ROUNDS, |side| {
+            let side = [Side::Raw, Side::Ours][side];
+            Ok(bed.on_threads(side, job, 1)? / bed.on_threads(side, job, 2)?)
+        })?;
         bed.check()?;
-        let compared = paired(&ours, &raw)?;
         let what = format!("{input}/two threads {what}, scaling over raw lz4's");
-        let figure = Figure::new(NAME, what, compared.ratio.median, "");
+        let figure = Figure::new(NAME, what, ratio(&scales[1], &scales[0]), "");
         let figure = figure.must(Bound::at_least(SCALING_MIN));
-        report.add(figure.rival("raw lz4's scaling", compared.b.median))?;
+        report.add(figure.rival("raw lz4's scaling", median(&scales[0])))?;
     }
     Ok(())
 }

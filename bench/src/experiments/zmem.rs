@@ -10,18 +10,19 @@ mod ratio;
 mod swap;
 mod threads;
 
-pub use held::hold;
+pub use held::{Order, hold};
 pub(crate) use laps::{Laps, kernels as kernel_laps, ours as our_laps};
 use zmem::{BackendKind, BlockOrder, Options, Region};
 
 use super::Request;
-use super::blocks::{LZ4, Method};
 use crate::Error;
 use crate::inputs::Input;
+use crate::method::{LZ4, Method};
 use crate::report::{Bound, Figure, Report};
 use crate::size::MIB;
 
 const NAME: &str = "zmem";
+const PAGE: usize = 4096;
 /// The bytes that the series paged out and in.
 pub(crate) const BYTES: u64 = 100 * MIB;
 /// The backends that are measured. The first is the default of a region.
@@ -38,17 +39,10 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Returns the bound for a figure of the default backend. Figures of other backends are
-    /// reported only.
-    fn bound(&self, bound: Bound) -> Option<Bound> {
-        (self.backend == 0).then_some(bound)
-    }
-
+    /// Sets the bound of a figure of the default backend. Figures of other backends are reported
+    /// only.
     fn judged(&self, figure: Figure, bound: Bound) -> Figure {
-        match self.bound(bound) {
-            Some(bound) => figure.must(bound),
-            None => figure,
-        }
+        figure.must((self.backend == 0).then_some(bound))
     }
 }
 

@@ -84,7 +84,7 @@ fn clear(path: &Path) -> Result<(), Error> {
 
 // The program lies in the target directory, which contains cargo's mark if cargo created it. If the
 // program was run from elsewhere, the directory is the one that cargo would choose.
-pub(crate) fn target_dir() -> PathBuf {
+fn target_dir() -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
     let marked = program.ancestors().find(|path| path.join("CACHEDIR.TAG").is_file());
     let named = || program.ancestors().find(|path| path.ends_with("target"));

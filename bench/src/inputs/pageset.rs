@@ -1,6 +1,5 @@
 //! The pages of files, in a fixed order, read batch by batch.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,17 +11,11 @@ use measure::pages::{self, FilePlan, PageReader, SkippedFiles, Wanted};
 use crate::Error;
 use crate::aligned::AlignedBuf;
 
-/// The index of the top-level directory of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct GroupIndex(u16);
-
 /// A file and its pages, of which the last is padded with zeros.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSpan {
     /// The path below the set's root.
     pub path: PathBuf,
-    /// The top-level directory of the file.
-    pub group: GroupIndex,
     /// The bytes of the file that are used.
     pub bytes: u64,
     /// The file's first page in the set.
@@ -32,6 +25,15 @@ pub struct FileSpan {
 }
 
 impl FileSpan {
+    /// Returns the top-level directory of the file; "" stands for a file outside of any.
+    fn top(&self) -> String {
+        let mut parts = self.path.components();
+        match (parts.next(), parts.next()) {
+            (Some(first), Some(_)) => first.as_os_str().to_string_lossy().into_owned(),
+            _ => String::new(),
+        }
+    }
+
     /// Returns the file's pages in the set.
     pub fn pages(&self) -> Range<u64> {
         self.first_page..self.first_page + self.page_count
@@ -43,8 +45,6 @@ impl FileSpan {
 pub struct PageSet {
     plan: Arc<FilePlan>,
     spans: Vec<FileSpan>,
-    // The names of the top-level directories; "" stands for files outside of any.
-    groups: Vec<String>,
 }
 
 impl PageSet {
@@ -65,34 +65,17 @@ impl PageSet {
         let skipped = SkippedFiles::default();
         let plan = pages::plan(paths, None, Wanted::Readable, &skipped, &Interrupt::default())?;
         skipped.lines().iter().for_each(|line| eprintln!("bench: {line}"));
-        let mut indexes: HashMap<String, GroupIndex> = HashMap::new();
-        let (mut spans, mut groups) = (Vec::new(), Vec::new());
-        for file in plan.parts(0..plan.pages()) {
+        let spans = plan.parts(0..plan.pages()).map(|file| {
             let path = plan.path(file.file);
-            let path = path.strip_prefix(root).unwrap_or(&path).to_path_buf();
-            let name = top(&path);
-            let group = match indexes.get(&name) {
-                Some(&group) => group,
-                None => {
-                    let group =
-                        GroupIndex(u16::try_from(groups.len()).map_err(|_| Error::Setup {
-                            reason: format!("{} holds more than 65536 directories", root.display()),
-                            remedy: "take its parent",
-                        })?);
-                    groups.push(name.clone());
-                    indexes.insert(name, group);
-                    group
-                }
-            };
-            spans.push(FileSpan {
-                path,
-                group,
+            FileSpan {
+                path: path.strip_prefix(root).unwrap_or(&path).to_path_buf(),
                 bytes: file.bytes as u64,
                 first_page: file.pages.start as u64,
                 page_count: file.pages.len() as u64,
-            });
-        }
-        Ok(PageSet { plan: Arc::new(plan), spans, groups })
+            }
+        });
+        let spans = spans.collect();
+        Ok(PageSet { plan: Arc::new(plan), spans })
     }
 
     /// Returns the set without the pages beyond the first `bytes` bytes, in whole pages.
@@ -116,15 +99,21 @@ impl PageSet {
         &self.spans
     }
 
-    /// Returns the top-level directories by index; "" stands for files outside of any.
-    pub fn groups(&self) -> &[String] {
-        &self.groups
+    /// Returns the top-level directories in the order of their first pages; "" stands for files
+    /// outside of any.
+    pub fn groups(&self) -> Vec<String> {
+        let mut groups: Vec<String> = Vec::new();
+        for name in self.spans.iter().map(FileSpan::top) {
+            if !groups.contains(&name) {
+                groups.push(name);
+            }
+        }
+        groups
     }
 
     /// Returns the files in the top-level directory `name`, or none if it does not exist.
     pub fn spans_in(&self, name: &str) -> impl Iterator<Item = &FileSpan> {
-        let group = self.groups.iter().position(|group| group == name);
-        self.spans.iter().filter(move |span| group == Some(usize::from(span.group.0)))
+        self.spans.iter().filter(move |span| span.top() == name)
     }
 
     /// Returns a reader that begins at the first page.
@@ -181,13 +170,5 @@ impl PageStream<'_> {
         }
         self.page += pages;
         Ok(pages as usize)
-    }
-}
-
-fn top(path: &Path) -> String {
-    let mut parts = path.components();
-    match (parts.next(), parts.next()) {
-        (Some(first), Some(_)) => first.as_os_str().to_string_lossy().into_owned(),
-        _ => String::new(),
     }
 }

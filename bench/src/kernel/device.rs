@@ -3,9 +3,9 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
-use measure::page::first_difference;
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
 use super::made::{Made, Refused};
@@ -23,7 +23,6 @@ const RIGHTS: &str = "run as root on a machine whose kernel has zram";
 pub struct KernelZram {
     made: Arc<Made>,
     undo: Undo,
-    disksize: u64,
 }
 
 impl KernelZram {
@@ -36,7 +35,7 @@ impl KernelZram {
             Err(Refused::Failed(error)) => return Err(error),
         };
         // Every return from here on removes the device.
-        let device = KernelZram { made, undo, disksize };
+        let device = KernelZram { made, undo };
         if device.number() == 0 {
             return Ok(Rival::Absent(
                 "the kernel's first device, zram0, is left to the system".into(),
@@ -70,9 +69,9 @@ impl KernelZram {
         self.made.number()
     }
 
-    /// Returns the size of the device in bytes.
-    pub fn disksize(&self) -> u64 {
-        self.disksize
+    /// Returns the device's file.
+    pub fn node(&self) -> PathBuf {
+        self.made.node()
     }
 
     /// Writes `data` from `offset`, `request` bytes at a time.
@@ -80,15 +79,6 @@ impl KernelZram {
         check_request(request)?;
         for (index, piece) in data.chunks(request).enumerate() {
             self.write_at(offset + (index * request) as u64, piece)?;
-        }
-        Ok(())
-    }
-
-    /// Fills `data` from `offset`, `request` bytes at a time.
-    pub fn read(&self, offset: u64, data: &mut AlignedBuf, request: usize) -> Result<(), Error> {
-        check_request(request)?;
-        for (index, piece) in data.chunks_mut(request).enumerate() {
-            self.read_at(offset + (index * request) as u64, piece)?;
         }
         Ok(())
     }
@@ -111,22 +101,14 @@ impl KernelZram {
         self.with_file("discard on", |file| Ok(fallocate(file, flags, offset, len)?))
     }
 
-    /// Reads from `offset` and compares the result with `expected`.
+    /// Reads from `offset`, `request` bytes at a time, and compares the result with `expected`.
     pub fn verify(&self, offset: u64, expected: &AlignedBuf, request: usize) -> Result<(), Error> {
         let mut found = AlignedBuf::zeroed(expected.len());
-        self.read(offset, &mut found, request)?;
-        self.compare(offset, expected, &found)
-    }
-
-    /// Compares the bytes read from `offset` with the bytes written there.
-    pub fn compare(&self, offset: u64, written: &[u8], read: &[u8]) -> Result<(), Error> {
-        match first_difference(written, read) {
-            None => Ok(()),
-            Some(at) => {
-                let device = self.made.node().display().to_string();
-                Err(Error::Mismatch { device, offset: offset + at as u64 })
-            }
+        check_request(request)?;
+        for (index, piece) in found.chunks_mut(request).enumerate() {
+            self.read_at(offset + (index * request) as u64, piece)?;
         }
+        Error::compare(&self.made.node().display().to_string(), offset, expected, &found)
     }
 
     /// Returns the device's memory statistics.

@@ -40,11 +40,12 @@ impl KernelSwap {
             Rival::Present(device) => device,
             Rival::Absent(reason) => return Ok(Rival::Absent(reason)),
         };
-        let folios = match folios_of(folio)? {
-            Rival::Present(folios) => folios,
-            Rival::Absent(reason) => return Ok(Rival::Absent(reason)),
-        };
-        let node = format!("/dev/zram{}", device.number());
+        folios_of(folio)?.try_map(|folios| KernelSwap::on(device, folios))
+    }
+
+    /// Enables swap on `device`.
+    fn on(device: KernelZram, folios: Option<Undo>) -> Result<KernelSwap, Error> {
+        let node = device.node().display().to_string();
         let mkswap = util("mkswap");
         mkswap.run(mkswap.command().arg(&node))?;
         let ((), swap) = Undo::of(|| {
@@ -55,7 +56,7 @@ impl KernelSwap {
                 Box::new(move || swapoff.run_whole(swapoff.command().arg(&node)).map(|_| ()));
             Ok::<_, Error>(((), end))
         })?;
-        Ok(Rival::Present(KernelSwap { _folios: folios, _swap: swap, device }))
+        Ok(KernelSwap { _folios: folios, _swap: swap, device })
     }
 
     /// Resets the device's largest memory use, `mem_used_max`.

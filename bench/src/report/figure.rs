@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Bound;
+use crate::kernel::Rival;
 
 /// A measured value with its bound and its rival's value.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,8 +77,8 @@ impl Figure {
     }
 
     /// Sets the bound. A figure without a bound is reported but not checked.
-    pub fn must(mut self, bound: Bound) -> Figure {
-        self.must = Some(bound);
+    pub fn must(mut self, bound: impl Into<Option<Bound>>) -> Figure {
+        self.must = bound.into();
         self
     }
 
@@ -86,6 +87,14 @@ impl Figure {
         self.rival = Some(name.into());
         self.rival_value = Some(value);
         self
+    }
+
+    /// Sets the value of a rival, or the reason why it could not be measured here.
+    pub fn beside(self, name: impl Into<String>, value: &Rival<f64>) -> Figure {
+        match value {
+            Rival::Present(value) => self.rival(name, *value),
+            Rival::Absent(reason) => self.rival_absent(reason),
+        }
     }
 
     /// Sets the reason why the rival could not be measured here.

@@ -8,10 +8,11 @@ use fastrand::Rng;
 use measure::clock::{Clock, Stopwatch};
 use page::{EXTENT_PAGES_MAX, ExtentId, Request, Space, Supply};
 
-use super::{Cost, Job, ROUNDS, SMALL, report_growth, told};
+use super::{Job, ROUNDS, SMALL, report_growth};
 use crate::Error;
 use crate::report::Report;
 use crate::size::GIB;
+use crate::turns::{each, in_turns};
 
 /// The sizes of the larger address spaces in bytes: 8 GiB, as in the largest pool, and a size that
 /// exceeds the memory of any machine.
@@ -25,22 +26,15 @@ const WORKED_ON: usize = 64;
 pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
     let sizes = SMALL.into_iter().chain(LARGE);
     let taken = sizes.map(Taken::new).collect::<Result<Vec<_>, _>>()?;
-    let cost = |of: &Taken| Cost::new(told(of.bytes));
-    let mut made: Vec<_> = taken.iter().map(cost).collect();
-    let mut committed: Vec<_> = taken.iter().map(cost).collect();
-    // The first round warms up.
-    for round in 0..=ROUNDS {
-        for place in 0..taken.len() {
-            let nth = (place + round) % taken.len();
-            let mut rng = Rng::with_seed(job.seed.wrapping_add(round as u64));
-            let made_once = taken[nth].make(&mut rng, job.operations)?;
-            let committed_once = taken[nth].commit(job.operations)?;
-            if round > 0 {
-                made[nth].nanoseconds.push(made_once);
-                committed[nth].nanoseconds.push(committed_once);
-            }
-        }
-    }
+    let mut rngs = vec![Rng::with_seed(job.seed); taken.len()];
+    let rounds = in_turns(taken.len(), ROUNDS, |nth| {
+        let made = taken[nth].make(&mut rngs[nth], job.operations)?;
+        Ok([made, taken[nth].commit(job.operations)?])
+    })?;
+    let [made, committed] = [0, 1].map(|cost| {
+        let costs = rounds.iter().map(|rounds| each(rounds, |costs| costs[cost]));
+        taken.iter().map(|taken| taken.bytes).zip(costs).collect::<Vec<_>>()
+    });
     // The check would last too long for the largest space.
     taken.iter().filter(|taken| taken.bytes <= LARGE[0]).for_each(|taken| taken.space.check());
     report_growth("an extent given back and made, by addresses", &made, SMALL.len(), report)?;
@@ -104,18 +98,11 @@ impl Taken {
                 unsafe { self.space.free(id) };
                 let made = self.space.alloc(EXTENT_PAGES_MAX, 0).map_err(zsmalloc::Error::from)?;
                 let [expected, found] = [id, made].map(|id| u64::from(id.to_raw()));
-                if found == expected {
-                    Ok(())
-                } else {
-                    Err(Error::Answer { side: 'A', expected, found })
-                }
+                Error::answer('A', expected, found)
             })
         })?;
         for (&id, &expected) in self.last.iter().zip(&starts) {
-            let found = self.space.extent(id).start();
-            if found != expected {
-                return Err(Error::Answer { side: 'A', expected, found });
-            }
+            Error::answer('A', expected, self.space.extent(id).start())?;
         }
         Ok(watch.seconds() * 1e9 / operations as f64)
     }
@@ -127,10 +114,7 @@ impl Taken {
         watch
             .time(|| (0..operations).try_for_each(|_| self.space.charge(1)))
             .map_err(zsmalloc::Error::from)?;
-        let (expected, found) = (before + operations, self.space.budget().used() as u64);
-        if found != expected {
-            return Err(Error::Answer { side: 'A', expected, found });
-        }
+        Error::answer('A', before + operations, self.space.budget().used() as u64)?;
         Ok(watch.seconds() * 1e9 / operations as f64)
     }
 }

@@ -31,8 +31,8 @@ pub(crate) struct Builds {
     /// The builds without a limit.
     pub(crate) free: Build,
     pub(crate) limited: Vec<Limited>,
-    /// The reason why the kernel's cgroup was not measured.
-    pub(crate) no_kernel: Option<String>,
+    /// Whether the kernel's cgroup was measured.
+    pub(crate) kernel: Rival<()>,
 }
 
 /// The builds with one limit.
@@ -104,17 +104,13 @@ pub(crate) fn builds(source: &Path, rounds: u64, step: impl Fn(&str)) -> Result<
             outcomes.push(outcome);
         }
     }
-    let no_kernel = match kernel {
-        Rival::Present(_) => None,
-        Rival::Absent(reason) => Some(reason),
-    };
     let limited = limited.into_iter().map(|(limit, kernel, ours)| Limited {
         limit,
         kernel: kernel.map(Rounds::mean),
         ours: ours.map(Rounds::mean),
     });
     let limited = limited.collect();
-    Ok(Builds { alone: alone.peak.anonymous, free: free.mean(), limited, no_kernel })
+    Ok(Builds { alone: alone.peak.anonymous, free: free.mean(), limited, kernel: kernel.map(drop) })
 }
 
 /// The builds on one side.

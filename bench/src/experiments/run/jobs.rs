@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::place::{Place, program};
 use super::watch::LONGEST;
 use crate::Error;
-use crate::experiments::Request;
 use crate::size::MIB;
 
 #[derive(Debug)]
@@ -86,11 +85,6 @@ const fn job(
 }
 
 impl Job {
-    pub(super) fn is_wanted(&self, request: &Request) -> bool {
-        let names = &request.programs;
-        names.is_empty() || names.iter().any(|name| name == self.name)
-    }
-
     /// Creates the job's inputs. Returns `None`, and prints a line with the reason, if the program
     /// is not installed.
     pub(super) fn prepared(&self, place: &Place) -> Result<Option<Prepared>, Error> {

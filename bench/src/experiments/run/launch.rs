@@ -13,7 +13,7 @@ use crate::Error;
 
 /// The instructions for the process: its cgroup, its rights and the program to execute.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Order {
+pub struct Order {
     /// The cgroup's file of members.
     pub(super) members: Option<PathBuf>,
     /// True if the program runs without any right.
@@ -22,13 +22,12 @@ pub(super) struct Order {
 }
 
 /// Executes the program of an order in place of this process.
-pub fn launch(order: &str) -> Result<Infallible, Error> {
+pub fn launch(order: Order) -> Result<Infallible, Error> {
     let failed = |reason: String| Error::ToolFailed {
         tool: "the start of a program",
         reason,
         remedy: "see that its file is there, and may be executed by any user",
     };
-    let order: Order = serde_json::from_str(order).map_err(|error| failed(error.to_string()))?;
     if let Some(members) = order.members {
         let own = std::process::id().to_string();
         fs::write(&members, own).map_err(Error::file("write to", &members, "run it as root"))?;

@@ -1,17 +1,25 @@
 //! A program at a limit below its memory: under `uzram run` and with the kernel's swap, in turns.
 
-use super::jobs::{JOBS, Job, Prepared, told};
+use std::time::{Duration, Instant};
+
+use super::jobs::{DENSE, HEAP, JOBS, Prepared, WIDE, told};
 use super::place::Place;
-use super::side::{Kernel, Outcome, Side, run as run_side};
+use super::side::{Kernel, Outcome, PARTS, Side, run as run_side};
 use super::{Scale, TURNS};
 use crate::Error;
 use crate::experiments::Request;
 use crate::kernel::Rival;
 use crate::report::{Bound, Figure, Report};
-use crate::summary::Summary;
-use std::time::{Duration, Instant};
+use crate::summary::median;
 
-const NAME: &str = "run-jobs";
+/// The limits for a heap of the default size, and the options. CPython allocates its small objects
+/// from pools of 16 KiB. The heap compressed by lz4 exceeds the lower limit, which includes
+/// compressed data.
+const HEAP_LIMITS: [(u64, &[&str]); 2] = [(200_000_000, WIDE), (100_000_000, DENSE)];
+/// The maximum ratio of the heap's wall clock time to the kernel's time, with all rights and
+/// without rights; and of its processor time.
+const HEAP_WALL_MAX: [f64; 2] = [1.0, 1.2];
+const HEAP_CPU_MAX: f64 = 1.3;
 const WALL_MAX: f64 = 1.2;
 const PEAK_MAX: f64 = 1.05;
 /// The maximum duration of a turn after which another turn follows.
@@ -20,53 +28,60 @@ const TURN_LONGEST: Duration = Duration::from_secs(180);
 const SMALLEST: f64 = 6e6;
 
 /// The ways in which `uzram run` is measured: the name, and whether it runs without rights.
-pub(super) const WAYS: [(&str, bool); 2] = [("with every right", false), ("with none", true)];
+const WAYS: [(&str, bool); 2] = [("with every right", false), ("with none", true)];
 
 /// The name of a run whose limit is all memory that the kernel's side uses, including compressed
 /// pages.
 const EVEN: &str = "with none and as much memory in all";
 
-pub(super) struct Trial<'a> {
-    pub(super) experiment: &'static str,
-    pub(super) what: String,
-    pub(super) job: &'a Prepared,
-    pub(super) limit: u64,
+/// A program at a limit.
+struct Trial<'a> {
+    experiment: &'static str,
+    what: String,
+    job: &'a Prepared,
+    limit: u64,
     /// The options besides the limit.
-    pub(super) options: &'static [&'static str],
+    options: &'static [&'static str],
     /// The maximum ratio of the wall clock time to the kernel's time, for each way.
-    pub(super) wall: [f64; 2],
+    wall: [f64; 2],
     /// The maximum ratio of the processor time to the kernel's time, if it is checked.
-    pub(super) cpu: Option<f64>,
+    cpu: Option<f64>,
 }
 
 /// The settings that all trials share.
-pub(super) struct Bench<'a> {
-    pub(super) place: &'a Place,
-    pub(super) kernel: &'a Rival<Kernel>,
-    pub(super) turns: u64,
+struct Bench {
+    place: Place,
+    kernel: Rival<Kernel>,
+    turns: u64,
 }
 
-/// Runs each program at a limit that is a part of the memory of the program alone.
-pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
-    let place = Place::new(Scale::of(request))?;
-    let kernel = Kernel::acquire(4 * place.scale.heap)?;
-    let turns = request.operations.unwrap_or(TURNS);
-    let bench = Bench { place: &place, kernel: &kernel, turns };
-    for job in JOBS.iter().filter(|job| job.is_wanted(request)) {
-        let Some(prepared) = job.prepared(&place)? else { continue };
-        let alone = run_side(&prepared, Side::Alone, &place, true)?;
-        let limit = limit(job, &alone);
-        let (wall, cpu, options) = ([WALL_MAX; 2], None, job.options);
-        let what = told(job.name, limit, options);
-        let trial = Trial { experiment: NAME, what, job: &prepared, limit, options, wall, cpu };
+/// Runs a CPython process with a heap at two limits.
+pub fn heap(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+    let bench = Bench::new(request)?;
+    let Some(job) = HEAP.prepared(&bench.place)? else { return Ok(()) };
+    let alone = run_side(&job, Side::Alone, &bench.place, true)?;
+    for (usual, options) in HEAP_LIMITS {
+        let limit = bench.place.scale.limit(usual);
+        let (wall, cpu, what) = (HEAP_WALL_MAX, Some(HEAP_CPU_MAX), told("heap", limit, options));
+        let trial = Trial { experiment: "run-heap", what, job: &job, limit, options, wall, cpu };
         bench.compare(&trial, &alone, report)?;
     }
     Ok(())
 }
 
-/// Returns the job's limit, which is a part of the memory of the program alone.
-fn limit(job: &Job, alone: &Outcome) -> u64 {
-    (alone.peak.anonymous as f64 / job.times).max(SMALLEST) as u64
+/// Runs each other program at a limit that is a part of the memory of the program alone.
+pub fn jobs(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+    let bench = Bench::new(request)?;
+    for job in JOBS.iter().filter(|job| request.wants(job.name)) {
+        let Some(prepared) = job.prepared(&bench.place)? else { continue };
+        let alone = run_side(&prepared, Side::Alone, &bench.place, true)?;
+        let limit = (alone.peak.anonymous as f64 / job.times).max(SMALLEST) as u64;
+        let (wall, cpu, options) = ([WALL_MAX; 2], None, job.options);
+        let (experiment, what, job) = ("run-jobs", told(job.name, limit, options), &prepared);
+        let trial = Trial { experiment, what, job, limit, options, wall, cpu };
+        bench.compare(&trial, &alone, report)?;
+    }
+    Ok(())
 }
 
 /// A turn: the kernel's run, if the kernel supports it, and the uzram runs in both ways.
@@ -82,6 +97,16 @@ struct Theirs {
     all: u64,
     /// The uzram run without rights, with a limit of `all`.
     even: Outcome,
+}
+
+impl Trial<'_> {
+    fn figure(&self, name: &str, value: f64, unit: &'static str) -> Figure {
+        Figure::new(self.experiment, format!("{}: {name}", self.what), value, unit)
+    }
+
+    fn over_limit(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.limit as f64
+    }
 }
 
 impl Turn {
@@ -101,69 +126,84 @@ impl Turn {
     }
 }
 
-impl Bench<'_> {
+impl Bench {
+    fn new(request: &Request) -> Result<Bench, Error> {
+        let place = Place::new(Scale::of(request))?;
+        let kernel = Kernel::acquire(4 * place.scale.heap)?;
+        Ok(Bench { place, kernel, turns: request.operations.unwrap_or(TURNS) })
+    }
+
     /// Compares all sides. `alone` is the outcome of the program by itself.
-    pub(super) fn compare(
+    fn compare(
         &self,
         trial: &Trial<'_>,
         alone: &Outcome,
         report: &mut Report<'_>,
     ) -> Result<(), Error> {
-        let Trial { experiment, what, limit, .. } = trial;
         if !alone.shown.0 {
-            let reason = format!("{what}: the program by itself");
+            let reason = format!("{}: the program by itself", trial.what);
             return Err(Error::ToolFailed { tool: "a program", reason, remedy: "run it by hand" });
         }
-        let figure = |name: &str, value, unit| {
-            Figure::new(*experiment, format!("{what}: {name}"), value, unit)
-        };
-        report.add(figure("wall clock alone", alone.seconds, "s"))?;
-        let peak = alone.peak.anonymous as f64;
-        report.add(figure("memory alone over the limit", peak / *limit as f64, ""))?;
+        report.add(trial.figure("wall clock alone", alone.seconds, "s"))?;
+        let peak = trial.over_limit(alone.peak.anonymous);
+        report.add(trial.figure("memory alone over the limit", peak, ""))?;
         let turns = self.turns(trial, alone)?;
         for (nth, (way, _)) in WAYS.into_iter().enumerate() {
             self.times(trial, &turns, trial.wall[nth], way, |turn| Some(&turn.ours[nth]), report)?;
         }
+        let kernels = || turns.iter().filter_map(|turn| turn.kernel.as_ref());
         if let Rival::Present(_) = self.kernel {
-            let all = turns.iter().filter_map(|turn| Some(turn.kernel.as_ref()?.all as f64));
-            let all = median(all) / *limit as f64;
-            report.add(figure("memory of the kernel's in all, over the limit", all, ""))?;
+            let all = median(kernels().map(|kernel| trial.over_limit(kernel.all)));
+            report.add(trial.figure("memory of the kernel's in all, over the limit", all, ""))?;
             self.times(trial, &turns, trial.wall[1], EVEN, Turn::even, report)?;
         }
         let others = turns.iter().flat_map(Turn::outcomes);
         let different = others.filter(|outcome| outcome.shown != alone.shown).count();
-        let figure_of_output = figure("runs that end otherwise than alone", different as f64, "");
-        report.add(figure_of_output.must(Bound::equal(0.0)))?;
+        let different = trial.figure("runs that end otherwise than alone", different as f64, "");
+        report.add(different.must(Bound::equal(0.0)))?;
         if let Rival::Present(_) = self.kernel {
-            let kernels = turns.iter().filter_map(|turn| turn.kernel.as_ref());
-            let given_up = median(kernels.map(|kernel| kernel.outcome.given_up as f64));
-            report.add(figure("times that the kernel gave it up", given_up, ""))?;
+            let given_up = median(kernels().map(|kernel| kernel.outcome.given_up as f64));
+            report.add(trial.figure("times that the kernel gave it up", given_up, ""))?;
         }
-        let name = format!("{what}: most memory over the limit");
-        if turns.iter().any(Turn::is_cut_off) {
-            let missing = Figure::missing(*experiment, name, "");
+        self.peak(trial, turns.iter().any(Turn::is_cut_off), report)
+    }
+
+    /// Reports the memory of another uzram run, which is not timed, unless the earlier runs failed.
+    fn peak(
+        &self,
+        trial: &Trial<'_>,
+        is_cut_off: bool,
+        report: &mut Report<'_>,
+    ) -> Result<(), Error> {
+        const NAME: &str = "most memory over the limit";
+        let Trial { limit, options, .. } = *trial;
+        if is_cut_off {
+            let name = format!("{}: {NAME}", trial.what);
+            let missing = Figure::missing(trial.experiment, name, "");
             return report.add(missing.must(Bound::at_most(PEAK_MAX)));
         }
-        let side = Side::Ours { limit: *limit, options: trial.options, is_confined: true };
-        let seen = run_side(trial.job, side, self.place, true)?;
-        let over = |bytes: u64| bytes as f64 / *limit as f64;
-        let peak = Figure::new(*experiment, name, over(seen.peak.anonymous), "");
-        report.add(peak.must(Bound::at_most(PEAK_MAX)))?;
-        let with_tables = over(seen.peak.with_tables);
-        report.add(figure("most memory and page tables over the limit", with_tables, ""))?;
-        let stats = &seen.stats;
+        let side = Side::Ours { limit, options, is_confined: true };
+        let Outcome { peak, stats, .. } = run_side(trial.job, side, &self.place, true)?;
+        let most = trial.figure(NAME, trial.over_limit(peak.anonymous), "");
+        report.add(most.must(Bound::at_most(PEAK_MAX)))?;
+        let with_tables = trial.over_limit(peak.with_tables);
         let backend = &stats.backend;
-        report.add(figure(&format!("faults, {backend}"), stats.faults, ""))?;
-        report.add(figure(&format!("evictions, {backend}"), stats.evicted, ""))?;
-        let ratio = stats.compressed / stats.stored * 100.0;
-        report.add(figure("compressed to, at the end", ratio, "%"))
+        for (name, value, unit) in [
+            ("most memory and page tables over the limit".to_owned(), with_tables, ""),
+            (format!("faults, {backend}"), stats.faults, ""),
+            (format!("evictions, {backend}"), stats.evicted, ""),
+            ("compressed to, at the end".to_owned(), stats.compressed / stats.stored * 100.0, "%"),
+        ] {
+            report.add(trial.figure(&name, value, unit))?;
+        }
+        Ok(())
     }
 
     /// Runs all turns. The first side of a turn is the last of the next one.
     fn turns(&self, trial: &Trial<'_>, alone: &Outcome) -> Result<Vec<Turn>, Error> {
         let limit = trial.limit;
-        let one = |side| run_side(trial.job, side, self.place, false);
-        let kernel = || match self.kernel {
+        let one = |side| run_side(trial.job, side, &self.place, false);
+        let kernel = || match &self.kernel {
             Rival::Present(kernel) => {
                 let (outcome, pool) = kernel.with_pool(|| one(Side::Kernel(limit)))?;
                 let Some(outcome) = whole(outcome, alone) else { return Ok(None) };
@@ -201,29 +241,17 @@ impl Bench<'_> {
         ours: impl Fn(&Turn) -> Option<&Outcome>,
         report: &mut Report<'_>,
     ) -> Result<(), Error> {
-        type Part = fn(&Outcome) -> f64;
-        let parts: [(&str, Part, Option<f64>); 2] = [
-            ("wall clock", |outcome| outcome.seconds, Some(wall)),
-            ("processor time", |outcome| outcome.cpu, trial.cpu),
-        ];
-        for (part, of, most) in parts {
-            let what = format!("{}: {part} {way}", trial.what);
+        for ((part, of), most) in PARTS.into_iter().zip([Some(wall), trial.cpu]) {
+            let what = format!("{part} {way}");
             let own = median(turns.iter().filter_map(|turn| Some(of(ours(turn)?))));
-            let told = Figure::new(trial.experiment, what.clone(), own, "s");
-            if let Rival::Absent(reason) = self.kernel {
-                report.add(told.rival_absent(reason))?;
-                continue;
-            }
             let theirs = |turn: &Turn| Some(of(&turn.kernel.as_ref()?.outcome));
-            report.add(told.rival("the kernel's swap", median(turns.iter().filter_map(theirs))))?;
-            let ratio = |turn| Some(of(ours(turn)?) / theirs(turn)?);
-            let ratios = turns.iter().filter_map(ratio);
-            let what = format!("{what}, over the kernel's");
-            let figure = Figure::new(trial.experiment, what, median(ratios), "");
-            report.add(match most {
-                Some(most) => figure.must(Bound::at_most(most)),
-                None => figure,
-            })?;
+            let kernel = self.kernel.as_ref().map(|_| median(turns.iter().filter_map(theirs)));
+            report.add(trial.figure(&what, own, "s").beside("the kernel's swap", &kernel))?;
+            if let Rival::Present(_) = self.kernel {
+                let ratios = turns.iter().filter_map(|turn| Some(of(ours(turn)?) / theirs(turn)?));
+                let over = trial.figure(&format!("{what}, over the kernel's"), median(ratios), "");
+                report.add(over.must(most.map(Bound::at_most)))?;
+            }
         }
         Ok(())
     }
@@ -236,8 +264,4 @@ fn whole(kernel: Outcome, alone: &Outcome) -> Option<Outcome> {
         eprintln!("bench: a program failed in the kernel's cgroup: that run is left out");
     }
     is_whole.then_some(kernel)
-}
-
-pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
-    Summary::of(&values.collect::<Vec<_>>()).map_or(f64::NAN, |summary| summary.median)
 }

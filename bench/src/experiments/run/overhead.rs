@@ -1,13 +1,14 @@
 //! Programs under `uzram run` with enough memory, compared with the programs alone.
 
 use super::jobs::{BYTES, HEAP, JOBS, Job};
-use super::limited::median;
 use super::place::Place;
-use super::side::{Outcome, Side, run as run_side};
+use super::side::{PARTS, Side, run as run_side};
 use super::{Scale, TURNS};
 use crate::Error;
 use crate::experiments::Request;
 use crate::report::{Bound, Figure, Report};
+use crate::summary::{median, ratio};
+use crate::turns::{each, in_turns};
 
 const NAME: &str = "run-overhead";
 const WALL_MAX: f64 = 1.03;
@@ -21,7 +22,7 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let turns = request.operations.unwrap_or(TURNS);
     let bytes = BYTES.iter().map(|job| (job, BYTES_MAX));
     let jobs = [&HEAP].into_iter().chain(&JOBS).map(|job| (job, WALL_MAX)).chain(bytes);
-    let mut wanted = jobs.filter(|(job, _)| job.is_wanted(request));
+    let mut wanted = jobs.filter(|(job, _)| request.wants(job.name));
     wanted.try_for_each(|(job, most)| one(job, most, &place, turns, report))
 }
 
@@ -34,38 +35,19 @@ fn one(
 ) -> Result<(), Error> {
     let Some(prepared) = job.prepared(place)? else { return Ok(()) };
     let limit = ROOM * place.scale.heap.max(64 << 20);
-    let ours = Side::Ours { limit, options: &[], is_confined: false };
-    let run = |side| run_side(&prepared, side, place, false);
-    let (mut alone, mut own) = (Vec::new(), Vec::new());
-    // The first round warms up.
-    for nth in 0..=turns {
-        let (first, second) = if nth % 2 == 0 { (Side::Alone, ours) } else { (ours, Side::Alone) };
-        let (first, second) = (run(first)?, run(second)?);
-        let pair = if nth % 2 == 0 { (first, second) } else { (second, first) };
-        if nth > 0 {
-            alone.push(pair.0);
-            own.push(pair.1);
-        }
-    }
+    let sides = [Side::Alone, Side::Ours { limit, options: &[], is_confined: false }];
+    let outcomes = in_turns(2, turns, |side| run_side(&prepared, sides[side], place, false))?;
+    let [alone, own] = &outcomes[..] else { return Ok(()) };
     let figure = |what: &str, value, unit| {
         Figure::new(NAME, format!("{}, with room: {what}", job.name), value, unit)
     };
-    type Part = fn(&Outcome) -> f64;
-    let parts: [(&str, Part, Option<f64>); 2] = [
-        ("wall clock", |outcome| outcome.seconds, Some(most)),
-        ("processor time", |outcome| outcome.cpu, None),
-    ];
-    for (part, of, most) in parts {
-        let told = figure(part, median(own.iter().map(of)), "s");
-        report.add(told.rival("alone", median(alone.iter().map(of))))?;
-        let ratios = own.iter().zip(&alone).map(|(own, alone)| of(own) / of(alone));
-        let ratio = figure(&format!("{part} over alone"), median(ratios), "");
-        report.add(match most {
-            Some(most) => ratio.must(Bound::at_most(most)),
-            None => ratio,
-        })?;
+    for ((part, of), most) in PARTS.into_iter().zip([Some(most), None]) {
+        let [alone, own] = [alone, own].map(|outcomes| each(outcomes, of));
+        report.add(figure(part, median(&own), "s").rival("alone", median(&alone)))?;
+        let over = figure(&format!("{part} over alone"), ratio(&own, &alone), "");
+        report.add(over.must(most.map(Bound::at_most)))?;
     }
-    let different = own.iter().zip(&alone).filter(|(own, alone)| own.shown != alone.shown).count();
+    let different = own.iter().zip(alone).filter(|(own, alone)| own.shown != alone.shown).count();
     let different = figure("runs that end otherwise than alone", different as f64, "");
     report.add(different.must(Bound::equal(0.0)))?;
     let evicted = median(own.iter().map(|outcome| outcome.stats.evicted));

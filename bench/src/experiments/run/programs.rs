@@ -64,11 +64,7 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
         place.file(name, text)?;
     }
     let mut counts = Counts::default();
-    let wanted = |program: &Program| {
-        let names = &request.programs;
-        names.is_empty() || names.iter().any(|name| name == program.name)
-    };
-    for program in programs().filter(wanted) {
+    for program in programs().filter(|program| request.wants(program.name)) {
         match program.compared(&place) {
             Ok(trial) => trial.report(&mut counts, report)?,
             Err(reason) => {

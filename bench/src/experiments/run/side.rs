@@ -6,7 +6,7 @@ use std::hash::Hasher;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -22,11 +22,10 @@ use super::place::Place;
 use super::watch::{Look, Peak, watch};
 use crate::Error;
 use crate::kernel::{KernelSwap, Rival};
+use crate::own::{Task, failed};
 use crate::processor_time;
 use crate::undo::{Action, Undo};
 
-const REMEDY: &str =
-    "see its message on standard error; where memory is short, give a smaller --limit";
 const GROUP: &str = "bench-run";
 
 /// The way in which a program is run.
@@ -58,6 +57,12 @@ pub(super) struct Outcome {
     /// The text that the processes wrote to standard error.
     pub(super) messages: String,
 }
+
+/// A time of an outcome.
+type Time = fn(&Outcome) -> f64;
+
+pub(super) const PARTS: [(&str, Time); 2] =
+    [("wall clock", |outcome| outcome.seconds), ("processor time", |outcome| outcome.cpu)];
 
 /// Sums of statistics over all processes of a run.
 #[derive(Clone, Debug, Default)]
@@ -144,14 +149,13 @@ fn spawn(
     stats: &Path,
     messages: &Path,
 ) -> Result<(Started, Action), Error> {
-    let failed = |reason: String| Error::ToolFailed { tool: "a program", reason, remedy: REMEDY };
     let mut order = Order { members: None, is_confined: false, command: Vec::new() };
     let mut group = None;
     match side {
         Side::Alone => {}
         Side::Kernel(limit) => {
             let made = Group::new(GROUP, limit as usize);
-            let made = made.ok_or_else(|| failed("no cgroup could be made".to_string()))?;
+            let made = made.ok_or_else(|| failed("no cgroup could be made"))?;
             made.keep();
             order.members = Some(made.members());
             group = Some(Arc::new(made));
@@ -166,15 +170,13 @@ fn spawn(
         }
     }
     order.command.extend(job.command.iter().cloned());
-    let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
-    let text = serde_json::to_string(&order).map_err(|error| failed(error.to_string()))?;
-    let mut command = Command::new(program);
-    command.args(["--launch", &text]).current_dir(folder).process_group(0);
+    let mut command = Task::Launch.command(&order)?;
+    command.current_dir(folder).process_group(0);
     command.env("LC_ALL", "C").env("PYTHONHASHSEED", "0").env("TMPDIR", folder);
     command.env("HOME", folder).env_remove("LD_PRELOAD").env_remove("MAKEFLAGS");
-    let file = File::create(messages).map_err(|error| failed(error.to_string()))?;
+    let file = File::create(messages).map_err(failed)?;
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
-    let mut child: Child = command.spawn().map_err(|error| failed(error.to_string()))?;
+    let mut child = command.spawn().map_err(failed)?;
     let output = child.stdout.take();
     let process = Pid::from_child(&child);
     let its_group = group.clone();

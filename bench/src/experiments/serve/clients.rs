@@ -1,23 +1,22 @@
 //! Benchmark clients: fio with its nbd engine, and nbdcopy.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::Stdio;
 
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
 use super::host::Host;
 use crate::Error;
-use crate::undo::ended;
+use crate::tool::Tool;
 
+const REMEDY: &str = "see its message; where it names the server, see the server's";
+const FIO: Tool = Tool { name: "fio", package: "fio", remedy: REMEDY };
+const NBDCOPY: Tool = Tool { name: "nbdcopy", package: "libnbd-bin", remedy: REMEDY };
 /// Options for buffers of which three quarters compress.
 const COMPRESSIBLE: [&str; 3] =
     ["--refill_buffers", "--buffer_compress_percentage=75", "--buffer_compress_chunk=4k"];
-
-/// The rates of the turns.
-pub type Rates = [f64];
 
 /// The order and direction of fio's requests.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +84,7 @@ pub fn image(heap: &[u8], bytes: u64) -> Result<NamedTempFile, Error> {
 pub fn fio(host: &Host, load: Load, bytes: u64, seed: u64) -> Result<Outcome, Error> {
     let Load { job, request, depth, jobs, seconds } = load;
     let part = bytes / u64::from(jobs) / request * request;
-    let mut command = Command::new("fio");
+    let mut command = FIO.command();
     command.args(["--name=v", "--ioengine=nbd", "--time_based", "--group_reporting"]);
     if !matches!(job, Job::Write) {
         command.args(COMPRESSIBLE);
@@ -95,7 +94,8 @@ pub fn fio(host: &Host, load: Load, bytes: u64, seed: u64) -> Result<Outcome, Er
     command.args([&format!("--iodepth={depth}"), &format!("--numjobs={jobs}")]);
     command.args([&format!("--size={part}"), &format!("--offset_increment={part}")]);
     command.arg(format!("--randseed={}", seed >> 1)).arg(format!("--uri={}", host.uri()));
-    let output = run("fio", "fio", &mut command)?;
+    let output = FIO.run(command.stdin(Stdio::null()))?.stdout;
+    let output = String::from_utf8_lossy(&output);
     // Other messages may precede the JSON report.
     let json = output.find('{').map_or("", |at| &output[at..]);
     let report: Value = serde_json::from_str(json).unwrap_or_default();
@@ -122,28 +122,7 @@ pub fn copy_out(host: &Host, connections: u32, to: &Path) -> Result<f64, Error> 
 }
 
 fn copy(from: &std::ffi::OsStr, to: &std::ffi::OsStr, connections: u32) -> Result<f64, Error> {
-    let mut command = Command::new("nbdcopy");
+    let mut command = NBDCOPY.command();
     command.arg(format!("--connections={connections}")).arg(from).arg(to);
-    let begun = Instant::now();
-    run("nbdcopy", "libnbd-bin", &mut command)?;
-    Ok(begun.elapsed().as_secs_f64())
-}
-
-/// Runs a program, which must succeed. Returns its output.
-pub fn run(
-    tool: &'static str,
-    package: &'static str,
-    command: &mut Command,
-) -> Result<String, Error> {
-    let remedy = "see its message; where it names the server, see the server's";
-    let output = ended(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()))?;
-    let output = output.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Error::ToolMissing { tool, package },
-        _ => Error::ToolFailed { tool, reason: error.to_string(), remedy },
-    })?;
-    if !output.status.success() {
-        let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(Error::ToolFailed { tool, reason, remedy });
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    NBDCOPY.seconds(command.stdin(Stdio::null()))
 }

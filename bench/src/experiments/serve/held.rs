@@ -13,6 +13,7 @@ use zram::{Compaction, Config, Zram};
 use zsmalloc::{ChainRule, Geometry, KernelGeometry};
 
 use crate::Error;
+use crate::own::{answer, failed};
 
 /// The geometry of a device's pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +27,7 @@ pub enum PoolKind {
 
 /// The instructions for the process that serves a uzram device.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Order {
+pub struct Order {
     pub(super) path: PathBuf,
     pub(super) algorithm: String,
     pub(super) level: Option<i32>,
@@ -45,15 +46,9 @@ pub(crate) struct Holds {
 }
 
 /// Serves a device until this process is killed or its standard input ends.
-pub fn hold(order: &str) -> Result<(), Error> {
-    let refused = |reason: &dyn std::fmt::Display| Error::ToolFailed {
-        tool: "a server of ours",
-        reason: reason.to_string(),
-        remedy: "see its message on standard error",
-    };
-    let order: Order = serde_json::from_str(order).map_err(|error| refused(&error))?;
+pub fn hold(order: Order) -> Result<(), Error> {
     let config = Config {
-        algorithm: zcomp::by_name(&order.algorithm).map_err(|error| refused(&error))?,
+        algorithm: zcomp::by_name(&order.algorithm)?,
         params: Params { level: order.level, ..Params::default() },
         block: order.block,
         geometry: order.pool.geometry(),
@@ -74,23 +69,22 @@ pub fn hold(order: &str) -> Result<(), Error> {
         disk: device.clone(),
         mode: Mode::ReadWrite,
     };
-    let listening = Address::Unix(order.path).listen().map_err(|error| refused(&error))?;
+    let listening = Address::Unix(order.path).listen().map_err(failed)?;
     let log = Log::new(|line| eprintln!("bench: {line}"));
     let _server = Server::start(listening, Exports::new([export]), Options::default(), log.clone())
-        .map_err(|error| refused(&error))?;
+        .map_err(failed)?;
     let options = MountOptions {
         mode: Mode::ReadWrite,
         mapping: Mapping::Private,
         threads: Options::default().workers,
     };
     let mounted = order.mount.map(|dir| Mounted::start(&dir, zram, device.clone(), options, log));
-    let _mounted = mounted.transpose().map_err(|error| refused(&error))?;
+    let _mounted = mounted.transpose().map_err(failed)?;
     for asked in stdin().lines() {
-        asked.map_err(|error| refused(&error))?;
+        asked.map_err(failed)?;
         let mm = device.mm_stat();
         let (data, compressed) = (mm.orig_data_size, mm.compr_data_size);
-        let holds = Holds { data, compressed, used: mm.mem_used_total };
-        println!("{}", serde_json::to_string(&holds).map_err(|error| refused(&error))?);
+        answer(&Holds { data, compressed, used: mm.mem_used_total })?;
     }
     // The requesting process has closed its end.
     Ok(())

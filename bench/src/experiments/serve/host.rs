@@ -2,10 +2,9 @@
 
 use std::env;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -17,6 +16,7 @@ use measure::page::PAGE_SIZE;
 
 use super::held::{Holds, Order, PoolKind};
 use crate::Error;
+use crate::own::{Pipes, Task};
 use crate::processor_time;
 use crate::undo::{Action, Undo, apart, whole};
 
@@ -64,17 +64,14 @@ impl Disk {
             }
             Disk::Ours { algorithm, level, block, pool } => {
                 let algorithm = algorithm.to_owned();
-                let order = Order { path, algorithm, level, block, bytes, mount, pool };
-                let program =
-                    env::current_exe().map_err(|error| failed(self, &error.to_string()))?;
-                let mut command = Command::new(program);
-                // Strings and numbers only, so serialization can't fail.
-                command.args(["--serve", &serde_json::to_string(&order).unwrap_or_default()]);
-                Ok(command)
+                Task::Serve.command(&Order { path, algorithm, level, block, bytes, mount, pool })
             }
         }
     }
 }
+
+/// The process id, the directory and the pipes of a server.
+type Spawned = (u32, PathBuf, Option<Pipes>);
 
 /// A running server, which is killed on drop.
 #[derive(Debug)]
@@ -82,12 +79,10 @@ pub struct Host {
     pid: u32,
     dir: PathBuf,
     disk: Disk,
-    ends: Mutex<Ends>,
+    /// The pipes over which a uzram server receives requests for its device's statistics.
+    pipes: Mutex<Option<Pipes>>,
     _undo: Undo,
 }
-
-/// The pipes over which a server receives requests for its device's statistics and answers them.
-type Ends = (Option<ChildStdin>, Option<BufReader<ChildStdout>>);
 
 impl Host {
     /// Starts a server and waits until it listens.
@@ -107,8 +102,8 @@ impl Host {
     /// Starts a server and waits until `file` exists in its directory and the server listens.
     fn ready(disk: &Disk, bytes: u64, mount: Option<&str>, file: &str) -> Result<Host, Error> {
         let begun = Instant::now();
-        let ((pid, dir, ends), undo) = Undo::of(|| Host::spawn(disk, bytes, mount))?;
-        let host = Host { pid, dir, disk: *disk, ends: Mutex::new(ends), _undo: undo };
+        let ((pid, dir, pipes), undo) = Undo::of(|| Host::spawn(disk, bytes, mount))?;
+        let host = Host { pid, dir, disk: *disk, pipes: Mutex::new(pipes), _undo: undo };
         while !host.dir.join(file).exists() || UnixStream::connect(host.dir.join("nbd")).is_err() {
             if begun.elapsed() > STARTS_WITHIN {
                 return Err(failed(disk, "it does not listen"));
@@ -118,13 +113,8 @@ impl Host {
         Ok(host)
     }
 
-    /// Starts a server, which may not listen yet. Returns its process id, directory and pipes, and
-    /// the action that ends it.
-    fn spawn(
-        disk: &Disk,
-        bytes: u64,
-        mount: Option<&str>,
-    ) -> Result<((u32, PathBuf, Ends), Action), Error> {
+    /// Starts a server, which may not listen yet. Returns it, and the action that ends it.
+    fn spawn(disk: &Disk, bytes: u64, mount: Option<&str>) -> Result<(Spawned, Action), Error> {
         let remedy = "set TMPDIR to a directory of yours";
         let dir = TempDir::with_prefix("uzram-bench-");
         let dir = dir.map_err(Error::file("create in", &env::temp_dir(), remedy))?.keep();
@@ -144,8 +134,7 @@ impl Host {
             }
             _ => failed(disk, &error.to_string()),
         })?;
-        let ends = (child.stdin.take(), child.stdout.take().map(BufReader::new));
-        let host = (child.id(), dir.clone(), ends);
+        let host = (child.id(), dir.clone(), Pipes::of(&mut child));
         let end: Action = Box::new(move || {
             let _ = child.kill();
             let _ = child.wait();
@@ -169,16 +158,11 @@ impl Host {
 
     /// Asks a uzram server for the amounts of data on its device.
     pub(crate) fn holds(&self) -> Result<Holds, Error> {
-        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
-        let (Some(ask), Some(answers)) = &mut *ends else {
-            return Err(failed(&self.disk, "it is not one of ours"));
-        };
-        let mut line = String::new();
-        let asked = ask.write_all(b"\n").and_then(|()| answers.read_line(&mut line));
-        let told = asked.map_err(|error| failed(&self.disk, &error.to_string()));
-        told.and_then(|_| {
-            serde_json::from_str(&line).map_err(|error| failed(&self.disk, &error.to_string()))
-        })
+        let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *pipes {
+            Some(pipes) => pipes.ask(&()),
+            None => Err(failed(&self.disk, "it is not one of ours")),
+        }
     }
 
     /// Returns the seconds of processor time that the server has used.

@@ -8,7 +8,8 @@ use crate::Error;
 use crate::processor_time;
 use crate::report::{Figure, Report};
 use crate::size::{GIB, MIB};
-use crate::summary::Summary;
+use crate::summary::median;
+use crate::turns::{each, in_turns};
 
 const JOBS: [u32; 2] = [1, 4];
 
@@ -16,14 +17,12 @@ const ZSTD_READS_MIN: f64 = 1.4;
 const ZSTD_WRITES_MIN: f64 = 2.5;
 const LZ4_READS_MIN: f64 = 0.6;
 
-/// The results of a server's turns.
-#[derive(Debug, Default)]
-struct Turns {
+/// The results of a server's turn.
+struct Turn {
     /// 10^6 bytes per second.
-    rates: Vec<f64>,
-    /// Seconds of processor time per GiB.
-    of_server: Vec<f64>,
-    of_clients: Vec<f64>,
+    rate: f64,
+    /// Seconds of processor time per GiB, of the server and of its clients.
+    cpu: [f64; 2],
 }
 
 /// Measures servers that hold the heap.
@@ -56,35 +55,27 @@ fn compare(
     (heap, seed): (&[u8], u64),
     report: &mut Report<'_>,
 ) -> Result<(), Error> {
-    let mut turns: [Turns; 2] = Default::default();
-    for _ in 0..ROUNDS {
-        for (host, turns) in [rival, ours].into_iter().zip(&mut turns) {
-            turns.add(host, load, heap.len() as u64, seed)?;
-        }
-    }
-    let [rivals, ours] = turns;
+    let turns =
+        in_turns(2, ROUNDS, |side| turn([ours, rival][side], load, heap.len() as u64, seed))?;
+    let part = |of: &dyn Fn(&Turn) -> f64| [0, 1].map(|side| each(&turns[side], of));
     let name = rival.name();
-    told(what, "MB/s", &ours.rates, (&name, &rivals.rates), least, report)?;
-    let median = |values: &[f64]| Summary::of(values).map_or(f64::NAN, |summary| summary.median);
-    for (side, ours, rivals) in [
-        ("server", &ours.of_server, &rivals.of_server),
-        ("clients", &ours.of_clients, &rivals.of_clients),
-    ] {
+    let [ours, rivals] = part(&|turn| turn.rate);
+    told(what, "MB/s", &ours, (&name, &rivals), least, report)?;
+    for (side, of) in [("server", 0), ("clients", 1)] {
+        let [ours, rivals] = part(&|turn| turn.cpu[of]).map(median);
         let figure = format!("{what}: processor time of the {side}");
-        let figure = Figure::new(NAME, figure, median(ours), "s/GiB");
-        report.add(figure.rival(&name, median(rivals)))?;
+        report.add(Figure::new(NAME, figure, ours, "s/GiB").rival(&name, rivals))?;
     }
     Ok(())
 }
 
-impl Turns {
-    fn add(&mut self, host: &Host, load: Load, bytes: u64, seed: u64) -> Result<(), Error> {
-        let before = (host.processor_time()?, processor_time::of_children()?);
-        let outcome = clients::fio(host, load, bytes, seed)?;
-        let gib = outcome.bytes / GIB as f64;
-        self.rates.push(outcome.rate * load.request as f64 / 1e6);
-        self.of_server.push((host.processor_time()? - before.0) / gib);
-        self.of_clients.push((processor_time::of_children()? - before.1) / gib);
-        Ok(())
-    }
+fn turn(host: &Host, load: Load, bytes: u64, seed: u64) -> Result<Turn, Error> {
+    let before = [host.processor_time()?, processor_time::of_children()?];
+    let outcome = clients::fio(host, load, bytes, seed)?;
+    let gib = outcome.bytes / GIB as f64;
+    let after = [host.processor_time()?, processor_time::of_children()?];
+    Ok(Turn {
+        rate: outcome.rate * load.request as f64 / 1e6,
+        cpu: [0, 1].map(|nth| (after[nth] - before[nth]) / gib),
+    })
 }

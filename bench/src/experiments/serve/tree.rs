@@ -4,7 +4,7 @@
 use std::env::temp_dir;
 use std::fs::File;
 use std::io::Seek;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use tempfile::tempfile;
@@ -17,11 +17,12 @@ use crate::inputs::source_tree;
 use crate::kernel::{KernelZram, Rival};
 use crate::report::{Bound, Figure, Report};
 use crate::size::GIB;
-use crate::summary::Summary;
+use crate::summary::{median, ratio};
 use crate::tool::Tool;
+use crate::turns::in_turns;
 
 const NAME: &str = "fuse";
-const ROUNDS: usize = 3;
+const ROUNDS: u64 = 3;
 /// The parts of the tree, which have about 30,000 small files.
 const PARTS: [&str; 5] = ["fs", "net", "kernel", "include", "sound"];
 const DISK: u64 = 2 * GIB;
@@ -36,26 +37,25 @@ pub fn compare(request: &Request, report: &mut Report<'_>) -> Result<(), Error> 
         return report.add(missing.must(Bound::at_most(TIME_MAX)));
     }
     let packed = pack(&source_tree(&request.cache)?, &PARTS)?;
-    let (mut ours, mut rivals) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        match KernelZram::acquire("lz4", DISK)? {
-            Rival::Absent(reason) => {
-                let missing = Figure::missing(NAME, WHAT, "").rival_absent(&reason);
-                return report.add(missing.must(Bound::at_most(TIME_MAX)));
-            }
-            Rival::Present(device) => {
-                let node = PathBuf::from(format!("/dev/zram{}", device.number()));
-                rivals.push(unpack(&packed, &node)?);
-            }
-        }
-        let host = Host::mounted(&Disk::lz4(), DISK)?;
-        let looped = Looped::new(&host.file())?;
-        ours.push(unpack(&packed, &looped.node)?);
+    let device = || KernelZram::acquire("lz4", DISK);
+    if let Rival::Absent(reason) = device()? {
+        let missing = Figure::missing(NAME, WHAT, "").rival_absent(&reason);
+        return report.add(missing.must(Bound::at_most(TIME_MAX)));
     }
-    let ratios: Vec<f64> = ours.iter().zip(&rivals).map(|(ours, rival)| ours / rival).collect();
-    let median = |values: &[f64]| Summary::of(values).map_or(f64::NAN, |summary| summary.median);
-    let ratio = Figure::new(NAME, WHAT, median(&ratios), "").must(Bound::at_most(TIME_MAX));
-    report.add(ratio.rival("kernel zram, seconds", median(&rivals)))
+    let seconds = in_turns(2, ROUNDS, |side| match side {
+        0 => {
+            let host = Host::mounted(&Disk::lz4(), DISK)?;
+            let looped = Looped::new(&host.file())?;
+            unpack(&packed, &looped.node)
+        }
+        _ => {
+            let seconds = device()?.try_map(|device| unpack(&packed, &device.node()))?;
+            Ok(seconds.present().unwrap_or(f64::NAN))
+        }
+    })?;
+    let over = Figure::new(NAME, WHAT, ratio(&seconds[0], &seconds[1]), "");
+    let over = over.must(Bound::at_most(TIME_MAX));
+    report.add(over.rival("kernel zram, seconds", median(&seconds[1])))
 }
 
 /// Returns an archive of `parts` of the tree.

@@ -6,12 +6,12 @@ use std::ops::Range;
 use crate::codec::RawCodec;
 use fastrand::Rng;
 use measure::clock::{Clock, Stopwatch};
-use measure::page::{PAGE_SIZE, first_difference, same_filled};
+use measure::page::{PAGE_SIZE, same_filled};
 use zram::{Config, Device};
 
 use crate::Error;
 use crate::aligned::AlignedBuf;
-use crate::contents::{Blobs, Contents};
+use crate::blobs::Blobs;
 use crate::kernel::{KernelZram, Rival};
 use crate::threads::together;
 
@@ -140,9 +140,9 @@ impl Bed {
                 self.request(side, false, slot, 1, &mut tools)?;
                 let expected = self.page_bytes(held.clone());
                 let is_absent = side == Side::Kernel && self.kernel_absent().is_some();
-                if !is_absent && first_difference(expected, &tools.back[..PAGE_SIZE]).is_some() {
-                    let offset = (slot * PAGE_SIZE) as u64;
-                    return Err(Error::Mismatch { device: format!("{side:?}"), offset });
+                if !is_absent {
+                    let (offset, found) = ((slot * PAGE_SIZE) as u64, &tools.back[..PAGE_SIZE]);
+                    Error::compare(&format!("{side:?}"), offset, expected, found)?;
                 }
             }
         }
@@ -171,7 +171,7 @@ impl Bed {
             }
             (Side::Raw, false) => {
                 for (page, back) in held.zip(back.chunks_exact_mut(PAGE_SIZE)) {
-                    codec.decompress(self.compressed.get(page as u32), back)?;
+                    codec.decompress(self.compressed.get(page), back)?;
                 }
             }
             (Side::Ours, true) => self.ours.write(offset, self.page_bytes(held))?,
@@ -194,21 +194,11 @@ impl Bed {
             self.shift = (self.shift + STEP) % self.count();
         }
         let mut tools = Tools::new()?;
-        let mut watches = SIDES.map(|_| Stopwatch::new(Clock::Wall));
         let slots: Vec<usize> = (0..self.count()).step_by(each).collect();
         let slots = if job == Job::ReadAnywhere { &self.order } else { &slots };
-        for (nth, turn) in slots.chunks(TURN / each).enumerate() {
-            for place in 0..SIDES.len() {
-                // Later sides use cached pages, so each side is first in turn.
-                let side = (nth + place) % SIDES.len();
-                watches[side].time(|| {
-                    turn.iter().try_for_each(|&slot| {
-                        self.request(SIDES[side], job.writes(), slot, each, &mut tools)
-                    })
-                })?;
-            }
-        }
-        Ok(watches.map(|watch| watch.seconds()))
+        in_pieces(slots, TURN / each, |side, slot| {
+            self.request(SIDES[side], job.writes(), slot, each, &mut tools)
+        })
     }
 
     /// Like `round`, but fills a fresh uzram device. Returns the seconds of the codec and of the
@@ -216,25 +206,14 @@ impl Bed {
     pub(super) fn fill(&self) -> Result<[f64; 2], Error> {
         let fresh = Device::new(Config::new(self.bytes() as u64)?)?;
         let mut codec = RawCodec::lz4()?;
-        let mut watches = [Stopwatch::new(Clock::Wall), Stopwatch::new(Clock::Wall)];
-        for turn in 0..self.count() / TURN {
-            let slots = turn * TURN..turn * TURN + TURN;
-            let pages = slots.map(|slot| (slot, self.page_bytes(slot..slot + 1)));
-            for place in 0..2 {
-                let side = (turn + place) % 2;
-                watches[side].time(|| {
-                    pages.clone().try_for_each(|(slot, page)| {
-                        if side == 0 {
-                            codec.compress(page)?;
-                        } else {
-                            fresh.write((slot * PAGE_SIZE) as u64, page)?;
-                        }
-                        Ok::<(), Error>(())
-                    })
-                })?;
+        let slots: Vec<usize> = (0..self.count()).collect();
+        in_pieces(&slots, TURN, |side, slot| {
+            let page = self.page_bytes(slot..slot + 1);
+            match side {
+                0 => codec.compress(page).map(drop).map_err(Error::from),
+                _ => Ok(fresh.write((slot * PAGE_SIZE) as u64, page)?),
             }
-        }
-        Ok(watches.map(|watch| watch.seconds()))
+        })
     }
 
     /// Returns the seconds for all slots, divided among `threads` threads.
@@ -247,4 +226,22 @@ impl Bed {
         })?;
         Ok(done.seconds)
     }
+}
+
+/// Calls `one(side, slot)` for all slots on each of `SIDES` sides, which take turns of `turn`
+/// slots. Returns the seconds of each side.
+fn in_pieces<const SIDES: usize>(
+    slots: &[usize],
+    turn: usize,
+    mut one: impl FnMut(usize, usize) -> Result<(), Error>,
+) -> Result<[f64; SIDES], Error> {
+    let mut watches = [(); SIDES].map(|()| Stopwatch::new(Clock::Wall));
+    for (nth, turn) in slots.chunks(turn).enumerate() {
+        for place in 0..SIDES {
+            // Later sides use cached pages, so each side is first in turn.
+            let side = (nth + place) % SIDES;
+            watches[side].time(|| turn.iter().try_for_each(|&slot| one(side, slot)))?;
+        }
+    }
+    Ok(watches.map(|watch| watch.seconds()))
 }

@@ -6,6 +6,7 @@ use measure::clock::{Clock, Stopwatch};
 use serde::{Deserialize, Serialize};
 use zmem::{Advice, Region};
 
+use super::PAGE;
 use crate::Error;
 use crate::kernel::{KernelSwap, PagedMemory};
 
@@ -14,7 +15,6 @@ const LEFT_PERCENT: usize = 2;
 /// Further bytes that may stay resident, because the kernel keeps about 31 pages per processor in
 /// buffers outside its lists.
 const LEFT_BYTES: usize = 1 << 20;
-const PAGE: usize = 4096;
 
 /// Memory that can be evicted on request.
 pub(super) trait Paged: Sync {
@@ -108,9 +108,7 @@ pub(super) fn round(paged: &dyn Paged, offsets: &[usize], expected: u64) -> Resu
     }
     let (out, out_cpu) = (wall.seconds(), cpu.seconds());
     let found = wall.time(|| cpu.time(|| touch(paged.bytes(), offsets)));
-    if found != expected {
-        return Err(Error::Answer { side: 'B', expected, found });
-    }
+    Error::answer('B', expected, found)?;
     let (back, back_cpu) = (wall.seconds() - out, cpu.seconds() - out_cpu);
     Ok(Took { out, back, out_cpu, back_cpu })
 }

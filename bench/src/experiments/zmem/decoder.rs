@@ -4,7 +4,7 @@ use crate::codec::RawCodec;
 use measure::clock::{Clock, Stopwatch};
 
 use crate::Error;
-use crate::experiments::blocks::Method;
+use crate::method::Method;
 
 /// The raw codec, and all blocks compressed by it.
 pub(super) struct Decoder {

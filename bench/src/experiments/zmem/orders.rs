@@ -6,14 +6,14 @@ use measure::clock::{Clock, Stopwatch};
 use super::bed::{in_order, touch};
 use super::decoder::Decoder;
 use super::held::Held;
-use super::swap::median;
-use super::{NAME, Scene};
+use super::{NAME, PAGE, Scene};
 use crate::Error;
-use crate::experiments::blocks::ZSTD;
+use crate::method::ZSTD;
 use crate::report::{Bound, Figure, Report};
+use crate::summary::{median, ratio};
+use crate::turns::{each, in_turns};
 
 const ROUNDS: u64 = 7;
-const PAGE: usize = 4096;
 const SMALL: usize = 4 << 10;
 const LARGE: usize = 16 << 10;
 /// The maximum of the difference between the region's ratio of store times and the raw codec's
@@ -21,38 +21,46 @@ const LARGE: usize = 16 << 10;
 const BEYOND_MAX: f64 = 0.03;
 const IN_MAX: f64 = 0.67;
 
+/// The seconds of a round with blocks of one size: of uzram and of the raw codec.
+struct Round {
+    out: f64,
+    back: f64,
+    raw_out: f64,
+    raw_back: f64,
+}
+
 pub(super) fn run(scene: &Scene<'_>, report: &mut Report<'_>) -> Result<(), Error> {
     let Scene { request, input, pages, backend } = *scene;
-    let mut small = Held::start(pages, ZSTD, SMALL, backend)?;
-    let mut large = Held::start(pages, ZSTD, LARGE, backend)?;
     let words = in_order(pages.len(), PAGE);
     let expected = touch(pages, &words);
-    let (mut outs, mut ins, mut raws) = (Vec::new(), Vec::new(), Vec::new());
-    let mut raw_small = Decoder::new(pages, ZSTD, SMALL)?;
-    let mut raw_large = Decoder::new(pages, ZSTD, LARGE)?;
-    let [smalls, larges] = [SMALL, LARGE].map(|block| in_order(pages.len(), block));
-    let mut raw_ins = Vec::new();
-    for nth in 0..=request.operations.unwrap_or(ROUNDS) {
-        let [small, large] = [small.round(&words, expected)?, large.round(&words, expected)?];
-        let raw = compress(pages, LARGE)? / compress(pages, SMALL)?;
-        let raw_in = raw_large.seconds(&larges)? / raw_small.seconds(&smalls)?;
-        if nth > 0 {
-            raw_ins.push(raw_in);
-            outs.push(large.out / small.out);
-            ins.push(large.back / small.back);
-            raws.push(raw);
-        }
-    }
-    let beyond = median(outs.iter().zip(&raws).map(|(ours, raw)| ours - raw));
-    let what = format!("{}/{}, {ZSTD}, 16 over 4 KiB", input.name(), small.backend);
-    let raw = median(raws.into_iter());
-    let out = Figure::new(NAME, format!("{what}: out"), median(outs.into_iter()), "");
-    report.add(out.rival(format!("raw {ZSTD}"), raw))?;
-    let figure = Figure::new(NAME, format!("{what}: out, beyond the raw codec's"), beyond, "");
-    report.add(scene.judged(figure, Bound::at_most(BEYOND_MAX)))?;
-    let figure = Figure::new(NAME, format!("{what}: in"), median(ins.into_iter()), "");
-    let figure = figure.rival(format!("raw {ZSTD}"), median(raw_ins.into_iter()));
-    report.add(scene.judged(figure, Bound::at_most(IN_MAX)))
+    let side = |block| {
+        let held = Held::start(pages, ZSTD, block, backend)?;
+        Ok::<_, Error>((held, Decoder::new(pages, ZSTD, block)?, block))
+    };
+    let mut sides = [side(SMALL)?, side(LARGE)?];
+    let rounds = in_turns(2, request.operations.unwrap_or(ROUNDS), |side| {
+        let (held, decoder, block) = &mut sides[side];
+        let took = held.round(&words, expected)?;
+        let raw_back = decoder.seconds(&in_order(pages.len(), *block))?;
+        let raw_out = compress(pages, *block)?;
+        Ok(Round { out: took.out, back: took.back, raw_out, raw_back })
+    })?;
+    let over = |part: fn(&Round) -> f64| {
+        let [small, large] = [0, 1].map(|side| each(&rounds[side], part));
+        (ratio(&large, &small), large.into_iter().zip(small).map(|(large, small)| large / small))
+    };
+    let (out, outs) = over(|round| round.out);
+    let (raw, raws) = over(|round| round.raw_out);
+    let beyond = median(outs.zip(raws).map(|(ours, raw)| ours - raw));
+    let what = format!("{}/{}, {ZSTD}, 16 over 4 KiB", input.name(), sides[0].0.backend);
+    let figure = |part: &str, value| Figure::new(NAME, format!("{what}: {part}"), value, "");
+    let codec = format!("raw {ZSTD}");
+    report.add(figure("out", out).rival(&codec, raw))?;
+    let beyond = figure("out, beyond the raw codec's", beyond);
+    report.add(scene.judged(beyond, Bound::at_most(BEYOND_MAX)))?;
+    let back = figure("in", over(|round| round.back).0);
+    let back = back.rival(codec, over(|round| round.raw_back).0);
+    report.add(scene.judged(back, Bound::at_most(IN_MAX)))
 }
 
 /// Returns the seconds of processor time in which the raw codec compresses all blocks.

@@ -6,12 +6,13 @@ use std::thread::available_parallelism;
 use fastrand::Rng;
 
 use super::bed::{Paged, Swapped, in_order, touch};
-use super::swap::median;
 use super::{BACKENDS, LZ4, NAME, Scene, region};
 use crate::Error;
-use crate::kernel::{KernelSwap, Rival};
+use crate::kernel::KernelSwap;
 use crate::report::{Bound, Figure, Report};
+use crate::summary::ratio;
 use crate::threads::together;
+use crate::turns::in_turns;
 
 const THREADS: usize = 8;
 const ROUNDS: u64 = 7;
@@ -33,27 +34,17 @@ pub(super) fn run(scene: &Scene<'_>, report: &mut Report<'_>) -> Result<(), Erro
     );
     let figure = scene.judged(Figure::new(NAME, what, own, ""), Bound::at_least(SCALING_MIN));
     let swap = KernelSwap::acquire("lz4", 2 * pages.len() as u64, BLOCK)?;
-    report.add(match swap {
-        Rival::Present(swap) => {
-            let kernel = Swapped::new(swap, pages, BLOCK)?;
-            figure.rival("the kernel's swap", scaling(&kernel, pages, &offsets, rounds)?)
-        }
-        Rival::Absent(reason) => figure.rival_absent(&reason),
-    })
+    let kernel =
+        swap.try_map(|swap| scaling(&Swapped::new(swap, pages, BLOCK)?, pages, &offsets, rounds))?;
+    report.add(figure.beside("the kernel's swap", &kernel))
 }
 
 /// Returns the rate of all threads relative to one thread's rate times the available processors.
 fn scaling(paged: &dyn Paged, pages: &[u8], offsets: &[usize], rounds: u64) -> Result<f64, Error> {
     let processors = available_parallelism().map_or(1, |count| count.get()).min(THREADS);
-    let mut ratios = Vec::new();
-    for nth in 0..=rounds {
-        let one = seconds(paged, pages, offsets, 1)?;
-        let all = seconds(paged, pages, offsets, THREADS)?;
-        if nth > 0 {
-            ratios.push(one / all / processors as f64);
-        }
-    }
-    Ok(median(ratios.into_iter()))
+    let threads = [1, THREADS];
+    let times = in_turns(2, rounds, |side| seconds(paged, pages, offsets, threads[side]))?;
+    Ok(ratio(&times[0], &times[1]) / processors as f64)
 }
 
 /// Evicts all of the memory. Returns the seconds in which `threads` threads touch it, a part each.
@@ -67,10 +58,7 @@ fn seconds(
     let parts: Vec<&[usize]> = offsets.chunks(offsets.len().div_ceil(threads)).collect();
     let done = together(parts.len(), |nth| Ok(touch(paged.bytes(), parts[nth])))?;
     for (part, &found) in parts.iter().zip(&done.answers) {
-        let expected = touch(pages, part);
-        if found != expected {
-            return Err(Error::Answer { side: 'B', expected, found });
-        }
+        Error::answer('B', touch(pages, part), found)?;
     }
     Ok(done.seconds)
 }

@@ -8,55 +8,43 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::time::Instant;
 
 use slab::{Layout, Tunables};
 
-use super::{Request, figure};
+use super::objects::{Object, Objects};
 use crate::Error;
-use crate::objects::{Object, Objects, OurObjects};
-use crate::pairing::{Plan, pair};
-use crate::report::{Bound, Report};
 use crate::threads::together;
+use crate::turns::in_turns;
 
 pub(super) const GROUPS: usize = 50;
 pub(super) const ENDS: usize = 2;
-pub(super) const LOOPS: u64 = 1000;
 /// The capacity of a receiver's queue.
 const WAITING: usize = 64;
 /// The bytes of a message that are written and read.
 const TEXT: usize = 100;
-const PAIRS: usize = 10;
+const PAIRS: u64 = 10;
 /// The number of exchanges of a run, which last about a second. The time of a single exchange
 /// depends on thread scheduling.
 const EXCHANGES: usize = 10;
-/// The time that moving the management data out of the slab saved in 2013, in percent.
-const SAVED: f64 = 3.2;
 
 const DATA: (usize, Tunables) = (512, Tunables { limit: 54, batchcount: 27 });
 const HEAD: (usize, Tunables) = (256, Tunables { limit: 120, batchcount: 60 });
 
-pub(crate) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
-    let loops = request.operations.map_or(LOOPS, |operations| operations.clamp(1, LOOPS));
-    // A trial with fewer loops needs one exchange only.
-    let exchanges = if loops < LOOPS { 1 } else { EXCHANGES };
-    for layout in [Layout::StackU32, Layout::Native] {
-        let plan = Plan { pairs: PAIRS, ..Plan::default() };
-        let run = |layout| {
-            (0..exchanges).try_fold(0, |sum, _| Ok::<_, Error>(sum + exchange(layout, loops)?))
-        };
-        let paired = pair(plan, || run(layout), || run(Layout::LinkedBufctl))?;
-        let who = [format!("{layout}"), format!("linked-bufctl beside {layout}")];
-        for (who, of) in who.iter().zip([&paired.a, &paired.b]) {
-            let each = |seconds: f64| seconds / exchanges as f64;
-            report.add(figure(format!("messages/{who}: time"), each(of.median), "s"))?;
-            let off = (of.max - of.median).max(of.median - of.min);
-            report.add(figure(format!("messages/{who}: time, +- at most"), each(off), "s"))?;
-        }
-        let saved = (1.0 - paired.ratio.median) * 100.0;
-        let saved = figure(format!("messages/{layout}: time saved"), saved, "%");
-        report.add(saved.must(Bound::at_least(0.0)).rival("the source", SAVED))?;
-    }
-    Ok(())
+/// Returns the seconds of an exchange with `layout` and with the layout of before, pair by pair. A
+/// trial needs one exchange only.
+pub(super) fn times(layout: Layout, loops: u64, is_trial: bool) -> Result<Vec<Vec<f64>>, Error> {
+    let exchanges = if is_trial { 1 } else { EXCHANGES };
+    let mut expected = None;
+    in_turns(2, PAIRS, |side| {
+        let layout = [layout, Layout::LinkedBufctl][side];
+        let begun = Instant::now();
+        let sum =
+            (0..exchanges).try_fold(0, |sum, _| Ok::<_, Error>(sum + exchange(layout, loops)?))?;
+        let seconds = begun.elapsed().as_secs_f64() / exchanges as f64;
+        Error::answer('B', *expected.get_or_insert(sum), sum)?;
+        Ok(seconds)
+    })
 }
 
 /// A message: its descriptor and its text.
@@ -66,13 +54,13 @@ pub(super) struct Message {
 }
 
 pub(super) struct Caches {
-    heads: OurObjects,
-    data: OurObjects,
+    heads: Objects,
+    data: Objects,
 }
 
 impl Caches {
     pub(super) fn new(layout: Layout) -> Result<Self, Error> {
-        let make = |(size, tunables)| OurObjects::new(size, layout, Some(tunables));
+        let make = |(size, tunables)| Objects::new(size, layout, tunables);
         Ok(Caches { heads: make(HEAD)?, data: make(DATA)? })
     }
 

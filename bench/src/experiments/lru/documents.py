@@ -1,14 +1,16 @@
-"""Writes documents of JSON, one a line, in an order of chance. "sources" are the text files below some folders in
-pieces, as a code search has them; "packages" what Debian's package lists say of each; "syntax" the syntax trees of
-statements of Python's library. Prints how many, and their bytes."""
+"""Writes documents of JSON to a file, one a line, in random order.
 
-import ast
+The kind "sources" consists of pieces of the text files below some folders, as a code search has them. The kind
+"packages" consists of the entries of Debian's package lists.
+
+Prints the number of documents and their bytes.
+"""
+
 import json
 import os
 import random
 import subprocess
 import sys
-import sysconfig
 
 from trees import texts
 
@@ -16,7 +18,7 @@ from trees import texts
 LEAST, MOST = 400, 4096
 # Bytes of a piece: it ends with the first empty line after the one, or at the other.
 PIECE, PIECE_MOST = 2000, 3200
-# So that no file is more than a few of them.
+# The most pieces of a file.
 PIECES = 64
 LISTS = {"Breaks", "Conflicts", "Depends", "Enhances", "Pre-Depends", "Provides", "Recommends", "Replaces", "Suggests", "Tag"}
 
@@ -41,7 +43,7 @@ def sources(folders, seed):
 
 
 def fields(paragraph):
-    """Returns what a package's paragraph says; where something is a list of others, it is one."""
+    """Returns the fields of a package's paragraph. A field that lists other packages becomes a list."""
     known, name = {}, None
     for line in paragraph.splitlines():
         if line[:1].isspace():
@@ -62,43 +64,10 @@ def packages(_, seed):
     yield from map(fields, paragraphs)
 
 
-def tree(node):
-    """Returns a syntax tree without what is empty."""
-    if isinstance(node, list):
-        return [tree(each) for each in node]
-    if not isinstance(node, ast.AST):
-        return node if isinstance(node, (str, int, float, bool)) else repr(node)
-    known = {"node": type(node).__name__, "line": getattr(node, "lineno", None)}
-    known |= {name: tree(value) for name, value in ast.iter_fields(node) if name != "ctx" and value is not None}
-    return {name: value for name, value in known.items() if value not in (None, [])}
-
-
-def statements(path, body):
-    """Yields statements, and in place of those that are too large what is in them."""
-    for node in body:
-        length = (node.end_lineno - node.lineno) * 40
-        if length < MOST and length > 0:
-            yield {"path": path, "statement": tree(node)}
-        else:
-            yield from statements(path, getattr(node, "body", []))
-
-
-def syntax(_, seed):
-    library = sysconfig.get_paths()["stdlib"]
-    for path, text in texts([library], seed):
-        if not path.endswith(".py") or "-packages" in path:
-            continue
-        try:
-            body = ast.parse(text).body
-        except (SyntaxError, ValueError, RecursionError):
-            continue  # Not in this version's syntax.
-        yield from statements(os.path.relpath(path, library), body)
-
-
 kind, path, most, seed, *folders = sys.argv[1:]
 count = size = 0
 with open(path, "wb") as file:
-    for known in {"sources": sources, "packages": packages, "syntax": syntax}[kind](folders, int(seed)):
+    for known in {"sources": sources, "packages": packages}[kind](folders, int(seed)):
         document = json.dumps(known, separators=(",", ":")).encode()
         if size >= int(most):
             break

@@ -6,19 +6,19 @@
 //! has 1 MiB, less than the queued messages. A larger cache that holds everything would have misses
 //! on first touches only, whatever the layout.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, channel, sync_channel};
 use std::thread;
 
 use fastrand::Rng;
+use serde::{Deserialize, Serialize};
 use slab::Layout;
 
-use super::messages::{Caches, End, LOOPS, Message, ends};
-use super::{NAME, Request, figure, median};
+use super::messages::{Caches, End, Message, ends};
 use crate::Error;
-use crate::report::{Bound, Figure, Report};
-use crate::undo::ended;
+use crate::own::Task;
+use crate::tool::Tool;
 
 /// The divisor of the number of loops, because cachegrind is fifty times slower.
 const SHARE: u64 = 4;
@@ -26,83 +26,57 @@ const SHARE: u64 = 4;
 const SCHEDULES: u64 = 3;
 /// The first- and last-level caches: bytes, ways, and bytes of a line.
 const CACHES: [&str; 2] = ["--D1=32768,8,64", "--LL=1048576,16,64"];
-/// The misses that moving the management data out of the slab saved in 2013, in percent.
-const SAVED: f64 = 3.5;
-const WHICH: [&str; 2] = ["D1", "LL"];
-const LAYOUTS: [Layout; 3] = [Layout::LinkedBufctl, Layout::StackU32, Layout::Native];
+const VALGRIND: Tool = Tool { name: "valgrind", package: "valgrind", remedy: "install it anew" };
+pub(super) const WHICH: [&str; 2] = ["D1", "LL"];
+pub(super) const LAYOUTS: [Layout; 3] = [Layout::LinkedBufctl, Layout::StackU32, Layout::Native];
 
-pub(crate) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
-    let loops = request.operations.map_or(LOOPS, |operations| operations.clamp(1, LOOPS));
-    // A trial with fewer loops needs one schedule only.
-    let schedules = if loops < LOOPS { 1 } else { SCHEDULES };
-    let loops = (loops / SHARE).max(1);
-    let mut rounds = [const { [const { Vec::new() }; WHICH.len()] }; LAYOUTS.len()];
-    for seed in (0..schedules).map(|nth| request.seed.wrapping_add(nth)) {
-        for (layout, rows) in LAYOUTS.into_iter().zip(&mut rounds) {
-            let Some(counts) = watched(layout, loops, seed)? else {
-                let missing = Figure::missing(NAME, "messages/cache misses saved", "%");
-                let absent = "valgrind is not installed, or gives no such counts";
-                return report.add(missing.must(Bound::above(0.0)).rival_absent(absent));
-            };
-            rows.iter_mut().zip(counts).for_each(|(row, count)| row.push(count as f64));
-        }
-    }
-    for (layout, rows) in LAYOUTS.iter().zip(&rounds) {
-        for (which, row) in WHICH.iter().zip(rows) {
-            report.add(figure(format!("messages/{layout}: {which} misses"), median(row), ""))?;
-        }
-    }
-    for (layout, rows) in LAYOUTS.iter().zip(&rounds).skip(1) {
-        for ((which, ours), before) in WHICH.iter().zip(rows).zip(&rounds[0]) {
-            let saved = ours.iter().zip(before).map(|(ours, before)| (1.0 - ours / before) * 100.0);
-            let saved = median(&saved.collect::<Vec<_>>());
-            let saved = figure(format!("messages/{layout}: {which} misses saved"), saved, "%");
-            report.add(saved.must(Bound::above(0.0)).rival("the source", SAVED))?;
-        }
-    }
-    Ok(())
+/// The misses of each layout, in the first-level data cache and in the last level, by schedule.
+pub(super) type Misses = [[Vec<f64>; WHICH.len()]; LAYOUTS.len()];
+
+/// The messages that a process exchanges in turns.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Exchange {
+    layout: String,
+    loops: u64,
+    seed: u64,
 }
 
-/// Returns the misses of the first-level data cache and of the last level, or `None` without
-/// valgrind.
-fn watched(layout: Layout, loops: u64, seed: u64) -> Result<Option<[u64; 2]>, Error> {
-    let failed = |error: std::io::Error| Error::ToolFailed {
-        tool: "valgrind",
-        reason: error.to_string(),
-        remedy: "install it anew",
-    };
-    let program = std::env::current_exe().map_err(failed)?;
-    let mut command = Command::new("valgrind");
-    command.args(["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"]);
+/// Returns the misses of a share of `loops` loops. A trial needs one schedule only.
+pub(super) fn counted(loops: u64, seed: u64, is_trial: bool) -> Result<Misses, Error> {
+    let schedules = if is_trial { 1 } else { SCHEDULES };
+    let loops = (loops / SHARE).max(1);
+    let mut misses = Misses::default();
+    for seed in (0..schedules).map(|nth| seed.wrapping_add(nth)) {
+        for (layout, rows) in LAYOUTS.into_iter().zip(&mut misses) {
+            let counts = watched(&Exchange { layout: layout.to_string(), loops, seed })?;
+            rows.iter_mut().zip(counts).for_each(|(row, count)| row.push(count));
+        }
+    }
+    Ok(misses)
+}
+
+/// Returns the misses of the first-level data cache and of the last level.
+fn watched(exchange: &Exchange) -> Result<[f64; WHICH.len()], Error> {
+    let mut watcher = Command::new(VALGRIND.name);
+    watcher.args(["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"]);
     // Without this option, a killed valgrind would leave its pipes behind.
-    command.arg("--vgdb=no");
-    command.args(CACHES).arg(program).args(["--messages", &format!("{layout} {loops} {seed}")]);
-    command.stdout(Stdio::null()).stderr(Stdio::piped());
-    let output = match ended(&mut command)? {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        other => other.map_err(failed)?,
+    watcher.arg("--vgdb=no").args(CACHES);
+    let mut command = Task::Exchange.command_below(Some(watcher), exchange)?;
+    let messages = VALGRIND.run(&mut command)?.stderr;
+    let told = String::from_utf8_lossy(&messages);
+    let count = |what: &str| -> Option<f64> {
+        let line = told.lines().find_map(|line| line.split_once(what))?.1;
+        line.trim().split(' ').next()?.replace(',', "").parse().ok()
     };
-    let told = String::from_utf8_lossy(&output.stderr);
-    let count = |what: &str| -> Option<u64> {
-        let line = told.lines().find(|line| line.contains(what))?;
-        let number = line.split_once(what)?.1.trim().split(' ').next()?.replace(',', "");
-        number.parse().ok()
-    };
-    Ok(count("D1  misses:").zip(count("LL misses:")).map(|(first, last)| [first, last]))
+    let [first, last] = ["D1  misses:", "LL misses:"].map(count);
+    let counts = first.zip(last).map(|(first, last)| [first, last]);
+    counts.ok_or_else(|| VALGRIND.failed("it gives no counts of misses".to_owned()))
 }
 
 /// Exchanges messages in turns, in a process that was started for it.
-pub fn exchange_ordered(order: &str) -> Result<(), Error> {
-    let malformed = || Error::Malformed {
-        thing: "--messages".into(),
-        text: order.into(),
-        expected: "a layout, a number of loops and a seed",
-    };
-    let [layout, loops, seed] = order.split(' ').collect::<Vec<_>>()[..] else {
-        return Err(malformed());
-    };
-    let number = |text: &str| text.parse().map_err(|_| malformed());
-    exchange(layout.parse()?, number(loops)?, number(seed)?)
+pub fn exchange(exchange: Exchange) -> Result<(), Error> {
+    let Exchange { layout, loops, seed } = exchange;
+    exchanged(layout.parse()?, loops, seed)
 }
 
 /// A thread's channels: one starts a turn, the other returns its outcome.
@@ -118,7 +92,7 @@ enum Then {
 }
 
 /// Exchanges all messages through a pair of new caches, one thread at a time.
-fn exchange(layout: Layout, loops: u64, seed: u64) -> Result<(), Error> {
+fn exchanged(layout: Layout, loops: u64, seed: u64) -> Result<(), Error> {
     let caches = Arc::new(Caches::new(layout)?);
     let (put, take) = ends();
     drop(put);

@@ -1,0 +1,55 @@
+//! Whole inputs on devices with blocks of 4, 16 and 64 KiB (the multi-page series of 2024): memory
+//! relative to the raw codec's output for such blocks.
+
+use zram::{Config, Device};
+
+use super::Request;
+use crate::Error;
+use crate::filled::{settle, verify, write};
+use crate::inputs::Input;
+use crate::method::{Method, report_memory};
+use crate::report::Report;
+
+const NAME: &str = "blocks-ratio";
+/// The maximum number of waits until a device's memory settles.
+const LOOKS_MAX: usize = 10;
+
+pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+    for input in request.inputs(&[Input::Heap, Input::Source]) {
+        let pages = request.pages(input)?.load()?;
+        report_memory(
+            NAME,
+            input.name(),
+            &pages,
+            |method, block| used(&pages, method, block),
+            report,
+        )?;
+    }
+    Ok(())
+}
+
+/// Returns the bytes of the pages that a device uses for `pages`.
+fn used(pages: &[u8], method: Method, block: usize) -> Result<u64, Error> {
+    let algorithm = zcomp::by_name(method.codec)?;
+    let config = Config::new(pages.len() as u64)?;
+    let device = Device::new(Config { algorithm, params: method.params(), block, ..config })?;
+    write(&device, pages)?;
+    let used = settled(&device);
+    verify(&device, pages)?;
+    Ok(used)
+}
+
+/// Returns the bytes of the device's pages after they have stayed the same for a moment. Compaction
+/// runs at a lower priority, so it takes long on a busy machine.
+fn settled(device: &Device) -> u64 {
+    let used = || device.mm_stat().mem_used_total;
+    let mut before = used();
+    for _ in 0..LOOKS_MAX {
+        settle();
+        let now = used();
+        if std::mem::replace(&mut before, now) == now {
+            break;
+        }
+    }
+    before
+}

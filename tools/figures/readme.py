@@ -1,6 +1,6 @@
 """Generates the blocks of README.md. Each number is read from the committed results, or names its commit."""
 
-from answered import OVERWRITES_COMMIT, OVERWRITES_CPU, STORE_COMMIT, STORE_OVER
+from answered import OVERWRITES_COMMIT, OVERWRITES_CPU, STORE_OVER
 from form import over_kernel, percent, prose, ratio, span, table, thousands
 
 OTHER = "overwriting with other pages by 4 KiB"
@@ -66,14 +66,12 @@ def table_losses(r):
     run = span(*r.ends("run", RUN.format("with none")))
     return "\n".join([
         prose(f"- **A served disk is slower than the kernel's device.** A request goes to another process and back: "
-              f"over NBD it serves {served} requests of 4 KiB a second, 16 at a time; the kernel's zram, measured in "
-              f"another run, gives one thread {requests(OTHER)} writes or {requests(ANYWHERE)} reads a second, one "
-              "at a time. In process there is no such trip.", "  "),
+              f"over NBD it serves {served} requests of 4 KiB a second, 16 at a time; the kernel's zram gives "
+              f"one thread {requests(OTHER)} writes, {requests(ANYWHERE)} reads.", "  "),
         prose(f"- **It takes processor time.** Overwriting gets {raw} of the throughput of lz4 alone. Moving objects "
-              f"together in the background took {OVERWRITES_CPU} of processor time for ten million overwrites (commit "
-              f"`{OVERWRITES_COMMIT}`).", "  "),
-        prose(f"- **As an allocator the pool is slow.** A store and a free take {STORE_OVER['mimalloc']} times "
-              f"mimalloc's time, {STORE_OVER['jemalloc']} times jemalloc's (commit `{STORE_COMMIT}`).", "  "),
+              f"during ten million overwrites took {OVERWRITES_CPU} (commit `{OVERWRITES_COMMIT}`).", "  "),
+        prose(f"- **As an allocator the pool is slow**: a store and a free take {STORE_OVER['mimalloc']} times "
+              f"mimalloc's time, {STORE_OVER['jemalloc']} jemalloc's.", "  "),
         prose("- **`uzram run` counts compressed data towards its limit**, which the limit of a memory cgroup does not. At "
               f"equal limits, programs took {run} times the wall-clock time that they took with the kernel's swap on "
               "zram.", "  "),

@@ -59,8 +59,8 @@ pub(crate) fn alloc_reserved(depot: &Depot) -> Option<NonNull<u8>> {
 /// Frees an object in a slab of any owner.
 ///
 /// # Safety
-/// `location` is the location of the object. No thread uses the object, unless the object is free.
-/// If the object may be free, no other thread frees objects of the cache or shrinks the cache.
+/// `location` is the location of the object. If the object is live, no thread uses it. If the
+/// object may be free, no other thread frees objects of the cache or shrinks the cache.
 pub(crate) unsafe fn free(
     depot: &Depot,
     object: NonNull<u8>,
@@ -107,7 +107,7 @@ pub(crate) unsafe fn free(
 /// Frees an object of a slab that no thread owns. Returns false if the object is already free.
 ///
 /// # Safety
-/// No thread uses the object, unless the object is free.
+/// If the object is live, no thread uses it.
 unsafe fn free_locked(mut locked: Locked<'_>, id: ExtentId, index: usize) -> bool {
     let depot = locked.depot;
     let slab_ref = locked.slab(id);
@@ -122,7 +122,8 @@ unsafe fn free_locked(mut locked: Locked<'_>, id: ExtentId, index: usize) -> boo
         return true;
     }
     locked.lists.active -= 1;
-    // If a slab was full, more of its objects are likely to be freed.
+    // If the slab was full before this free, more of its objects are likely to be freed. Therefore,
+    // the calling thread becomes its owner.
     match depot.threads.make(number(), &depot.shape).filter(|_| list == List::Full) {
         Some(own) => {
             own::own_listed(&mut locked, own, id);
@@ -140,13 +141,13 @@ unsafe fn free_locked(mut locked: Locked<'_>, id: ExtentId, index: usize) -> boo
 }
 
 /// Marks the remotely freed objects of a slab as free if the thread that owned the slab has given
-/// it up since.
+/// up the slab since.
 fn drain_remote(depot: &Depot, id: ExtentId) {
     let mut locked = depot.lock();
     // The slab may have been reclaimed together with its bits, and its extent may belong to another
     // cache or to a slab under construction. Therefore, first check that the slab is attached to
-    // this cache (sl-H2). A slab in no list belongs to a thread or to the reserve; the bit is then
-    // found when the slab enters a list (sl-B1).
+    // this cache (sl-H2). A slab in no list belongs to a thread or to the reserve; its remote bits
+    // are drained when it enters a list (sl-B1).
     if depot.is_attached(id) && List::of_slab(depot.slab(id)) != List::Unlisted {
         let found = locked.slab(id).drain_remote();
         locked.lists.active -= found;

@@ -17,7 +17,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Arena {
     pub(crate) space: Space<Slab>,
-    /// The heap memory of descriptors and bitmaps outside the slabs (blocks), in bytes.
+    /// The size of all blocks in bytes: heap memory for bits and indexes outside the slabs.
     pub(crate) block_bytes: AtomicUsize,
     caches: AtomicU32,
 }
@@ -45,7 +45,7 @@ impl Arena {
         CacheId::new(self.caches.fetch_add(1, Relaxed))
     }
 
-    /// Returns the slab of any cache that contains the address of `object`.
+    /// Returns the slab, of any cache, that contains the address of `object`.
     #[inline]
     pub(crate) fn slab_at(&self, object: NonNull<u8>) -> Option<(ExtentId, &Extent<Slab>)> {
         self.space.extent_at(object.addr().get())

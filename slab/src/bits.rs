@@ -72,7 +72,7 @@ pub(crate) fn alloc(live: &Word, remote: &Word) -> Option<usize> {
 }
 
 /// Marks one of 64 objects as free. Returns false if the object was free already (sl-B2). Only the
-/// slab's thread may call it.
+/// slab's thread may call this function.
 #[inline]
 pub(crate) fn free(live: &Word, remote: &Word, index: usize) -> bool {
     let before = live.load(Relaxed);
@@ -84,7 +84,7 @@ pub(crate) fn free(live: &Word, remote: &Word, index: usize) -> bool {
 }
 
 impl Bits<'_> {
-    /// Marks the bits beyond the last object as live for ever.
+    /// Marks the bits beyond the last object as live, which they remain for ever.
     pub(crate) fn end_at(&self, objects: usize) {
         if let Some(last) = self.live.last()
             && !objects.is_multiple_of(64)
@@ -105,7 +105,7 @@ impl Bits<'_> {
 
     /// Returns the next word that contains a free object. Searches from word `start` to the end and
     /// then from the beginning. Clears the late bits of the returned word. Only the slab's thread
-    /// may call it.
+    /// may call this function.
     pub(crate) fn next_word(&self, start: usize) -> Option<usize> {
         let mut words = (start..self.live.len()).chain(0..start);
         let word = words.find(|&word| self.live[word].load(Relaxed) != u64::MAX)?;
@@ -115,7 +115,7 @@ impl Bits<'_> {
     }
 
     /// Marks a free object as live, and returns its number. Searches the words from `start` to the
-    /// end, and then the other words. Only the slab's thread may call it.
+    /// end, and then the other words. Only the slab's thread may call this function.
     pub(crate) fn alloc_from(&self, start: usize) -> Option<usize> {
         loop {
             let word = self.next_word(start)?;
@@ -127,7 +127,7 @@ impl Bits<'_> {
         }
     }
 
-    /// Marks an object as live. Only the slab's thread may call it.
+    /// Marks an object as live. Only the slab's thread may call this function.
     pub(crate) fn set_live(&self, index: usize) {
         let word = &self.live[index / 64];
         word.store(word.load(Relaxed) | bit(index), Relaxed);
@@ -144,18 +144,18 @@ impl Bits<'_> {
     }
 
     /// Marks an object as free. Returns false if the object was free already (sl-B2). Only the
-    /// slab's thread may call it.
+    /// slab's thread may call this function.
     pub(crate) fn free(&self, index: usize) -> bool {
         free(&self.live[index / 64], &self.remote[index / 64], index)
     }
 
     /// Returns the number of live bits, including those beyond the last object. Only the slab's
-    /// thread may call it.
+    /// thread may call this function.
     pub(crate) fn live(&self) -> usize {
         self.live.iter().map(|word| word.load(Relaxed).count_ones() as usize).sum()
     }
 
-    /// Marks an object as freed remotely. The slab's thread must not call it.
+    /// Marks an object as freed remotely. The slab's thread must not call this function.
     #[inline]
     pub(crate) fn free_remotely(&self, index: usize) -> Freed {
         if !self.is_live(index) {
@@ -166,20 +166,20 @@ impl Bits<'_> {
         if remote.fetch_or(bit(index), SeqCst) & bit(index) != 0 {
             return Freed::DoubleFree;
         }
-        // From here on the slab may be reclaimed; its descriptor remains valid.
+        // From now on another thread may reclaim the slab; its descriptor remains valid.
         fence_in_models();
         if self.owner.load(SeqCst) == NO_ONE { Freed::Orphan } else { Freed::Deferred }
     }
 
     /// Removes the owner of the slab. The caller must then call `drain_remote` (sl-B1). Only the
-    /// slab's thread may call it.
+    /// slab's thread may call this function.
     pub(crate) fn orphan(&self) {
         self.owner.store(NO_ONE, SeqCst);
         fence_in_models();
     }
 
     /// Marks as free the objects that other threads freed, and calls `freed` for each of these
-    /// objects. Only the slab's thread may call it.
+    /// objects. Only the slab's thread may call this function.
     pub(crate) fn drain_remote(&self, mut freed: impl FnMut(usize)) {
         for (nth, (live, remote)) in self.live.iter().zip(self.remote).enumerate() {
             let found = remote.load(SeqCst);

@@ -65,7 +65,7 @@ impl<T> Cache<T> {
         self.raw.stat()
     }
 
-    /// Returns the same counts in the form of the kernel's `slabinfo`.
+    /// Returns the counts of [`stat`](Self::stat) in the form of the kernel's `slabinfo`.
     pub fn slabinfo(&self) -> SlabInfo {
         self.raw.slabinfo()
     }

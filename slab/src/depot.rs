@@ -5,7 +5,7 @@
 //!                ^--------nothing left to take, an object of a full one freed---------|
 //!                  free --more than 4 threads may keep, and 1/32--> unlisted --> reclaimed
 //! ```
-//! Locks: the registry of threads, `state`, then the lock of the space. Slabs are created and
+//! Lock order: the registry of threads, `state`, then the lock of the space. Slabs are created and
 //! reclaimed, and constructors called, while no lock is held.
 //!
 //! Invariants:

@@ -136,7 +136,7 @@ unsafe fn lay_out(depot: &Depot, id: ExtentId, block: NonNull<u8>) {
     let colour = depot.colour.fetch_add(1, Relaxed) as usize % colours * colour_step;
     let (slab, start) = (depot.slab(id), depot.space().address(depot.space().extent(id).start()));
     let pad = depot.red_zones.as_ref().map_or(0, RedZones::pad);
-    // This is stored first, so that a child forked during the layout finds the slab in no list.
+    // `list` is stored first, so that a child forked during the layout finds the slab in no list.
     slab.list.store(List::Unlisted as u8, Relaxed);
     // If a constructor forks, this thread continues to create the slab in the child.
     // SAFETY: the caller guarantees, here and below, that no other code can reach the slab.

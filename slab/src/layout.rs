@@ -19,8 +19,8 @@ pub enum Layout {
     /// No index: the live bits determine the free objects.
     #[default]
     Native,
-    /// A stack of indexes of the smallest sufficient width, on the slab or off it: the place that
-    /// lets a slab hold more objects.
+    /// A stack of indexes of the smallest sufficient width, on the slab or off it, whichever lets a
+    /// slab hold more objects.
     Stack,
     /// A stack of 4-byte indexes, as in SLAB from 2013 on.
     StackU32,

@@ -7,7 +7,7 @@
 //! ```
 //! # Safety
 //! The creator of an [`Index`] guarantees that its memory is valid. Each access checks that the
-//! place is less than the number of objects.
+//! element's number is less than the number of objects.
 #![allow(unsafe_code)]
 
 use crate::policy::{LINE, PAGES_MAX};
@@ -63,8 +63,8 @@ impl Packing {
             if order < ORDER_MAX && left * 8 > bytes {
                 continue;
             }
-            // SLAB places the header and index on the slab after all if the remaining space
-            // suffices.
+            // Even for large objects, SLAB places header and index on the slab if the remaining
+            // space suffices.
             let on_slab = !is_large || left >= front(objects);
             let left = left - if on_slab && is_large { front(objects) } else { 0 };
             let first = if on_slab { front(objects) } else { 0 };

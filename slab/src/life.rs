@@ -131,8 +131,8 @@ unsafe fn repair_slabs(depot: &Depot, number: Number) {
             if owner == thread::mark() {
                 continue;
             }
-            // A slab that is being created or reclaimed. If the memory is stable, the slab may be
-            // waiting for its grace period.
+            // A thread of the parent was creating or reclaiming the slab. If the memory is stable,
+            // the slab may be waiting for its grace period.
             let is_whole = !slab.first().is_null() && slab.block().is_some();
             if !is_whole || depot.options.memory == Memory::AnyTime {
                 lost.push(id);

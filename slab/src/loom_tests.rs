@@ -2,8 +2,8 @@
 //! and drains while other threads free remotely. Also models of an extent that passes from one
 //! cache to another while a thread that freed an object remotely drains the slab late.
 //!
-//! The models imitate the depot's lock, its count, and the rule on access to a slab (sl-K3). The
-//! code of the bits and the tags is the code under test.
+//! The models imitate the depot's lock and count, and the rule on access to a slab (sl-K3). The
+//! code of the bits and the tags is the real code, which the models test.
 #![allow(unsafe_code)]
 
 use crate::bits::{self, Bits, Freed, NO_ONE, Owner, Word};
@@ -52,7 +52,7 @@ impl Slab {
         found
     }
 
-    /// Frees an object as any other thread does. Returns whether the object was live.
+    /// Frees an object like a thread that does not own the slab. Returns whether it was live.
     fn free(&self, index: usize) -> bool {
         loop {
             if self.owner.load(Relaxed) == NO_ONE {
@@ -174,7 +174,7 @@ fn loom_a_late_bit_is_never_given_out() {
         slab.bits().drain_remote(|_| found += 1);
         if over.load(Acquire) {
             slab.bits().drain_remote(|_| found += 1);
-            // As for a current word: allocate from the word at once, or after a search of the slab.
+            // An allocation first tries the word, as the current word, and then searches the slab.
             let [live, remote] = [&slab.live[0], &slab.remote[0]];
             let taken = bits::alloc(live, remote).or_else(|| slab.bits().alloc_from(0));
             assert_eq!((found, taken), (1, Some(0)));
@@ -238,7 +238,7 @@ impl Place {
         self.cell.with_mut(|id_of| unsafe { assert_eq!(*id_of, id(cache)) });
     }
 
-    /// Unlinks the slab from its cache, as a thread does that reclaims a slab.
+    /// Unlinks the slab from its cache, like a thread that reclaims the slab.
     fn unlink(&self, cache: usize) {
         let _lock = self.locks[cache].lock().unwrap();
         self.work(cache);
@@ -246,7 +246,7 @@ impl Place {
         self.tag.store(id(cache).tag(), Relaxed);
     }
 
-    /// Creates a slab in the extent, as a thread of that cache does.
+    /// Creates a slab in the extent, like a thread that uses cache `cache`.
     fn make(&self, cache: usize) {
         self.tag.store(id(cache).tag(), Relaxed);
         // SAFETY: the model checks that the caller has exclusive access to the cell.
@@ -257,7 +257,7 @@ impl Place {
         self.is_listed.store(1, Relaxed);
     }
 
-    /// Drains the slab, as a thread does that freed an object remotely in a slab of the first cache
+    /// Drains the slab, like a thread that freed an object remotely in a slab of the first cache
     /// after the slab had lost its owner.
     fn drain(&self) {
         let _lock = self.locks[0].lock().unwrap();

@@ -7,10 +7,11 @@ use std::ptr::NonNull;
 /// The kinds of misuse of objects' memory that a cache detects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Debug {
-    /// Detects only frees of foreign addresses and double frees, which costs little.
+    /// Detects only frees of foreign addresses and double frees. These checks cost little.
     #[default]
     Off,
-    /// Also detects writes outside an object and writes to a free object. Threads own no slabs.
+    /// Also detects writes outside an object and writes to a free object. In this mode threads own
+    /// no slabs.
     On,
 }
 
@@ -20,8 +21,8 @@ pub enum Memory {
     /// At any time.
     #[default]
     AnyTime,
-    /// Only after every guard that [`pin`](crate::pin) returned before the free is dropped. Until
-    /// then the memory contains an object of the cache: the freed one or a later one.
+    /// Only after all guards that [`pin`](crate::pin) returned before the free have been dropped.
+    /// Until then the memory contains an object of the cache: the freed one or a later one.
     Stable,
 }
 
@@ -36,8 +37,9 @@ pub struct Tunables {
 }
 
 impl Tunables {
-    /// Returns tunables for slabs of `objects` objects of `stride` bytes. The limit is a mebibyte
-    /// of objects, but at most 4096 objects, and at least the objects of two slabs.
+    /// Returns tunables for slabs of `objects` objects of `stride` bytes. The limit is the number
+    /// of objects in 1 MiB, at least 16 and at most 4096, but never less than the objects of two
+    /// slabs.
     pub(crate) fn suiting(stride: usize, objects: usize) -> Self {
         let limit = ((1 << 20) / stride).clamp(16, 4096).max(2 * objects) as u32;
         Tunables { limit, batchcount: limit / 2 }

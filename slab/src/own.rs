@@ -32,7 +32,7 @@ pub(crate) fn alloc_fast(depot: &Depot, number: Number) -> Option<NonNull<u8>> {
 /// Frees an object in a slab that the thread owns. Returns false if no hint covers the object.
 ///
 /// # Safety
-/// No thread uses the object, unless the object is free.
+/// If the object is live, no thread uses it.
 #[inline]
 pub(crate) unsafe fn free_fast(depot: &Depot, number: Number, object: NonNull<u8>) -> bool {
     let Some(own) = depot.threads.of(number) else { return false };
@@ -49,7 +49,7 @@ pub(crate) unsafe fn free_fast(depot: &Depot, number: Number, object: NonNull<u8
 /// free.
 ///
 /// # Safety
-/// No thread uses the object, unless the object is free.
+/// If the object is live, no thread uses it.
 pub(crate) unsafe fn free(depot: &Depot, own: &ThreadSlabs, id: ExtentId, index: usize) -> bool {
     let slab_ref = depot.of_thread(own, id);
     // SAFETY: the caller guarantees that no thread uses a live object.
@@ -165,8 +165,8 @@ fn disown(locked: &mut Locked<'_>, own: &ThreadSlabs, id: ExtentId) {
     locked.link(id);
 }
 
-/// Gives up the thread's oldest slabs while it keeps too many free objects, or all slabs if another
-/// thread asked for them.
+/// Gives up the thread's oldest slabs while it keeps too many free objects, or all its slabs if
+/// another thread has requested that.
 pub(crate) fn trim(depot: &Depot, own: &ThreadSlabs) {
     let Tunables { limit, batchcount } = depot.threads.tunables();
     let most = if own.is_asked() { 0 } else { limit - batchcount };

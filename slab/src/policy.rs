@@ -14,14 +14,14 @@ pub(crate) const BLOCK_HEADER: usize = 16;
 /// A slab gets no more pages if its overhead is at most its size divided by this number.
 pub(crate) const OVERHEAD_SHARE_MAX: usize = 128;
 
-/// The maximum number of empty slabs, as a multiple of the number of slabs that hold the objects
-/// that one thread may keep ...
+/// Except in `shrink`, a cache reclaims no empty slabs while they have room for at most this
+/// multiple of the objects that one thread may keep.
 pub(crate) const EMPTY_PER_THREAD_LIMIT: usize = 4;
-/// ... and the divisor for the maximum number of empty slabs: at most 1/32 of all slabs are empty.
+/// Except in `shrink`, a cache reclaims no empty slabs while at most 1/32 of its slabs are empty.
 pub(crate) const EMPTY_SHARE: usize = 32;
 
-/// The number of a thread's hints. Two granules whose numbers differ by a multiple of it share a
-/// hint.
+/// The number of a thread's hints. Two granules whose numbers differ by a multiple of `HINTS` share
+/// a hint.
 pub(crate) const HINTS: usize = 256;
 /// The binary logarithm of the size in bytes of a granule of the smallest pages.
 pub(crate) const HINT_SHIFT: u32 = 14;

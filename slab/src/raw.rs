@@ -183,7 +183,7 @@ impl RawCache {
         CacheStat::of(&self.depot)
     }
 
-    /// Returns the same counts in the form of the kernel's `slabinfo`.
+    /// Returns the counts of [`stat`](Self::stat) in the form of the kernel's `slabinfo`.
     pub fn slabinfo(&self) -> SlabInfo {
         SlabInfo::of(&self.depot)
     }

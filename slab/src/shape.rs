@@ -15,8 +15,8 @@ use page::page_size;
 
 /// The bytes of a slab's descriptor. (`overhead` adds the map entries.)
 const DESCRIPTOR: usize = size_of::<page::Extent<crate::slab::Slab>>();
-/// The minimum number of objects, and the minimum number of pages. A slab that reaches either is
-/// large enough that threads seldom need another slab.
+/// The minimum number of objects, and the minimum number of pages. A slab that reaches either
+/// number is large enough that threads seldom need another slab.
 const WORTH: (usize, usize) = (128, 8);
 
 /// The shape of a cache's slabs. Offsets are relative to the first byte of the slab or of the
@@ -158,7 +158,7 @@ fn least(shapes: impl Iterator<Item = Shape> + Clone) -> Option<Shape> {
     let is_worth = |shape: &Shape| shape.objects >= WORTH.0 || shape.pages >= WORTH.1;
     let is_small = |shape: &Shape| shape.overhead() * OVERHEAD_SHARE_MAX <= shape.bytes();
     let small = shapes.clone().find(|shape| is_worth(shape) && is_small(shape));
-    // The shares are compared by multiplication, without a division.
+    // The overheads per byte are compared by multiplication, without a division.
     small.or_else(|| {
         shapes.min_by(|a, b| (a.overhead() * b.objects).cmp(&(b.overhead() * a.objects)))
     })

@@ -5,8 +5,8 @@
 //!   partial --unlisted, as the reserve's: nothing is taken--> idle pages released --> partial
 //! ```
 //! # Safety
-//! - sl-H1: while a slab belongs to the reserve, none of its objects is allocated; so pages without
-//!   a live object still have none.
+//! - sl-H1: while a slab belongs to the reserve, none of its objects is allocated; so a page
+//!   without a live object remains without one.
 #![allow(unsafe_code)]
 
 use crate::bits::RESERVE;
@@ -50,7 +50,7 @@ fn release_idle_pages(depot: &Depot) {
     while let Some(id) = slabs.first() {
         slabs.remove(id, links(depot.space()));
         // A thread may have freed an object remotely just before the slab lost its owner, and read
-        // the owner only afterwards. The bit of this object is found here (sl-B1).
+        // the owner only after that. The bit of this object is found here (sl-B1).
         // SAFETY: the lock is held, and no thread owns the slab.
         unsafe { locked.slab(id).orphan() };
         locked.link(id);

@@ -10,7 +10,7 @@
 //! ```
 //! The layout `linked-bufctl` stores the two counts in a header before its index instead. Only the
 //! slab's thread accesses the fields other than the bits and the owner; if no thread owns the slab,
-//! only the holder of the cache's lock does.
+//! only the holder of the cache's lock accesses them.
 //!
 //! # Safety
 //! - sl-D1: `begin` sets `live`, `first` and `index` before any other thread can find the slab.
@@ -31,8 +31,8 @@ use std::ptr::{NonNull, null_mut};
 #[repr(C)]
 pub(crate) struct Counts {
     pub(crate) active: AtomicU32,
-    /// The first free object in the linked list. In `native`, the index of the word below which no
-    /// object is free.
+    /// The first free object in the linked list. In the layout `native`, the index of the word
+    /// below which no object is free.
     pub(crate) free: AtomicU32,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Slab {
 
 const _: () = assert!(PAGES_MAX <= u16::BITS as usize);
 
-// The size of the drawing above; together with the extent's own fields it is one cache line.
+// The diagram above shows 48 bytes; with the extent's own fields, they are one cache line.
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Slab>() == 48 && size_of::<page::Extent<Slab>>() == 64);
 

@@ -71,8 +71,7 @@ impl<'s> SlabRef<'s> {
     /// Returns the bits of the slab's objects.
     ///
     /// # Safety
-    /// A caller that changes live bits thereby allocates free objects, or frees objects that it
-    /// has.
+    /// A caller that changes live bits thereby allocates free objects, or frees its own objects.
     pub(crate) unsafe fn bits(self) -> Bits<'s> {
         self.own_bits()
     }
@@ -140,7 +139,7 @@ impl<'s> SlabRef<'s> {
     /// Frees an object. Returns false if the object is already free.
     ///
     /// # Safety
-    /// No thread uses the object, unless the object is free.
+    /// If the object is live, no thread uses it.
     pub(crate) unsafe fn free(self, index: usize) -> bool {
         let was_live = self.own_bits().free(index);
         if was_live {

@@ -30,7 +30,7 @@ pub struct SlabInfo {
     pub active_slabs: usize,
     /// The number of slabs.
     pub num_slabs: usize,
-    /// Always 0, as `sharedfactor`.
+    /// Always 0, for the same reason as `sharedfactor`.
     pub sharedavail: usize,
 }
 

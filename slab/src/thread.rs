@@ -1,4 +1,4 @@
-//! Small numbers of threads, which are reused after a thread has exited.
+//! Small numbers that identify threads. A number is reused after its thread has exited.
 //!
 //! Locks: `CACHES` is taken before any cache's lock, `TAKEN` last. No user code is called while
 //! either lock is held, because a destructor may end a cache, and that takes `CACHES`.
@@ -14,7 +14,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-/// The number of possible values, including 0, which no thread has. If more threads exist, the
+/// The number of possible `Number`s, including 0, which no thread has. If more threads exist, the
 /// others have no number and own no slabs.
 pub(crate) const NUMBERS: usize = 1 << u8::BITS;
 
@@ -153,7 +153,7 @@ pub(crate) fn forget_lost() -> Number {
     number
 }
 
-/// Returns the calling thread's number, or none if the thread has not called [`number`] yet.
+/// Returns the calling thread's number, or [`Number::NONE`] before its first call of [`number`].
 #[inline]
 pub(crate) fn number_if_known() -> Number {
     Number::new(NUMBER.get())

@@ -161,7 +161,7 @@ impl ThreadSlabs {
     /// Frees an object of a slab that a hint refers to.
     ///
     /// # Safety
-    /// No thread uses the object, unless the object is free.
+    /// If the object is live, no thread uses it.
     #[inline]
     pub(crate) unsafe fn free(&self, object: NonNull<u8>) -> FastFree {
         let address = object.addr().get();
@@ -219,7 +219,7 @@ impl ThreadSlabs {
             .for_each(|place| self.hints[place].set(Hint { first, live: live.as_ptr() }));
     }
 
-    /// Removes the hints of a slab, whose first object lies at `first`, and its current word.
+    /// Removes the hints and the current word of slab `id`, whose first object lies at `first`.
     pub(crate) fn forget(&self, id: ExtentId, first: usize) {
         if self.current.get() == Some(id) {
             self.current.set(None);
@@ -230,8 +230,8 @@ impl ThreadSlabs {
         places.for_each(|place| self.hints[place].swap(&Hint::none(place)));
     }
 
-    /// Asserts that the hints and the word refer to the thread's slabs (sl-M2), which are `slabs`
-    /// and include `current`.
+    /// Asserts that the hints and the word refer to the thread's slabs (sl-M2). `slabs` are these
+    /// slabs, and `current`, if any, is one of them.
     pub(crate) fn check(
         &self,
         slabs: &[(usize, *const Word)],

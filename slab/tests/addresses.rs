@@ -40,7 +40,7 @@ fn segments_come_back_as_other_sections() {
     end(&arena, cache);
 }
 
-/// As above, but a thread that has looked up the earlier sections frees the objects.
+/// As in the test above, but a thread that has looked up the earlier sections frees the objects.
 #[test]
 fn segments_come_back_for_other_threads_too() {
     let arena = Arena::new(page::Config::default()).unwrap();

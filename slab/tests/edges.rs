@@ -65,7 +65,7 @@ fn step(subject: &mut Subject, limit: u32, random: &mut Rng) {
     let most = OBJECTS_MAX.min(BYTES_MAX / subject.size + 2);
     let target = beside(edge, random).min(most);
     match random.u8(..4) {
-        // The thread exits while objects that it allocated are live, and after remote frees.
+        // The thread exits after remote frees, and while objects that it allocated are live.
         0 => std::thread::scope(|scope| {
             let mut random = random.fork();
             scope.spawn(move || go_to(subject, target, &mut random)).join().unwrap();

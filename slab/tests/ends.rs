@@ -10,7 +10,7 @@ use std::time::Duration;
 static ARENA: LazyLock<Arc<Arena>> = LazyLock::new(|| Arena::new(page::Config::default()).unwrap());
 static ENDED: AtomicUsize = AtomicUsize::new(0);
 
-/// An object that owns a cache. The object's destructor uses the cache a last time and then ends
+/// An object that owns a cache. The object's destructor uses the cache a last time and then drops
 /// it.
 struct Owner {
     cache: Cache<u64>,
@@ -30,8 +30,8 @@ impl Drop for Owner {
     }
 }
 
-/// Returns tunables that let a thread keep two slabs of objects of `size` bytes, and the number of
-/// objects that fill both slabs.
+/// Returns tunables that let a thread keep two slabs of objects of `size` bytes, and a number of
+/// objects for which a thread needs both slabs.
 fn two_slabs(size: usize) -> (Option<Tunables>, usize) {
     let objects = Shape::new(Layout::Native, size, 8).unwrap().objects;
     let limit = 2 * objects as u32;

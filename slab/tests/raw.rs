@@ -106,7 +106,7 @@ fn a_second_free_is_refused_wherever_the_first_was() {
         });
         every_fourth(0).chain(every_fourth(1)).for_each(twice);
         cache.check();
-        // Each object that is allocated again was freed, and is returned only once.
+        // The new allocations return only objects that were freed, and each of them only once.
         let mut again: Vec<_> = (0..250).map(|_| cache.alloc().unwrap().addr().get()).collect();
         again.extend(every_fourth(2).chain(every_fourth(3)));
         again.sort_unstable();

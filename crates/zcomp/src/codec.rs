@@ -58,8 +58,8 @@ pub trait Codec: Send + Sync + Debug {
     fn prepare(&self, params: &Params, block: usize) -> Result<Box<dyn Prepared>, Error>;
 }
 
-/// A codec with its parameters, which creates streams. The streams share the digest of the
-/// dictionary, which is freed together with the last of them.
+/// A codec with its parameters, which creates streams. This value and its streams share the digest
+/// of the dictionary, which is freed when the last of them is dropped.
 pub trait Prepared: Send + Sync + Debug {
     /// Returns the size of the memory that a stream needs for all its contexts, in bytes: a
     /// multiple of 8.
@@ -81,23 +81,23 @@ pub trait Prepared: Send + Sync + Debug {
 /// The contexts of a codec. Only one thread at a time can use them. A call that fails does not
 /// affect later calls.
 pub trait Stream: Send {
-    /// Compresses `src`, which must not be longer than the block, into `dst`, and returns the
-    /// compressed length. Returns `Ok(None)` if the result does not fit in `dst`.
+    /// Compresses `src`, which must not be longer than the stream's blocks, into `dst`, and returns
+    /// the compressed length. Returns `Ok(None)` if the result does not fit in `dst`.
     ///
     /// The result depends only on the source, the parameters and the length of `dst`. With lz4 and
-    /// lz4hc, `dst` needs only the length of the result. With zstd, it needs about ten bytes more;
-    /// with less, zstd may return `Ok(None)`, or a longer result than necessary.
+    /// lz4hc, `dst` needs to be only as long as the result. With zstd, `dst` should be about ten
+    /// bytes longer; otherwise, zstd may return `Ok(None)`, or a longer result than necessary.
     ///
     /// # Errors
     /// [`Error::TooLong`]: `src` is longer than the block for which the stream was created.
     fn compress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>, Error>;
 
-    /// Decompresses all of `src` into exactly `dst.len()` bytes. If the dictionary differs from the
-    /// one at compression, the bytes may differ from the original ones.
+    /// Decompresses all of `src` into exactly `dst.len()` bytes. If `src` was compressed with
+    /// another dictionary, the result may differ from the original bytes.
     ///
     /// # Errors
-    /// [`Error::Corrupt`]: the data are invalid, or decompress to another length. `dst` may then be
-    /// written in part.
+    /// [`Error::Corrupt`]: the data are invalid, or decompress to another length. `dst` may then
+    /// have been overwritten in part.
     fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), Error>;
 }
 

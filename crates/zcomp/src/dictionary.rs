@@ -8,14 +8,14 @@ use crate::policy::DICTIONARY_BYTES_MAX;
 
 /// A dictionary; clones share its bytes.
 ///
-/// If [`train`](crate::train) or `zstd --train` created the dictionary, zstd uses its tables; any
-/// other dictionary is content only. lz4 and lz4hc use the last 64 KiB of any dictionary as
-/// content.
+/// If [`train`](crate::train) or `zstd --train` created the dictionary, zstd uses its tables; of
+/// any other dictionary, zstd uses all bytes as content. lz4 and lz4hc use the last 64 KiB of any
+/// dictionary as content.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Dictionary(Arc<[u8]>);
 
 impl Dictionary {
-    /// The maximum size in bytes: 16 MiB. Blocks of 64 KiB can use much less.
+    /// The maximum size in bytes: 16 MiB. For blocks of 64 KiB, a much smaller dictionary suffices.
     pub const BYTES_MAX: usize = DICTIONARY_BYTES_MAX;
 
     /// Returns a dictionary of these bytes.

@@ -42,9 +42,9 @@ unsafe extern "C" {
     fn LZ4_sizeofState() -> c_int;
     fn LZ4_sizeofStateHC() -> c_int;
 
-    // Clears the state first. The variant `_fastReset` is no faster here, because it also clears
-    // the state for blocks of 4 KiB or more. For a shorter block its result would depend on the
-    // previous blocks.
+    // This function clears the state first. The variant `_fastReset` is no faster here, because it
+    // also clears the state for blocks of 4 KiB or more. For a shorter block its result would
+    // depend on the previous blocks.
     fn LZ4_compress_fast_extState(
         state: *mut c_void,
         src: *const c_char,
@@ -65,9 +65,9 @@ unsafe extern "C" {
         acceleration: c_int,
     ) -> c_int;
 
-    // Instead of clearing the state of 256 KiB, begins to number positions out of reach of the
-    // previous blocks. The function clears the state only after a failure or after 1 GiB. So the
-    // result is the same as with a new state, but takes less time.
+    // Does not clear the state of 256 KiB, but numbers the positions of each block so that no match
+    // can reach a previous block. Clears the state only after a failure or after 1 GiB of input. So
+    // the result is the same as with a new state, but takes less time.
     fn LZ4_compress_HC_extStateHC_fastReset(
         state: *mut c_void,
         src: *const c_char,
@@ -107,7 +107,7 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// How much of a block is decompressed.
+/// The part of a block that is decompressed.
 #[derive(Clone, Copy, PartialEq)]
 enum Extent {
     Whole,
@@ -137,7 +137,7 @@ impl Lz4 {
         bytes.unsigned_abs() as usize
     }
 
-    /// Initializes a new state in the next bytes of the memory.
+    /// Initializes a new state in the next bytes of `memory`, and returns its address.
     fn state(self, memory: &mut ContextMemory) -> NonNull<c_void> {
         let bytes = self.state_bytes();
         let state = memory.take(bytes).cast();
@@ -300,8 +300,8 @@ impl Stream for Lz4Stream {
             return Err(Error::TooLong { bytes: src.len(), block: self.block });
         }
         if src.is_empty() {
-            // The token of a sequence without literals. The library is not called, because it would
-            // read memory below the address of an empty slice, which is 1.
+            // An empty block is the token of a sequence without literals. The library would read
+            // memory below the address of the empty slice, which is 1.
             return Ok(dst.first_mut().map(|token| *token = 0).map(|()| 1));
         }
         let length = self.encode(src, dst);
@@ -328,7 +328,7 @@ impl Stream for Lz4Stream {
 
 impl Lz4Stream {
     /// Compresses a block with the library. The block is neither empty nor too long. Returns the
-    /// length, or `None` if the result does not fit in `dst`.
+    /// compressed length, or `None` if the result does not fit in `dst`.
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
         let (state, level) = (self.state.as_ptr(), self.level);
         let (from, bytes) = (src.as_ptr().cast(), src.len() as c_int);
@@ -385,7 +385,7 @@ impl Lz4Stream {
     }
 
     /// Decompresses the block `src` that ends in `tail`. Returns false if `tail` is not the tail of
-    /// the block, or if the library decompresses the block faster.
+    /// the block, or if the library is faster.
     fn decode_tail(&self, tail: &Tail<'_>, src: &[u8], dst: &mut [u8]) -> bool {
         let (plain, room) = dst.split_at_mut(tail.short_bytes());
         let is_tail = match tail.shortened(room) {

@@ -15,17 +15,17 @@ use crate::policy::CONTEXT_ALIGN;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
-/// The maximum distance from a word to the start of the next line, in bytes.
+/// The maximum distance from a word to the start of the next cache line, in bytes.
 const SKIP_BYTES: usize = CONTEXT_ALIGN - size_of::<u64>();
 
-/// Returns the number of bytes that contexts of these sizes need. Each context takes whole lines,
-/// and the memory may begin before the first line.
+/// Returns the number of bytes that contexts of these sizes need. Each context takes whole cache
+/// lines, and the memory may begin before the first of these lines.
 pub(crate) fn bytes_for(contexts: &[usize]) -> Result<usize, Error> {
     let sum = contexts.iter().try_fold(SKIP_BYTES, |sum, bytes| sum.checked_add(lines(*bytes)?));
     sum.ok_or(Error::NoMemory { bytes: usize::MAX })
 }
 
-/// Returns `bytes` rounded up to whole lines.
+/// Returns `bytes` rounded up to whole cache lines.
 fn lines(bytes: usize) -> Option<usize> {
     bytes.checked_next_multiple_of(CONTEXT_ALIGN)
 }
@@ -33,7 +33,7 @@ fn lines(bytes: usize) -> Option<usize> {
 /// Memory of the heap, from which contexts are allocated one after another.
 #[derive(Debug)]
 pub(crate) struct ContextMemory {
-    /// The address of the next context, aligned to a line.
+    /// The address of the next context, aligned to a cache line.
     next: NonNull<u8>,
     /// The number of bytes from `next` to the end of the memory.
     left: usize,
@@ -45,9 +45,9 @@ pub(crate) struct ContextMemory {
 unsafe impl Send for ContextMemory {}
 
 impl ContextMemory {
-    /// Allocates memory for contexts of these sizes, all zero. Pages that the contexts do not use
-    /// are never touched: for an alignment of more than a word, the allocator would write zeros to
-    /// all pages.
+    /// Allocates memory for contexts of these sizes, all zero. The alignment is that of a word,
+    /// because at a greater alignment the allocator would write zeros to all pages. So pages that
+    /// the contexts do not use are never touched.
     ///
     /// # Errors
     /// [`Error::NoMemory`]: the allocation failed.
@@ -69,8 +69,8 @@ impl ContextMemory {
         self.layout.size()
     }
 
-    /// Returns the next `bytes` bytes. These bytes begin on a line, are valid as long as the memory
-    /// exists, and are used only by the caller.
+    /// Returns the next `bytes` bytes. These bytes begin on a cache line, are valid as long as the
+    /// memory exists, and are used only by the caller.
     ///
     /// # Panics
     /// If fewer bytes are left.

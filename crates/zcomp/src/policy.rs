@@ -18,10 +18,10 @@ pub(crate) const SAMPLES_MIN: usize = 8;
 pub(crate) const RUN_FAR_OFFSET: usize = 64;
 /// The maximum length, in bytes, of matches that take little time at any offset.
 pub(crate) const RUN_SHORT_BYTES: usize = 64;
-/// The distance, in bytes, of the places that are read in the search for a long run.
+/// The distance, in bytes, between the positions that are read in the search for a long run.
 pub(crate) const RUN_STRIDE: usize = 128;
-/// The maximum number of sequences that are walked. A walk over more takes longer than the
-/// library's slow copy of the match.
+/// The maximum number of sequences that are walked. A walk over more sequences takes longer than
+/// the library's slow copy of the match.
 pub(crate) const TAIL_WALKED_MAX: usize = 32;
 
 /// The maximum number of characters of a name in a message; every valid name is shorter.

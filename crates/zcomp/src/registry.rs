@@ -5,7 +5,7 @@ use crate::names::{ALL, RESERVED};
 use crate::zstd::Zstd;
 use crate::{Codec, Error};
 
-/// The codecs in the order of `ALL`. The first one is the default in most places.
+/// The codecs in the order of `ALL`. Most interfaces use the first codec by default.
 static CODECS: [&dyn Codec; ALL.len()] = [&Lz4::Fast, &Lz4::High, &Zstd];
 
 /// Returns all codecs, in the kernel's order.

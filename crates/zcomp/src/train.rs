@@ -14,9 +14,9 @@ pub fn samples_needed(block: usize, bytes: usize) -> usize {
 /// Returns a dictionary of at most `bytes` bytes for blocks like those in `samples`, which contains
 /// consecutive blocks of `block` bytes. The result depends only on the samples and the two sizes.
 ///
-/// The dictionary begins with zstd's tables for such blocks, which take some hundred bytes. The
-/// strings that recur most follow, the most common last. For lz4 and lz4hc the whole dictionary is
-/// content.
+/// The dictionary begins with zstd's tables for such blocks, which take some hundred bytes. After
+/// them follow the strings that recur most, the most common last. For lz4 and lz4hc the whole
+/// dictionary is content.
 ///
 /// # Errors
 /// [`Error::DictionarySize`] if `bytes` is below [`DICTIONARY_BYTES_MIN`];

@@ -72,7 +72,7 @@ fn all_lengths_near_edges_come_back() {
     }
 }
 
-/// An empty slice of Rust has the address 1.
+/// In Rust, an empty slice has the address 1, which the library must not access.
 #[test]
 fn a_block_of_nothing_comes_back() {
     for setting in settings() {
@@ -102,7 +102,7 @@ fn real_pages_come_back() {
     }
 }
 
-/// Some of the previous blocks did not fit.
+/// Some of the previous blocks did not fit in the output buffer.
 #[test]
 fn same_block_compresses_to_the_same_bytes_whatever_came_before() {
     let seed = seed(3);
@@ -284,8 +284,8 @@ fn noise_is_no_block() {
     }
 }
 
-/// A long sequence of blocks that are much shorter than the maximum of the stream. The library must
-/// neither conclude that its memory is too large nor request less memory.
+/// Compresses a long sequence of blocks that are much shorter than the stream's maximum. The
+/// library must neither conclude that its memory is too large nor request less memory.
 #[test]
 fn long_use_on_short_blocks_stays_in_its_memory() {
     let seed = seed(11);
@@ -483,7 +483,7 @@ fn a_stream_beside_a_dictionary_has_room_for_every_block() {
     }
 }
 
-/// A stream has no tables in addition to those of the digest, unless the library copies these.
+/// A stream has no tables besides those of the digest, unless the library copies the digest.
 #[test]
 fn a_stream_beside_a_dictionary_takes_little_more() {
     let codec = by_name("zstd").unwrap();

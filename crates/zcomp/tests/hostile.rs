@@ -1,7 +1,7 @@
 //! Random bytes, and compressed data with a few changes, are decompressed by every codec with every
 //! dictionary, to every length. The result must be an error, or bytes that depend on the input
 //! alone; no memory outside the slices is accessed, and later calls succeed. The fuzz target
-//! `codec` does the same for longer.
+//! `codec` runs the same test for longer.
 
 // Helper functions outside the tests use `unwrap`, too.
 #![allow(clippy::unwrap_used)]
@@ -13,10 +13,11 @@ use testkit::samples::{kinds, random};
 use testkit::settings::settings;
 use testkit::{run_any, scaled, seed};
 
-/// The number of rounds for each codec with each dictionary; they take about a tenth of a second.
+/// The number of rounds for each codec with each dictionary; these rounds take about a tenth of a
+/// second.
 const ROUNDS: usize = 3000;
 
-/// Changes a few bytes, removes some, or repeats some.
+/// Changes a few bytes, or truncates `bytes`, or repeats its last bytes.
 fn damage(bytes: &mut Vec<u8>, rng: &mut Rng) {
     for _ in 0..=rng.usize(..3) {
         let at = rng.usize(..bytes.len());
@@ -52,7 +53,7 @@ fn whatever_is_decompressed_stays_within_its_slices() {
         for round in 0..rounds {
             let nth = rng.usize(..compressed.len());
             let length = match rng.usize(..4) {
-                // All lengths up to the block size, and some above.
+                // All lengths up to the block size, and some greater lengths.
                 0 => round * 7 % (BLOCK + 64),
                 1 => EDGES[rng.usize(..EDGES.len())],
                 _ => BLOCK,

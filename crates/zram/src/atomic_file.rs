@@ -83,7 +83,7 @@ impl AtomicFile {
         }
     }
 
-    /// Returns the file, for a caller that writes it in another order.
+    /// Returns the file, for a caller that does not write it from beginning to end.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -107,8 +107,8 @@ impl AtomicFile {
         File::open(directory_of(&self.place))?.sync_all()
     }
 
-    /// Keeps an existing file under the name `NAME.before` if `is_wanted` returns true for the
-    /// file. If the file was kept, returns the new path.
+    /// If a file exists at the final path and `is_wanted` returns true for that file, keeps it as
+    /// `NAME.before` and returns its new path.
     pub(crate) fn keep_old(
         &self,
         is_wanted: impl FnOnce(&File) -> io::Result<bool>,
@@ -169,7 +169,7 @@ pub fn follow_links(given: &Path) -> io::Result<PathBuf> {
                 check_link(&path)?;
                 path = path.parent().unwrap_or(Path::new("")).join(link);
             }
-            // The path is not a link, or does not exist, or its use will report this error.
+            // The path is not a link, or does not exist, or a later call will report this error.
             Err(_) => return Ok(path),
         }
     }

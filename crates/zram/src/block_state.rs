@@ -86,7 +86,7 @@ impl fmt::Display for SlotState {
 #[derive(Debug)]
 pub struct BlockState<'d> {
     table: &'d Table,
-    /// The states that were read together and not returned yet.
+    /// The states that were read already but not returned yet.
     some: vec::IntoIter<SlotState>,
     /// The slot from which the next states are read.
     next: Option<u64>,
@@ -113,7 +113,7 @@ impl Iterator for BlockState<'_> {
     }
 }
 
-/// Appends to `some` the states of the slots of some blocks, from slot `from` on. Returns the slot
+/// Appends to `some` the states of the slots of a few blocks, from slot `from` on. Returns the slot
 /// to continue from, or `None` at the end of the device.
 fn slot_states(table: &Table, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
     let layout = table.layout;
@@ -127,8 +127,8 @@ fn slot_states(table: &Table, from: u64, some: &mut Vec<SlotState>) -> Option<u6
     blocks.next().map(|block| layout.first_slot(block).into())
 }
 
-/// Appends the states of a block's slots from `from` on. Returns false if the states are invalid
-/// because the block was stored during the look-up.
+/// Appends the states of a block's slots from `from` on. Returns false if the appended states are
+/// invalid because the block was stored during the look-up.
 fn block_slot_states(table: &Table, block: u32, from: u64, some: &mut Vec<SlotState>) -> bool {
     let (layout, is_here) = (table.layout, table.check_not_left_behind().is_ok());
     let entry = layout.has_blocks().then(|| layout.block_entry(block));
@@ -171,8 +171,8 @@ fn block_left_behind(table: &Table, entry: u32) -> Option<(BlockKind, Flags, Opt
     Some((BlockKind::of_old(held, table.layout.slots()), Flags::of(held), accessed))
 }
 
-/// Marks slots and blocks idle: all of them, or those that were not accessed for more than `age`
-/// seconds. In the second case, removes the mark from all others.
+/// Marks slots and blocks idle: all of them if `age` is `None`, otherwise those that were not
+/// accessed for more than `age` seconds. In the second case, removes the mark from all others.
 pub(crate) fn mark_idle(table: &Table, age: Option<u64>) -> Result<(), Error> {
     if age.is_some() && !table.columns.access_time {
         return Err(Error::Untracked);

@@ -69,7 +69,7 @@ impl Counted for Table {
     }
 }
 
-/// The locks of all streams: no request is under way while no thread holds a stream.
+/// A fork locks all streams, so no request is under way during it: each request holds a stream.
 impl AtFork for Table {
     fn prepare(&self) {
         self.jobs.at_fork(Step::Lock);

@@ -60,7 +60,7 @@ pub struct Config {
     pub backing: Option<Arc<dyn Backing>>,
     /// The limit of write-back. The owner of the device may change the limit at any time.
     pub writeback: Arc<WritebackLimit>,
-    /// The maximum size of the pool's pages in bytes, rounded up to whole pages (the kernel's
+    /// The maximum total size of the pool's pages in bytes, rounded up to whole pages (the kernel's
     /// `mem_limit`). `None` means no limit.
     pub mem_limit: Option<u64>,
     /// The maximum of [`Device::mem_total`](crate::Device::mem_total) in bytes; `None` means no
@@ -71,10 +71,10 @@ pub struct Config {
     /// `mem_limit` is set and `total_limit` is not, the total limit is the size of the empty device
     /// plus 5/4 of the current `mem_limit`.
     pub limit_tables: bool,
-    /// Whether the time of each slot's last access is tracked, in seconds; this takes 4 bytes a
+    /// Whether the time of each slot's last access is tracked, in seconds. The times take 4 bytes a
     /// slot.
     pub track_access: bool,
-    /// Whether objects have checksums, which are verified at every read; this takes 4 bytes a slot.
+    /// Whether objects have checksums, which every read verifies. They take 4 bytes a slot.
     pub checksums: bool,
     /// The number of streams, which is the maximum number of threads that compress at the same
     /// time; `None` means one per processor.
@@ -87,7 +87,7 @@ pub struct Config {
     /// Whether the child of a fork inherits the device's data.
     pub fork: Fork,
     /// The turn at which a fork locks this device. If a device compresses memory that contains the
-    /// request buffers of other devices, the fork must lock it after those devices.
+    /// request buffers of other devices, the fork must lock this device after those devices.
     pub fork_turn: page::fork::Turn,
     /// Whether core dumps include the pool's pages. By default they do not, because compressed
     /// pages are of little use in a dump, and may contain private data.

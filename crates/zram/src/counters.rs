@@ -162,8 +162,8 @@ impl Counters {
         }
     }
 
-    /// Returns the value of [`Device::changed_bytes`](crate::Device::changed_bytes). `of` contains
-    /// the statistics of compaction.
+    /// Returns the value of [`Device::changed_bytes`](crate::Device::changed_bytes). The argument
+    /// contains the statistics of compaction.
     pub(crate) fn changed(&self, of: &zsmalloc::CompactionStat) -> u64 {
         self.sum(|shard| &shard.freed) + of.moved_bytes.max(of.moved_objects * CHANGED_MIN as u64)
     }

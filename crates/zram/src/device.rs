@@ -114,8 +114,8 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::Range`]: nothing was changed. [`Error::OutOfMemory`], [`Error::Backing`]: a slot
-    /// keeps its contents. Either a slot at an end could not be written, or a slot could not be
-    /// removed from its block: the removal needs 8 bytes.
+    /// keeps its contents. Either the slot lies at an end of the range and could not be
+    /// overwritten, or it could not be removed from its block, which needs 8 bytes.
     #[doc(alias = "trim")]
     #[doc(alias = "write_zeroes")]
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
@@ -137,7 +137,7 @@ impl Device {
     }
 
     /// Marks the slots idle that were not accessed for more than `seconds` seconds, and removes the
-    /// mark from all other slots. No slot counts as older than the last boot.
+    /// mark from all other slots. If `seconds` exceeds the time since boot, no slot is marked.
     ///
     /// # Errors
     /// [`Error::Untracked`]: access times are not tracked.
@@ -159,7 +159,7 @@ impl Device {
     /// Writes slots and blocks, in compressed form, to the backing store, and frees them in memory.
     /// Requests may run at the same time; slots and blocks that they access remain in memory. If a
     /// write or sync fails, all data of the same group remain in memory, and the job continues with
-    /// the other groups. At its end, the job returns the last such error.
+    /// the other groups. After all groups, the job returns the last such error.
     ///
     /// # Errors
     /// [`Error::NoBacking`], [`Error::Busy`], [`Error::WritebackLimit`], [`Error::BackingFull`],
@@ -168,7 +168,7 @@ impl Device {
         cold::write_back(self.usable_table()?, selection)
     }
 
-    /// Allocates and keeps the memory for later saves, so that they do not fail for lack of memory.
+    /// Allocates and keeps the memory for saves, so that no later save fails for lack of memory.
     ///
     /// # Errors
     /// [`Error::NoBuffer`]
@@ -178,10 +178,10 @@ impl Device {
 
     /// Saves the device, compressed as in memory. The result contains the data of each slot at some
     /// moment during the save; so a slot that is not written during the save is saved exactly.
-    /// Slots that can't be read are omitted, and are listed in the file and in [`Saved::lost`],
-    /// unless `options` refuses such slots. An existing file is replaced when the new file is
-    /// durable. If the new file lacks slots and the existing file is complete, the existing file is
-    /// kept as `FILE.before`.
+    /// Slots that can't be read are omitted, and are listed in the file and in [`Saved::lost`]; if
+    /// `options` does not allow that, the save fails. An existing file is replaced when the new
+    /// file is durable. If the new file lacks slots and the existing file is complete, the existing
+    /// file is kept as `FILE.before`.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::Path`], [`Error::NoBuffer`]. With
@@ -192,8 +192,8 @@ impl Device {
     }
 
     /// Restores a saved device into this device, which must be empty and at least as large as the
-    /// saved one. The block size, algorithms and geometry of the two may differ. After an error
-    /// this device is empty. No other thread may use the device during the restore.
+    /// saved one. The block size, algorithms and geometry of the two devices may differ. After an
+    /// error this device is empty. No other thread may use the device during the restore.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::NotEmpty`], [`Error::TooSmall`] or [`Error::Path`];
@@ -262,14 +262,14 @@ impl Device {
         BlockState::new(&self.table, slot)
     }
 
-    /// Sets or removes the limit of pool pages, in bytes. If more pages are in use, requests that
-    /// need further pages fail.
+    /// Sets or removes the limit of pool pages, in bytes. While the pool exceeds the limit,
+    /// requests that need further pages fail.
     pub fn set_mem_limit(&self, bytes: Option<u64>) {
         self.table.pool.pages().set_limit(bytes.map(pages_for));
     }
 
-    /// Sets or removes the limit of all memory, in bytes. If more memory is in use, requests that
-    /// need further memory fail.
+    /// Sets or removes the limit of all memory, in bytes. While the device exceeds the limit,
+    /// requests that need further memory fail.
     pub fn set_total_limit(&self, bytes: Option<u64>) {
         self.table.total.set_limit(bytes);
     }
@@ -322,8 +322,8 @@ impl Device {
     }
 
     /// Returns the number of bytes, after compression, that were freed, overwritten or moved since
-    /// the device was created. Each object counts as at least 1 KiB, because the change may write
-    /// to the object's page.
+    /// the device was created. Each object counts as at least 1 KiB, because the change of a small
+    /// object also has a cost.
     pub fn changed_bytes(&self) -> u64 {
         self.table.counters.changed(&self.compaction_stat())
     }

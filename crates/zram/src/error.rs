@@ -408,8 +408,7 @@ impl Error {
     }
 
     /// Returns the same error, but with slot `first` if the error contains an earlier slot. The
-    /// error of a block contains the block's first slot, which may precede the request's remaining
-    /// part.
+    /// error of a block contains the block's first slot, which may precede the rest of the request.
     pub(crate) fn not_before(mut self, first: u64) -> Self {
         match &mut self {
             Error::OutOfMemory { slot, .. }
@@ -422,7 +421,8 @@ impl Error {
         self
     }
 
-    /// Returns true if stored data are damaged. Only a new write of the data ends the error.
+    /// Returns true if stored data are damaged. The error persists until the data are written
+    /// again.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self, Error::Checksum { .. } | Error::Corrupt { .. } | Error::Damaged { .. })
     }

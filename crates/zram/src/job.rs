@@ -25,8 +25,8 @@ pub enum JobKind {
 pub struct JobStat {
     /// The kind of the job.
     pub kind: JobKind,
-    /// The number of slots that were processed: selected slots or, if `of` is not 0, slots of the
-    /// device in order.
+    /// If `of` is 0, the number of selected slots and blocks that the job has processed. Otherwise,
+    /// the number of slots up to which the job has processed the device.
     pub done: u64,
     /// The number of slots that the job covers, or 0 if this number is not known beforehand.
     pub of: u64,
@@ -37,7 +37,7 @@ pub struct JobStat {
 pub struct DamagedLeft {
     /// The number of damaged objects.
     pub count: u64,
-    /// The slot of the first damaged object. If the object is that of a block, the block's first
+    /// The slot of the first damaged object. For the object of a block, this is the block's first
     /// slot.
     pub first: Option<u64>,
 }
@@ -56,8 +56,8 @@ impl fmt::Display for JobKind {
 /// The device's record of its job.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
-    /// The lock that a job holds while it frees data in memory that are written back. A job never
-    /// holds this lock during I/O, and takes it before the lock of `now`.
+    /// The lock that a job holds while it frees, in memory, data that it has written back. A job
+    /// never holds this lock during I/O, and takes it before the lock of `now`.
     leaving: Mutex<()>,
     now: Mutex<CurrentJob>,
 }
@@ -174,7 +174,7 @@ impl<'j> Job<'j> {
     }
 
     /// Calls `ends` with this job's progress, and with true if the job is cancelled. If `ends`
-    /// returns true, the job must end.
+    /// returns true, returns [`Error::Cancelled`].
     fn with(&self, ends: impl FnOnce(&mut JobStat, bool) -> bool) -> Result<(), Error> {
         let mut now = self.jobs.now.lock();
         let is_cancelled = now.is_cancelled;
@@ -188,8 +188,8 @@ impl<'j> Job<'j> {
         self.with(|_, _| false).is_err()
     }
 
-    /// Returns a guard during whose life the job may free data in memory that it has written back,
-    /// or `None` if the job was abandoned.
+    /// Returns a guard, or `None` if the job was abandoned. While the guard exists, the job may
+    /// free, in memory, data that it has written back.
     pub(crate) fn commit_permit(&self) -> Option<MutexGuard<'j, ()>> {
         let leaving = self.jobs.leaving.lock();
         (!self.is_given_up()).then_some(leaving)

@@ -4,9 +4,9 @@
 //! ```text
 //!   | slot 0 | slot 1 | ... | last slot | block 0 | block 1 | ...   blocks: if of several slots
 //! ```
-//! An entry is created on first use, together with its neighbours. So if data are stored in whole
-//! blocks, no entries for their slots exist, and if data are stored in single slots, no entries for
-//! their blocks exist.
+//! An entry is created on first use, together with its neighbours. So if all data are stored as
+//! whole blocks, slots have no entries, and if all data are stored as single slots, blocks have
+//! none.
 
 use crate::Error;
 use std::ops::Range;
@@ -113,7 +113,7 @@ impl Layout {
     }
 
     /// Returns the entry that a write to the block uses first: the entry of the block or, if blocks
-    /// are slots, the entry of the slot.
+    /// are single slots, the entry of the slot.
     pub(crate) fn first_entry(self, block: u32) -> u32 {
         if self.has_blocks() { self.block_entry(block) } else { block }
     }

@@ -1,5 +1,5 @@
-//! zram: a device of 4 KiB slots whose data are compressed in memory, one by one or several as one
-//! block.
+//! zram: a device of 4 KiB slots whose data are compressed in memory, each slot alone or several
+//! slots as one block.
 //!
 //! ```text
 //!   write(offset, bytes): request splits it into blocks and slots -> slot::encode: same-filled?
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A slot is an entry of the pool ([`zsmalloc::EntryPool`]). The entry's lock is the slot's lock,
-//! which several readers can hold at the same time. A request takes only two other locks: the lock
-//! of a size class, and the lock of the stream with which the request compresses.
+//! which several readers can hold at the same time. A request takes only two other locks: that of a
+//! size class, and that of the stream with which it compresses.
 #![forbid(unsafe_code)]
 
 mod algorithms;

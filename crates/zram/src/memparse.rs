@@ -1,8 +1,8 @@
 //! Sizes as people and the kernel's `memparse` write them: `4096`, `64K`, `1GiB`, `0x1000`, `010`.
 //!
-//! K, M, G and T are binary units in either case; `KB` and `KiB` mean the same as `K`. As in the
-//! kernel, `0x` starts a hexadecimal number, and another leading `0` an octal one. Unlike the
-//! kernel, this parser rejects trailing characters, and numbers that do not fit 64 bits.
+//! K, M, G and T, in upper or lower case, are binary units; `KB` and `KiB` mean the same as `K`. As
+//! in the kernel, `0x` starts a hexadecimal number, and another leading `0` an octal one. Unlike
+//! the kernel, this parser rejects trailing characters, and numbers that do not fit 64 bits.
 
 const EXPECTED: &str =
     "expected bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB, such as 64M";
@@ -10,7 +10,8 @@ const EXPECTED: &str =
 /// Returns the number of bytes that `text` denotes.
 ///
 /// # Errors
-/// Any other text, and numbers that do not fit 64 bits; the error describes the expected format.
+/// The text has another form, or the number does not fit 64 bits. The error describes the expected
+/// format.
 pub fn parse(text: &str) -> Result<u64, String> {
     let (radix, digits) = radix_of(text);
     let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());

@@ -37,7 +37,7 @@ fn open_if(
     // O_NONBLOCK has no effect on reads and writes of regular files.
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = options.custom_flags(flags.bits() as i32).open(path).map_err(|error| {
-        // The file is a socket, or a pipe without a reader that was opened for writing.
+        // The file is a socket, or a pipe that has no reader and was opened for writing.
         match Errno::from_io_error(&error) {
             Some(Errno::NXIO) => Errno::INVAL.into(),
             _ => error,

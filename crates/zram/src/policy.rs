@@ -4,11 +4,11 @@
 use std::time::Duration;
 use zsmalloc::{ClassTable, Geometry, ORDER_MAX};
 
-/// If at least one in this number of a block's members is dead, the block is rewritten without its
-/// dead members. The rewrite then frees at least as many members as it compresses.
+/// A block is rewritten without its dead members if at least `1 / REWRITE_AT_DEAD_OF_BLOCK` of its
+/// members are dead. The rewrite then frees at least as many members as it compresses.
 const REWRITE_AT_DEAD_OF_BLOCK: u32 = 2;
-/// A block with dead members is also rewritten if more than one in this number of all members on
-/// the device is dead. So dead members take about 3% of the memory for members.
+/// A block with dead members is also rewritten if more than `1 / REWRITE_AT_DEAD_OF_DEVICE` of all
+/// members on the device are dead. So dead members take about 3% of the memory for members.
 const REWRITE_AT_DEAD_OF_DEVICE: u64 = 32;
 
 /// An object is stored raw if compression saves less than its length divided by this number,
@@ -38,7 +38,7 @@ const _: () = assert!(STATES_PER_LOOK >= 1 << ORDER_MAX);
 
 /// The maximum number of items that a selection collects in one walk; these items take half a MiB.
 pub(crate) const SELECT_ITEMS_MAX: usize = 1 << 16;
-/// The width, in bytes, of the buckets of lengths that a selection treats as equal.
+/// The width of a bucket in bytes. A selection treats lengths in the same bucket as equal.
 pub(crate) const SELECT_BUCKET_BYTES: usize = 64;
 
 /// The maximum number of 4 KiB blocks in one write to the backing store, which makes 1 MiB.
@@ -88,7 +88,8 @@ pub(crate) const JOB_STACK: usize = 512 << 10;
 /// The stack size, in bytes, of the thread that reads the backing store for a save. The thread only
 /// calls the store.
 pub(crate) const SAVE_READ_STACK: usize = 128 << 10;
-/// The size of the buffer through which a saved file is read, in bytes. Longer reads bypass it.
+/// The size of the buffer through which a saved file is read, in bytes. Longer reads bypass the
+/// buffer.
 pub(crate) const RESTORE_BUFFER: usize = 16 << 10;
 /// The maximum number of lost ranges that a result lists. Memory for these ranges is allocated
 /// before a save begins.

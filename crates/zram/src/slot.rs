@@ -356,7 +356,7 @@ pub(crate) fn same_pattern(block: &[u8]) -> Option<u64> {
     let (words, rest) = block.as_chunks::<PATTERN_BYTES>();
     let (&first, last) = (words.first()?, words.last());
     // In most blocks, words of the first cache line differ, so the last cache line is not loaded.
-    // In most others, the last word differs, so the block is not scanned.
+    // In most other blocks, the last word differs, so the block is not scanned.
     if words.iter().take(8).any(|&word| word != first) || last != Some(&first) || !rest.is_empty() {
         return None;
     }
@@ -372,9 +372,9 @@ pub(crate) fn fill(buf: &mut [u8], pattern: u64, at: usize) {
     rest.copy_from_slice(&bytes[..rest.len()]);
 }
 
-/// Encodes `block` as a pattern, or compressed. If the block compresses to `huge_size` bytes or
-/// more, or exactly to the length of a pattern, encodes it raw. `scratch` receives the compressed
-/// bytes.
+/// Encodes `block` as a pattern or as compressed bytes. If the block compresses to `huge_size`
+/// bytes or more, or exactly to the length of a pattern, encodes it raw. `scratch` receives the
+/// compressed bytes.
 pub(crate) fn encode<'a>(
     block: &'a [u8; SLOT_BYTES],
     codec: &mut dyn zcomp::Stream,

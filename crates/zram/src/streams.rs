@@ -75,7 +75,7 @@ pub(crate) struct Streams {
     /// The size of all workspaces in bytes, including the digests of dictionaries that the
     /// workspaces share.
     bytes: usize,
-    /// The number of bytes of a stream that are written only when the stream is used.
+    /// The number of bytes in a stream that are first written when the stream is used.
     bytes_by_use: usize,
     /// The number of streams that have been used.
     used: AtomicUsize,

@@ -3,7 +3,7 @@
 //!
 //! Lock order: the lock of the lifecycle comes before all locks of its device, and is not held
 //! during the device's operations. Devices are created and dropped while the lifecycle's lock is
-//! not held, because this takes the lock of the registry of forks.
+//! not held, because both take the lock of the registry of forks.
 
 mod attributes;
 mod lifecycle;
@@ -97,7 +97,7 @@ impl Zram {
     ///
     /// # Errors
     /// [`Error::Initialised`]; or the settings are invalid, or memory does not suffice. In the
-    /// latter cases, still no device exists. After an error of a codec, the algorithms and their
+    /// latter cases, no device is created. After an error of a codec, the algorithms and their
     /// parameters are reset to the defaults.
     pub fn set_disksize(&self, bytes: u64) -> Result<(), Error> {
         let settings = {

@@ -191,8 +191,8 @@ fn the_table_is_whole() {
         let shown = zram.show(name);
         match access {
             Access::Write => assert_eq!(shown, Err(Error::Access { name, access })),
-            // `block_state` is empty because the device is empty, and `recomp_algorithm` because no
-            // second algorithm is set.
+            // `block_state` is empty because the device is empty, and `recomp_algorithm` is empty
+            // because no second algorithm is set.
             _ => {
                 let may_be_empty = ["block_state", "recomp_algorithm"].contains(&name);
                 assert!(shown.unwrap().ends_with('\n') || may_be_empty, "{name}");
@@ -372,7 +372,7 @@ fn parameters_are_of_the_algorithm() {
     zram.store("comp_algorithm", "zstd").unwrap();
     zram.store("algorithm_params", "level=-5 unknown=7 algo=zstd deflate.winbits=-11").unwrap();
     assert_eq!((params().level, params().dictionary), (Some(-5), None));
-    // A written line replaces all parameters.
+    // Each line that is written replaces all parameters.
     let file = std::env::temp_dir().join(format!("uzram-dict-{}", std::process::id()));
     std::fs::write(&file, b"bytes that blocks have in common").unwrap();
     zram.store("algorithm_params", &format!("priority=0 dict={}", file.display())).unwrap();

@@ -28,8 +28,8 @@ fn noise<B: Backing + 'static>(backing: &Arc<B>, batch: u32) -> Shadow<Device> {
     shadow
 }
 
-/// Each write fails in one round, while syncs of several groups are under way, and while the system
-/// writes its page cache in the background.
+/// In each round a different write fails, while syncs of several groups are under way, and while
+/// the system writes its page cache in the background.
 #[test]
 fn no_group_commits_what_another_was_told_of() {
     for (batch, in_background) in [(1, false), (1, true), (2, false), (2, true)] {
@@ -69,7 +69,8 @@ fn no_group_commits_what_another_was_told_of() {
     }
 }
 
-/// A store whose first sync waits until `wanted` writes were made, or until a time limit.
+/// A store whose first sync waits until `wanted` writes were made, or until a time limit has
+/// passed.
 #[derive(Debug)]
 struct Waiting {
     through: Cached,

@@ -74,7 +74,7 @@ fn compare(device: &Device) {
     device.check();
 }
 
-/// Returns a copy of a file from which the random id of the save is removed, and the checksums of
+/// Returns a copy of a file without the random id of the save, and without the checksums of
 /// headers, which cover the id.
 fn without_id(file: &[u8]) -> Vec<u8> {
     let (id, mut file) = (file[16..24].to_vec(), file.to_vec());

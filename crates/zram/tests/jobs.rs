@@ -36,7 +36,7 @@ fn contents() -> Vec<u8> {
     bytes
 }
 
-/// Returns a device that is full of these bytes.
+/// Returns a device that is full of the bytes from `contents`.
 fn full(config: Config) -> Device {
     let device = Device::new(config).unwrap();
     device.write(0, &contents()).unwrap();

@@ -273,7 +273,7 @@ fn a_chunk_ends_with_the_device() {
         let mut back = vec![0; bytes.len()];
         again.read(0, &mut back).unwrap();
         assert!(back == bytes, "{len} bytes of each slot are noise");
-        // A file with such an end is restored completely.
+        // A file whose last chunk ends there is restored completely.
         let mut older = file.clone();
         let heads =
             (4096..file.len()).step_by(4096).filter(|&at| file[at..].starts_with(b"\x8bchunk\r\n"));

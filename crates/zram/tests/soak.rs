@@ -1,6 +1,6 @@
 //! Tests a device and a pool under load for hours (`make soak`). The result of every read is
-//! compared. After all data are freed, the process must have as much memory and as many descriptors
-//! and threads as before.
+//! compared with the expected data. After all data are freed, the process must have as much memory
+//! and as many descriptors and threads as before.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;

@@ -172,7 +172,7 @@ fn each_operation_may_fail_in_part() {
     }
 }
 
-/// Returns the data after each act, if `others` take effect just before act `others.0`.
+/// Returns the data after each act, if the acts `others.1` take effect just before act `others.0`.
 fn replay(start: &[u8], acts: &[Act], others: (usize, &[Act])) -> Vec<Vec<u8>> {
     let (mut bytes, mut after) = (start.to_vec(), Vec::new());
     for (nth, act) in acts.iter().enumerate() {

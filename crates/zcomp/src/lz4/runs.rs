@@ -2,10 +2,10 @@
 //! fastest.
 //!
 //! In noise the library's encoder tests every second position for a match, then every third, and so
-//! on. If a run follows, the encoder finds the run at that distance, which becomes the match's
-//! offset: 7 for zeros after 1.6 KB of noise. The library's decoder copies offsets 1, 2 and 4 from
-//! a register and 8 by whole words. At other small offsets each load waits for the stores before
-//! it, because no single store wrote its bytes.
+//! on. If a run follows the noise, the encoder finds a match between two tested positions. The
+//! match's offset is the distance between them: 7 for zeros after 1.6 KB of noise. The library's
+//! decoder copies offsets 1, 2 and 4 from a register and 8 by whole words. At other small offsets
+//! each load waits for the stores before it, because no single store wrote all bytes of the load.
 
 use crate::policy::{RUN_FAR_OFFSET, RUN_SHORT_BYTES, RUN_STRIDE};
 
@@ -24,9 +24,9 @@ pub(super) fn has_slow_run(plain: &[u8], block: &[u8]) -> bool {
     repeats(plain) && has_slow_offset(block)
 }
 
-/// Returns true if at two neighbouring places, [`RUN_STRIDE`] bytes apart, the word at the place
-/// equals the next word, as in a run that repeats one, two, four or eight bytes. In pages this
-/// function detects every such run of 271 bytes.
+/// Returns true if at two neighbouring positions, [`RUN_STRIDE`] bytes apart, the word at the
+/// position equals the next word, as in a run that repeats one, two, four or eight bytes. In pages
+/// this function detects every such run of 271 bytes.
 fn repeats(plain: &[u8]) -> bool {
     let mut last = false;
     plain.chunks_exact(RUN_STRIDE).any(|chunk| {
@@ -35,8 +35,8 @@ fn repeats(plain: &[u8]) -> bool {
     })
 }
 
-/// Returns true if three bytes may be a slow offset and the first byte of a length of 274 or more.
-/// These bytes may also be literals.
+/// Returns true if three bytes of `block` may be a slow offset and the first byte of a length of
+/// 274 or more. These bytes may also be literals.
 fn has_slow_offset(block: &[u8]) -> bool {
     memchr::memchr_iter(255, block).any(|length_at| {
         let offset = block[..length_at].last_chunk().map(|bytes| u16::from_le_bytes(*bytes));

@@ -62,14 +62,14 @@ impl<'b> Tail<'b> {
         self.start + SHORT_BYTES + LITERALS
     }
 
-    /// Writes the block with a match of [`SHORT_BYTES`] to `room`, and returns it. Returns `None`
-    /// if `room` is too short.
+    /// Writes the block, with a match of [`SHORT_BYTES`], to `room`, and returns this shorter
+    /// block. Returns `None` if `room` is too short.
     ///
     /// If the result decompresses to another length than [`short_bytes`](Self::short_bytes), the
     /// original block has no such tail. If the result decompresses to that length, the original
-    /// block has the tail, because only a byte of a length adds 255 bytes of output. A damaged
-    /// block may be an exception: it then decompresses to wrong bytes of the right length, which is
-    /// possible for any damaged block.
+    /// block has the tail, because only a byte that belongs to a length can add 255 bytes of
+    /// output. A damaged block may be an exception: it then decompresses to wrong bytes of the
+    /// right length, which is possible for any damaged block.
     pub(super) fn shortened<'r>(&self, room: &'r mut [u8]) -> Option<&'r [u8]> {
         let (head, end) = room.split_at_mut_checked(self.head.len())?;
         let (end, _) = end.split_first_chunk_mut()?;

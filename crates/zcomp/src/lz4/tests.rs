@@ -10,7 +10,7 @@ use super::*;
 
 const PAGE: usize = 4096;
 
-/// Returns no dictionary, and a dictionary that shares content with the blocks.
+/// Returns the two choices: no dictionary, and a dictionary that shares content with the blocks.
 fn dictionaries() -> [Option<Dictionary>; 2] {
     let content = [text(3000, 5), vec![0; 200], random(500, 5)].concat();
     [None, Some(Dictionary::new(content).unwrap())]
@@ -42,8 +42,8 @@ fn matches(block: &[u8]) -> Vec<Match> {
     std::iter::from_fn(|| cursor.next_match(block)).collect()
 }
 
-/// Checks the length of a block, and that the library's decoder and our decoder both restore
-/// `plain`.
+/// Compresses `plain` and returns the block. Checks the block's length, and that the library's
+/// decoder and our decoder both restore `plain`.
 fn check(stream: &mut Lz4Stream, plain: &[u8], what: &str) -> Vec<u8> {
     let mut raw = vec![0; 2 * plain.len() + 64];
     let mut block = raw.clone();

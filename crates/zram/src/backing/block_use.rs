@@ -64,7 +64,7 @@ impl BlockUse {
         }
     }
 
-    /// Returns the next run of free blocks, at least `least` and at most `most` blocks long.
+    /// Returns the next run of `least` to `most` consecutive free blocks.
     pub(super) fn free_run(&self, least: usize, most: usize) -> Option<Range<usize>> {
         let len = self.by.len();
         for part in [self.next..len, 0..len] {

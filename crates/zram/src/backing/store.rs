@@ -27,11 +27,11 @@ pub(crate) struct Store {
     syncing: Mutex<()>,
     /// The number of syncs that have failed.
     failed_syncs: AtomicU64,
-    /// Whether this is the child of a fork, whose parent continues to use the store.
+    /// Whether this process is the child of a fork, whose parent continues to use the store.
     is_left_behind: AtomicBool,
 }
 
-/// Prevents the reuse of a place while the guard exists. `entry` refers to the place.
+/// Prevents the reuse of a place while the guard exists. `entry` is the place's entry.
 #[derive(Debug)]
 pub(crate) struct PlaceGuard {
     store: Arc<Store>,
@@ -66,8 +66,8 @@ fn blocks_of(place: BackingPlace) -> Range<usize> {
 impl Store {
     pub(crate) fn new(backing: Arc<dyn Backing>) -> Result<Self, Error> {
         let blocks = backing.bytes().min(BACKING_BYTES_MAX) / SLOT_BYTES as u64;
-        // A fallible allocation first checks that memory is available, because the table may be
-        // large. The system allocates zeroed memory only when it is touched.
+        // A fallible allocation first checks that the memory for the table, which may be large, is
+        // available. The system allocates the zeroed table's memory only when it is touched.
         drop(with_room::<u16>(blocks as usize)?);
         let by = vec![0; blocks as usize].into();
         let used = BlockUse { by, stat: BdStat::default(), next: 0, being_read: Vec::new() };
@@ -150,7 +150,7 @@ impl Store {
         self.used.lock().add(blocks_of(place));
     }
 
-    /// Frees an object's place; if threads are reading the object, the last of them does so.
+    /// Frees an object's place, or leaves that to the last thread that is reading the object.
     pub(crate) fn free_object(&self, place: BackingPlace) {
         if self.is_left_behind.load(Relaxed) {
             return;

@@ -4,7 +4,8 @@ use crate::{Compaction, Config, Damage, Device, SLOT_BYTES, SaveOptions, SaveTo}
 use std::sync::Arc;
 
 const SLOTS: u64 = 1 << 20;
-/// The first slots of four blocks that are far apart, in different leaves and stems of the table.
+/// The first slots of four blocks that are far apart, in different leaves and in three spans of the
+/// table.
 const FIRST: [u64; 4] = [0, 4096, 80_000, 900_000];
 
 fn device() -> Arc<Device> {
@@ -57,7 +58,7 @@ fn slots_that_become_a_block_meanwhile_are_no_hole() {
     }
 }
 
-/// A save includes the data of such slots, too.
+/// A save includes the data of slots that become a block during the save.
 #[test]
 fn slots_that_become_a_block_meanwhile_are_saved() {
     let device = device();

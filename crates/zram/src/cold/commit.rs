@@ -50,8 +50,8 @@ impl Add for WrittenBack {
     }
 }
 
-/// The bytes of one write. The buffer begins at a page boundary, so that the disk can read the
-/// bytes directly, without the page cache.
+/// The bytes of one write to the store. The buffer begins at a page boundary, so that the disk can
+/// read the bytes directly, without the page cache.
 pub(super) struct WriteBuffer {
     bytes: Vec<u8>,
     start: usize,
@@ -95,7 +95,7 @@ pub(super) struct PendingObject {
     pub(super) place: BackingPlace,
 }
 
-/// The blocks of one write call, with the objects to write there.
+/// The blocks that one write call writes, and the objects in these blocks.
 pub(super) struct WriteRun {
     pub(super) blocks: Range<usize>,
     /// The charge of the blocks to the write-back limit.

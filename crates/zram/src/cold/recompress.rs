@@ -26,7 +26,7 @@ pub struct Recompress {
     /// The length, in bytes, below which objects are skipped. A new object is kept only if it is
     /// shorter than this length.
     pub threshold: Option<usize>,
-    /// The maximum number of slots that are recompressed.
+    /// The number of recompressed slots after which the job ends.
     pub max_pages: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ struct RecompressJob<'t> {
     classes: ClassTable,
     /// Whether no algorithm of a higher priority exists.
     is_last: bool,
-    /// The copy of the object, and its flags.
+    /// The copy of the object, and the object's flags.
     seen: (Vec<u8>, Flags),
     /// The decompressed slots, one after another.
     slots: Vec<u8>,
@@ -150,7 +150,7 @@ impl<'t> RecompressJob<'t> {
         }
     }
 
-    /// Copies the object of an entry. Returns true if the object is to be recompressed.
+    /// Copies the object of an entry. Returns true if the job should recompress the object.
     fn take_snapshot(&mut self, entry: u32, item: Item) -> Result<bool, Error> {
         let (how, layout) = (self.how, self.table.layout);
         let pin = self.table.pool.read(entry);

@@ -3,7 +3,7 @@
 //! A first walk over all entries counts objects by length. Each further walk collects a part of the
 //! objects, beginning with the greatest lengths that remain, so a selection needs little memory for
 //! any number of objects. The result of a walk may be outdated at once, so a job checks each item
-//! again before it processes the item.
+//! again before processing it.
 
 use crate::block::BlockObject;
 use crate::layout::{Item, Layout};
@@ -130,7 +130,7 @@ pub(super) struct Candidates<'t, F> {
     group: Range<usize>,
     next: Option<u64>,
     /// The collected items. The capacity suffices for a group and for the items that one more step
-    /// adds. The last item is returned first.
+    /// of the walk adds. The last item is returned first.
     gathered: Vec<(u16, u32)>,
 }
 
@@ -152,8 +152,8 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
         Ok(candidates)
     }
 
-    /// Calls `look` with the entries and buckets of some items, from entry `from` on. Returns the
-    /// entry to continue from, or `None` at the end.
+    /// Calls `look` with the entry and the bucket of each matching item in a batch of entries that
+    /// begins at `from`. Returns the entry to continue from, or `None` at the end.
     fn visit_from(&self, from: u64, mut look: impl FnMut(u32, usize)) -> Option<u64> {
         let layout = self.table.layout;
         self.table.pool.look_at_some(from, |entry, held, _| {

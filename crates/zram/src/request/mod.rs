@@ -144,7 +144,7 @@ fn free_covered(table: &Table, offset: u64, len: u64) -> Result<(), Error> {
     let slots = slots_covered(offset, len);
     let (mut next, mut done) = (slots.start, Ok(()));
     while next < slots.end {
-        // The request of each step releases its stream at the end, for waiting requests.
+        // Each step is its own request, so waiting requests can use the stream between the steps.
         let mut request = Request::begin(table);
         next = match table.layout.has_blocks() {
             false => slots::free_slots(&request, next..slots.end),

@@ -39,7 +39,8 @@ pub(super) fn rewrite_block(
         _ => decoded.slot(nth).unwrap_or_default(),
     };
     // The new object is compressed with the same algorithm as the old object, which may be an
-    // algorithm of recompression. If data are new, the device's own algorithm compresses them.
+    // algorithm of recompression. But if `patch` contains new data, the device's own algorithm
+    // compresses the object.
     let priority = if patch.is_some() { DEVICE_PRIORITY } else { stored.priority };
     let object = packer.pack(members, priority, slot)?;
     let first = request.table.layout.first_slot(block);

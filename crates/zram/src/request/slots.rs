@@ -71,7 +71,7 @@ pub(super) fn free_slots(request: &Request<'_>, slots: Range<u64>) -> u64 {
 
 /// Returns true if the slot of a locked entry has become part of a block.
 fn is_in_block(table: &Table, slot: u32, entry: &EntryWriteGuard<'_>) -> bool {
-    // Without blocks, the content is not needed, so the entry's object is not located.
+    // If the device has no blocks, the content is not needed, so the entry's object is not located.
     table.layout.has_blocks() && slot::is_empty(entry.content()) && is_block_active(table, slot)
 }
 
@@ -100,8 +100,8 @@ fn write_whole_slot(
     Ok(())
 }
 
-/// Reads a slot, overwrites a part with `data`, or with zeros if `data` is `None`, and stores the
-/// slot. The slot's entry remains locked during these steps.
+/// Reads a slot, overwrites a part of it with `data`, or with zeros if `data` is `None`, and stores
+/// the slot. The slot's entry remains locked during these steps.
 fn rewrite_slot(
     request: &mut Request<'_>,
     entry: EntryWriteGuard<'_>,

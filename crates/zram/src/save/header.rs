@@ -96,8 +96,8 @@ impl SavedHeader {
     }
 }
 
-/// Reads the header of a file, with the dictionaries. Returns the algorithms and the layout of the
-/// saved device, too.
+/// Reads the header of a file, with the dictionaries. Returns the header, and the algorithms and
+/// the layout of the saved device.
 pub(super) fn read_header(
     source: &mut Source<'_>,
 ) -> Result<(FileHead, AlgorithmList, Layout), Error> {

@@ -184,8 +184,8 @@ impl<'t> Loader<'t> {
     }
 }
 
-/// Returns whether the file and the device have the same algorithm and dictionary, for each
-/// priority.
+/// Returns, for each priority, whether the file and the device have the same algorithm and
+/// dictionary.
 fn same_algorithms(file: &AlgorithmList, device: &AlgorithmList) -> [bool; 4] {
     std::array::from_fn(|nth| match (&file[nth], &device[nth]) {
         (Some(Algorithm { codec, params }), Some(of_device)) => {

@@ -59,7 +59,7 @@ impl SaveOptions {
 /// The result of a save.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Saved {
-    /// The number of slots with data in the file.
+    /// The number of slots whose data the file contains.
     pub slots: u64,
     /// The length of the file in bytes.
     pub bytes: u64,

@@ -117,8 +117,8 @@ impl<'r> SavedReader<'r> {
         let head = bytes.first_chunk::<CHUNK_HEAD_BYTES>();
         let head = head.ok_or("it is too short").and_then(|of| ChunkHead::decode(of, self.head.id));
         let mut head = head.map_err(|reason| self.damaged(offset, reason))?;
-        // In files of earlier versions, the end of a chunk may lie beyond the end of the device, at
-        // the end that a complete last block would have.
+        // In files of earlier versions, the end of a chunk may lie beyond the end of the device,
+        // where a complete last block would end.
         let slots = self.slots().0;
         for border in [&mut head.first, &mut head.end] {
             if *border < slots.saturating_add(self.layout.slots()) {

@@ -36,7 +36,7 @@ pub enum Damage {
 /// The result of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// The number of slots with data.
+    /// The number of slots whose data were restored.
     pub slots: u64,
     /// The ranges of the device whose data were lost, in bytes. These ranges read as zeros.
     pub lost: Vec<Range<u64>>,

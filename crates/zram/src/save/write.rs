@@ -177,7 +177,7 @@ impl<'t> Saver<'t> {
     }
 
     /// Adds a block and its slots to the current chunk, or to a new chunk if the current one is
-    /// full. Begins again with the block after each read of an object from the store.
+    /// full. After each read of an object from the store, begins again with this block.
     fn add_block(&mut self, block: u32, reads: &mut BlockReads) -> Result<(), Error> {
         let layout = self.table.layout;
         if self.records.len() + self.objects.len() + BLOCK_ROOM > CHUNK_MAX {
@@ -229,7 +229,7 @@ impl<'t> Saver<'t> {
     }
 
     /// Adds a block and its slots to the current chunk. If this is not possible, returns the
-    /// reason; some records may have been added before.
+    /// reason; some of the block's records may have been added already.
     fn add_block_once(&mut self, block: u32, reads: &BlockReads) -> Result<(), Blocked> {
         let (table, layout) = (self.table, self.table.layout);
         let first = layout.first_slot(block);

@@ -11,14 +11,14 @@
 //! empty entries have no data (zr-B2).
 //!
 //! A thread may make a slot's entry empty or non-empty only while it has the block's entry locked
-//! exclusively. With only the slot's entry locked, it may do so if it then finds the block's entry
-//! vacant (zr-B1). A thread that locks a block's entry to store an object then locks the existing
-//! entries of the block's slots; so at least one of the two threads detects the other. A block's
-//! entry is locked before the entries of its slots, and a thread that has a slot's entry locked
-//! never waits for the entry of a block (zr-B3). So while a reader has the block's entry pinned,
-//! the object contains every slot with an empty entry. If the block's entry did not exist and could
-//! not be pinned, the reader calls [`is_unstored`] for empty entries, and begins again if the block
-//! was stored since.
+//! exclusively. A thread that has only the slot's entry locked may do so if it then finds the
+//! block's entry vacant (zr-B1). A thread that locks a block's entry to store an object then locks
+//! the existing entries of the block's slots; so at least one of the two threads detects the other.
+//! A block's entry is locked before the entries of its slots, and a thread that has a slot's entry
+//! locked never waits for the entry of a block (zr-B3). So while a reader has the block's entry
+//! pinned, the object contains every slot with an empty entry. If the block's entry did not exist
+//! and could not be pinned, the reader calls [`is_unstored`] for empty entries, and begins again if
+//! the block was stored since.
 //!
 //! Slots that were overwritten or discarded remain in the object as dead members until the block is
 //! rewritten without them.
@@ -48,7 +48,7 @@ pub(crate) fn is_unstored(table: &Table, slot: u32) -> bool {
     let version = versions.now(block);
     // If a thread stored the block and so emptied the slot's entry, it had created and locked the
     // block's entry before, and then raised the version (zr-B4). If the caller read the version
-    // after that, this look finds the block's entry; otherwise, the versions differ.
+    // after that, the look-up below finds the block's entry; otherwise, the versions differ.
     let has_entry = table.pool.look_at(layout.block_entry(block), |_, _| ()).is_some();
     !has_entry && is_slot_empty(table, slot) && versions.now(block) == version
 }

@@ -41,8 +41,9 @@ impl BlockWalk<'_> {
 
     /// Searches for the next block. During the search, slots may become a block, or a block may
     /// become slots. Their data then move between the entry of the block and the entries of the
-    /// slots, and separate searches for each kind may miss both. As in `is_unstored`, a change of
-    /// the versions reveals this; then the immediately following block is returned.
+    /// slots, and the two searches, one after the other, may both miss them. As in `is_unstored`, a
+    /// change of the versions reveals such a move; the result is then the immediately following
+    /// block.
     fn find(&mut self) -> Option<u32> {
         let (layout, versions) = (self.table.layout, &self.table.versions);
         let before = versions.sum();

@@ -222,7 +222,7 @@ fn stress_a_block_and_all_its_slots_are_written() {
         |round, thread| match thread {
             0 => device.write(place(round), &whole).unwrap(),
             _ => {
-                // Several writes are made, so that one probably coincides with that of the block.
+                // One of several writes probably coincides with the write of the block.
                 let nth = (thread - 1) * SLOT_BYTES;
                 for _ in 0..5 {
                     device.write(place(round) + nth as u64, &whole[nth..][..SLOT_BYTES]).unwrap();
@@ -292,7 +292,7 @@ fn stress_a_slot_changes_amid_the_making_of_its_block() {
     }
 }
 
-/// Slots become a block whose entry did not exist, while another thread reads them.
+/// Slots become a block whose entry did not exist, while another thread reads these slots.
 #[test]
 fn stress_slots_become_a_block_while_they_are_read() {
     let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(10)));

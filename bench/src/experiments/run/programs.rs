@@ -23,10 +23,10 @@ const OVER_MAX: f64 = 1.05;
 /// The minimum limit, in bytes.
 const SMALLEST: u64 = 12 << 20;
 /// The maximum ratio of the duration of a run under a limit to the native time; `GRACE` is added.
-const SLOWEST: f64 = 100.0;
+const SLOWEST: f64 = 1000.0;
 const GRACE: Duration = Duration::from_secs(60);
 /// The phrases by which messages of `uzram run` report memory over the limit.
-const NAMING: [&str; 2] = ["can't be kept", "without a limit"];
+const NAMING: [&str; 3] = ["can't be kept", "was exceeded for a time", "without a limit"];
 const SHELL: Tool =
     Tool { name: "bash", package: "bash", remedy: "see its message on standard error" };
 
@@ -95,7 +95,7 @@ impl Program {
         }
         let limit = (native.peak.anonymous / 2).max(SMALLEST);
         let longest = GRACE + Duration::from_secs_f64(native.seconds * SLOWEST);
-        let job = Prepared { longest: longest.min(2 * LONGEST), ..job };
+        let job = Prepared { longest: longest.min(4 * LONGEST), ..job };
         let ours = one(&job, Side::Ours { limit, options: &[], is_confined: false })?;
         Ok(Trial { name: self.name, native, limit, ours })
     }
@@ -217,5 +217,7 @@ mod tests {
         assert_eq!(judged(outcome(7, 106, "")), ([Some(true), Some(false)], 0.0));
         assert_eq!(judged(outcome(7, 106, other)), ([Some(true), Some(false)], 0.0));
         assert_eq!(judged(outcome(7, 106, lost)), ([Some(true), None], 1.0));
+        let exceeded = "uzram run: the limit of 1 KiB was exceeded for a time: and so on\n";
+        assert_eq!(judged(outcome(7, 106, exceeded)), ([Some(true), None], 1.0));
     }
 }

@@ -55,13 +55,13 @@ pub enum Pointee {
     Message(Access),
     /// An array of `mmsghdr`s, whose number is in an argument.
     Messages(Access, Count),
-    /// Addresses of strings, up to a null pointer, such as `argv`.
+    /// An array of addresses of strings that ends with a null pointer, such as `argv`.
     Texts,
     /// The address and the size of a signal set, for `pselect6`.
     Sigset,
-    /// An `io_uring_getevents_arg`: a signal set and a time.
+    /// An `io_uring_getevents_arg`, and the signal set and the time to which it points.
     Getevents,
-    /// A `stack_t`, and the stack.
+    /// A `stack_t`, and the stack that it describes.
     Stack,
     /// A `sigevent`, and, for SIGEV_THREAD, the 32 bytes to which it points.
     Sigevent,
@@ -74,9 +74,9 @@ pub enum Pointee {
     Waiters(Length),
     /// An `xattr_args`, and the value to which it points.
     XattrArgs(Access),
-    /// A `sock_fprog`, and its instructions.
+    /// A `sock_fprog`, and the filter's instructions to which it points.
     Filter,
-    /// One `iovec`, which the kernel updates, for `ptrace`.
+    /// A single `iovec` of `ptrace`, which the kernel updates, and its buffer.
     Regset(Access),
     /// A structure with this length, each of whose words may be an address.
     Words(Access, Length),
@@ -123,7 +123,7 @@ pub(crate) const fn boths(count: Count, bytes: usize) -> Argument {
     items(Access::Both, count, bytes)
 }
 
-/// Returns the kind of an address of a bit mask.
+/// Returns the kind of the address of a bit mask with `count` minus `less` bits.
 pub(crate) const fn mask(access: Access, count: Count, less: usize) -> Argument {
     Argument::Buffer(access, Length::Bits { count, less })
 }

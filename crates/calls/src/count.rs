@@ -3,9 +3,10 @@
 /// An argument that holds a number of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// A `long` or `size_t`, which is the whole register.
+    /// The argument is a `long` or `size_t`: the kernel reads the whole register.
     Long(u8),
-    /// An `int`: the kernel ignores the upper half of the register, and refuses negative values.
+    /// The argument is an `int`: the kernel ignores the upper half of the register, and refuses
+    /// negative values.
     Int(u8),
 }
 
@@ -53,13 +54,13 @@ pub enum Length {
     Pages(Count),
     /// The value of the 4 bytes to which another argument points.
     FromMemory(u8),
-    /// The length that 4 bytes in the memory itself hold.
+    /// A length that is stored in 4 bytes of the memory itself, like the size field of a structure.
     Own {
         /// The offset of these 4 bytes.
         at: usize,
-        /// The number of bytes that this length does not include.
+        /// The number of bytes that the stored length does not include.
         more: usize,
-        /// The minimum length in bytes, which is also used if the value is 0.
+        /// The minimum length in bytes, which is also used if the stored length is 0.
         least: usize,
         /// The maximum length in bytes that the kernel accepts.
         most: usize,

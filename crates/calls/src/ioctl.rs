@@ -1,5 +1,5 @@
 //! The last argument of `ioctl`, which depends on the request. The number of a newer request
-//! encodes a structure's size and a direction. A list contains the older requests.
+//! encodes a structure's size and a direction. The list `OLD` contains the older requests.
 
 use crate::argument::Access::{self, Both, Read, Write};
 use crate::argument::Argument::{self, Plain, Pointee, Unknown};
@@ -12,7 +12,7 @@ use crate::count::Length;
 type Run = (u32, u32, Access, usize);
 
 const OLD: &[Run] = &[
-    // Files: their blocks, and the blocks of their devices.
+    // Files and block devices.
     (0x0001, 0x0001, Both, 4),
     (0x0002, 0x0002, Write, 4),
     (0x0301, 0x0301, Write, 16),
@@ -95,7 +95,8 @@ const OLD: &[Run] = &[
     (0x8984, 0x89ff, Both, 40),
 ];
 
-/// The positions of the bits of a request that encode the size of its structure, and the direction.
+/// The positions, in a request, of the bits for its structure's size and of those for the
+/// direction.
 const SIZE_AT: u32 = 16;
 const SIZE_MASK: usize = 0x3fff;
 const KERNEL_READS: usize = 1 << 30;
@@ -120,7 +121,7 @@ pub(crate) fn argument(request: usize) -> Argument {
     }
 }
 
-/// Returns the kind for a structure of `bytes` bytes, whose words may be addresses.
+/// Returns the kind of the address of a structure of `bytes` bytes, whose words may be addresses.
 fn structure(access: Access, bytes: usize) -> Argument {
     Pointee(Words(access, Length::Bytes(bytes)))
 }

@@ -1,11 +1,11 @@
-//! Rows of the table with their names.
+//! Rows of the table, with the names of their calls.
 
 use crate::argument::Argument;
 use crate::spec::{Need, SignalMask, SimpleClass, Special, SyscallSpec, Wait};
 use crate::when::When;
 use libc::c_long;
 
-/// A row, and the name of its call.
+/// A row of the table, and the name of its call.
 #[derive(Clone, Copy)]
 pub(crate) struct NamedSpec {
     pub(crate) spec: SyscallSpec,
@@ -64,7 +64,8 @@ impl NamedSpec {
     }
 
     /// Returns whether the row contains addresses of other constants. A statically linked host
-    /// relocates them, so the pages of such rows are private memory of each process.
+    /// relocates these addresses, so the pages of rows with addresses are private memory of each
+    /// process.
     pub(crate) const fn has_addresses(&self) -> bool {
         let mut nth = 0;
         let mut is_choice = false;
@@ -89,20 +90,21 @@ const fn has_cases(when: When) -> bool {
     matches!(when, When::By { .. })
 }
 
-/// A call that a signal may end. A call that is issued again waits longer in total.
+/// A call that a signal may end, and that waits longer in total if it is issued again.
 pub(crate) const ENDED: Wait =
     Wait { is_interrupted: When::Always, repeats: When::Never, restarts: When::Never };
-/// A call that the kernel restarts after a handler with SA_RESTART.
+/// Like [`ENDED`], but the kernel restarts the call after a handler with SA_RESTART.
 pub(crate) const RESTARTED: Wait = Wait { restarts: When::Always, ..ENDED };
-/// The same. A call that is issued again does not wait longer in total.
+/// Like [`RESTARTED`], but the call does not wait longer in total if it is issued again.
 pub(crate) const REPEATED: Wait = Wait { repeats: When::Always, ..RESTARTED };
 
-/// Returns the place of a mask that applies while the call waits, followed by its size.
+/// Returns the place of a mask that applies while the call waits. The next argument is the mask's
+/// size.
 pub(crate) const fn temporary(argument: u8) -> SignalMask {
     SignalMask { argument, bytes: argument + 1, is_behind: false, is_temporary: true }
 }
 
-/// Returns the place of such a mask in a structure that holds its address and size.
+/// Like [`temporary`], but the argument points to a structure with the mask's address and size.
 pub(crate) const fn behind(argument: u8) -> SignalMask {
     SignalMask { argument, bytes: argument, is_behind: true, is_temporary: true }
 }

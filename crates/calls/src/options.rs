@@ -29,7 +29,7 @@ pub(crate) const FCNTL: Argument = by!(1, INT;
     5 | 36 => both(FLOCK), 6 | 7 | 37 | 38 => input(FLOCK), 15 | 1036 | 1038 => input(8),
     16 | 17 | 1035 | 1037 => output(8), _ => Plain);
 
-/// The low bits of a futex's operation, without the flags for private futexes and the clock.
+/// The bits of a `futex` operation, without the flags for private futexes and for the clock.
 const FUTEX: usize = 0x7f;
 /// The fourth argument of `futex`: a time if the operation waits, otherwise a number.
 pub(crate) const FUTEX_TIME: Argument = by!(1, FUTEX;
@@ -75,7 +75,7 @@ pub(crate) const LANDLOCK_RULE: Argument = by!(1, INT;
 /// The last argument of `reboot`, which is a string if the command is LINUX_REBOOT_CMD_RESTART2.
 pub(crate) const REBOOT: Argument = by!(2, INT; 0xa1b2_c3d4 => Text, _ => Plain);
 
-/// Returns the kind of an argument that depends on the command of a quota.
+/// Creates the kind of an argument that depends on the quota command in argument `$nth`.
 macro_rules! quota {
     ($nth:expr) => {
         by!($nth, 0xffff_ff00; 0x8000_0100 | 0x8000_0300 => Plain, 0x8000_0200 => Text,
@@ -96,7 +96,7 @@ pub(crate) const MOUNT_ID: Argument = by!(4, 1; 1 => output(8), _ => output(4));
 /// registered memory.
 pub(crate) const URING_WAIT: Argument = by!(3, 8 | 64;
     0 => input(sizes::SIGSET), 8 => Pointee(Getevents), _ => Plain);
-/// The argument of `io_uring_register`: buffers, which the kernel uses after the call, descriptors,
+/// The argument of `io_uring_register`: descriptors, buffers that the kernel uses after the call,
 /// or other data.
 pub(crate) const URING_REGISTER: Argument = by!(1, INT;
     0 => Pointee(Iovecs(Access::Both, Int(3))), 1 | 3 | 5 | 9 | 10 | 12 => Plain,
@@ -147,7 +147,8 @@ pub(crate) const KEYCTL_4: Argument = by!(0, INT;
 const REGISTERS: usize = 27 * 8;
 const FLOATING: usize = 512;
 
-/// The third argument of `ptrace`: an address in the other process, except for one request.
+/// The third argument of `ptrace`: for PTRACE_PEEKSIGINFO, an address in the caller, else one in
+/// the other process.
 pub(crate) const PTRACE_ADDRESS: Argument = by!(0, INT; 0x4209 => input(16), _ => Plain);
 
 /// The fourth argument of `ptrace`.
@@ -170,7 +171,7 @@ pub(crate) const ARCH_PRCTL: Argument = by!(0, INT;
 pub(crate) const MODIFY_LDT: Argument = by!(0, INT;
     0 | 2 => outputs(Long(2), 1), 1 | 0x11 => inputs(Long(2), 1), _ => Plain);
 
-/// The second argument of `sysfs`, and its third.
+/// The second and the third argument of `sysfs`.
 #[cfg(target_arch = "x86_64")]
 pub(crate) const SYSFS_1: Argument = by!(0, INT; 1 => Text, _ => Plain);
 #[cfg(target_arch = "x86_64")]

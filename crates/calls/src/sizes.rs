@@ -5,7 +5,7 @@ use libc::*;
 
 pub(crate) const WORD: usize = size_of::<usize>();
 pub(crate) const INT: usize = size_of::<c_int>();
-/// The size of one `timespec` or `timeval`, and of two.
+/// The size in bytes of one `timespec` or `timeval`, and of two.
 pub(crate) const TIME: usize = size_of::<timespec>();
 pub(crate) const TIMES: usize = 2 * TIME;
 pub(crate) const TIMEX: usize = size_of::<timex>();
@@ -28,7 +28,7 @@ pub(crate) const POLLFD: usize = size_of::<pollfd>();
 pub(crate) const EPOLL_EVENT: usize = size_of::<epoll_event>();
 pub(crate) const IOVEC: usize = size_of::<iovec>();
 pub(crate) const MSGHDR: usize = size_of::<msghdr>();
-/// The distance in bytes between two `mmsghdr`s. The received length follows the `msghdr` in each.
+/// The size in bytes of an `mmsghdr`: a `msghdr`, followed by the received length.
 pub(crate) const MMSGHDR: usize = size_of::<mmsghdr>();
 /// The maximum length of a socket address in bytes.
 pub(crate) const SOCKADDR: usize = size_of::<sockaddr_storage>();

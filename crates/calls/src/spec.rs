@@ -28,7 +28,7 @@ pub enum Special {
     },
 }
 
-/// The behaviour of a call that may block for long, when a signal arrives.
+/// The effect of a signal on a call that may block for long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// Whether a signal may end the call with EINTR before the call has had an effect, so that the
@@ -48,15 +48,14 @@ pub struct SignalMask {
     pub argument: u8,
     /// The index of the argument for the size of the mask in bytes.
     pub bytes: u8,
-    /// Whether the argument is the address of a structure that holds the address and the size.
+    /// Whether the argument is the address of a structure that holds the mask's address and size.
     pub is_behind: bool,
     /// Whether the mask applies while the call waits. If false, the mask is the set of signals that
     /// the call accepts.
     pub is_temporary: bool,
 }
 
-/// The class of a call that code without a signal handler can issue, if no memory of the call can
-/// be evicted.
+/// How a call can be issued without a signal, if none of its memory can be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SimpleClass {
@@ -77,7 +76,8 @@ pub enum SimpleClass {
     PathAt = 6,
 }
 
-/// Whether a pager in the process, its thread, or a host that executes a program issues a call.
+/// Whether a call is issued by a pager in the process, by the pager's thread, or by a host when it
+/// executes a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// The pager does not issue the call.
@@ -100,25 +100,25 @@ pub struct SyscallSpec {
     pub kept_after_return: When,
     /// The other effects of the call.
     pub special: Special,
-    /// The behaviour of the call when a signal arrives, if the call may block for long and accesses
-    /// only memory that the row describes. This excludes memory that the kernel knows from earlier
-    /// calls (`ioctl` on a virtual machine) or that a call addresses by an offset.
+    /// The effect of a signal on the call, if the call may block for long and accesses only memory
+    /// that the row describes. This excludes memory that the kernel knows from earlier calls
+    /// (`ioctl` on a virtual machine) or that a call addresses by an offset.
     pub wait: Option<Wait>,
-    /// Whether the call waits for no event that a signal could interrupt. If a row lacks this mark,
-    /// the call only takes more time.
+    /// Whether the call waits for no event that a signal could interrupt. If a row of such a call
+    /// lacks this mark, the call only takes more time.
     pub is_brief: bool,
     /// The place of a signal mask among the arguments.
     pub signal_mask: Option<SignalMask>,
-    /// Whether the call changes mappings at the address in its first argument. Such calls are
-    /// forbidden for sealed memory.
+    /// Whether the call changes mappings at the address in its first argument. Such calls fail for
+    /// sealed memory.
     pub changes_mappings: When,
     /// Whether the call concerns the range of its first two arguments, and no other memory.
     pub is_of_range: bool,
-    /// Whether a pager's own thread must end before the call. The kernel refuses the call in a
-    /// process with several threads, the call ends or stops all threads, or it changes a property
-    /// of one thread that a new thread inherits.
+    /// Whether a pager's own thread must end before the call. Such a call is refused in a process
+    /// with several threads, ends or stops all threads, or changes a property of one thread that
+    /// new threads inherit.
     pub ends_own_thread: When,
-    /// The class of the call for code without a signal handler.
+    /// How the call can be issued without a signal.
     pub simple: SimpleClass,
     /// Whether a pager in the process issues the call itself.
     pub need: Need,

@@ -92,7 +92,7 @@ static ROWS: [SyscallSpec; COUNT] = {
     rows
 };
 
-/// For each number, the index of its row plus 1, or 0 if no row has this number. If a number has
+/// For each number, 1 plus the index of its row, or 0 if no row has this number. If a number has
 /// two rows or is too large, compilation fails.
 static PLACES: [u16; NUMBERS] = {
     let (mut places, mut nth) = ([0; NUMBERS], 0);

@@ -85,7 +85,7 @@ impl Walk<'_> {
         end - start == bytes
     }
 
-    /// Reports one byte at a value that may be an address.
+    /// Reports one byte at `value`, which may be an address.
     fn unknown(&mut self, value: usize) {
         if (ADDRESS_LEAST..ADDRESS_END).contains(&untagged(value)) {
             self.report(value, 1, Access::Unknown);
@@ -134,7 +134,7 @@ impl Walk<'_> {
         Some(case.map_or(choice.other, |(_, argument)| *argument))
     }
 
-    /// Returns the number of bytes at `address`.
+    /// Returns the number of bytes at `address` that `length` describes.
     fn length(&mut self, length: Length, address: usize) -> usize {
         match length {
             Length::Bytes(bytes) => bytes,
@@ -166,7 +166,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Reports a string, up to the end of the page that contains its NUL.
+    /// Reports at most `most` bytes of a string, up to the end of the page that contains its NUL.
     fn text(&mut self, address: usize, most: usize) {
         let (mut at, mut left) = (untagged(address), most);
         while left > 0 {

@@ -111,7 +111,7 @@ fn lengths_in_memory_are_told_first() {
     let length = (0x10_0000..0x10_0004, Access::Both);
     let expected = [length.clone(), (0x20_0000..0x20_0010, Access::Write), length];
     assert_eq!(name(0x10_0000), expected);
-    // No buffer is reported if its length is negative or can't be read, or is at address 0.
+    // No buffer is reported if its length is negative, can't be read, or is stored at address 0.
     for at in [0x30_0000, 0x50_0000, 0] {
         assert!(name(at).iter().all(|(range, _)| range.start != 0x20_0000), "{at:#x}");
     }
@@ -180,7 +180,7 @@ impl Memory for Any<'_> {
     }
 }
 
-/// Any call, with any arguments and memory: ranges lie within the address space, no memory is read
+/// For any call, arguments and memory, ranges lie within the address space, no memory is read
 /// before it was reported, and the walk ends.
 #[test]
 fn nothing_impossible_is_reported() {

@@ -90,7 +90,7 @@ fn bring() {
     unsafe { libc::mmap(PAGE as *mut _, PAGE_BYTES, prot, flags, -1, 0) };
 }
 
-/// Handles a call in each way in which a hook may handle calls.
+/// Depending on the call's number, answers the call, changes it, or issues it itself.
 fn meddle(call: &mut Call) -> Step {
     match call.number() as i64 {
         libc::SYS_getppid => Step::Answer(ANSWER),
@@ -111,7 +111,7 @@ thread_local! {
 
 struct Counting;
 
-/// Writes the line of this process.
+/// Writes the line with the counts of this process.
 fn write_counts(end: &str) {
     let Some(path) = FILE.get() else { return };
     let mut line = [0u8; 200];
@@ -203,9 +203,9 @@ impl Hook for Counting {
     }
 }
 
-// The `__tls_get_addr` of the C library finds the storage of libraries by a table of each thread.
-// Storage that this crate lays out has no entry there, but has the same distance from the thread
-// pointer in all threads. So this library defines another `__tls_get_addr`.
+// The `__tls_get_addr` of the C library finds the storage of libraries in a table that each thread
+// has. Storage that this crate lays out has no entry in that table, but has the same distance from
+// the thread pointer in all threads. So this library defines another `__tls_get_addr`.
 std::arch::global_asm!(
     ".pushsection .tbss.uzram_dispatch, \"awT\", @nobits",
     ".balign 8",

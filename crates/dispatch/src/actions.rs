@@ -130,7 +130,7 @@ impl Actions {
         })
     }
 
-    /// Sets an action like `sigaction`. Returns the previous action, or a negative error number.
+    /// Sets an action as `sigaction` does. Returns the previous action, or a negative error number.
     pub(crate) fn set(&self, signal: i32, new: &Action) -> Result<Action, isize> {
         self.with(|table| {
             let mut kept = *new;

@@ -23,7 +23,8 @@ static ACTIONS: Actions = Actions::new();
 const PR_GET_SECCOMP: usize = libc::PR_GET_SECCOMP as usize;
 const ARCH_SHSTK_STATUS: usize = 0x5005;
 
-/// Returns whether other threads run. The directory of tasks has two links and one for each thread.
+/// Returns whether other threads run. The link count of /proc/self/task is 2 plus the number of
+/// threads.
 fn has_other_threads() -> bool {
     // SAFETY: the structure is local, and zeros are a valid value of it.
     unsafe {

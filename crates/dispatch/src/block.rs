@@ -10,8 +10,8 @@ use crate::policy::STORAGE_BYTES_MAX;
 use crate::storage::Storage;
 use crate::system::system;
 
-/// The size in bytes of a block's address space, which exceeds the needs of a hook that
-/// decompresses. Pages that are never touched use no memory.
+/// The size in bytes of a block's address space, which is more than a hook that decompresses needs.
+/// Pages that are never touched use no memory.
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 /// The length in bytes of a block's head, and of its guard: a multiple of every supported page
 /// size.
@@ -36,7 +36,7 @@ pub(crate) struct StoragePlace {
     pub(crate) apart: Option<(usize, usize)>,
 }
 
-/// Maps address space for a block, aligned to its size.
+/// Maps address space for a block, aligned to the block's size.
 pub(crate) fn map_block() -> Result<usize, isize> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let rw = (libc::PROT_READ | libc::PROT_WRITE) as usize;
@@ -56,7 +56,8 @@ pub(crate) fn map_block() -> Result<usize, isize> {
     Ok(base)
 }
 
-/// Maps room for storage outside the block at `base`. If that fails, unmaps the block.
+/// Maps memory for thread-local storage, outside the block at `base`. If that fails, unmaps the
+/// block.
 fn map_apart(base: usize, bytes: usize) -> Result<(usize, usize), isize> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let rw = (libc::PROT_READ | libc::PROT_WRITE) as usize;

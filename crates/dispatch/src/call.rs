@@ -134,7 +134,8 @@ impl Call {
     /// then not return.
     ///
     /// # Safety
-    /// The requirements of the call apply. If there is a mask, no caller has an action to undo.
+    /// The requirements of the call apply. If there is a mask, no caller on this stack has an
+    /// action to undo.
     pub(crate) unsafe fn issue_with(&mut self, mask: Option<&u64>) -> isize {
         self.issue.mask = mask.map_or(null(), |mask| &raw const *mask);
         // SAFETY: the call lies on this thread's stack; the caller guarantees the rest.
@@ -143,7 +144,7 @@ impl Call {
         self.issue.result
     }
 
-    /// Returns whether signals may arrive at the moment.
+    /// Returns whether signals may arrive during the issue of the call.
     pub(crate) fn is_open(&self) -> bool {
         !self.issue.mask.is_null()
     }

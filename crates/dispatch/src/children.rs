@@ -38,7 +38,7 @@ const RECORD_BYTES_MIN: usize = 64;
 const STACK_AT: usize = 5;
 const POINTER_AT: usize = 7;
 
-/// The parameters of the child that a call requests.
+/// The parameters of a call that creates a child.
 struct Request {
     number: usize,
     args: [usize; 5],
@@ -98,7 +98,7 @@ impl Request {
         (self.flags & SETTLS != 0).then_some(pointer)
     }
 
-    /// Returns the arguments for the kernel. `stack` is a stack of this crate, or `None`.
+    /// Returns the arguments for creating the child. `stack` is a stack of this crate, or `None`.
     fn told(&mut self, flags: u64, stack: Option<(usize, usize)>) -> [usize; 5] {
         let (start, end) = stack.unwrap_or((0, 0));
         if self.number == libc::SYS_clone3 as usize {
@@ -205,7 +205,7 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
     made
 }
 
-/// Runs first in a child.
+/// The function that a child runs first.
 extern "C" fn child_begins(frame: usize) {
     // SAFETY: the frame lies in the child's block.
     let thread = unsafe { Thread::of(frame) };

@@ -108,7 +108,7 @@ fn parse(line: &[u8]) -> Option<Mapping> {
 /// Writes bytes to memory of this process, even if the memory is protected. The mapping is private,
 /// so other processes do not see the change. Returns whether all bytes were written.
 pub(crate) fn write(address: usize, bytes: &[u8]) -> bool {
-    // The file of the first thread can't be used after that thread has ended.
+    // /proc/self/mem belongs to the first thread, and can't be used after that thread has ended.
     let Ok(file) = OwnFile::open(c"/proc/thread-self/mem", libc::O_WRONLY) else { return false };
     let args = [file.descriptor(), bytes.as_ptr().addr(), bytes.len(), address, 0, 0];
     system(libc::SYS_pwrite64, args) == Ok(bytes.len())

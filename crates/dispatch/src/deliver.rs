@@ -193,7 +193,8 @@ pub(crate) unsafe fn interrupt(
     info: &mut Info,
 ) -> Option<u64> {
     // SAFETY: the register holds the call's address at each of these instructions, and the frame of
-    // the dispatching signal lies above. The interrupted code accesses neither of them again.
+    // the dispatching signal lies above the call. The interrupted code accesses neither the call
+    // nor the frame again.
     let (call, outer) = unsafe {
         let call = call_of(context);
         (&mut *call, &mut *(*call).frame())

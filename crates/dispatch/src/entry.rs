@@ -57,7 +57,7 @@ extern "C" fn uzram_dispatch_on_signal(_: i32, info: *mut Info, context: *mut Co
     }
 }
 
-/// Prepares the return to the program (and returns true), or to interrupted code of this crate.
+/// Prepares the return to the program or to this crate's code. Returns true for the program.
 fn finish(thread: &Thread, context: &mut Context, before: u8) -> bool {
     if thread.is_on_own_stack(context.stack_pointer()) {
         // The interrupted code of this crate may be about to return to the program.
@@ -81,8 +81,8 @@ unsafe fn dispatched(thread: &Thread, context: *mut Context) {
     // SAFETY: the caller guarantees that the context is valid.
     let context = unsafe { &mut *context };
     if thread.has_ready() {
-        // A kept signal arrived first, when this crate's code was about to return. The program
-        // makes the call again after the signal's handler.
+        // A signal that arrived when this crate's code was about to return is delivered first. The
+        // program makes the call again after the signal's handler.
         return context.rewind(context.number());
     }
     if simple::is_simple(context.number()) && thread.kind.get() == Kind::Thread {
@@ -191,12 +191,12 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     if !is_on_own_stack {
         unblock_owned();
     }
-    // If a signal interrupts code of this crate that calls the C library, that code then continues.
+    // This crate's own code may be in `simple` by a call of the C library. It continues there.
     let is_settled = !is_on_own_stack
         && (settle::settle(context, info) == Settled::Before || site::leave(context, info));
-    // The instructions can't write below the program's stack, or the program passed an invalid
-    // address, or each instruction traps, so that the program would return to the site forever. The
-    // call becomes a dispatched call.
+    // `simple` can't write below the program's stack, the program passed an invalid address, or
+    // each instruction traps. The program would return to the site forever, so the call is
+    // dispatched.
     let is_step = info.signal == libc::SIGTRAP && info.code == TRAP_TRACE;
     if is_settled && (is_touch || is_step) {
         context.set_instruction(context.instruction() + CALL_BYTES);

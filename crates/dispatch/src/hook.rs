@@ -113,17 +113,17 @@ pub trait Hook: Sync {
     /// call. Until [`resumes`](Self::resumes), this thread runs only the kernel's code.
     fn parks(&self) {}
 
-    /// Called before any other function after a wait that [`parks`](Self::parks) announced, when
-    /// the call has returned or a signal has interrupted the call.
+    /// Called when the call that [`parks`](Self::parks) announced has returned or was interrupted
+    /// by a signal, before any other function of the hook.
     fn resumes(&self) {}
 
     /// Called before a thread, or a process that shares memory, is created. The creating thread
     /// calls this function.
     fn thread_begins(&self) {}
 
-    /// Called last on a thread that ends by itself, and in a process that shares memory. Called in
-    /// the parent instead if the parent waits for the process, or if no process was created. Not
-    /// called for threads that end with their process.
+    /// Called last on a thread that ends by itself, and in a process that shares memory when it
+    /// ends. Called in the parent instead if the parent waits for the process, or if no process was
+    /// created. Not called for threads that end with their process.
     fn thread_ends(&self) {}
 }
 

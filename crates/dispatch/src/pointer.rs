@@ -47,7 +47,8 @@ pub(crate) unsafe fn begin(thread: &Thread) {
     thread.pointer.set(now);
 }
 
-/// Returns whether this `arch_prctl` call reads or sets the pointer, so that this crate answers it.
+/// Returns whether an `arch_prctl` call with `option` reads or sets the pointer, so that this crate
+/// answers it.
 pub(crate) fn is_about(option: usize) -> bool {
     matches!(option, SET | GET)
 }

@@ -1,6 +1,6 @@
 //! The selector of a thread, by which the kernel decides whether it dispatches the thread's calls.
 //! The selector lies in the thread's block, which lives until the thread has made its last call
-//! outside of the range.
+//! outside of the range of this crate's instructions.
 
 use crate::system::{Failed, system};
 use crate::thread::{ALLOW, DISPATCH, Thread};

@@ -47,7 +47,7 @@ const HIGHEST: usize = 1 << 47;
 static TAILS: AtomicUsize = AtomicUsize::new(0);
 /// A lock that a thread holds, with all signals blocked, while it changes sites.
 static IS_HELD: AtomicBool = AtomicBool::new(false);
-/// Whether no more sites may be replaced.
+/// Whether the replacement of sites has ended for good.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
 /// Counts a simple call that the kernel has dispatched and that the instruction before `back` made.
@@ -126,8 +126,8 @@ fn is_ours(page: usize) -> bool {
 }
 
 /// Restores the instructions of sites whose code or stub lies in `range`. A hook calls this before
-/// it lets mappings in `range` be changed. Returns false if instructions could not be restored, and
-/// jumps would lead to other code because a stub lies in `range` or code is moved.
+/// it lets mappings in `range` be changed. Returns false if an instruction could not be restored
+/// and its jump would lead to other code, because its stub lies in `range` or code is moved.
 pub fn release(range: &Range<usize>, is_moved: bool) -> bool {
     if !HAS_STUBS.load(SeqCst) {
         return true;

@@ -56,7 +56,7 @@ fn wait(thread: usize) -> Option<i32> {
     (has_waited && info.si_code == libc::CLD_TRAPPED).then(|| unsafe { info.si_status() })
 }
 
-/// Completes a call that has returned and by which this process stops a thread.
+/// Completes a `ptrace` call that has returned, if this process stops a thread by the call.
 pub(crate) fn settle([request, thread, ..]: [usize; 6]) {
     let stop = match request as u32 {
         libc::PTRACE_ATTACH => ATTACHED,

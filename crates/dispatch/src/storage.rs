@@ -28,7 +28,7 @@ pub(crate) struct Storage {
     /// The address and the length of the initial image in the mapped file.
     image: usize,
     bytes: usize,
-    /// The distance of the storage's start below a thread's pointer.
+    /// The distance in bytes of the storage's start below a thread's pointer.
     below: usize,
     /// The maximum distance below a thread's pointer of any storage that this code uses.
     depth: usize,

@@ -1,4 +1,4 @@
-//! Memory of the program, which may not be mapped.
+//! Memory of the program, which may be unmapped.
 //!
 //! # Safety
 //! Data from the program's memory are copied to memory of the caller. Data for the program are
@@ -65,15 +65,15 @@ pub fn read_memory(address: usize, into: &mut [u8]) -> bool {
 }
 
 /// Copies bytes to the program's memory, for a hook that answers a call instead of the kernel.
-/// Returns false if some of the memory is not accessible; in that case a part may have been
-/// written.
+/// Returns false if some of the memory is not accessible; in that case a part of the bytes may have
+/// been written.
 pub fn write_memory(address: usize, from: &[u8]) -> bool {
     copy_out(address, from.as_ptr().addr(), from.len()).is_ok()
 }
 
 /// Copies bytes from one place in the program's memory to another, for a hook that answers a call
 /// instead of the kernel. Returns false if some of the memory is not accessible; in that case a
-/// part may have been copied.
+/// part of the bytes may have been copied.
 pub fn copy_memory(to: usize, from: usize, bytes: usize) -> bool {
     copy_out(to, from, bytes).is_ok()
 }

@@ -45,7 +45,7 @@ impl Changer {
     }
 
     /// Returns whether the thread must retry a fault that the pager has not answered, because
-    /// another thread changes mappings, or has just turned the address into managed data.
+    /// another thread changes mappings, or has just made the memory at `address` managed.
     pub(crate) fn is_transient(&self, arena: &Arena, space: &Mutex<Space>, address: usize) -> bool {
         if self.is_another() {
             std::thread::yield_now();

@@ -6,8 +6,8 @@
 //!   signal: of any call, measured once, at the start; timed: for one call in 64
 //! ```
 //! The time in which the process evicts for other processes is not charged to a call, because it is
-//! rare and long. A part during which the thread was preempted is rare too, so its time is not
-//! multiplied by 64, as the time of other parts is.
+//! rare and long. A part during which the thread was preempted is rare too. Unlike the time of
+//! other parts, its time is not multiplied by 64.
 
 use crate::policy::{FAR, OUTLIERS, SIGNAL_TRIES, TIMED_SHARE};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -49,9 +49,9 @@ pub(crate) struct Costs {
     pub(crate) signal: u64,
 }
 
-/// Returns the sum of the nanoseconds in `buckets`, which are pairs of parts and nanoseconds. The
-/// nanoseconds of outliers are divided by 2^`TIMED_SHARE`, because one call in 2^`TIMED_SHARE` is
-/// timed.
+/// Returns the sum of the nanoseconds in `buckets`, which are pairs of a number of parts and the
+/// parts' nanoseconds. The nanoseconds of outliers are divided by 2^`TIMED_SHARE`, because one call
+/// in 2^`TIMED_SHARE` is timed.
 fn without_outliers(buckets: &[(u64, u64)]) -> u64 {
     let all: u64 = buckets.iter().map(|(parts, _)| parts).sum();
     let mut below = 0;
@@ -67,7 +67,7 @@ fn without_outliers(buckets: &[(u64, u64)]) -> u64 {
 }
 
 impl Cost {
-    /// Counts a call. Returns the number of calls before it.
+    /// Counts a call. Returns the number of earlier calls.
     pub(crate) fn count(&self) -> u64 {
         self.calls.fetch_add(1, Relaxed)
     }

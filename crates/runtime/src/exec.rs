@@ -20,11 +20,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The kernel's names for the program of this process. The path with the process ID has the same
-/// meaning.
+/// The kernel's names for the program of this process. The path /proc/PID/exe has the same meaning.
 const SELF: [&[u8]; 2] = [b"/proc/self/exe", b"/proc/thread-self/exe"];
 const PROC: &[u8; 6] = b"/proc/";
-/// The number of arguments that precede the program's: host, settings, file, and the path in the
+/// The number of arguments before the program's own: host, settings, file, and the path in the
 /// call.
 const ADDED: usize = 4;
 
@@ -33,7 +32,7 @@ const ADDED: usize = 4;
 enum Way {
     /// The call is issued unchanged.
     Plain,
-    /// The call is unchanged, because the program gets more rights. The text states the reason.
+    /// The call is unchanged, because the program gets more privileges. The text states the reason.
     Raised(&'static str),
     /// A host maps the program.
     Host,
@@ -41,14 +40,14 @@ enum Way {
     Helper,
 }
 
-/// The means by which programs are executed with a runtime.
+/// How programs that this process executes get a runtime.
 #[derive(Debug)]
 pub(crate) struct Hosting {
     plan: Plan,
     /// Whether hosts are injected into programs, if the kernel permits it.
     is_injected: bool,
     pub(crate) tries: Tries,
-    /// Whether this process has reported that a program with more rights has no limit.
+    /// Whether this process has reported that a program with more privileges has no limit.
     has_said: AtomicBool,
     /// The path of this process's program, if /proc/self/exe refers to the host.
     program: Option<CString>,
@@ -57,7 +56,7 @@ pub(crate) struct Hosting {
 }
 
 impl Hosting {
-    /// Returns the means that `settings` specify; `text` is the text of the settings. `path` is the
+    /// Creates the value that `settings` specify; `text` is the text of the settings. `path` is the
     /// file of this process's program, if a host runs it. Returns `None` if the settings contain no
     /// host.
     pub(crate) fn new(settings: &Settings, text: &OsStr, path: Option<&Path>) -> Option<Self> {
@@ -191,7 +190,7 @@ impl Hosting {
     }
 }
 
-/// Returns whether the word of a list at `address` is not the last one (0).
+/// Returns whether the list goes on at `address`. A word 0 ends a list.
 fn has_word(address: usize) -> bool {
     word(address).is_some_and(|word| word != 0)
 }

@@ -39,7 +39,7 @@ pub(crate) fn is_executable(path: &Path) -> bool {
     }
 }
 
-/// Returns the contents of a file in /proc, or nothing if it can't be read.
+/// Returns the contents of a file in /proc, or an empty vector if it can't be read.
 pub(crate) fn contents(path: &str) -> Vec<u8> {
     let mut contents = Vec::new();
     let file = ExecutedFile::open(Path::new(path));
@@ -58,7 +58,7 @@ impl ExecutedFile {
         is_regular.then_some(ExecutedFile { file, facts, at: 0 })
     }
 
-    /// Returns the rights that the file's program gets when it is executed.
+    /// Returns the privileges that the file's program gets when it is executed.
     pub(crate) fn rights(&self) -> Rights {
         let number = |number| system(number, [0; 6]).unwrap_or(0) as u32;
         let capabilities = c"security.capability".as_ptr().addr();

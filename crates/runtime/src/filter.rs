@@ -79,7 +79,7 @@ impl Filter {
     }
 
     /// Writes the filter and its description to `into`. Instructions before the filter allow one
-    /// call: the call with this number and first argument at the instruction address `at`. Returns
+    /// call: from the instruction address `at`, with this number and this first argument. Returns
     /// the address of the description.
     pub(crate) fn allowing(
         &self,
@@ -233,7 +233,7 @@ mod tests {
         let of_register = filter(&[(BPF_RET | BPF_A, 0, 0, 0)]);
         let address = of_register.allowing((libc::SYS_prctl, 59, at), &mut room).unwrap();
         assert_eq!(Filter::read(address).unwrap().result(&[9; DATA_WORDS]), Some(0));
-        // `allowing` fails if the room is too small or the filter is too long.
+        // `allowing` fails if the buffer is too small or the filter is too long.
         assert_eq!(refuses.allowing((libc::SYS_prctl, 59, at), &mut room[..14]), None);
         let mut large = vec![0; LENGTH_MAX + 2];
         let sized = |length: usize| filter(&vec![(RETURN, 0, 0, ALLOW); length]);

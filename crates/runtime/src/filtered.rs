@@ -60,7 +60,7 @@ impl Restriction {
         }
     }
 
-    /// Returns the filter, or `None` if there is no filter or it can't be read.
+    /// Returns the filter. Returns `None` for the strict mode, or if the filter can't be read.
     fn filter(&self) -> Option<Filter> {
         match self {
             Restriction::Filter(address) => Filter::read(*address),

@@ -50,7 +50,8 @@ pub(crate) fn before(program: &Program, call: &mut Call) -> Step {
     }
     let (number, args) = (call.number(), call.args());
     let of_group = program.group.as_ref().and_then(|group| group.answer(number, args));
-    // The kernel enforces the limits of a child of `vfork`: its parent may have other limits.
+    // The kernel enforces the limits of a child of `vfork`, because its parent may have other
+    // limits.
     let has_limits = Limits::are_about(number) && !program.arena.is_lent();
     let of_limits = || has_limits.then(|| program.space.lock().limits.answer(number, &args))?;
     if let Some(result) = of_group.or_else(of_limits) {
@@ -143,7 +144,7 @@ pub(crate) fn after(program: &Program, call: &mut Call, outcome: Outcome) -> Ste
     }
     match outcome {
         Outcome::Returned(EFAULT) if pins::retry(call.note()) => again(program, call),
-        // The host can't be executed in this environment, but the program itself may be.
+        // The host can't be executed in this environment, but the program itself may be executable.
         Outcome::Returned(..0) if program.hosting.as_ref().is_some_and(|it| it.is_host(call)) => {
             call.restore();
             again(program, call)

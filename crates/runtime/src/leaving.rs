@@ -41,7 +41,8 @@ fn unmap(range: Range<usize>) {
     }
 }
 
-/// Returns the bytes that this process has mapped, and the bytes of data in these mappings.
+/// Returns the number of bytes that this process has mapped, and the number of bytes of data among
+/// them.
 fn sizes() -> [u64; 2] {
     let text = String::from_utf8_lossy(&contents("/proc/self/statm")).into_owned();
     let pages: Vec<u64> = text.split_whitespace().map_while(|word| word.parse().ok()).collect();

@@ -1,6 +1,6 @@
 //! Memory that children of a fork do not inherit (MADV_DONTFORK). Such memory is managed like other
-//! memory, and a child frees it before the child's program continues. The advice is not passed to
-//! the kernel, because the kernel would then place mappings in the holes of the child's arena.
+//! memory, and a child frees it before the child's program continues. MADV_DONTFORK is not passed
+//! to the kernel, because the kernel would then place mappings in the holes of the child's arena.
 
 use crate::pieces::Kind;
 use crate::space::Space;

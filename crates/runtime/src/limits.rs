@@ -29,7 +29,7 @@ pub(crate) struct Limits {
 }
 
 /// Sets a limit of this process in the kernel to `new`, and writes the previous limit to `old`, if
-/// they are given. Returns whether the kernel accepted the call.
+/// these are given. Returns whether the kernel accepted the call.
 fn kernel(resource: u32, new: Option<&Limit>, old: Option<&mut Limit>) -> bool {
     let new = new.map_or(0, |new| new.as_ptr().addr());
     let old = old.map_or(0, |old| old.as_mut_ptr().addr());
@@ -65,8 +65,7 @@ impl Limits {
     }
 
     /// Sets the kernel's limits to the program's, for a process that continues without the runtime.
-    /// `others` are the bytes of address space and of data that the kernel counts and this module
-    /// does not.
+    /// `others` are the numbers of bytes of address space and of data that only the kernel counts.
     pub(crate) fn leave(&self, others: [u64; 2]) {
         let limits = [(libc::RLIMIT_AS, self.space), (libc::RLIMIT_DATA, self.data)];
         for ((resource, limit), others) in limits.into_iter().zip(others) {

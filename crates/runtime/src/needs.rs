@@ -43,8 +43,8 @@ const OF_REPORTS: [(i64, [usize; 6]); 3] = [
     (libc::SYS_close, [0; 6]),
 ];
 const APPENDED: usize = (libc::O_WRONLY | libc::O_APPEND | libc::O_CLOEXEC) as usize;
-/// Calls with arguments that may fail, because the runtime has an alternative: a query of mappings
-/// (PROCMAP_QUERY), and the permission of a tracer.
+/// Calls, with their arguments, that may fail because the runtime has an alternative: a query of
+/// mappings (PROCMAP_QUERY), and the permission of a tracer.
 const OTHERS: [(i64, [usize; 6]); 2] = [
     (libc::SYS_ioctl, [0, 0xc068_6611, 0, 0, 0, 0]),
     (libc::SYS_prctl, [libc::PR_SET_PTRACER as usize, 1, 0, 0, 0, 0]),

@@ -62,8 +62,8 @@ pub(crate) fn warn_if_over_limit(program: &Program) {
     say(&text);
 }
 
-/// Reports, at the end of the first process of a group, that the processes held more than the
-/// limit for a time, if that was not reported as a limit that can't be kept.
+/// At the end of a group's first process, reports that the processes exceeded the limit for a time,
+/// unless it was reported that the limit can't be kept.
 pub(crate) fn warn_if_exceeded(program: &Program) {
     let may_say = || !program.is_confined.load(Relaxed) && program.is_heard();
     let Some(exceeded) = program.member().and_then(|member| member.take_exceeded(may_say)) else {

@@ -1,6 +1,6 @@
-//! The compressor thread, which stores blocks that the program's threads have put aside. The C
-//! library and the program have no record of this thread. A system call of the runtime creates the
-//! thread, which runs in a `Room` with all signals blocked.
+//! The compressor thread, which stores blocks that evicting threads have queued. The C library and
+//! the program have no record of this thread. A system call of the runtime creates the thread,
+//! which runs in a `Room` with all signals blocked.
 //!
 //! pl-12: the thread calls only functions of the C library whose thread-local storage may be zeros.
 //! Only the host's own storage is initialised from its file, as in any thread (pl-10). The thread's

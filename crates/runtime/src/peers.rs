@@ -106,7 +106,7 @@ pub(crate) fn greet_peer(program: &Program, number: usize, args: &[usize; 6]) {
     }
 }
 
-/// Handles a signal of another process of the group. If `may_act` is false, the thread runs code
+/// Handles a signal from another process of the group. If `may_act` is false, the thread runs code
 /// of the runtime, and most requests are deferred.
 pub(crate) fn do_request(program: &Program, request: Request, may_act: bool) {
     match request {

@@ -18,7 +18,8 @@ pub(crate) enum Kind {
     Sealed,
 }
 
-/// Pieces that do not overlap. Adjacent pieces of one kind are merged.
+/// Pieces, which are ranges of one kind each. Pieces do not overlap. Adjacent pieces of one kind
+/// are merged.
 #[derive(Debug)]
 pub(crate) struct Pieces<K = Kind>(BTreeMap<usize, (usize, K)>);
 
@@ -68,7 +69,7 @@ impl<K: Copy + Eq> Pieces<K> {
         is_full
     }
 
-    /// Returns whether a whole range has the kind `of`.
+    /// Returns whether `of` is the kind of the whole range.
     pub(crate) fn is_all(&self, range: Range<usize>, of: K) -> bool {
         let mut is_all = true;
         self.for_parts(range, |_, kind| is_all &= kind == Some(of));

@@ -72,7 +72,7 @@ pub(crate) fn hold(arena: &Arena, note: &mut Note, range: Range<usize>, is_lasti
     })
 }
 
-/// Unpins the blocks that were pinned for a call. Returns the number of bytes.
+/// Unpins the blocks that were pinned for a call. Returns the total length of the ranges in bytes.
 pub(crate) fn release(arena: &Arena, note: &mut Note) -> usize {
     let mut bytes = 0;
     let mut unpin = |range: Range<usize>| {

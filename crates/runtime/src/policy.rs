@@ -4,14 +4,14 @@
 
 /// The minimum size of an arena in bytes.
 pub(crate) const ARENA_MIN: usize = 64 << 20;
-/// The maximum size of an arena in bytes, because each block has a word.
+/// The maximum size of an arena in bytes. It is limited because each block takes a word.
 pub(crate) const ARENA_MAX: usize = 32 << 30;
-/// If blocks are larger than `UNIT_MAX`, because the number of mappings is limited, the arena is
-/// halved repeatedly: mappings of programs are often no larger than such a block. The arena's size
+/// If the limit on the number of mappings makes blocks larger than `UNIT_MAX`, the arena is halved
+/// repeatedly, because mappings of programs are often no larger than such a block. The arena's size
 /// stays at least `LIMITS` times the limit.
 pub(crate) const UNIT_MAX: usize = 16 << 10;
 pub(crate) const LIMITS: usize = 4;
-/// ... and at least this number of bytes.
+/// The arena is not halved to less than this number of bytes.
 pub(crate) const ARENA_LEAST: usize = 256 << 20;
 /// 1/`ROOM_SHARE` of the arena's size is reserved for windows (pl-24).
 pub(crate) const ROOM_SHARE: usize = 4;
@@ -25,8 +25,9 @@ pub(crate) const ABOVE_LIBRARY: usize = 24 << 20;
 /// The minimum size of a window in bytes. The number of windows is limited, so smaller mappings get
 /// no window.
 pub(crate) const WINDOW_MIN: usize = 2 << 20;
-/// The share of the remaining room for windows that a larger reservation gets. The window covers
-/// the reservation's start, because programs use a reservation from its start upwards.
+/// If a reservation is larger than the remaining room for windows, its window gets this share of
+/// the room. The window covers the reservation's start, because programs use a reservation from its
+/// start upwards.
 pub(crate) const RESERVED_SHARE: (usize, usize) = (3, 4);
 /// The minimum size in bytes of a read-only shared mapping that is recorded. Most smaller mappings
 /// are files of the C library.
@@ -37,7 +38,8 @@ pub(crate) const MOVE_STEP: usize = 1 << 20;
 
 // Calls and their memory
 
-/// A part has at most 1/`SHARE` of the limit, and at least `PART_MIN` bytes.
+/// A part of a large read or write has at most 1/`PART_SHARE` of the limit, and at least `PART_MIN`
+/// bytes.
 pub(crate) const PART_SHARE: usize = 8;
 pub(crate) const PART_MIN: usize = 1 << 20;
 /// If the use of an address in a call is unknown, the call is assumed to access this number of
@@ -79,8 +81,8 @@ pub(crate) const TRIES_OF_LOOK: usize = 10 * TRIES_OF_SIGNAL;
 /// The time in milliseconds within which a debugger must attach, which is also the time between two
 /// checks whether debuggers have left.
 pub(crate) const LOOK_TIME: u64 = 1000;
-/// The process that holds the most memory should write the message. After this number of checks in
-/// which another process left the message to it, the other process writes the message.
+/// The process that holds the most memory should write the message. Another process leaves the
+/// message to it in this number of checks, and then writes the message itself.
 pub(crate) const LEFT_MAX: u32 = 64;
 
 // The heap and measurements

@@ -24,7 +24,7 @@ pub(crate) struct Program {
     pub(crate) threads: AtomicUsize,
     pub(crate) cost: Cost,
     pub(crate) group: Option<GroupFile>,
-    /// The means by which programs are executed with a host, if hosts are available.
+    /// How programs are executed with a host, if a host is available.
     pub(crate) hosting: Option<Hosting>,
     /// Whether the process is confined (pl-28): a filter may end the process for calls that the
     /// program does not make itself.
@@ -35,7 +35,7 @@ pub(crate) struct Program {
     pub(crate) is_newly_confined: AtomicBool,
     /// Whether reports are suppressed, because a filter may end the process for them.
     pub(crate) is_silent: AtomicBool,
-    /// The address in another process's request that was deferred, or 0: see `peers`.
+    /// The address in a deferred request of another process, or 0: see `peers`.
     pub(crate) asked: AtomicUsize,
     pub(crate) watch: Watch,
     /// Whether all memory was made plain, because this process or a child of `vfork` leaves the
@@ -73,7 +73,7 @@ impl Program {
         }
     }
 
-    /// Returns the membership of this process in its group, if it shares its limit.
+    /// Returns the membership of this process in its group, if the process shares its limit.
     pub(crate) fn member(&self) -> Option<&GroupMember> {
         self.group.as_ref().map(|file| &*file.member)
     }

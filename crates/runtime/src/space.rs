@@ -28,9 +28,10 @@ pub(crate) struct Space {
     pub(crate) pieces: Pieces,
     /// Memory that children of a fork do not inherit: see `left_out`.
     pub(crate) left_out: Pieces<()>,
-    /// The stacks of threads, which lie outside of the arena. Some may have been unmapped in part.
+    /// The stacks of threads, which lie outside of the arena. Parts of a stack may have been
+    /// unmapped.
     pub(crate) stacks: Pieces<()>,
-    /// The addresses of windows that the kernel chose, and not the program.
+    /// The addresses of windows, if the kernel and not the program chose these addresses.
     pub(crate) chosen: Pieces<()>,
     /// For mappings with a window, the parts outside of the window, with the kind that they had
     /// when they were mapped.
@@ -137,7 +138,7 @@ impl Space {
         (!self.is_exec_refused || prot & libc::PROT_EXEC == 0).then_some(prot)
     }
 
-    /// Returns whether the program sees the whole range as one mapping of the kind `of`.
+    /// Returns whether the program sees the whole range as one mapping, and its kind is `of`.
     pub(crate) fn is_one_mapping(&self, arena: &Arena, range: &Range<usize>, of: Kind) -> bool {
         let mut is_one = true;
         self.pieces.for_parts(range.clone(), |part, kind| {
@@ -162,7 +163,7 @@ impl Space {
         }
     }
 
-    /// Returns whether a whole range has the kind `of`.
+    /// Returns whether `of` is the kind of the whole range.
     pub(crate) fn is_all(&self, range: Range<usize>, of: Kind) -> bool {
         self.pieces.is_all(range, of)
     }

@@ -24,7 +24,7 @@ pub(crate) fn is_stopped(process: usize, thread: usize) -> bool {
 }
 
 /// Returns whether a signal may be sent to a thread of a process: the thread runs, or is in a call
-/// for which the condition that `of` selects is true.
+/// for which `of` returns a condition that is true.
 pub(crate) fn may_ask(process: usize, thread: usize, of: impl Fn(Wait) -> When) -> bool {
     let text = contents(&format!("/proc/{process}/task/{thread}/syscall"));
     let text = String::from_utf8_lossy(&text);

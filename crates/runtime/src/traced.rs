@@ -13,7 +13,7 @@ use crate::uses;
 use dispatch::{Call, Failed, Outcome, Step, system};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Returns whether the calling process requests by this call to be traced.
+/// Returns whether `call` is a request of the calling process to be traced.
 fn is_asked(call: &Call) -> bool {
     call.number() as i64 == libc::SYS_ptrace && call.args()[0] as u32 == libc::PTRACE_TRACEME
 }

@@ -86,7 +86,7 @@ pub(crate) fn make_plain(
     Ok(())
 }
 
-/// Sets the use of blocks that were made plain according to pl-1.
+/// Gives blocks that were made plain the use that they have according to pl-1.
 ///
 /// # Errors
 /// ENOMEM

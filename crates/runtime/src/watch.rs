@@ -19,7 +19,7 @@ const DESCRIPTOR_BITS: u32 = 31;
 pub(crate) struct Watch {
     /// The word in a request that was deferred because the thread could not handle it, or 0.
     pub(crate) asked: AtomicU64,
-    /// The word of the thread that was traced last, and of the file that was opened last.
+    /// The word of the thread that was traced last, and the word of the file that was opened last.
     words: [AtomicU64; 2],
     /// The time of the next check, in milliseconds.
     pub(crate) next: AtomicU64,

@@ -40,8 +40,8 @@ pub(crate) struct Door {
 }
 
 impl Acceptor {
-    /// Passes each connection to `client`, which must not wait for the connection. A thread that
-    /// waits for a connection's data is woken after `tick`.
+    /// Passes each connection to `client`, which must not wait for the connection's data. A thread
+    /// that waits for a connection's data is woken after `tick`.
     pub(crate) fn start(
         listening: Listening,
         tick: Duration,
@@ -147,7 +147,7 @@ mod tests {
             Acceptor::start(listening, Duration::from_secs(5), Log::new(|_| {}), client).unwrap()
         };
         let acceptors = [start(), start(), start()];
-        // Each connection wakes all of the threads, and one thread accepts the connection.
+        // Each connection wakes all of the threads, but only one of them accepts it.
         for nth in 1..=50 {
             let _client = UnixStream::connect(&path).unwrap();
             until("it is accepted", || accepted.load(Relaxed) == nth);

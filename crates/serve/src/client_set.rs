@@ -1,5 +1,5 @@
-//! Sets of connections of one kind, which are counted, evicted in favor of others, and closed
-//! together.
+//! Sets of connections of one kind. A set counts its connections, evicts one in favor of another,
+//! and closes all together.
 
 use crate::policy::EVICTED_WITHIN;
 use crate::socket::Socket;

@@ -29,7 +29,7 @@ pub(crate) const LOG_PERIOD: Duration = Duration::from_secs(10);
 pub(crate) const EXTENT_ENTRIES_MAX: usize = 1 << 18;
 /// The maximum depth of stacked devices above a disk that are searched for holders.
 pub(crate) const HOLDERS_DEPTH: usize = 8;
-/// The maximum depth of stacked devices that the search follows.
+/// The maximum depth of stacked devices that `own` follows from a file to a disk.
 pub(crate) const OWN_DEPTH: usize = 16;
 
 /// The maximum time within which a server has to respond. A server answers `stat` in milliseconds,
@@ -46,9 +46,9 @@ pub(crate) const CONTROL_WITHIN: Duration = Duration::from_secs(10);
 pub const CONTROL_CLIENTS: usize = 16;
 /// The stack size of a client's thread, in bytes.
 pub(crate) const CONTROL_STACK: usize = 256 << 10;
-/// The maximum number of bytes of small allocations in use for a client at a time. They hold the
-/// request, which grows to 64 KiB (its old buffer of 32 KiB is live too), the buffer of the answer
-/// (8 KiB), and a path or an attribute's text.
+/// The maximum number of bytes of small allocations in use for a client at a time. The allocations
+/// hold the request, which grows to 64 KiB (its old buffer of 32 KiB is live too), the buffer of
+/// the answer (8 KiB), and a path or an attribute's text.
 pub const CONTROL_RESERVE: usize = 128 << 10;
 /// The maximum length in bytes of a request to the control socket that is admitted without a check
 /// for free memory.
@@ -140,14 +140,14 @@ pub(crate) const WORKER_STACK: usize = 512 << 10;
 /// The maximum number of bytes of small allocations that a worker has in use at a time. A failed
 /// allocation of this kind ends the process, so the reserve must be large enough. The allocations
 /// are the list of tasks (4 KiB), the states of slots that are examined together for extents (1.5
-/// KiB), the thread, and the entries of a block. Extents take nothing, because they are written
+/// KiB), the thread, and the entries of a block. Extents take no memory, because they are written
 /// directly into the reply.
 pub const WORKER_RESERVE: usize = 20 << 10;
 /// The number of bytes of a long write that are written in one step. Before each step, the worker
 /// checks whether the server is ending.
 pub(crate) const WRITE_STEP: u64 = 1 << 20;
 /// If the pending answers take at least this number of bytes, they are sent before the next option
-/// is handled. They exceed the number by at most one answer.
+/// is handled. Their size exceeds this number by at most one answer.
 pub(crate) const ANSWERED_MAX: usize = 4096;
 /// The rest of a request has to arrive within REST_WITHIN plus the length of this rest divided by
 /// the rate below.

@@ -15,14 +15,14 @@ use std::time::Duration;
 pub(crate) struct Socket(OwnedFd);
 
 impl Socket {
-    /// Creates a client's connection whose blocking calls return after `tick`.
+    /// Creates a client's connection. Blocking calls on it return after `tick` at the latest.
     pub(crate) fn new(fd: OwnedFd, tick: Duration) -> io::Result<Self> {
         sockopt::set_socket_timeout(&fd, Timeout::Recv, Some(tick))?;
         sockopt::set_socket_timeout(&fd, Timeout::Send, Some(tick))?;
         // A smaller buffer is acceptable.
         let _ = sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER);
-        // Only TCP has these options: replies are sent at once, and a client whose machine has
-        // failed is detected.
+        // These options exist only for TCP. With them, replies are sent at once, and a client whose
+        // machine has failed is detected.
         let _ = sockopt::set_tcp_nodelay(&fd, true);
         let _ = sockopt::set_socket_keepalive(&fd, true);
         Ok(Socket(fd))

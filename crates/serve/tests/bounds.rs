@@ -140,7 +140,8 @@ fn neighbours() -> Vec<Vec<Ask>> {
     ]
 }
 
-/// Returns every limit and every limit minus the headers around data, each with its neighbours.
+/// Returns each limit, each limit minus the headers around data, and these lengths minus 1 and plus
+/// 1.
 fn lengths() -> Vec<u32> {
     let headers = [0, 16, 20, 26, 28];
     let whole = [HEAVY_BYTES, 4 * HEAVY_BYTES, INPUT_BUFFER, READ_PART, WORKER_BUFFER].into_iter();
@@ -201,7 +202,7 @@ fn requests_of_every_length_are_answered_beside_others() {
     }
 }
 
-/// Nine requests at once; the first is a read with the length at which the kind of batch changes.
+/// Sends a read about as long as the longest short read, with short reads before and after it.
 #[test]
 fn short_requests_behind_a_long_read_are_answered() {
     for (workers, structured) in [(1, false), (1, true), (2, false), (4, true)] {
@@ -219,7 +220,7 @@ fn short_requests_behind_a_long_read_are_answered() {
     }
 }
 
-/// As many requests as a batch may contain, one fewer or one more, with a long one anywhere.
+/// Sends about as many requests as one or two batches may contain, with a long request among them.
 #[test]
 fn so_many_requests_are_answered() {
     for workers in [1, 2, 8] {
@@ -314,7 +315,7 @@ fn extents_up_to_the_most_are_told_and_the_rest_later() {
         let one = client.request(BLOCK_STATUS, REQ_ONE, WRITABLE, count as u32 * 4096);
         assert_eq!(one.extents, [(4096, 0)]);
     }
-    // The longest answers, with the maximum number of requests in a batch.
+    // Requests the longest answers, with up to the maximum number of requests in a batch.
     for count in [2, 3, REQUESTS] {
         let statuses = vec![ask(BLOCK_STATUS, 32 * MIB as u32); count];
         bench.exchange(&mut client, &statuses);
@@ -349,7 +350,8 @@ fn names_and_options_of_every_length() {
     client.choose(&longest, false);
     assert_eq!(client.read(0, 9), [0; 9]);
 
-    // Several options are sent at once, so that they begin anywhere in the received bytes.
+    // Several options are sent at once, so that they begin at different offsets in the received
+    // bytes.
     for len in [OPTION_DATA_MAX - 1, OPTION_DATA_MAX, INPUT_BUFFER / 2 - 17, INPUT_BUFFER / 3] {
         let mut client = served.greeted();
         let mut sender = client.stream.try_clone().unwrap();

@@ -36,8 +36,8 @@ fn an_export_is_listed_told_of_and_chosen() {
         (ACK, vec![]),
     ];
     assert_eq!(told, expected);
-    // With structured replies a read may be requested in one piece. A read-only export refuses
-    // writes.
+    // With structured replies, a client may request that the data of a read arrive in one chunk. A
+    // read-only export refuses writes.
     assert_eq!(client.option_kind(STRUCTURED_REPLY, &[]), ACK);
     let told = client.option(INFO, &info("fixed", &[]));
     assert_eq!(told[0].1[10..], (1_u16 | 2 | 4 | 8 | 128 | 256 | 1024).to_be_bytes());
@@ -153,7 +153,7 @@ fn data_come_back() {
         let served = Served::new(exports());
         let mut client = served.greeted();
         client.choose("disk", structured);
-        // Reads that are short, unaligned, across parts, and of the maximum length.
+        // The reads are short, unaligned, across parts, or of the maximum length.
         for (nth, (offset, len)) in [
             (0, 1),
             (4095, 2),
@@ -201,7 +201,7 @@ fn zeros_and_trims_free_blocks() {
     assert_eq!(status(&mut client), [(4096, 0), (4096, hole), (8192, 0), (8192, hole), (40960, 0)]);
     assert_eq!(client.error_of(WRITE_ZEROES, NO_HOLE | FAST_ZERO, 16384, 8192), 0);
     assert_eq!(status(&mut client), [(4096, 0), (4096, hole), (57344, 0)]);
-    // Exactly these ranges are zeros, even if they cover only a part of a block.
+    // Exactly these ranges become zeros, even if a range covers only a part of a block.
     assert_eq!(client.error_of(TRIM, 0, 24600, 1), 0);
     assert_eq!(client.read(0, 1 << 20), {
         let mut expected = contents(1, 1 << 20);
@@ -236,7 +236,7 @@ fn block_status_is_exact() {
     );
     assert_eq!(client.error_of(BLOCK_STATUS, 0, 0, 0), EINVAL);
     assert_eq!(client.error_of(TRIM, 0, 0, 1 << 20), 0);
-    // Every other block is stored: a reply contains a limited number of extents, but at least one.
+    // Every other block is stored. The reply contains the maximum number of extents.
     for block in 0..2000 {
         assert_eq!(client.write(0, block * 8192, &[7; 4096]), 0);
     }

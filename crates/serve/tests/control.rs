@@ -133,7 +133,7 @@ fn a_job_goes_on_when_its_client_leaves_and_is_logged() {
     }
 }
 
-/// Connects clients without complete requests. A part that was sent is never carried out.
+/// Connects clients without complete requests. A part of a request is never carried out.
 fn silent(steering: &Steering) -> Vec<UnixStream> {
     let connect = |nth| {
         let mut client = UnixStream::connect(&steering.path).unwrap();
@@ -250,8 +250,9 @@ fn a_server_that_never_answers_is_not_waited_for() {
             scope.spawn(move || {
                 let _listens = stuck(&path);
                 let begun = Instant::now();
-                // The first connection has a place in the backlog and gets no answer. The others do
-                // not fit, nor does the connection that checks whether the server runs.
+                // The first connection has a place in the backlog and gets no answer. The backlog
+                // has no place for the others, nor for the connection that checks whether the
+                // server runs.
                 for _ in 0..2 {
                     let answer = control::ask(&request, &path, &mut Vec::new());
                     assert!(matches!(answer, Err(AskError::Silent { .. })), "{answer:?}");

@@ -33,8 +33,8 @@ fn status(field: &str) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Misbehaves in one of four ways: sends a part of a long write, receives no replies, or sends
-/// invalid requests.
+/// Misbehaves in one of four ways: sends a part of a long write, receives no replies to reads or to
+/// writes, or sends invalid requests.
 fn misbehave(nth: usize, client: &mut Client) {
     client.stream.set_write_timeout(Some(Duration::from_millis(20))).unwrap();
     match nth % 4 {

@@ -183,7 +183,7 @@ fn a_request_has_to_come_in_time() {
     served.await_line("did not send its request in time");
 }
 
-/// Clients of a Unix socket, whose buffer is smaller than the answer.
+/// The buffer of a client's Unix socket is smaller than the answer.
 #[test]
 fn answers_that_nobody_takes_keep_no_one_out() {
     const LONG: usize = 4 << 20;

@@ -69,7 +69,7 @@ impl Shadow {
                     64 * HEAVY_BYTES,
                 ];
                 let (near, bound) = (self.random.usize(..60), self.random.choice(bounds).unwrap());
-                // Some lengths allow for whole requests or answers in between.
+                // Some lengths leave space below the bound for whole requests or answers.
                 let between = self.random.choice([0, 0, 28 + 512, 9 * 540]).unwrap();
                 bound - between + near - 30
             }
@@ -161,7 +161,8 @@ impl Shadow {
             };
         let reply = client.reply_by(len);
         let asked = pending.remove(&reply.cookie).expect("nothing is answered twice");
-        // Answers to later requests may be in time, so the oldest request is checked.
+        // An answer may be overdue while later requests are answered, so the oldest request is
+        // checked.
         let oldest = pending.values().map(|asked| asked.since).min();
         assert!(oldest.is_none_or(|since| since.elapsed() < patience()), "an answer is lost");
         assert_eq!(reply.error, asked.error, "{} of {}", asked.kind, asked.len);
@@ -208,7 +209,7 @@ impl Shadow {
         while Instant::now() < until {
             let mut burst = Vec::new();
             let goal = self.random.usize(1..=DEPTH);
-            // If no free place is found, fewer requests are sent.
+            // If no range without a request in flight is found, fewer requests are sent.
             for _ in 0..2 * DEPTH {
                 if self.pending.len() < goal {
                     self.add(&mut burst);

@@ -13,12 +13,12 @@ use crate::spec::Wait;
 use crate::when::When::{Always, Null};
 use libc::{FUTEX_CMD_MASK, FUTEX_WAIT, FUTEX_WAIT_BITSET};
 
-/// A System V message: a word that holds its type, and a number of bytes that the third argument
-/// holds.
+/// A System V message: a word with its type, then its bytes. The third argument is the number of
+/// these bytes.
 const MESSAGE: Length = Length::Items { count: Long(2), bytes: 1, more: WORD };
 
-/// Only these operations of `futex` fail with EINTR: the kernel restarts operations that lock. The
-/// time of FUTEX_WAIT_BITSET is absolute.
+/// Only these operations of `futex` fail with EINTR, because the kernel restarts operations that
+/// lock. The time of FUTEX_WAIT_BITSET is absolute.
 const FUTEX: Wait = Wait {
     is_interrupted: by_value!(1, FUTEX_CMD_MASK; FUTEX_WAIT | FUTEX_WAIT_BITSET => Always),
     repeats: by_value!(1, FUTEX_CMD_MASK; FUTEX_WAIT => Null(3), FUTEX_WAIT_BITSET => Always),

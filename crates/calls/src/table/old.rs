@@ -13,8 +13,8 @@ use crate::spec::Special::{AddressSpace, Process, Signals};
 use crate::spec::{Special, Wait};
 use crate::when::When::{Always, Negative};
 
-/// Operations on shadow stacks change the address space. Tagged addresses are withheld, because a
-/// pager can't support them.
+/// Operations on shadow stacks change the address space. The option for tagged addresses is
+/// forbidden, because a pager can't support them.
 const ARCH_PRCTL: Special = Special::By {
     argument: 0,
     cases: &[(0x4002, Special::Forbidden), (0x5001, AddressSpace), (0x5002, AddressSpace)],

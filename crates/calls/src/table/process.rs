@@ -32,10 +32,10 @@ const PRCTL: Special = Special::By {
     ],
 };
 
-/// The selector of a dispatch of system calls.
+/// The kernel reads the selector of syscall user dispatch after the call.
 const PRCTL_KEEPS: When = by_value!(0, u32::MAX; 59 => Always);
 
-/// Options that concern one thread, and that the kernel passes on to new threads.
+/// Options that set a property of one thread, which new threads inherit.
 const PRCTL_ENDS: When = by_value!(0, u32::MAX;
     PR_SET_SECCOMP | PR_SET_NO_NEW_PRIVS | PR_CAPBSET_DROP | PR_CAP_AMBIENT | PR_SET_SECUREBITS |
     PR_SET_KEEPCAPS => Always);
@@ -46,7 +46,7 @@ const ATTACHES: When = by_value!(0, u32::MAX; PTRACE_ATTACH | PTRACE_SEIZE => Al
 /// A `sched_attr`, whose first field is its size. The kernel writes the size that it supports.
 const SCHED_ATTR: Argument = Buffer(Both, Length::Own { at: 0, more: 0, least: 48, most: 4096 });
 
-/// The positions of the thread IDs' addresses depend on the architecture.
+/// The positions of the arguments that point to thread IDs depend on the architecture.
 #[cfg(target_arch = "x86_64")]
 const CLONE: NamedSpec = row!(SYS_clone, Plain, Plain, output(INT), output(INT));
 #[cfg(not(target_arch = "x86_64"))]

@@ -72,7 +72,7 @@ impl Walk<'_> {
     }
 
     fn message(&mut self, address: usize, access: Access) -> Option<()> {
-        // When a message is received, lengths and flags are written back.
+        // When the kernel receives a message, it writes lengths and flags to the structure.
         let own = if access == Access::Read { Access::Read } else { Access::Both };
         if !self.report(address, MSGHDR, own) {
             return None;
@@ -170,7 +170,7 @@ impl Walk<'_> {
         }
         for nth in 0..count {
             let block = self.word(address, nth.checked_mul(WORD)?)?;
-            // The kernel also writes to the structure when it accepts the request.
+            // The kernel also writes to the `iocb` when it accepts the request.
             if self.report(block, IOCB, Access::Both) {
                 _ = self.iocb(block);
             }

@@ -3,7 +3,7 @@
 //!
 //! For each case: (1) The ranges in the row must equal the objects of the case to the byte, and
 //! objects that the call only reads are write-protected. The call must not fail with EFAULT; so the
-//! row contains all memory that the call needs. (2) If one object is closed, or its last byte is
+//! row contains all memory that the call needs. (2) If one object, or its last byte, is
 //! inaccessible, the call must fail with EFAULT or do less; so the row contains no other memory.
 //! (3) Arguments that the case does not set, and for which the row has no memory, are addresses of
 //! inaccessible memory. The call must not fail with EFAULT; so the row leaves out no argument.

@@ -100,7 +100,7 @@ impl Memory for Reported<'_> {
         assert!(is_reported, "{address:#x} is read and was not reported");
         assert!(self.objects.iter().any(|object| has(&object.range)), "{address:#x}: whose is it?");
         // SAFETY: the bytes lie in an object, as asserted above, and with `Spoil::Nothing` no
-        // object is closed.
+        // object is inaccessible.
         unsafe { ptr::copy_nonoverlapping(address as *const u8, into.as_mut_ptr(), into.len()) };
         true
     }

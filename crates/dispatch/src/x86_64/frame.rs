@@ -134,7 +134,8 @@ impl Context {
         self.registers.rax as isize
     }
 
-    /// Moves the context back to the call, so that the program makes the call again, with `number`.
+    /// Moves the context back to the call, so that the program makes the call again, with the
+    /// number `number`.
     pub(crate) fn rewind(&mut self, number: usize) {
         self.registers.rip = self.registers.rip.wrapping_sub(CALL_BYTES);
         self.registers.rax = number;
@@ -146,7 +147,7 @@ impl Context {
         self.registers.r11 = self.registers.flags;
     }
 
-    /// Moves the context behind a call. The flags are in r11 already.
+    /// Moves the context behind a call, if r11 already contains the flags.
     pub(crate) fn set_return(&mut self, address: usize) {
         (self.registers.rip, self.registers.rcx) = (address, address);
     }

@@ -15,8 +15,8 @@ use std::arch::global_asm;
 
 global_asm!(include_str!("instructions.s"), include_str!("simple.s"), include_str!("outside.s"));
 
-// SAFETY: these are the symbols of the files above, and the functions have the arguments that the
-// files' comments describe.
+// SAFETY: these are the symbols of the assembly files above, and the functions have the arguments
+// that the files' comments describe.
 unsafe extern "C" {
     static uzram_dispatch_start: u8;
     static uzram_dispatch_end: u8;

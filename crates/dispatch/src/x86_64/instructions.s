@@ -1,14 +1,14 @@
-# See instructions.rs for what each is for.
+# instructions.rs describes each function.
 
-    # Offsets in the block, as thread.rs asserts, and the mask of its base.
+    # The mask that yields a block's base, and offsets in the block, as thread.rs asserts.
     .set BLOCK_MASK, -262144
     .set STORAGE, 8
     .set POINTER, 16
     # The offset of the interrupted stack pointer in a context.
     .set STACK_POINTER, 160
 
-    # Returns the thread pointer in r12; changes rax, rcx, rdi, rsi, r11. The slow way uses 8 bytes
-    # below the stack.
+    # Returns the thread pointer in r12; changes rax, rcx, rdi, rsi, r11. The system call writes to
+    # the 8 bytes below the stack pointer.
     .macro get_pointer
     cmp byte ptr [rip + uzram_dispatch_is_fast], 0
     je 91f
@@ -35,7 +35,7 @@
 94:
     .endm
 
-    # Whether instructions read and write the thread pointer; else system calls do.
+    # 1 if instructions read and write the thread pointer, 0 if system calls do.
     .pushsection .bss.uzram_dispatch, "aw", @nobits
     .hidden uzram_dispatch_is_fast
     .globl uzram_dispatch_is_fast
@@ -49,7 +49,7 @@ uzram_dispatch_is_fast:
     .globl uzram_dispatch_start
 uzram_dispatch_start:
 
-    # Returns from a signal: rsp is behind the frame's first word.
+    # Returns from a signal. rsp is the address behind the frame's first word.
     .hidden uzram_dispatch_restorer
     .globl uzram_dispatch_restorer
 uzram_dispatch_restorer:
@@ -57,8 +57,8 @@ uzram_dispatch_restorer:
     syscall
     ud2
 
-    # (signal, info, context), from the kernel: the handler of all signals. The thread has the
-    # pointer of this crate's storage within it. It returns to the restorer, so it keeps no
+    # (signal, info, context): the handler of all signals. The kernel calls it. During the handler,
+    # the thread pointer is this crate's. The handler returns to the restorer, so it preserves no
     # register.
     .hidden uzram_dispatch_entry
     .globl uzram_dispatch_entry
@@ -116,7 +116,7 @@ uzram_dispatch_syscall:
 uzram_dispatch_called:
     ret
 
-    # (call): issues it; with a mask in it, signals may arrive in the signal window.
+    # (call): issues the call. If the call has a mask, signals may arrive in the signal window.
     .hidden uzram_dispatch_issue
     .globl uzram_dispatch_issue
 uzram_dispatch_issue:
@@ -161,8 +161,8 @@ uzram_dispatch_window_end:
     pop rbx
     ret
 
-    # (number, five arguments in memory, the child's frame, what it calls first) -> result; the
-    # child has its stack below the frame, and begins its program by returning from it.
+    # (number, five arguments in memory, the child's frame, function) -> result. The child's stack
+    # begins below the frame. The child calls the function, then returns from the frame.
     .hidden uzram_dispatch_clone
     .globl uzram_dispatch_clone
 uzram_dispatch_clone:
@@ -201,7 +201,7 @@ uzram_dispatch_clone:
     syscall
     ud2
 
-    # (start, bytes, number, code): gives back the stack that it runs on, and ends.
+    # (start, bytes, number, code): unmaps the memory of its stack, then makes call `number`.
     .hidden uzram_dispatch_leave
     .globl uzram_dispatch_leave
 uzram_dispatch_leave:

@@ -1,5 +1,5 @@
-//! Protection keys: the rights of a thread, in a register (PKRU) that a frame stores with the
-//! floating-point registers.
+//! Protection keys. A register (PKRU) contains the access rights of a thread. A frame stores this
+//! register with the floating-point registers.
 //!
 //! di-10: a handler begins with rights that the kernel chooses. While this crate's code runs, the
 //! thread has the program's rights, so the kernel and this crate may access the memory that the

@@ -4,7 +4,7 @@
     .globl uzram_dispatch_end
 uzram_dispatch_end:
 
-    # (to, from, bytes) -> bytes that were not copied, as one side is not there.
+    # (to, from, bytes) -> number of bytes not copied, because source or target is not accessible.
     .hidden uzram_dispatch_copy
     .globl uzram_dispatch_copy
 uzram_dispatch_copy:
@@ -19,8 +19,8 @@ uzram_dispatch_copied:
     mov rax, rcx
     ret
 
-    # The call of a stub that the kernel is to dispatch. Code of ours that calls the C library may come
-    # here, too: its calls are let through.
+    # Makes a stub's call by an instruction whose calls the kernel dispatches. If code of this crate
+    # calls the C library, its calls may get here too; the kernel lets them through.
     .hidden uzram_dispatch_slow
     .globl uzram_dispatch_slow
 uzram_dispatch_slow:
@@ -32,7 +32,7 @@ uzram_dispatch_slow_end:
     lea rsp, [rsp + TAKEN]
     jmp rcx
 
-    # Tails, which tail.rs writes: 256 of 32 bytes, on pages that have nothing else.
+    # 256 tails of 32 bytes each, which tail.rs writes. Their pages contain nothing else.
     .balign 4096
     .hidden uzram_dispatch_tails
     .globl uzram_dispatch_tails

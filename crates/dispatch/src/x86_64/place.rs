@@ -66,7 +66,7 @@ pub(crate) enum Pinned {
     From(usize),
 }
 
-/// The place of the result of a call that `simple` has issued.
+/// The location of the result of a call that `simple` has issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Result {
     /// The call has no result yet.

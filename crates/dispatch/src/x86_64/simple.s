@@ -1,6 +1,6 @@
 # Follows instructions.s, in the same section. See simple.rs for the rules.
 
-    # Bytes by which the stack is longer here: the red zone, and the slots below it.
+    # The number of bytes below the program's stack pointer: the red zone, and slots below it.
     .set TAKEN, 192
     .set RETURN, 56
     .set NUMBER, 48
@@ -39,7 +39,7 @@
     .set PIN, 0x10000
     .set BLOCKS_MAX, 32
     .set MINUS_EFAULT, -14
-    # After a call, a processor predicts no jump in the cache line that it returns to.
+    # The cache line size: a processor predicts no jump in the line to which a call returns.
     .set LINE, 64
 
     .pushsection .bss.uzram_dispatch, "aw", @nobits
@@ -50,7 +50,7 @@ uzram_dispatch_state:
     .zero STATE_BYTES
     .popsection
 
-    # Restores the flags as the program had them, and rax from a slot.
+    # Restores the program's flags, and loads rax from a slot.
     .macro restore_with slot
     mov rax, [rsp + FLAGS_AT]
     add al, 127
@@ -64,8 +64,8 @@ uzram_dispatch_state:
 uzram_dispatch_\name:
     .endm
 
-    # From a stub, with the address behind the call in rcx. Issues the call, if it needs nothing of
-    # the hook; else makes the kernel dispatch it. Changes rcx and r11, as any call does.
+    # Stubs jump here, with the address behind the call in rcx. Issues the call if the call does not
+    # need the hook; else makes the kernel dispatch the call. Changes rcx and r11, as any call does.
     .balign 16
     label simple
     lea rsp, [rsp - TAKEN]
@@ -97,7 +97,7 @@ uzram_dispatch_\name:
     jb 6f
     mov rcx, rdi
     cmovne rcx, rsi
-    # A path that may be of /proc.
+    # The call is dispatched if its path begins with `/p`, as paths in /proc do.
     cmp byte ptr [rcx], 47
     jne 80f
     cmp byte ptr [rcx + 1], 112
@@ -113,7 +113,7 @@ uzram_dispatch_\name:
     je 90f
     jmp 80f
 
-    # A buffer at rsi, of rdx bytes: rcx is its start, rax its end.
+    # The buffer has rdx bytes at rsi. rcx becomes its start, rax its end.
 10: mov rcx, rsi
     lea rax, [rsi + rdx]
     lea r11, [rip + uzram_dispatch_state]
@@ -145,7 +145,7 @@ uzram_dispatch_\name:
     mov rcx, [rip + uzram_dispatch_state + THREADS]
     cmp qword ptr [rcx], 1
     jne 13f
-    # One thread: no other evicts the blocks during the call.
+    # The process has one thread, so no other thread evicts the blocks during the call.
 11: mov eax, [r11]
     and eax, STATE
     cmp eax, RESIDENT
@@ -157,20 +157,20 @@ uzram_dispatch_\name:
     jbe 11b
     jmp 70f
 
-    # Outside of the memory that `words` describes: other managed memory is left to the hook.
+    # The buffer is outside of `memory`. If it overlaps the windows' range, the hook is called.
 60: cmp rcx, [r11 + WINDOWS_END]
     jae 70f
     cmp rax, [r11 + WINDOWS_START]
     ja 90f
 
-    # No byte of the buffer can be evicted: the result is the kernel's, EFAULT too.
+    # No byte of the buffer can be evicted, so the kernel's result is final, even EFAULT.
 70: restore_with NUMBER
     syscall
     label simple_answered
     .balign LINE
     jmp 83f
 
-    # Pins the blocks: those from FIRST to r11 are pinned.
+    # Pins the blocks. Those whose words lie from FIRST up to r11 are pinned already.
     label simple_pins
 13: mov eax, [r11]
     mov ecx, eax
@@ -210,7 +210,7 @@ uzram_dispatch_\name:
     label simple_leaves
     jmp rcx
 
-    # Unpins the blocks from FIRST to r11, as another is absent.
+    # A block is absent. Unpins the blocks whose words lie from FIRST up to r11.
     label simple_undoes
 20: cmp r11, [rsp + FIRST]
     jbe 90f
@@ -227,7 +227,7 @@ uzram_dispatch_\name:
     jrcxz 82f
     .balign LINE
     jmp 83b
-    # The kernel has done nothing, as memory was absent or is no memory at all.
+    # The call had no effect, because memory is absent or not mapped. The call is dispatched.
     label simple_retries
 82: mov rax, [rsp + NUMBER]
     jmp uzram_dispatch_slow

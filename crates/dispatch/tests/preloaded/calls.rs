@@ -1,4 +1,4 @@
-//! C programs that check details: the output is the same with every call dispatched and without.
+//! C programs that check details. Their output is the same whether or not calls are dispatched.
 
 use crate::support::{Counts, Place};
 use std::fs;

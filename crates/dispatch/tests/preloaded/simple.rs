@@ -1,4 +1,4 @@
-//! Simple calls, made without a signal: the output equals that of dispatched and of native calls.
+//! Simple calls, which need no signal. The output equals that of dispatched and of native calls.
 
 use crate::support::{Counts, Place};
 

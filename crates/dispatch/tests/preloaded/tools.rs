@@ -1,4 +1,4 @@
-//! Widely used programs: the output is the same with every call dispatched and without.
+//! Widely used programs. Their output is the same whether or not calls are dispatched.
 
 use crate::support::{Counts, Place};
 use std::fs;

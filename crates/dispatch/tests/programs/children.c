@@ -159,7 +159,7 @@ static void registers(void) {
         CHECK(out[28] == (uint64_t)getpid() && out[29] == UINT64_MAX);
     }
     every(0);
-    // Checks that no code except the program's writes to a stack of the program.
+    // Checks that only code of the program writes to the program's stacks.
     memset(small, 0xa5, sizeof small);
     CHECK(getcontext(&there) == 0);
     there.uc_stack = (stack_t){.ss_sp = small, .ss_size = sizeof small};

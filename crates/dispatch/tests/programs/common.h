@@ -1,5 +1,5 @@
-// What the programs of these tests share: they print what they see, the same with a library
-// preloaded as without.
+// Definitions for the programs of these tests. A program prints its results, which are the same
+// with and without a preloaded library.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Protection keys: the rights that calls set, and the rights that the kernel and handlers use.
+// Protection keys: the access rights that calls set, and those that the kernel and handlers use.
 #include "common.h"
 
 static char *page;

@@ -81,7 +81,7 @@ static long call(long number, long a, long b, long c, long d) {
     for (int i = 0; i < 4; i++) set.general[given[i]] = values[i];
     set.general[R8] = set.general[R9] = 0;
     struct registers before = set;
-    // Each flag that a computation may change is both set and clear in some value.
+    // Each flag that a computation may change is set in some value and clear in another.
     static __thread unsigned nth;
     static const long flags[] = {0x202, 0xad7, 0x246, 0xa02};
     before.flags = set.flags = flags[nth++ % 4];
@@ -291,7 +291,7 @@ static void forks(void) {
 static void changes(void) {
     begin();
     char *page = (char *)((long)site & -PAGE);
-    // A program that changes its code sees the original code.
+    // A program that changes its own code finds the original instructions there.
     CHECK(mprotect(page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC) == 0);
     CHECK((site[0] & 255) == 0x0f && site[1] == 0x05);
     warm();
@@ -336,7 +336,7 @@ static void filter(void) {
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
     CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
     CHECK(call(SYS_getuid, 0, 0, 0, 0) == 4711);
-    // For these calls, the hook itself makes no call, which the filter would not allow.
+    // For these calls, the hook makes no call of its own, because the filter would not allow it.
     for (int i = 0; i < WARM; i++) CHECK(lseek(pipe_ends[0], 0, SEEK_CUR) == -1);
     warm();
 }

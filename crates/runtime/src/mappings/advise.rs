@@ -17,20 +17,20 @@ use libc::{MADV_PAGEOUT, MADV_POPULATE_READ, MADV_POPULATE_WRITE, MADV_WILLNEED,
 use std::ops::Range;
 use zmem::{Advice, Arena, Use};
 
-/// The advice that collapses a range into huge pages synchronously (Linux 6.1).
+/// The `madvise` value that collapses a range into huge pages synchronously (Linux 6.1).
 const MADV_COLLAPSE: i32 = 25;
 const MADV_DONTNEED_LOCKED: i32 = 24;
 
-/// The effect of an advice on managed memory.
+/// The effect of an `madvise` value on managed memory.
 enum Means {
     /// The memory is zeroed.
     Drop,
     Is(Advice),
-    /// The advice has no effect.
+    /// The value has no effect.
     Nothing,
     /// Children of a fork do not inherit the memory (`true`), or inherit it again (`false`).
     LeftOut(bool),
-    /// The runtime does not support the advice, so the memory becomes plain.
+    /// The runtime does not support the value, so the memory becomes plain.
     Other,
 }
 
@@ -102,7 +102,8 @@ fn drop_data(arena: &Arena, part: Range<usize>) {
     let _within = unsafe { arena.dont_need(inner) };
 }
 
-/// Passes an unsupported advice to the kernel. The memory is plain from then on.
+/// Makes memory plain, and passes an `madvise` value that the runtime does not support to the
+/// kernel.
 fn other(space: &mut Space, arena: &Arena, range: Range<usize>, advice: i32) -> Result<(), Failed> {
     uses::make_plain(&space.pieces, arena, &range)?;
     let done = issue(&range, advice);

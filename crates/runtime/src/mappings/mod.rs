@@ -20,7 +20,7 @@ use zmem::Arena;
 
 /// The protections that `mprotect` supports, with the flags that extend a stack.
 const PROT_ALL: usize = 15 | libc::PROT_GROWSDOWN as usize | libc::PROT_GROWSUP as usize;
-/// An advice of `madvise` since Linux 5.18.
+/// A value of `madvise` since Linux 5.18.
 const MADV_DONTNEED_LOCKED: i32 = 24;
 /// A system call since Linux 6.10.
 const SYS_MSEAL: i64 = 462;
@@ -100,13 +100,13 @@ pub(crate) fn maps_shared(number: i64, args: &[usize; 6]) -> bool {
     }
 }
 
-/// Returns whether a call changes mappings at the address in its first argument. Such calls are
-/// forbidden for sealed memory.
+/// Returns whether a call changes mappings at the address in its first argument. Such calls fail
+/// for sealed memory.
 fn changes(number: i64, args: &[usize; 6]) -> bool {
     calls::spec(number as usize).is_some_and(|spec| spec.changes_mappings.holds(args))
 }
 
-/// Returns whether an advice lets the kernel drop memory.
+/// Returns whether an `madvise` value lets the kernel drop memory.
 fn drops(advice: usize) -> bool {
     [libc::MADV_DONTNEED, libc::MADV_FREE, MADV_DONTNEED_LOCKED].contains(&(advice as i32))
 }
@@ -171,7 +171,7 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
         libc::SYS_brk => brk::brk(space, arena, start),
         libc::SYS_mremap => remap::remap(space, arena, args),
         libc::SYS_mlockall => protect::lock_all(space, arena, start),
-        // The segment would be mapped at the program's address, within the arena.
+        // The segment would be mapped in the arena, at the address that the program requested.
         libc::SYS_shmat if has(arena, bytes) => Answer::Is(ENOMEM),
         // The kernel would report faults in the arena to the program's descriptor instead of the
         // runtime.

@@ -1,4 +1,4 @@
-//! Protection and locks. Memory is not managed if it is locked, or is not both readable and
+//! Protection and locking of memory. Memory is managed only if it is unlocked, readable and
 //! writable.
 
 use super::Answer;
@@ -44,7 +44,7 @@ pub(super) fn protect(
     if is_full { Ok(0) } else { Err(ENOMEM) }
 }
 
-/// Passes a call that the runtime does not support to the kernel. The range is plain from then on.
+/// Makes a range plain, and passes a call for it that the runtime does not support to the kernel.
 pub(super) fn hold(
     space: &mut Space,
     arena: &Arena,

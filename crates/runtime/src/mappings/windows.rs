@@ -1,5 +1,5 @@
-//! Windows of the arena (pl-24), for memory outside of the arena's initial addresses, because the
-//! program has requested other addresses or the mapping is too large.
+//! Windows of the arena (pl-24). They contain mappings that are too large for the arena's initial
+//! addresses, or for which the program has requested other addresses.
 //!
 //! # Safety
 //! A window replaces memory that the same call has mapped, or that the program replaces.
@@ -17,11 +17,11 @@ use libc::{MAP_FIXED, MAP_FIXED_NOREPLACE, MAP_POPULATE};
 use std::ops::Range;
 use zmem::{Advice, Arena};
 
-/// An advice of `madvise` since Linux 5.14.
+/// A value of `madvise` since Linux 5.14.
 const MADV_POPULATE_WRITE: usize = 23;
 
 /// Maps memory for which the arena has no free addresses. Adds a window for the memory if the arena
-/// can manage its kind.
+/// can manage memory of this kind.
 pub(super) fn map_outside(
     space: &mut Space,
     arena: &Arena,
@@ -144,7 +144,7 @@ impl New {
     }
 }
 
-/// Returns the part of a new mapping that gets a window, which may be empty.
+/// Returns the part of a new mapping that gets a window. This part may be empty.
 fn window_of(arena: &Arena, range: &Range<usize>, kind: Kind) -> Range<usize> {
     let (align, room) = (arena.block(), arena.window_room());
     let start = range.start.next_multiple_of(align).min(range.end);
@@ -202,7 +202,7 @@ pub(super) fn answer_parts(
             let mapped = [range.start, part[0] - range.start, 0, 0, 0, 0];
             let _left = make(space, arena, libc::SYS_munmap, mapped);
         }
-        // If a part contains a hole, `madvise` still has to advise the parts after it, as in the
+        // If a part contains a hole, `madvise` still has to apply to the later parts, as in the
         // kernel.
         if number != libc::SYS_madvise {
             break;

@@ -36,7 +36,7 @@ impl Drop for SocketFile {
 
 /// Listens at a path that only this user can connect to. The socket is created under another name.
 /// When the socket is ready, it is moved to the path if no file exists there, or exchanged for a
-/// stale socket. So no lock is needed, which another user could hold.
+/// stale socket. So no lock is needed that another user could hold.
 pub(super) fn listen_at(path: &Path) -> Result<Listening, AddressError> {
     let name = || path.display().to_string();
     let refused = |errno: Errno| AddressError::Refused { address: name(), errno: errno.into() };
@@ -107,7 +107,7 @@ impl HiddenSocket {
         }
     }
 
-    /// Replaces the socket `stale`. Returns false if another server has done so first.
+    /// Replaces the socket `stale`. Returns false if another server has replaced it first.
     fn replace_stale(&self, stale: Id, path: &Path) -> rustix::io::Result<bool> {
         let exchange = || fs::renameat_with(CWD, &self.path, CWD, path, RenameFlags::EXCHANGE);
         match exchange() {

@@ -49,7 +49,8 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The bytes of address space that the threads take, including the allocator's growth for them.
+/// The number of bytes of address space that the threads take, including the allocator's growth for
+/// them.
 pub const BYTES: usize = CLIENTS * (CONTROL_STACK + BESIDE_STACK);
 
 /// The server of the control socket.
@@ -88,7 +89,7 @@ impl Control {
         let acceptor = Acceptor::start(listening, CONTROL_WITHIN, log.clone(), move |socket| {
             let socket = Arc::new(socket);
             match set.enter_or_evict(&socket, |_| true) {
-                // Each client finds a free thread, because each client has a thread.
+                // A thread is free, because the server has a thread for each client that it admits.
                 Some((permit, _)) => drop(sender.send((socket, permit))),
                 None => log.line("control: refused a client: too many requests are being answered"),
             }

@@ -21,7 +21,7 @@ pub enum Request {
     Store(String, String),
     /// Requests the server's state.
     Stat,
-    /// Starts a job, with a path or words.
+    /// Starts a job. The text is a path or words.
     Job(JobKind, String),
 }
 
@@ -65,7 +65,7 @@ impl Request {
     }
 }
 
-/// Returns whether the user at the other end is this user or root.
+/// Returns whether `uid`, the user at the other end of a connection, is this user or root.
 pub(super) fn is_trusted(uid: Uid) -> bool {
     uid.is_root() || uid == geteuid()
 }

@@ -201,7 +201,7 @@ mod tests {
     use std::path::Path;
     use zram::{Restored, Saved, Zram};
 
-    /// The interface of a server that is ending and whose turn it is to save the disk.
+    /// A server that refuses to save or restore the disk, and records these requests.
     struct Ending(Zram, Mutex<Vec<String>>);
 
     impl Steered for Ending {

@@ -24,7 +24,7 @@ pub(super) fn mount(dir: &Path, name: &str) -> io::Result<OwnedFd> {
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     set_socket_timeout(&ours, Timeout::Recv, Some(FUSERMOUNT_WITHIN))?;
-    // The program inherits this descriptor.
+    // `fusermount3` inherits this descriptor.
     fcntl_setfd(&theirs, FdFlags::empty())?;
     let options = format!("fsname={name},subtype={name},default_permissions,nosuid,nodev");
     let mut command = Command::new(PROGRAM);

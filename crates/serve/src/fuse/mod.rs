@@ -64,7 +64,7 @@ pub struct Mounted {
 
 impl Mounted {
     /// Mounts the device at a directory, which hides the directory's contents. If a killed server
-    /// has left a dead mount at the directory, that mount is unmounted first, and a line is logged.
+    /// has left a dead mount at the directory, unmounts that mount first, and logs a line.
     ///
     /// # Errors
     /// Fails if the directory or `/dev/fuse` does not exist, or if the address space is too small.
@@ -89,7 +89,7 @@ impl Mounted {
         let files = Files::new(steered, disk, (mode, mapping), has_ended.clone());
         let mut config = Config::default();
         config.n_threads = Some(threads);
-        // Each thread has its own descriptor, if this user may open them.
+        // Each thread has its own descriptor, if this user may open `/dev/fuse`.
         config.clone_fd = File::options().read(true).write(true).open("/dev/fuse").is_ok();
         let (mount, connection) = Mount::new(dir, &log)?;
         let session = Session::from_fd(files, connection, SessionACL::Owner, config)?.spawn()?;
@@ -109,8 +109,8 @@ impl Mounted {
         self.mount.sync(within);
     }
 
-    /// Unmounts the device. Returns whether that was possible in time. From now on, no write is
-    /// acknowledged; programs that still use the mount get errors. If another file system was
+    /// Unmounts the device. Returns whether the device was unmounted in time. From now on, no write
+    /// is acknowledged; programs that still use the mount get errors. If another file system was
     /// mounted over the directory, both mounts remain, but the mount of this device is dead.
     pub fn stop(self, within: Duration) -> bool {
         self.has_ended.store(true, SeqCst);

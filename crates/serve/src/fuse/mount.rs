@@ -66,7 +66,7 @@ impl Mount {
         spawn_within("holders", FUSE_STACK, MOUNT_ANSWERS_WITHIN, search).unwrap_or_default()
     }
 
-    /// Writes the changed pages of the disk in the kernel's cache.
+    /// Writes the disk's changed pages from the kernel's cache to the disk.
     pub(super) fn sync(&self, within: Duration) {
         let disk = self.dir.join(Node::Disk.name());
         let sync = move || std::fs::File::open(disk).and_then(|disk| disk.sync_all());

@@ -148,7 +148,7 @@ fn drain(socket: &Socket, left: &mut usize) -> bool {
     }
 }
 
-/// Returns whether a call would have blocked, or was interrupted.
+/// Returns whether a call failed only because it would have blocked, or was interrupted.
 fn waits(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -8,7 +8,7 @@ use crate::policy::WRITE_STEP;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The data that one step writes for a request to store zeros.
+/// The zeros that a request to store zeros writes in one step.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Carries out the requests of one connection.

@@ -54,8 +54,8 @@ pub(crate) enum ReplyStyle {
     Structured,
 }
 
-/// All exports of a server. A client that asks for the empty name gets the export of that name, or
-/// else the first one.
+/// All exports of a server. A client that asks for the empty name gets the export with the empty
+/// name, or else the first export.
 #[derive(Clone)]
 pub struct Exports {
     all: Arc<[Export]>,

@@ -1,11 +1,11 @@
-//! The workers of connections in addition to their first one. All connections share these workers,
-//! so that one limit bounds all their threads and buffers.
+//! The workers of connections in addition to the first worker of each. All connections share these
+//! workers, so that one limit bounds all their threads and buffers.
 //!
 //! A connection gets another extra worker if it has fewer extra workers than are free. It releases
-//! one if it has at least two more than are free. So if n connections are busy, each eventually has
-//! 1/(n+1) of the extra workers, and the same share stays free for the next connection. A client
-//! that receives no replies keeps its workers; the other connections divide the rest. Each
-//! connection always has its first worker.
+//! an extra worker if it has at least two more of them than are free. So if n connections are busy,
+//! each eventually has 1/(n+1) of the extra workers, and the same share stays free for the next
+//! connection. A client that receives no replies keeps its workers; the other connections divide
+//! the rest. Each connection always has its first worker.
 
 use super::bounds::EXTRA_WORKERS;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -58,8 +58,8 @@ impl Input {
         }
     }
 
-    /// Receives bytes once, behind the bytes already received. Returns whether any bytes have
-    /// arrived. Returns an [`End`] if the client has closed the connection.
+    /// Receives bytes once, and appends them to the bytes already received. Returns whether any
+    /// bytes have arrived. Returns an [`End`] if the client has closed the connection.
     pub(crate) fn receive(&mut self, stream: &impl Stream) -> Result<bool, End> {
         if self.end == self.buf.len() {
             self.buf.copy_within(self.start..self.end, 0);

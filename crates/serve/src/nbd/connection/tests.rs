@@ -113,7 +113,7 @@ fn client(sent: Vec<u8>) -> Client {
     Client { sent: Mutex::new(sent), got: Mutex::default(), is_over: AtomicBool::new(false) }
 }
 
-/// Returns a service of the bad disk.
+/// Returns a service that exports the disk `Bad`.
 fn service() -> Service {
     let export = Export {
         name: String::new(),

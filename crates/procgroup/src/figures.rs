@@ -1,13 +1,11 @@
 //! The figures of a process: sizes of its memory, and counts of events, under the names with which
 //! they are reported.
 
-use crate::described;
+use crate::layout::{GroupRow, ROW};
 use std::fmt::Write;
-use zmem::{Histogram, Stats};
+use zmem::{ARENA_BACKENDS, Histogram, Stats};
 
-/// The number of words that encode figures: the named figures first, the times of faults last.
-pub(crate) const WORDS: usize = 64;
-const TIMES_AT: usize = WORDS - Histogram::WORDS;
+const TIMES_AT: usize = ROW - Histogram::WORDS;
 
 /// Joins a figure whose value before the process executed its program no longer applies: returns
 /// `own`.
@@ -127,21 +125,21 @@ impl Figures {
             evicted: stats.evicted,
             aside: stats.aside,
             refused: stats.refused,
-            backend: described::number(stats.backend, stats.backend_reason),
+            backend: backend_number(stats.backend, stats.backend_reason),
             faults: stats.faults,
             ..Figures::default()
         }
     }
 
-    pub(crate) fn words(&self) -> [u64; WORDS] {
-        let mut words = [0; WORDS];
+    pub(crate) fn words(&self) -> GroupRow<u64> {
+        let mut words = [0; ROW];
         words[..NAMES.len()].copy_from_slice(&self.values());
         words[TIMES_AT..].copy_from_slice(&self.faults.words());
         words
     }
 
     /// Returns the figures that `words` encode. Any words are valid.
-    pub(crate) fn of_words(words: &[u64; WORDS]) -> Self {
+    pub(crate) fn of_words(words: &GroupRow<u64>) -> Self {
         let mut values = [0; NAMES.len()];
         values.copy_from_slice(&words[..NAMES.len()]);
         let faults = Histogram::of_words(&std::array::from_fn(|nth| words[TIMES_AT + nth]));
@@ -172,7 +170,7 @@ impl Figures {
                 write!(line, "\"ratio\":{:.2}", stored as f64 / compressed as f64)
             }
         };
-        let (backend, reason) = described::described(self.backend);
+        let (backend, reason) = backend_of(self.backend);
         let _infallible =
             writeln!(line, ",\"backend\":\"{backend}\",\"backend_reason\":\"{reason}\"}}");
         line
@@ -186,15 +184,42 @@ impl Figures {
     }
 }
 
+/// Returns the number for a backend's name and the reason for its choice: the index in the list of
+/// all descriptions plus 1, or 0 if the list does not contain both.
+fn backend_number(name: &str, reason: &str) -> u64 {
+    let is_it = |of: &&str| of.split_once(": ") == Some((name, reason));
+    ARENA_BACKENDS.iter().position(is_it).map_or(0, |nth| nth as u64 + 1)
+}
+
+/// Returns the backend's name and the reason for its choice, given their number.
+fn backend_of(number: u64) -> (&'static str, &'static str) {
+    let nth = number.checked_sub(1).and_then(|nth| usize::try_from(nth).ok());
+    let text = nth.and_then(|nth| ARENA_BACKENDS.get(nth)?.split_once(": "));
+    text.unwrap_or(("unknown", ""))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn numbers_stand_for_backends() {
+        for (nth, text) in (1..).zip(ARENA_BACKENDS) {
+            let (name, reason) = backend_of(nth);
+            let number = backend_number(name, reason);
+            assert_eq!((number, format!("{name}: {reason}")), (nth, text.to_owned()));
+            // The texts are written to JSON without escapes.
+            assert!(!text.contains(['"', '\\']) && text.is_ascii(), "{text}");
+        }
+        assert_eq!(backend_number("signal", "another"), 0);
+        assert!([0, 6, u64::MAX].iter().all(|number| backend_of(*number) == ("unknown", "")));
+    }
+
+    #[test]
     fn words_are_figures_and_the_other_way_round() {
         let mut rng = fastrand::Rng::with_seed(testkit::seed(1));
         for _ in 0..1000 {
-            let words: [u64; WORDS] = std::array::from_fn(|_| rng.u64(..) >> rng.u32(..64));
+            let words: GroupRow<u64> = std::array::from_fn(|_| rng.u64(..) >> rng.u32(..64));
             let figures = Figures::of_words(&words);
             assert_eq!(Figures::of_words(&figures.words()), figures);
             assert_eq!((figures.process, figures.limit), (words[0], words[1]));
@@ -239,7 +264,7 @@ mod tests {
         let first = Figures::default().after(&before);
         assert_eq!((first.held, first.heap, first.tree_held), (0, 0, 0));
         assert_eq!((first.held_max, first.filled), (before.held_max, before.filled));
-        let most = Figures::of_words(&[u64::MAX; WORDS]);
+        let most = Figures::of_words(&[u64::MAX; ROW]);
         assert_eq!(most.after(&most).evicted, u64::MAX);
     }
 

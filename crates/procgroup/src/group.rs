@@ -3,29 +3,23 @@
 //! ```text
 //!   slot:  | process | held | evictable | parent | pool, blocks: see `inherited` | waits | ... |
 //!   process: 0 free, `CLEARED` while it becomes free
-//!   waits: the waiting thread that may be poked, or 0; with `POKING` while it is being poked
 //! ```
 //! The slots are authoritative (zm-L4). Only the process whose number is in a slot writes the slot.
 //! No sum is stored, because a killed process could leave it wrong; readers add up all slots ever
 //! used.
 
 use crate::figures::Figures;
+use crate::inherited::Shares;
 use crate::layout::{
-    self, CLEARED, EXECUTES, GroupRow, HEAD, MAGIC, NAME, Parts, SLOT, UNREPORTED,
+    CLEARED, GroupRow, HEAD, Head, MAGIC, Parts, SLOT, Slot, UNREPORTED, shared_bytes,
 };
+use crate::peers::{Kept, Peers, WHOLE};
+use crate::policy::{KEPT, LOOK_TIME};
 use crate::process::is_gone;
+use crate::request::Request;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use zmem::Sum;
-
-/// The time between two searches for processes that have ended, in milliseconds.
-pub(crate) const LOOK_TIME: u64 = 20;
-/// Figures of ended processes are kept in at most this number of slots, the first ones, because a
-/// sum of the memory held reads all slots up to the last that was ever used.
-const KEPT: usize = 128;
-/// The slot of a process without a slot.
-pub(crate) const NONE: usize = usize::MAX;
 
 /// Shared memory of processes that share one limit. Each process maps it, and joins the group by a
 /// [`GroupMember`](crate::GroupMember). A child of `fork` has its own slot.
@@ -35,9 +29,6 @@ pub struct ProcessGroup {
     pub(crate) slots: &'static [[AtomicU64; SLOT]],
     pub(crate) rows: &'static [GroupRow<AtomicU64>],
 }
-
-type Head<'a> = layout::Head<'a, AtomicU64>;
-pub(crate) type Slot<'a> = layout::Slot<'a, AtomicU64>;
 
 impl ProcessGroup {
     /// Returns the group in shared memory that contained zeros before the first process called
@@ -66,15 +57,53 @@ impl ProcessGroup {
 
     /// Returns the word that is 0 unless [`is_short`](Self::is_short).
     pub fn short_word(&self) -> &'static AtomicU64 {
-        Head::of(self.head).is_short
+        self.head().is_short
     }
 
-    pub(crate) fn head(&self) -> Head<'_> {
+    /// Asks a process to fill no block in place. Returns whether the process has agreed, or `None`
+    /// if no process of the group with this number accepts requests.
+    pub fn ask_peer(&self, process: u64) -> Option<bool> {
+        self.peers_of(process)?.ask_to_agree()
+    }
+
+    /// Returns how much memory a process keeps resident, or `None` if the process accepts no
+    /// requests, is outside the group, or is confined.
+    pub fn kept(&self, process: u64) -> Option<Kept> {
+        self.peers_of(process)?.kept()
+    }
+
+    /// Ensures that [`kept`](Self::kept) does not return [`Kept::All`] until the process has acted
+    /// on the next [`Request::Stay`].
+    pub fn begin_keeping(&self, process: u64) {
+        self.peers_of(process).inspect(|peers| peers.set(WHOLE, false));
+    }
+
+    /// Sends a request to a thread of a process by a signal, if the process accepts requests and no
+    /// other process is sending a request.
+    pub fn ask(&self, process: u64, thread: u64, request: Request) {
+        self.peers_of(process).inspect(|peers| peers.send(process, thread, request));
+    }
+
+    fn peers_of(&self, process: u64) -> Option<Peers<'_>> {
+        Some(Peers::of(&self.slot(self.find(process)?)))
+    }
+
+    pub(crate) fn head(&self) -> Head<'static> {
         Head::of(self.head)
     }
 
-    pub(crate) fn slot(&self, nth: usize) -> Slot<'_> {
+    pub(crate) fn slot(&self, nth: usize) -> Slot<'static> {
         Slot::of(&self.slots[nth])
+    }
+
+    /// Returns the slots that were ever used.
+    pub(crate) fn in_use(&self) -> Range<usize> {
+        0..(self.head().used.load(Acquire) as usize).min(self.slots.len())
+    }
+
+    /// Returns the slot of a process.
+    pub(crate) fn find(&self, process: u64) -> Option<usize> {
+        self.in_use().find(|nth| self.slot(*nth).process.load(Acquire) == process)
     }
 
     /// Publishes the statistics of the process in a slot.
@@ -85,83 +114,48 @@ impl ProcessGroup {
         row[0].store(figures.process, Release);
     }
 
-    /// Prepares the slot of a process that begins. `name` is the process's name, padded with zeros.
-    pub(crate) fn begin(&self, nth: usize, name: [u8; 8 * NAME]) {
-        self.forget_waits(nth);
-        let slot = self.slot(nth);
-        [slot.shared, slot.end].iter().for_each(|word| word.store(0, Relaxed));
-        let words = name.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes));
-        slot.name().iter().zip(words).for_each(|(word, value)| word.store(value, Relaxed));
-    }
-
-    /// Records whether the process of a slot is about to execute a program. If so, shared memory
-    /// that the process has mapped does not count.
-    pub(crate) fn set_executes(&self, nth: usize, executes: bool) {
-        let slot = self.slot(nth);
-        slot.end.store(if executes { EXECUTES } else { 0 }, Relaxed);
-        if executes {
-            slot.shared.store(0, Relaxed);
-        }
-    }
-
-    /// Frees the slot of a process that ends by itself. Figures that were not reported remain.
-    pub(crate) fn leave(&self, nth: usize, process: u64, is_reported: bool) {
-        if !is_reported {
-            self.slot(nth).end.store(UNREPORTED, Relaxed);
-        }
-        self.free(nth, process, is_reported);
-    }
-
     /// Returns the last published statistics of the process in a slot, or zeros.
     pub(crate) fn said(&self, nth: usize) -> Figures {
         Figures::of_words(&self.rows[nth].each_ref().map(|word| word.load(Acquire)))
     }
 
-    pub(crate) fn in_use(&self) -> Range<usize> {
-        0..(self.head().used.load(Acquire) as usize).min(self.slots.len())
+    /// Returns the bytes that count for the process of a slot, without those that count for its
+    /// parent.
+    pub(crate) fn held(&self, nth: usize) -> u64 {
+        self.counted(nth).0
     }
 
-    /// Returns the slot of the process that holds the most bytes, and these bytes.
-    pub(crate) fn largest_holder(&self) -> Option<(usize, u64)> {
-        let held = |nth: usize| (nth, self.counted(nth).0);
-        self.in_use().map(held).max_by_key(|(_, bytes)| *bytes)
+    /// Returns the bytes that count for the process of a slot, and how many of them could be
+    /// evicted.
+    pub(crate) fn counted(&self, nth: usize) -> (u64, u64) {
+        let Slot { held, evictable, shared, .. } = self.slot(nth);
+        let (held, evictable) =
+            self.shares(nth).counted(held.load(Relaxed), evictable.load(Relaxed));
+        (held + shared_bytes(shared.load(Relaxed)), evictable)
     }
 
-    /// Returns the process that holds the most bytes that can't be evicted, and these bytes.
-    pub(crate) fn largest(&self) -> (u64, u64) {
-        let stays = |nth: usize| {
-            let (held, evictable) = self.counted(nth);
-            (self.slot(nth).process.load(Relaxed), held.saturating_sub(evictable))
-        };
-        let named =
-            self.in_use().map(stays).filter(|(process, _)| !matches!(process, &(0 | CLEARED)));
-        named.max_by_key(|(_, bytes)| *bytes).unwrap_or_default()
-    }
-
-    /// Returns whether a process has a slot.
-    pub(crate) fn has(&self, process: u64) -> bool {
-        self.in_use().any(|nth| self.slot(nth).process.load(Relaxed) == process)
-    }
-
-    /// Returns the sum of all slots except `own`. A process with at least `much` bytes is large.
-    pub(crate) fn sum_but(&self, own: usize, much: u64) -> Sum {
-        let mut sum = Sum::default();
-        for nth in self.in_use().filter(|nth| *nth != own) {
-            let slot = self.slot(nth);
-            if !matches!(slot.process.load(Relaxed), 0 | CLEARED) {
-                let (held, evictable) = self.counted(nth);
-                sum.held += held;
-                sum.evictable += evictable;
-                sum.large += u64::from(held >= much);
-            }
+    /// Returns the bytes that the process of a slot shares with its parent, which count for the
+    /// parent.
+    pub(crate) fn shares(&self, nth: usize) -> Shares {
+        let parent = (self.slot(nth).parent.load(Relaxed) as usize).wrapping_sub(1);
+        if parent >= self.slots.len() {
+            return Shares::default();
         }
-        sum
+        let words =
+            [nth, parent].map(|nth| self.slots[nth].each_ref().map(|word| word.load(Relaxed)));
+        Shares::of(&Slot::of(&words[0]), &Slot::of(&words[1]))
+    }
+
+    /// Returns 0, or 1 more than the slot of the parent with which the process in a slot shares
+    /// memory.
+    pub(crate) fn parent(&self, nth: usize) -> u64 {
+        let Slot { process, parent, .. } = self.slot(nth);
+        if process.load(Relaxed) == 0 { 0 } else { parent.load(Relaxed) }
     }
 
     /// Finds a slot for a process: the slot that it used before it executed its program, or a free
     /// slot, preferably without figures of a process that ended.
     pub(crate) fn take(&self, process: u64) -> Option<usize> {
-        let own = |nth: &usize| self.slot(*nth).process.load(Acquire) == process;
         let free = |nth: &usize| {
             let word = self.slot(*nth).process;
             word.compare_exchange(0, process, AcqRel, Acquire).is_ok()
@@ -172,12 +166,20 @@ impl ProcessGroup {
             let taken = { kept }.find(empty).or_else(|| { all }.find(free));
             taken.inspect(|nth| self.rows[*nth][0].store(0, Release))
         };
-        let nth = self.in_use().find(own).or_else(any).or_else(|| {
+        let nth = self.find(process).or_else(any).or_else(|| {
             self.clear_gone();
             any()
         })?;
         self.head().used.fetch_max(nth as u64 + 1, AcqRel);
         Some(nth)
+    }
+
+    /// Frees the slot of a process that ends by itself. Figures that were not reported remain.
+    pub(crate) fn leave(&self, nth: usize, process: u64, is_reported: bool) {
+        if !is_reported {
+            self.slot(nth).end.store(UNREPORTED, Relaxed);
+        }
+        self.free(nth, process, is_reported);
     }
 
     /// Frees the slot of a process. The figures remain unless the process has reported them.
@@ -186,7 +188,7 @@ impl ProcessGroup {
         // The slot is freed in two steps, because a late caller must not clear words that the next
         // process has written.
         if slot.process.compare_exchange(process, CLEARED, AcqRel, Acquire).is_ok() {
-            self.hush(nth);
+            slot.hush();
             slot.shared.store(0, Relaxed);
             if is_reported {
                 self.rows[nth][0].store(0, Relaxed);
@@ -195,17 +197,11 @@ impl ProcessGroup {
         }
     }
 
-    /// Publishes that the process of a slot holds nothing and does not wait.
-    pub(crate) fn hush(&self, nth: usize) {
-        let Slot { held, evictable, waits, wanted, peers, .. } = self.slot(nth);
-        [held, evictable, waits, wanted, peers].iter().for_each(|word| word.store(0, Relaxed));
-    }
-
     /// Frees the slots of processes that have ended without a report. Their figures remain.
     pub(crate) fn clear_gone(&self) {
         for nth in self.in_use() {
             let process = self.slot(nth).process.load(Acquire);
-            if !matches!(process, 0 | CLEARED) && is_gone(process as i32) {
+            if !matches!(process, 0 | CLEARED) && is_gone(process) {
                 self.free(nth, process, false);
             }
         }

@@ -16,17 +16,9 @@
 //! with it. A page of the pool changes if an object is stored in free room of the page. A page
 //! whose objects are all freed is released.
 
-use crate::group::{NONE, ProcessGroup, Slot};
-use crate::layout::{Part, Slot as SlotOf};
+use crate::layout::{Part, Slot};
+use crate::policy::{LIFE, WEIGHT};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// The distance between the numbers of two processes that use a slot one after the other. No
-/// process has 2^40 bytes.
-const LIFE: u64 = 1 << 40;
-/// The approximate number of bytes of pages that change for each byte that is stored between
-/// objects. An object of 1.5 KiB overlaps 1.4 pages of 4 KiB on average; a smaller object counts as
-/// less.
-const WEIGHT: u64 = 4;
 
 /// The bytes that a child shares with its parent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +29,7 @@ pub(crate) struct Shares {
 
 impl Shares {
     /// Returns the bytes that the two processes have published as shared.
-    pub(crate) fn of(child: &SlotOf<'_, u64>, parent: &SlotOf<'_, u64>) -> Self {
+    pub(crate) fn of(child: &Slot<'_, u64>, parent: &Slot<'_, u64>) -> Self {
         let shared = |of: &Part<'_, u64>, with: &Part<'_, u64>| {
             match of.inherited.wrapping_sub(*with.changed) {
                 shared if shared < LIFE => shared.min(*parent.held),
@@ -61,61 +53,20 @@ impl Shares {
     }
 }
 
-impl ProcessGroup {
-    /// Begins the use of a slot by another process, which shares no pages with relatives of the
-    /// slot's previous process. Returns `changed` for the pool and for blocks.
-    pub(crate) fn renew(&self, nth: usize) -> [u64; 2] {
-        let slot = self.slot(nth);
-        slot.parent.store(0, Relaxed);
-        let next =
-            |part: Part<'_, AtomicU64>| part.changed.fetch_add(LIFE, Relaxed).wrapping_add(LIFE);
-        [next(slot.pool()), next(slot.blocks())]
-    }
+/// Begins the use of a slot by another process, which shares no pages with relatives of the slot's
+/// previous process. Returns `changed` for the pool and for blocks.
+pub(crate) fn renew(slot: &Slot<'_>) -> [u64; 2] {
+    slot.parent.store(0, Relaxed);
+    let next = |part: Part<'_>| part.changed.fetch_add(LIFE, Relaxed).wrapping_add(LIFE);
+    [next(slot.pool()), next(slot.blocks())]
+}
 
-    /// Publishes that the process in slot `nth` inherited the bytes `inherited`, of the pool and of
-    /// blocks, from the process in slot `parent`.
-    pub(crate) fn set_parent(&self, nth: usize, parent: usize, inherited: [u64; 2]) {
-        if nth != NONE && parent != NONE {
-            let slot = self.slot(nth);
-            slot.pool_inherited.store(inherited[0], Relaxed);
-            slot.blocks_inherited.store(inherited[1], Relaxed);
-            slot.parent.store(parent as u64 + 1, Relaxed);
-        }
-    }
-
-    /// Returns 0, or 1 more than the slot of the parent with which the process in a slot shares
-    /// memory.
-    pub(crate) fn parent(&self, nth: usize) -> u64 {
-        let Slot { process, parent, .. } = self.slot(nth);
-        if process.load(Relaxed) == 0 { 0 } else { parent.load(Relaxed) }
-    }
-
-    /// Returns the bytes that count for the process of a slot, without those that count for its
-    /// parent.
-    pub(crate) fn held(&self, nth: usize) -> u64 {
-        self.counted(nth).0
-    }
-
-    /// Returns the bytes that count for the process of a slot, and how many of them could be
-    /// evicted.
-    pub(crate) fn counted(&self, nth: usize) -> (u64, u64) {
-        let Slot { held, evictable, .. } = self.slot(nth);
-        let (held, evictable) =
-            self.shares(nth).counted(held.load(Relaxed), evictable.load(Relaxed));
-        (held + self.shared(nth), evictable)
-    }
-
-    /// Returns the bytes that the process of a slot shares with its parent, which count for the
-    /// parent.
-    pub(crate) fn shares(&self, nth: usize) -> Shares {
-        let parent = (self.slot(nth).parent.load(Relaxed) as usize).wrapping_sub(1);
-        if parent >= self.slots.len() {
-            return Shares::default();
-        }
-        let words =
-            [nth, parent].map(|nth| self.slots[nth].each_ref().map(|word| word.load(Relaxed)));
-        Shares::of(&SlotOf::of(&words[0]), &SlotOf::of(&words[1]))
-    }
+/// Publishes that the process of a slot inherited the bytes `inherited`, of the pool and of blocks,
+/// from the process in slot `parent`.
+pub(crate) fn set_parent(slot: &Slot<'_>, parent: usize, inherited: [u64; 2]) {
+    slot.pool_inherited.store(inherited[0], Relaxed);
+    slot.blocks_inherited.store(inherited[1], Relaxed);
+    slot.parent.store(parent as u64 + 1, Relaxed);
 }
 
 /// The numbers of one kind of memory (pool or blocks) that a child would share.
@@ -148,13 +99,11 @@ impl Said {
     }
 }
 
-impl Part<'_, AtomicU64> {
-    /// Publishes that `bytes` of the memory that the process shares with its parent or children
-    /// have changed.
-    fn change(&self, bytes: u64) {
-        self.changed.fetch_add(bytes, Relaxed);
-        self.inherited.fetch_sub(bytes, Relaxed);
-    }
+/// Publishes that `bytes` of the memory that the process shares with its parent or children have
+/// changed.
+fn change(part: &Part<'_>, bytes: u64) {
+    part.changed.fetch_add(bytes, Relaxed);
+    part.inherited.fetch_sub(bytes, Relaxed);
 }
 
 impl Sharing {
@@ -171,7 +120,7 @@ impl Sharing {
         let changed = gone.saturating_mul(WEIGHT);
         // Another thread may have recorded a larger number.
         let more = changed.saturating_sub(self.pool.changed.fetch_max(changed, Relaxed));
-        slot.inspect(|slot| slot.pool().change(more));
+        slot.inspect(|slot| change(&slot.pool(), more));
     }
 
     /// Records `bytes` of blocks that will be shared by the next fork.
@@ -183,7 +132,7 @@ impl Sharing {
     pub(crate) fn leave_blocks(&self, slot: Option<Slot<'_>>, bytes: u64) {
         self.blocks.whole.fetch_sub(bytes, Relaxed);
         self.blocks.changed.fetch_add(bytes, Relaxed);
-        slot.inspect(|slot| slot.blocks().change(bytes));
+        slot.inspect(|slot| change(&slot.blocks(), bytes));
     }
 
     /// Returns the bytes of the pool and of blocks that a child inherits if it is forked now. In a

@@ -12,14 +12,15 @@
 //! adjacent. A row uses no memory until it is written. The name and the row of a process that ended
 //! without a report remain until another process takes the slot.
 
-use crate::figures;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr9");
 pub(crate) const HEAD: usize = 16;
 /// The words of a slot, two cache lines: the numbers that other processes add up, and requests to
 /// the process.
 pub(crate) const SLOT: usize = 16;
-pub(crate) const ROW: usize = figures::WORDS;
+/// The words of a row: the named figures first, the times of faults last.
+pub(crate) const ROW: usize = 64;
 /// The maximum number of slots: the head and the slots use less than 64 KiB.
 pub(crate) const SLOTS: usize = 510;
 /// The number of words of a name: 16 bytes, the size of a process's name in the kernel.
@@ -42,7 +43,7 @@ pub(crate) struct Parts<'a, T> {
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident: $count:ident, $($(#[$word_doc:meta])* $word:ident,)*) => {
         $(#[$doc])*
-        pub(crate) struct $name<'a, T> {
+        pub(crate) struct $name<'a, T = AtomicU64> {
             $($(#[$word_doc])* pub(crate) $word: &'a T,)*
         }
 
@@ -104,7 +105,7 @@ words! {
     wanted,
     /// Bits by which this process and processes that access its memory cooperate: see `peers`.
     peers,
-    /// The bytes of shared memory that count for the process: see `shared_memory`.
+    /// The bytes of shared memory that count for the process, and `MAPS`: see `shared_memory`.
     shared,
     /// The first half of the name of the process's program, padded with zeros.
     name_begin,
@@ -118,9 +119,11 @@ words! {
 pub(crate) const EXECUTES: u64 = 1;
 /// A value of `end`: the process ended by itself, and could not report its figures.
 pub(crate) const UNREPORTED: u64 = 2;
+/// A bit of `shared`: the process maps shared memory, even if its share is not measured yet.
+pub(crate) const MAPS: u64 = 1;
 
 /// The numbers of one kind of shared pages: see `inherited`.
-pub(crate) struct Part<'a, T> {
+pub(crate) struct Part<'a, T = AtomicU64> {
     /// The bytes that have changed in pages that the process's children share.
     pub(crate) changed: &'a T,
     pub(crate) inherited: &'a T,
@@ -160,5 +163,28 @@ impl<'a, T> Slot<'a, T> {
 
     pub(crate) fn name(&self) -> [&'a T; NAME] {
         [self.name_begin, self.name_end]
+    }
+}
+
+/// Returns the bytes of shared memory that the word `shared` encodes.
+pub(crate) fn shared_bytes(word: u64) -> u64 {
+    word & !MAPS
+}
+
+impl Slot<'_> {
+    /// Prepares the slot for a process that begins: clears the words that the slot's previous
+    /// process may have left, if it was killed. `name` is padded with zeros.
+    pub(crate) fn begin(&self, name: [u8; 8 * NAME]) {
+        [self.waits, self.peers, self.shared, self.end]
+            .iter()
+            .for_each(|word| word.store(0, Relaxed));
+        let words = name.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes));
+        self.name().iter().zip(words).for_each(|(word, value)| word.store(value, Relaxed));
+    }
+
+    /// Publishes that the process holds nothing and does not wait.
+    pub(crate) fn hush(&self) {
+        let Slot { held, evictable, waits, wanted, peers, .. } = self;
+        [held, evictable, waits, wanted, peers].iter().for_each(|word| word.store(0, Relaxed));
     }
 }

@@ -11,7 +11,6 @@
 //!
 //! The rules (zm-L4 ...) are in `docs/design/procgroup.md`.
 
-mod described;
 mod figures;
 mod group;
 mod inherited;
@@ -19,24 +18,27 @@ mod layout;
 mod limit;
 mod member;
 mod messages;
+mod over_limit;
+mod own_slot;
 mod peers;
+mod policy;
 mod process;
-mod reports;
 mod request;
-mod share;
 mod shared_memory;
 mod snapshot;
+mod sums;
 mod unevictable;
 mod waits;
 
 pub use figures::Figures;
 pub use group::ProcessGroup;
 pub use member::GroupMember;
-pub use messages::{Exceeded, OverLimit};
+pub use messages::{Exceeded, take_lacking, takes_traced};
+pub use over_limit::{Holdings, OverLimit};
 pub use peers::Kept;
+pub use process::is_gone;
 pub use request::Request;
 pub use snapshot::{GroupSnapshot, Presence, ProcessSnapshot};
-pub use unevictable::Holdings;
 
 #[cfg(test)]
 mod tests;

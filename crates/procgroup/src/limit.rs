@@ -8,35 +8,20 @@
 //! A process may keep resident blocks up to its floor, whatever other processes hold, so that it
 //! can run. So each process adds at most one floor to the excess over the limit (zm-L5).
 
-use crate::group::NONE;
+use crate::inherited::set_parent;
 use crate::member::GroupMember;
+use crate::messages::Exceeded;
+use crate::over_limit::{OverLimit, unevictable};
+use crate::own_slot::NONE;
 use crate::peers::{ASKED, KEEPS};
+use crate::policy::{
+    FLOOR_MAX, FLOOR_MIN, FLOOR_SHARE_MAX, LARGE_SHARE, OVER_LIMIT_SHARE, SAMPLE, SAMPLE_OPENED,
+    UNCLOSED_SHARE, UNWRITTEN_MIN, UNWRITTEN_SHARE,
+};
+use crate::sums::{Share, sum_but, wants};
+use crate::waits::poke_idle;
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::{Relatives, SharedLimit, Sum, Usage, milliseconds};
-
-/// The minimum floor in bytes.
-const FLOOR_MIN: u64 = 1 << 20;
-/// The maximum floor in bytes.
-const FLOOR_MAX: u64 = 16 << 20;
-/// For a small limit, the floor is at most this share (1/8) of the limit.
-const FLOOR_SHARE_MAX: u64 = 8;
-/// A process is large if it holds at least this share (1/16) of the limit.
-const LARGE_SHARE: u64 = 16;
-/// A group's limit is reported as exceeded if unevictable memory exceeds it by more than this share
-/// (1/64).
-const OVER_LIMIT_SHARE: u64 = 64;
-/// A fork closes no blocks if all processes would hold at most this share (1/2) of the limit, even
-/// if the child copied all blocks.
-const UNCLOSED_SHARE: u64 = 2;
-/// The number of faults between two samples of the process's memory.
-const SAMPLE: usize = 256;
-/// The number of faults between two samples while some open blocks were not written yet.
-const SAMPLE_OPENED: usize = 4;
-/// Blocks that were opened ahead and not written count as written beyond this share (1/32) of the
-/// limit, because the program may write all of them before the next sample.
-const UNWRITTEN_SHARE: u64 = 32;
-/// Each process may have opened this number of bytes ahead, whatever the limit is.
-const UNWRITTEN_MIN: u64 = 1 << 20;
 
 impl SharedLimit for GroupMember {
     fn floor(&self, floor: u64, limit: u64) -> u64 {
@@ -48,12 +33,13 @@ impl SharedLimit for GroupMember {
     }
 
     fn sum(&self, own: &Usage) -> Sum {
-        let mut sum = self.group.sum_but(self.slot.load(Relaxed), own.limit / LARGE_SHARE);
-        let (held, evictable) = self.shares().counted(self.process_bytes(own.held), own.evictable);
-        sum.held += held + self.shared_bytes();
+        let mut sum = sum_but(self.group(), self.slot.nth(), own.limit / LARGE_SHARE);
+        let (held, evictable) =
+            self.slot.shares().counted(self.process_bytes(own.held), own.evictable);
+        sum.held += held + self.slot.shared_bytes();
         sum.evictable += evictable;
         sum.large += 1;
-        let peak = self.group.head().peak;
+        let peak = self.group().head().peak;
         if sum.held > peak.load(Relaxed) {
             peak.fetch_max(sum.held, Relaxed);
         }
@@ -65,7 +51,7 @@ impl SharedLimit for GroupMember {
         let is_short = all.held + more + own.reserve > limit;
         // `note_short` has cleared slots of processes that have exited, so the sum is computed
         // again.
-        if self.note_short(is_short, limit) {
+        if note_short(self, is_short, limit) {
             all = self.sum(own);
         }
         let excess = all.unevictable().saturating_sub(limit);
@@ -74,7 +60,7 @@ impl SharedLimit for GroupMember {
             self.large.store(all.large, Relaxed);
         }
         if excess > limit / OVER_LIMIT_SHARE {
-            self.note_over_limit(all.unevictable(), &self.unevictable(own));
+            OverLimit::note(self, all.unevictable(), &unevictable(self, own));
         }
         all
     }
@@ -84,7 +70,7 @@ impl SharedLimit for GroupMember {
     }
 
     fn publish(&self, own: &Usage) {
-        let Some(slot) = self.kept_slot() else { return self.slot.store(NONE, Relaxed) };
+        let Some(slot) = self.slot.kept() else { return self.slot.nth.store(NONE, Relaxed) };
         if !self.is_executing.load(Relaxed) {
             slot.held.store(self.process_bytes(own.held), Relaxed);
             slot.evictable.store(own.evictable.min(self.process_bytes(own.held)), Relaxed);
@@ -92,12 +78,12 @@ impl SharedLimit for GroupMember {
     }
 
     fn is_above_share(&self, own: &Usage) -> bool {
-        self.held(own.held) > self.share(own.limit).bytes
+        self.held(own.held) > share(self, own.limit).bytes
     }
 
     fn wants_room(&self, own: &Usage) -> bool {
-        self.note_wanted();
-        let share = self.share(own.limit);
+        note_wanted(self);
+        let share = share(self, own.limit);
         share.is_passed && self.held(own.held) < share.bytes
     }
 
@@ -111,14 +97,14 @@ impl SharedLimit for GroupMember {
     fn note_process(&self, bytes: u64, own: &Usage) {
         let unwritten = UNWRITTEN_MIN.max(own.limit / UNWRITTEN_SHARE);
         let least = own.held.saturating_sub(own.tables + unwritten);
-        self.note_all(bytes.max(least), own.held, own.tables);
+        note_all(self, bytes.max(least), own.held, own.tables);
         self.publish(own);
         let all = self.check(own, 0);
-        self.note_exceeded(all.held, own.limit);
+        Exceeded::note(self.group(), all.held, own.limit);
     }
 
     fn note_pool(&self, pages: u64, room: u64, changed: u64) {
-        self.sharing.note_pool(self.kept_slot(), pages, room, changed);
+        self.sharing.note_pool(self.slot.kept(), pages, room, changed);
     }
 
     fn begin_child(&self) {
@@ -126,16 +112,18 @@ impl SharedLimit for GroupMember {
         // would be ambiguous.
         // Another thread of the parent, about to execute a program, may have set this flag.
         self.is_executing.store(false, Relaxed);
-        let may_ask = self.is_in() && !page::is_confined();
+        let may_ask = self.slot.is_taken() && !page::is_confined();
         if may_ask && rustix::process::getppid().is_none() {
             self.is_foreign.store(true, Relaxed);
         }
         if self.is_foreign.load(Relaxed) {
-            return self.slot.store(NONE, Relaxed);
+            return self.slot.nth.store(NONE, Relaxed);
         }
-        let (parent, inherited) = (self.slot.load(Relaxed), self.sharing.inherited());
-        self.begin();
-        self.group.set_parent(self.slot.load(Relaxed), parent, inherited);
+        let (parent, inherited) = (self.slot.nth(), self.sharing.inherited());
+        self.slot.take(&self.sharing);
+        if let Some(slot) = self.slot.any().filter(|_| parent != NONE) {
+            set_parent(&slot, parent, inherited);
+        }
         self.begin_shared();
     }
 
@@ -152,7 +140,7 @@ impl SharedLimit for GroupMember {
     }
 
     fn leave_blocks(&self, bytes: u64) {
-        self.sharing.leave_blocks(self.kept_slot(), bytes);
+        self.sharing.leave_blocks(self.slot.kept(), bytes);
     }
 
     fn blocks(&self) -> u64 {
@@ -160,16 +148,49 @@ impl SharedLimit for GroupMember {
     }
 
     fn relatives(&self) -> Relatives {
-        let (own, now) = (self.slot.load(Relaxed), milliseconds());
-        let is_child = |nth: &usize| own != NONE && self.group.parent(*nth) == own as u64 + 1;
-        let mut relatives = Relatives { borrowed: self.shares().blocks, ..Relatives::default() };
-        for nth in self.group.in_use().filter(is_child) {
-            relatives.lent = relatives.lent.max(self.group.shares(nth).blocks);
-            relatives.is_child_short |= self.group.wants(nth, now);
+        let (group, own, now) = (self.group(), self.slot.nth(), milliseconds());
+        let is_child = |nth: &usize| own != NONE && group.parent(*nth) == own as u64 + 1;
+        let borrowed = self.slot.shares().blocks;
+        let mut relatives = Relatives { borrowed, ..Relatives::default() };
+        for nth in group.in_use().filter(is_child) {
+            relatives.lent = relatives.lent.max(group.shares(nth).blocks);
+            relatives.is_child_short |= wants(group, nth, now);
         }
         relatives
     }
+
     fn closes_at_fork(&self, own: &Usage, more: u64) -> bool {
-        self.is_in() && self.sum(own).held + more > own.limit / UNCLOSED_SHARE
+        self.slot.is_taken() && self.sum(own).held + more > own.limit / UNCLOSED_SHARE
     }
+}
+
+/// Returns the memory that this process may hold while it needs room.
+pub(crate) fn share(own: &GroupMember, limit: u64) -> Share {
+    Share::of(own.group(), own.slot.nth(), limit, milliseconds())
+}
+
+/// Publishes that this process found no room.
+pub(crate) fn note_wanted(own: &GroupMember) {
+    own.slot.any().inspect(|slot| slot.wanted.store(milliseconds(), Relaxed));
+}
+
+/// Records `all`, the bytes of anonymous memory of this process. The pager counts `counted` bytes;
+/// `all` includes them, except `tables` bytes.
+pub(crate) fn note_all(own: &GroupMember, all: u64, counted: u64, tables: u64) {
+    own.beside.store((all + tables) as i64 - counted as i64, Relaxed);
+}
+
+/// Publishes whether the processes hold more than the limit allows. If they do, frees the slots of
+/// processes that have ended, and pokes one waiting process that holds more than its share. Returns
+/// whether slots were checked.
+pub(crate) fn note_short(own: &GroupMember, is_short: bool, limit: u64) -> bool {
+    let word = own.group().head().is_short;
+    if word.load(Relaxed) != u64::from(is_short) {
+        word.store(is_short.into(), Relaxed);
+    }
+    let has_looked = is_short && own.group().clear_gone_at(milliseconds());
+    if has_looked {
+        poke_idle(own.group(), share(own, limit).bytes);
+    }
+    has_looked
 }

@@ -1,31 +1,31 @@
-//! A process in its group: the numbers that the process publishes, and the numbers of other
-//! processes that it reads.
+//! A process in its group: the numbers that the process publishes, the figures that it takes over
+//! when it executes a program, and its part in the protocols of `peers` and `waits`.
 
 use crate::figures::Figures;
-use crate::group::{NONE, ProcessGroup, Slot};
-use crate::inherited::{Shares, Sharing};
-use crate::process::{own_number, thread_name};
+use crate::group::ProcessGroup;
+use crate::inherited::Sharing;
+use crate::layout::{EXECUTES, MAPS};
+use crate::own_slot::OwnSlot;
+use crate::peers::{AGREED, CONFINED, HEARS, KEEPS, Peers, WHOLE};
 use crate::unevictable::UnevictableWords;
+use crate::{shared_memory, waits};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
-use zmem::{SharedLimit, milliseconds};
+use zmem::{Arena, SharedLimit, milliseconds};
 
 /// A process in its group, as that process sees itself.
 #[derive(Debug)]
 pub struct GroupMember {
-    pub(crate) group: ProcessGroup,
-    pub(crate) process: AtomicU64,
-    /// The number of the process's slot, or `NONE` if all slots were in use.
-    pub(crate) slot: AtomicUsize,
+    pub(crate) slot: OwnSlot,
     /// The bytes of the process's memory minus the bytes that its pager counts.
     pub(crate) beside: AtomicI64,
     pub(crate) samples: AtomicUsize,
     /// The time when the process last published its figures, in milliseconds.
-    pub(crate) shown: AtomicU64,
+    shown: AtomicU64,
     /// Whether the process is about to execute a program.
     pub(crate) is_executing: AtomicBool,
     /// The figures of this process from before it executed its program.
-    pub(crate) before: Figures,
+    before: Figures,
     /// Whether the process is in another PID namespace than the group.
     pub(crate) is_foreign: AtomicBool,
     pub(crate) sharing: Sharing,
@@ -34,7 +34,7 @@ pub struct GroupMember {
     /// The number of large processes when `excess` was set.
     pub(crate) large: AtomicU64,
     /// Whether this process has mapped shared memory.
-    pub(crate) maps_shared: AtomicBool,
+    maps_shared: AtomicBool,
     pub(crate) kept: UnevictableWords,
 }
 
@@ -43,18 +43,16 @@ impl GroupMember {
     /// memory of the others, and the others don't count its memory.
     pub fn new(group: ProcessGroup) -> Self {
         let mut member = GroupMember::without_slot(group);
-        member.begin();
-        if member.is_in() {
-            member.before = group.said(member.slot.load(Relaxed));
+        member.slot.take(&member.sharing);
+        if member.slot.is_taken() {
+            member.before = group.said(member.slot.nth());
         }
         member
     }
 
     pub(crate) fn without_slot(group: ProcessGroup) -> Self {
         GroupMember {
-            group,
-            process: 0.into(),
-            slot: NONE.into(),
+            slot: OwnSlot::none(group),
             beside: 0.into(),
             samples: 0.into(),
             shown: 0.into(),
@@ -71,84 +69,164 @@ impl GroupMember {
 
     /// Returns the group.
     pub fn group(&self) -> &ProcessGroup {
-        &self.group
-    }
-
-    /// Takes a slot for a process that begins.
-    pub(crate) fn begin(&self) {
-        let process = own_number();
-        self.process.store(process, Relaxed);
-        let nth = self.group.take(process);
-        nth.inspect(|nth| self.sharing.begin(self.group.renew(*nth)));
-        nth.inspect(|nth| self.group.begin(*nth, thread_name()));
-        self.slot.store(nth.unwrap_or(NONE), Relaxed);
+        &self.slot.group
     }
 
     /// Frees the slot. If the process could not report its figures, they remain in the slot's row.
     pub fn leave(&self, is_reported: bool) {
-        // Another thread may free the slot at the same time.
-        let nth = self.own_slot().map_or(NONE, |_| self.slot.swap(NONE, Relaxed));
-        if nth != NONE {
-            self.group.leave(nth, self.process.load(Relaxed), is_reported);
-        }
-    }
-
-    pub(crate) fn slot(&self) -> Option<Slot<'_>> {
-        let nth = self.slot.load(Relaxed);
-        (nth != NONE).then(|| self.group.slot(nth))
-    }
-
-    /// Returns the slot, unless the slot belongs to a process whose memory this process shares.
-    pub(crate) fn own_slot(&self) -> Option<Slot<'_>> {
-        self.slot().filter(|_| self.process.load(Relaxed) == own_number())
-    }
-
-    /// Returns the slot, unless another process freed it because this process seemed to have ended.
-    /// A process seems to have ended if its first thread has ended.
-    pub(crate) fn kept_slot(&self) -> Option<Slot<'_>> {
-        self.slot().filter(|slot| slot.process.load(Relaxed) == self.process.load(Relaxed))
-    }
-
-    /// Returns whether this process has a slot.
-    pub(crate) fn is_in(&self) -> bool {
-        self.slot.load(Relaxed) != NONE
-    }
-
-    /// Returns the bytes that this process shares with its parent, which count for the parent.
-    pub(crate) fn shares(&self) -> Shares {
-        let nth = self.slot.load(Relaxed);
-        if nth == NONE { Shares::default() } else { self.group.shares(nth) }
+        self.slot.leave(is_reported);
     }
 
     /// Returns the bytes that count for this process, without those that count for its parent.
     pub(crate) fn held(&self, counted: u64) -> u64 {
-        self.shares().counted(self.process_bytes(counted), 0).0 + self.shared_bytes()
+        self.slot.shares().counted(self.process_bytes(counted), 0).0 + self.slot.shared_bytes()
     }
 
-    /// Records `all`, the bytes of anonymous memory of this process. The pager counts `counted`
-    /// bytes; `all` includes them, except `tables` bytes.
-    pub(crate) fn note_all(&self, all: u64, counted: u64, tables: u64) {
-        self.beside.store((all + tables) as i64 - counted as i64, Relaxed);
+    /// Returns the figures of `arena`, the arena of this process, and the bytes that count for this
+    /// process in its group.
+    pub fn figures(&self, arena: &Arena) -> Figures {
+        let (in_tree, tree_held) = (self.slot.is_taken().into(), self.held(arena.usage().held));
+        Figures { in_tree, tree_held, ..Figures::of(&arena.stats()) }
     }
 
-    /// Publishes whether the processes hold more than the limit allows. If they do, frees the slots
-    /// of processes that have ended, and pokes one waiting process that holds more than its share.
-    /// Returns whether slots were checked.
-    pub(crate) fn note_short(&self, is_short: bool, limit: u64) -> bool {
-        let word = self.group.head().is_short;
-        if word.load(Relaxed) != u64::from(is_short) {
-            word.store(is_short.into(), Relaxed);
+    /// Returns `figures` plus the figures of this process before it executed its program.
+    pub fn with_before(&self, figures: Figures) -> Figures {
+        self.before().map(|before| figures.after(before)).unwrap_or(figures)
+    }
+
+    /// Returns this process's figures from before it executed its program, or `None` in a child.
+    pub(crate) fn before(&self) -> Option<&Figures> {
+        let process = self.slot.process.load(Relaxed);
+        (self.slot.is_taken() && self.before.process == process).then_some(&self.before)
+    }
+
+    /// Returns whether the kernel's coarse clock has advanced since this function was last called.
+    pub fn is_show_due(&self) -> bool {
+        let now = milliseconds();
+        self.shown.load(Relaxed) != now && self.shown.swap(now, Relaxed) != now
+    }
+
+    /// Publishes the statistics of this process.
+    pub fn show(&self, figures: &Figures) {
+        let (nth, process) = (self.slot.nth(), self.slot.process.load(Relaxed));
+        if self.slot.kept().is_some() {
+            self.slot.group.show(nth, &Figures { process, ..figures.clone() });
         }
-        let has_looked = is_short && self.group.clear_gone_at(milliseconds());
-        if has_looked {
-            self.group.poke_idle(self.share(limit).bytes);
-        }
-        has_looked
     }
 
-    /// Returns the bytes of private memory that the process's pager does not count.
-    pub(crate) fn beside_bytes(&self) -> u64 {
-        self.beside.load(Relaxed).max(0) as u64
+    /// Publishes that this process holds no memory, because it is about to execute a program. The
+    /// new program adds its own figures to `figures`.
+    pub fn begin_exec(&self, figures: &Figures) {
+        self.own_peers().inspect(Peers::deafen);
+        self.set_executing(Some(figures));
+    }
+
+    /// Undoes [`begin_exec`](Self::begin_exec) after the kernel refused to execute the program.
+    pub fn exec_failed(&self, arena: &Arena) {
+        self.set_executing(None);
+        self.hear();
+        arena.weigh_process();
+    }
+
+    /// Publishes that this process holds no memory, because it is about to execute a program,
+    /// although other threads may run until then. `done` are the figures to which the new program
+    /// adds its own. `None` undoes the publication after `execve` failed.
+    pub(crate) fn set_executing(&self, done: Option<&Figures>) {
+        let Some(slot) = self.slot.own() else { return };
+        self.is_executing.store(done.is_some(), Relaxed);
+        slot.hush();
+        slot.end.store(done.map_or(0, |_| EXECUTES), Relaxed);
+        match done {
+            Some(done) => {
+                slot.shared.store(0, Relaxed);
+                self.show(&Figures::default().after(done));
+            }
+            None => self.begin_shared(),
+        }
+    }
+
+    /// Records that this process maps shared memory.
+    pub fn maps_shared(&self) {
+        self.maps_shared.store(true, Relaxed);
+        self.slot.own().inspect(|slot| _ = slot.shared.fetch_or(MAPS, Relaxed));
+    }
+
+    /// Publishes again that this process maps shared memory: a child maps the shared memory of its
+    /// parent, and a process whose `execve` failed still maps its shared memory.
+    pub(crate) fn begin_shared(&self) {
+        if self.maps_shared.load(Relaxed) {
+            self.maps_shared();
+        }
+    }
+
+    /// Measures the shared memory of all processes of the group, if this process maps some and the
+    /// next measurement is due. Opens files.
+    pub fn weigh_shared(&self) {
+        if self.slot.any().is_some_and(|slot| slot.shared.load(Relaxed) != 0) {
+            shared_memory::weigh(&self.slot.group);
+        }
+    }
+
+    /// Publishes that this thread is about to wait, and may be poked.
+    pub fn waits(&self) {
+        self.slot.own().inspect(waits::begin);
+    }
+
+    /// Ends the wait that [`waits`](Self::waits) began. When the function returns, a signal that
+    /// was being sent has arrived.
+    pub fn waited(&self) {
+        self.slot.any().inspect(waits::end);
+    }
+
+    fn own_peers(&self) -> Option<Peers<'_>> {
+        self.slot.own().map(|slot| Peers::of(&slot))
+    }
+
+    /// Publishes that this process has a handler for signals of its group.
+    pub fn hear(&self) {
+        self.own_peers().inspect(|peers| peers.set(HEARS, true));
+    }
+
+    /// Publishes that this process agrees to a request of [`ask_peer`](ProcessGroup::ask_peer).
+    /// The caller guarantees that no thread of this process is filling a block in place.
+    pub fn agree(&self) {
+        self.own_peers().inspect(|peers| _ = peers.set_heard(AGREED));
+    }
+
+    /// Stops evictions until [`evict_again`](Self::evict_again), because a debugger reads the
+    /// memory of this process. When this returns, no other thread evicts. The calling thread holds
+    /// no lock of `arena`, the arena of this process.
+    pub fn keep_all(&self, arena: &Arena) {
+        self.own_peers().inspect(|peers| _ = peers.set_heard(KEEPS));
+        arena.await_evictions();
+    }
+
+    /// Publishes that all memory of this process is resident and will not be evicted.
+    pub fn note_whole(&self) {
+        self.own_peers().inspect(|peers| _ = peers.set_heard(WHOLE));
+    }
+
+    /// Permits evictions again after [`keep_all`](Self::keep_all).
+    pub fn evict_again(&self, arena: &Arena) {
+        self.own_peers().inspect(|peers| peers.set(KEEPS | WHOLE, false));
+        arena.retry_evictions();
+    }
+
+    /// Publishes whether this process is confined. Debuggers send no requests to a confined
+    /// process.
+    pub fn set_confined(&self, is_confined: bool) {
+        self.own_peers().inspect(|peers| peers.set(CONFINED, is_confined));
+    }
+
+    /// Returns whether all memory of this process is resident, and no debugger has sent a request
+    /// since that was published.
+    pub fn is_whole(&self) -> bool {
+        self.has(WHOLE)
+    }
+
+    /// Returns whether a bit of this process's word of `peers` is set.
+    pub(crate) fn has(&self, bit: u64) -> bool {
+        self.slot.any().is_some_and(|slot| Peers::of(&slot).has(bit))
     }
 }
 

@@ -24,11 +24,12 @@ fn with_path<T>(path: Arguments<'_>, work: impl FnOnce(&CStr) -> T) -> Option<T>
 
 /// Returns true if a process does not exist, or has ended but was not waited for. Returns false if
 /// this process is confined, because a confined process can't check this.
-pub(crate) fn is_gone(process: i32) -> bool {
+pub fn is_gone(process: u64) -> bool {
     if page::is_confined() {
         return false;
     }
-    let Some(number) = Pid::from_raw(process) else { return true };
+    let number = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let Some(number) = number else { return true };
     if test_kill_process(number) == Err(Errno::SRCH) {
         return true;
     }

@@ -4,9 +4,8 @@ use crate::figures::Figures;
 use crate::inherited::Shares;
 use crate::layout::{
     CLEARED, EXECUTES, GroupRow, HEAD, Head, MAGIC, Parts, ROW, SLOT, SLOTS, Slot, UNREPORTED,
-    name_of,
+    name_of, shared_bytes,
 };
-use crate::shared_memory::shared_bytes;
 
 /// The presence of a process in its group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,15 +1,18 @@
 //! Slots of processes that begin, execute programs, and end in any way.
 
 use crate::figures::Figures;
-use crate::group::{LOOK_TIME, NONE};
-use crate::inherited::Sharing;
+use crate::inherited::{Sharing, renew, set_parent};
 use crate::layout::{HEAD, ROW, SLOT};
-use crate::messages::Exceeded;
+use crate::limit::{self, note_all, note_wanted};
+use crate::own_slot::NONE;
+use crate::policy::LOOK_TIME;
 use crate::process::{own_number, thread_name};
-use crate::share::Share;
+use crate::sums::{Share, sum_but};
 use crate::unevictable::Unevictable;
-use crate::waits::POKING;
-use crate::{GroupMember, GroupSnapshot, Presence, ProcessGroup, ProcessSnapshot};
+use crate::waits::{POKING, poke_idle};
+use crate::{
+    Exceeded, GroupMember, GroupSnapshot, OverLimit, Presence, ProcessGroup, ProcessSnapshot,
+};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -61,8 +64,8 @@ fn waiting() -> Waiting {
 fn member(group: ProcessGroup, process: &Waiting) -> GroupMember {
     let member = GroupMember::without_slot(group);
     let number = process.number();
-    member.process.store(number, Relaxed);
-    member.slot.store(group.take(number).unwrap_or(NONE), Relaxed);
+    member.slot.process.store(number, Relaxed);
+    member.slot.nth.store(group.take(number).unwrap_or(NONE), Relaxed);
     member
 }
 
@@ -101,9 +104,9 @@ fn what_processes_hold_is_added_up() {
     assert_eq!(sum(&members[1], 200, 100, 10), expected);
     assert_eq!(group.held_max(), 3210);
     // Memory that the process's pager does not count is added, or subtracted.
-    own.note_all(5000, 3000, 100);
+    note_all(&own, 5000, 3000, 100);
     assert_eq!(sum(&own, 3000, 0, 0).held, 5310);
-    own.note_all(500, 3000, 100);
+    note_all(&own, 500, 3000, 100);
     assert_eq!(sum(&own, 3000, 0, 0).held, 810);
     own.set_executing(Some(&Figures::default()));
     assert_eq!(sum(&members[0], 10, 5, 1), Sum { held: 210, evictable: 105, large: 2 });
@@ -119,18 +122,18 @@ fn a_limit_is_divided_among_those_who_want_more() {
     members.iter().zip([100, 60, 700]).for_each(|(member, held)| publish(member, held, 0));
     publish(&own, 40, 0);
     let share = |bytes, is_passed| Share { bytes, is_passed };
-    assert_eq!(own.share(1000), share((1000 - 160) / 2, true));
-    assert_eq!(own.share(1600), share(1600 - 160 - 700, false));
-    members[1].note_wanted();
-    assert_eq!(own.share(1000), share((1000 - 100) / 3, true));
+    assert_eq!(limit::share(&own, 1000), share((1000 - 160) / 2, true));
+    assert_eq!(limit::share(&own, 1600), share(1600 - 160 - 700, false));
+    note_wanted(&members[1]);
+    assert_eq!(limit::share(&own, 1000), share((1000 - 100) / 3, true));
     // A new process in the slot needs no room yet; nor does a process whose time is in the future.
-    group.leave(members[1].slot.load(Relaxed), others[1].number(), true);
-    assert_eq!(own.share(1000), share((1000 - 100) / 2, true));
-    group.slot(members[0].slot.load(Relaxed)).wanted.store(u64::MAX, Relaxed);
-    assert_eq!(own.share(1000), share((1000 - 100) / 2, true));
+    group.leave(members[1].slot.nth(), others[1].number(), true);
+    assert_eq!(limit::share(&own, 1000), share((1000 - 100) / 2, true));
+    group.slot(members[0].slot.nth()).wanted.store(u64::MAX, Relaxed);
+    assert_eq!(limit::share(&own, 1000), share((1000 - 100) / 2, true));
     // The other processes may hold more than the limit.
-    assert_eq!(own.share(10), share(10 / 3, true));
-    assert_eq!(own.share(0).bytes, 0);
+    assert_eq!(limit::share(&own, 10), share(10 / 3, true));
+    assert_eq!(limit::share(&own, 0).bytes, 0);
 }
 
 #[test]
@@ -140,7 +143,7 @@ fn a_process_that_executes_a_program_keeps_its_slot() {
     publish(&before, 100, 0);
     let after = GroupMember::new(group);
     publish(&after, 30, 0);
-    assert_eq!(before.slot.load(Relaxed), after.slot.load(Relaxed));
+    assert_eq!(before.slot.nth(), after.slot.nth());
     assert_eq!(sum(&after, 30, 0, 0), Sum { held: 30, evictable: 0, large: 1 });
 }
 
@@ -158,9 +161,9 @@ fn a_program_goes_on_from_what_its_process_did_before() {
     assert_eq!(next.before(), Some(&expected));
     // The figures belong neither to a process with another number, such as a child, nor to a later
     // process with the same number.
-    next.process.fetch_add(1, Relaxed);
+    next.slot.process.fetch_add(1, Relaxed);
     assert_eq!(next.before(), None);
-    next.process.fetch_sub(1, Relaxed);
+    next.slot.process.fetch_sub(1, Relaxed);
     next.leave(true);
     assert_eq!(GroupMember::new(group).before(), None);
 }
@@ -192,7 +195,7 @@ fn what_the_dead_held_is_free() {
 
 /// Returns a child that shares the pool of `parent`, in the slot of `process`.
 fn child(parent: &GroupMember, process: &Waiting) -> GroupMember {
-    let (group, child) = (parent.group, GroupMember::without_slot(parent.group));
+    let (group, child) = (*parent.group(), GroupMember::without_slot(*parent.group()));
     let parts = |of: &Sharing| {
         [&of.pool, &of.blocks]
             .map(|part| [&part.whole, &part.changed, &part.life].map(|word| word.load(Relaxed)))
@@ -205,10 +208,10 @@ fn child(parent: &GroupMember, process: &Waiting) -> GroupMember {
         to.life.store(from[2], Relaxed);
     }
     let (nth, inherited) = (group.take(process.number()).unwrap(), child.sharing.inherited());
-    child.process.store(process.number(), Relaxed);
-    child.slot.store(nth, Relaxed);
-    child.sharing.begin(group.renew(nth));
-    group.set_parent(nth, parent.slot.load(Relaxed), inherited);
+    child.slot.process.store(process.number(), Relaxed);
+    child.slot.nth.store(nth, Relaxed);
+    child.sharing.begin(renew(&group.slot(nth)));
+    set_parent(&group.slot(nth), parent.slot.nth(), inherited);
     child
 }
 
@@ -239,19 +242,19 @@ fn a_pool_that_a_child_shares_counts_once() {
     let grandchild = child(&one, &third);
     publish(&grandchild, 1500, 0);
     assert_eq!(held(), 1500 + 620 + 720 + (1500 - 920));
-    group.leave(one.slot.load(Relaxed), others[0].number(), true);
+    group.leave(one.slot.nth(), others[0].number(), true);
     assert_eq!(held(), 1500 + 720 + 1500);
     // When the parent executes a program, the shared memory counts for the children.
     own.set_executing(Some(&Figures::default()));
-    assert_eq!(group.sum_but(NONE, 0).held, 1600 + 1500);
+    assert_eq!(sum_but(&group, NONE, 0).held, 1600 + 1500);
     // The `execve` failed, so the parent still has its pool.
     own.set_executing(None);
     publish(&own, 5000, 0);
-    assert_eq!(group.sum_but(NONE, 0).held, 5000 + 720 + 1500);
-    let (late, held) = (waiting(), group.sum_but(NONE, 0).held);
+    assert_eq!(sum_but(&group, NONE, 0).held, 5000 + 720 + 1500);
+    let (late, held) = (waiting(), sum_but(&group, NONE, 0).held);
     let last = child(&own, &late);
     publish(&last, 1001, 0);
-    assert_eq!((group.sum_but(NONE, 0).held, last.held(1001)), (held + 1, 1));
+    assert_eq!((sum_but(&group, NONE, 0).held, last.held(1001)), (held + 1, 1));
 }
 
 fn borrowed(child: &GroupMember) -> u64 {
@@ -295,7 +298,7 @@ fn blocks_that_a_child_shares_count_once_until_they_are_touched() {
     publish(&last, 5000, 3000);
     assert_eq!((sum().held, borrowed(&last)), (5000 + 3200 + 2700 + 1000, 3000));
     // Only blocks that were shared before can be shared, however many blocks are touched.
-    two.note_wanted();
+    note_wanted(&two);
     two.leave_blocks(two.blocks());
     own.leave_blocks(own.blocks());
     assert_eq!((borrowed(&two), borrowed(&one), lent(&own)), (0, 0, (0, true)));
@@ -331,15 +334,15 @@ fn without_a_slot_a_process_is_by_itself() {
     let (group, processes) = (group(2), [waiting(), waiting()]);
     let _others = processes.each_ref().map(|process| publish(&member(group, process), 10, 0));
     let own = GroupMember::new(group);
-    assert!(!own.is_in());
+    assert!(!own.slot.is_taken());
     publish(&own, 7, 7);
     // A process without a slot does not take one later, because a process that begins may need a
     // slot that becomes free.
     drop(processes);
     let next = GroupMember::new(group);
-    assert!(next.is_in());
+    assert!(next.slot.is_taken());
     next.leave(true);
-    assert!(!next.is_in());
+    assert!(!next.slot.is_taken());
 }
 
 #[test]
@@ -349,7 +352,7 @@ fn a_process_whose_slot_was_taken_away_writes_to_it_no_more() {
     group.leave(0, own_number(), true);
     publish(&member(group, &other), 10, 0);
     publish(&own, 5000, 0);
-    assert_eq!(group.sum_but(NONE, 0).held, 10);
+    assert_eq!(sum_but(&group, NONE, 0).held, 10);
 }
 
 #[test]
@@ -359,10 +362,10 @@ fn who_is_about_to_execute_a_program_holds_nothing() {
     publish(&own, 5000, 0);
     own.set_executing(Some(&Figures::default()));
     publish(&own, 5000, 0);
-    assert_eq!(group.sum_but(NONE, 0).held, 0);
+    assert_eq!(sum_but(&group, NONE, 0).held, 0);
     own.set_executing(None);
     publish(&own, 5000, 0);
-    assert_eq!(group.sum_but(NONE, 0).held, 5000);
+    assert_eq!(sum_but(&group, NONE, 0).held, 5000);
 }
 
 /// Blocks that were opened ahead count for the pager. The kernel counts them only once they are
@@ -372,7 +375,7 @@ fn a_process_with_blocks_opened_ahead_is_weighed_often() {
     let own = GroupMember::new(group(2));
     let due = || (0..512).filter(|_| own.is_measurement_due()).count();
     for (all, counted, samples) in [(5000, 5000, 2), (5000, 9000, 128), (9000, 5000, 2)] {
-        own.note_all(all, counted, 0);
+        note_all(&own, all, counted, 0);
         assert_eq!(due(), samples, "{all} {counted}");
     }
 }
@@ -392,20 +395,20 @@ fn blocks_that_were_opened_and_not_written_count_beyond_a_share_of_the_limit() {
 fn that_the_limit_is_lost_is_said_once() {
     let group = group(2);
     let own = GroupMember::new(group);
-    let take = |may_say| own.take_over_limit(|_| may_say).map(|over| (over.stays, over.most));
+    let take = |may_say| OverLimit::take(&own, |_| may_say).map(|over| (over.stays, over.most));
     assert_eq!(take(true), None);
     // Any process may report the message.
     publish(&own, 4000, 1000);
     let kept = Unevictable { compressed: 1000, resident: 500, shared: 0, unmanaged: 1500 };
     let recorded = || own.kept.load();
     assert_eq!(recorded(), Unevictable::default());
-    own.note_over_limit(5000, &kept);
-    GroupMember::new(group).note_over_limit(5000, &Unevictable::default());
+    OverLimit::note(&own, 5000, &kept);
+    OverLimit::note(&GroupMember::new(group), 5000, &Unevictable::default());
     assert_eq!(recorded(), kept);
     let expected = (None, Some((5000, 3000)), None);
     assert_eq!((take(false), take(true), take(true)), expected);
     // The memory of the first note is kept for the message.
-    own.note_over_limit(6000, &Unevictable::default());
+    OverLimit::note(&own, 6000, &Unevictable::default());
     assert_eq!((take(true), recorded()), (None, kept));
 }
 
@@ -418,7 +421,7 @@ fn a_limit_that_was_exceeded_is_reported_once_with_the_most_memory() {
         publish(&other, others, 0);
         own.note_process(own_bytes, &Usage { limit: 1000, ..usage(own_bytes, 0) });
     };
-    let take = |may_say| own.take_exceeded(|| may_say);
+    let take = |may_say| Exceeded::take(&own, || may_say);
     // Up to a twentieth above the limit may be an error of the measurement.
     note(500, 550);
     assert_eq!(take(true), None);
@@ -468,7 +471,7 @@ fn a_child_tells_what_it_holds_though_its_parent_was_about_to_execute_a_program(
     own.set_executing(Some(&Figures::default()));
     own.begin_child();
     publish(&own, 5000, 0);
-    assert_eq!(group.sum_but(NONE, 0).held, 5000);
+    assert_eq!(sum_but(&group, NONE, 0).held, 5000);
 }
 
 #[test]
@@ -480,9 +483,9 @@ fn who_waits_is_free_again_though_its_poker_was_killed() {
     assert!(waits.load(Relaxed) != 0);
     // The process holds less than its share, or nothing that can be evicted, so it is not poked.
     publish(&own, 100, 50);
-    group.poke_idle(100);
+    poke_idle(&group, 100);
     publish(&own, 100, 0);
-    group.poke_idle(10);
+    poke_idle(&group, 10);
     waits.fetch_or(POKING, Relaxed);
     own.waited();
     assert_eq!(waits.load(Relaxed), 0);
@@ -552,7 +555,7 @@ fn figures_of_a_killed_process_remain_while_other_slots_are_free() {
     let number = killed.number();
     let figures = Figures { evicted: 5, ..Figures::default() };
     let first = member(group, &killed);
-    group.begin(0, *b"fifteen letters\0");
+    group.slot(0).begin(*b"fifteen letters\0");
     first.show(&figures);
     drop(killed);
     group.clear_gone();
@@ -569,7 +572,7 @@ fn figures_of_a_killed_process_remain_while_other_slots_are_free() {
     own.leave(false);
     assert_eq!((seen()[1].presence, seen()[1].figures.evicted), (Presence::Unreported, 6));
     let own = GroupMember::new(group);
-    assert_eq!(own.slot.load(Relaxed), 2);
+    assert_eq!(own.slot.nth(), 2);
     own.leave(true);
     group.rows[1][0].store(0, Relaxed);
     // Other processes take empty slots first, and the slot with these figures last.
@@ -577,7 +580,9 @@ fn figures_of_a_killed_process_remain_while_other_slots_are_free() {
     let members = [member(group, &others[0]), member(group, &others[1])];
     assert!(seen().contains(&ended));
     let last = member(group, &others[2]);
-    assert!(last.is_in() && !seen().iter().any(|process| process.presence == Presence::Killed));
+    assert!(
+        last.slot.is_taken() && !seen().iter().any(|process| process.presence == Presence::Killed)
+    );
     drop((members, last));
 }
 

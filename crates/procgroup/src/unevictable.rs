@@ -1,4 +1,5 @@
-//! The memory of a process that can't be evicted, for the message about a limit that can't be kept.
+//! The memory of this process that can't be evicted, recorded for the message about a limit that
+//! can't be kept: see `over_limit`.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -29,34 +30,5 @@ impl UnevictableWords {
         let [compressed, resident, shared, unmanaged] =
             [0, 1, 2, 3].map(|at| self.0[at].load(Relaxed));
         Unevictable { compressed, resident, shared, unmanaged }
-    }
-}
-
-/// The memory that a process holds and can't evict, in bytes, by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Holdings {
-    /// Compressed data, and the memory that manages them.
-    pub compressed: u64,
-    /// The part of `compressed` that is stored uncompressed, because compression does not make it
-    /// smaller.
-    pub incompressible: u64,
-    /// Blocks that are resident because system calls or locks pin them.
-    pub pinned: u64,
-    /// Other resident blocks: the minimum that a process needs, blocks whose eviction frees
-    /// nothing, and blocks that were pinned for calls which have returned.
-    pub resident: u64,
-    /// Blocks that stay resident because a debugger reads them.
-    pub debugged: u64,
-    /// Shared memory.
-    pub shared: u64,
-    /// Private memory that is outside the arena, or inside it but not managed.
-    pub unmanaged: u64,
-}
-
-impl Holdings {
-    /// Returns the sum of all kinds, in bytes.
-    pub fn all(&self) -> u64 {
-        let managed = self.compressed + self.pinned + self.resident + self.debugged;
-        managed + self.shared + self.unmanaged
     }
 }

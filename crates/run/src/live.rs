@@ -9,13 +9,12 @@
 use crate::figures::{Figures, KILLED, Line};
 use crate::refusal::Refusal;
 use crate::tree::{self, Found};
-use procgroup::{GroupSnapshot, Presence, ProcessSnapshot};
+use procgroup::{GroupSnapshot, Presence, ProcessSnapshot, is_gone};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use serde_json::Value;
-use std::fmt::Display;
-use std::fs::{metadata, read_dir, read_link, read_to_string};
-use std::io::{self, ErrorKind};
+use std::fs::{metadata, read_dir, read_to_string};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 
 /// A running program, which was found by the file that its processes share.
@@ -103,17 +102,6 @@ pub(crate) fn unreported(seen: &GroupSnapshot) -> Vec<Line> {
 /// Returns whether a process has a slot in the shared file.
 fn is_present(seen: &ProcessSnapshot) -> bool {
     matches!(seen.presence, Presence::Present | Presence::Executes)
-}
-
-/// Returns whether a process executes nothing any more: the process does not exist, or it has ended
-/// and its parent has not waited for it.
-fn is_gone(process: u64) -> bool {
-    let has_none = |process: &dyn Display| {
-        let link = read_link(format!("/proc/{process}/exe"));
-        link.is_err_and(|error| error.kind() == ErrorKind::NotFound)
-    };
-    // If /proc is not mounted, the state of the process is unknown.
-    has_none(&process) && !has_none(&"self")
 }
 
 /// Finds a program by the file that `process` shares with other processes. If the processes share

@@ -8,7 +8,7 @@ use crate::program::Program;
 use crate::say::say;
 use crate::space::Space;
 use crate::windows;
-use procgroup::{Holdings, OverLimit};
+use procgroup::{Exceeded, Holdings, OverLimit};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use zmem::Arena;
@@ -34,8 +34,8 @@ pub(crate) fn warn_if_over_limit(program: &Program) {
         (!is_left || LEFT.fetch_add(1, Relaxed) >= LEFT_MAX) && program.is_heard()
     };
     let Some(member) = program.member() else { return };
-    let Some(over_limit) = member.take_over_limit(may_say) else { return };
-    let holdings = over_limit.is_own.then(|| member.holdings(&program.arena));
+    let Some(over_limit) = OverLimit::take(member, may_say) else { return };
+    let holdings = over_limit.is_own.then(|| Holdings::of(member, &program.arena));
     let most = holdings.map_or(over_limit.most, |holdings| holdings.all());
     let limit = program.arena.stats().limit.unwrap_or(0) >> 10;
     let mut text = format!(
@@ -66,7 +66,7 @@ pub(crate) fn warn_if_over_limit(program: &Program) {
 /// unless it was reported that the limit can't be kept.
 pub(crate) fn warn_if_exceeded(program: &Program) {
     let may_say = || !program.is_confined.load(Relaxed) && program.is_heard();
-    let Some(exceeded) = program.member().and_then(|member| member.take_exceeded(may_say)) else {
+    let Some(exceeded) = program.member().and_then(|member| Exceeded::take(member, may_say)) else {
         return;
     };
     say(&format!(

@@ -8,14 +8,14 @@ use crate::over_limit;
 use crate::program::Program;
 use crate::say::say;
 use dispatch::{OwnFile, system};
-use procgroup::Figures;
+use procgroup::{Figures, take_lacking};
 use std::ffi::CString;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Reports, once per group, that the working set of this process is larger than the limit.
 fn say_if_slow(program: &Program) {
     let may_say = || !program.is_confined.load(Relaxed) && program.is_heard();
-    let lacks = program.member().and_then(|member| member.take_lacking(&program.arena, may_say));
+    let lacks = program.member().and_then(|own| take_lacking(own, &program.arena, may_say));
     if let Some(lacks) = lacks {
         let limit = program.arena.stats().limit.unwrap_or(0);
         let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);

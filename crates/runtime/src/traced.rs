@@ -11,6 +11,7 @@ use crate::report;
 use crate::say::say;
 use crate::uses;
 use dispatch::{Call, Failed, Outcome, Step, system};
+use procgroup::takes_traced;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Returns whether `call` is a request of the calling process to be traced.
@@ -46,7 +47,7 @@ pub(crate) fn after_trace(program: &Program, call: &Call, outcome: Outcome) {
         manage_again(program);
         report::exec_failed(program);
         program.take_limits_back();
-    } else if program.member().is_some_and(|it| it.takes_traced(|| program.is_heard())) {
+    } else if program.member().is_some_and(|own| takes_traced(own, || program.is_heard())) {
         let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
         say(&format_args!(
             "process {process} is traced by its parent, as a debugger's child: the program \

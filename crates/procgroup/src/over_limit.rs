@@ -1,0 +1,119 @@
+//! The message that the limit can't be kept, and the kinds of memory that a process can't evict.
+
+use crate::member::GroupMember;
+use crate::messages::{OVER_LIMIT, takes};
+use crate::process::own_number;
+use crate::sums::largest;
+use crate::unevictable::Unevictable;
+use std::sync::atomic::Ordering::Relaxed;
+use zmem::{Arena, SharedLimit, Usage};
+
+/// A limit that can't be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverLimit {
+    /// The bytes of all processes that can't be evicted.
+    pub stays: u64,
+    /// The process that holds the most of these bytes.
+    pub process: u64,
+    /// The number of these bytes that this process holds.
+    pub most: u64,
+    /// Whether the process that holds most of these bytes is the caller's process.
+    pub is_own: bool,
+    /// Whether the process that holds most of these bytes still exists.
+    pub is_there: bool,
+}
+
+impl OverLimit {
+    /// Records that the limit can't be kept, because `stays` bytes can't be evicted. `kept` is this
+    /// process's part of these bytes.
+    pub(crate) fn note(own: &GroupMember, stays: u64, kept: &Unevictable) {
+        let (group, head) = (own.group(), own.group().head());
+        if head.reported.load(Relaxed) & OVER_LIMIT == 0 {
+            own.kept.store(kept);
+            head.over_limit.store(stays, Relaxed);
+            let (process, bytes) = largest(group);
+            head.over_limit_process.store(process, Relaxed);
+            head.over_limit_most.store(bytes, Relaxed);
+        }
+    }
+
+    /// Returns the facts about a limit that can't be kept. Returns `None` if no process found such
+    /// a limit, if `may_say` returns false, or if the facts were already reported.
+    pub fn take(own: &GroupMember, may_say: impl FnOnce(&Self) -> bool) -> Option<Self> {
+        let (group, head) = (own.group(), own.group().head());
+        let stays = head.over_limit.load(Relaxed);
+        if stays == 0 || head.reported.load(Relaxed) & OVER_LIMIT != 0 {
+            return None;
+        }
+        let process = head.over_limit_process.load(Relaxed);
+        let over_limit = OverLimit {
+            stays,
+            process,
+            most: head.over_limit_most.load(Relaxed),
+            is_own: process == own_number(),
+            is_there: group.find(process).is_some(),
+        };
+        takes(group, OVER_LIMIT, || may_say(&over_limit)).then_some(over_limit)
+    }
+}
+
+/// The memory that a process holds and can't evict, in bytes, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holdings {
+    /// Compressed data, and the memory that manages them.
+    pub compressed: u64,
+    /// The part of `compressed` that is stored uncompressed, because compression does not make it
+    /// smaller.
+    pub incompressible: u64,
+    /// Blocks that are resident because system calls or locks pin them.
+    pub pinned: u64,
+    /// Other resident blocks: the minimum that a process needs, blocks whose eviction frees
+    /// nothing, and blocks that were pinned for calls which have returned.
+    pub resident: u64,
+    /// Blocks that stay resident because a debugger reads them.
+    pub debugged: u64,
+    /// Shared memory.
+    pub shared: u64,
+    /// Private memory that is outside the arena, or inside it but not managed.
+    pub unmanaged: u64,
+}
+
+impl Holdings {
+    /// Returns the memory that this process could not evict when it found that the limit can't be
+    /// kept. If this process has not found this, returns the memory that it holds now. `arena` is
+    /// the arena of this process.
+    pub fn of(own: &GroupMember, arena: &Arena) -> Self {
+        let recorded = Some(own.kept.load()).filter(|kept| *kept != Unevictable::default());
+        let kept = recorded.unwrap_or_else(|| unevictable(own, &arena.usage()));
+        let pinned = arena.pinned_bytes().min(kept.resident);
+        let others = kept.resident - pinned;
+        let (resident, debugged) = if own.keeps_all() { (0, others) } else { (others, 0) };
+        Holdings {
+            compressed: kept.compressed,
+            incompressible: arena.incompressible_bytes().min(kept.compressed),
+            pinned,
+            resident,
+            debugged,
+            shared: kept.shared,
+            unmanaged: kept.unmanaged,
+        }
+    }
+
+    /// Returns the sum of all kinds, in bytes.
+    pub fn all(&self) -> u64 {
+        let managed = self.compressed + self.pinned + self.resident + self.debugged;
+        managed + self.shared + self.unmanaged
+    }
+}
+
+/// Returns the memory that this process holds now and can't evict.
+pub(crate) fn unevictable(own: &GroupMember, usage: &Usage) -> Unevictable {
+    // Blocks that were opened and not written use no memory yet.
+    let written = own.process_bytes(usage.resident).min(usage.resident);
+    Unevictable {
+        compressed: usage.held - usage.resident,
+        resident: written.saturating_sub(usage.evictable),
+        shared: own.slot.shared_bytes(),
+        unmanaged: own.beside.load(Relaxed).max(0) as u64,
+    }
+}

@@ -1,0 +1,84 @@
+//! The slot of this process in its group.
+
+use crate::group::ProcessGroup;
+use crate::inherited::{Shares, Sharing, renew};
+use crate::layout::{Slot, shared_bytes};
+use crate::process::{own_number, thread_name};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// The slot of a process without a slot.
+pub(crate) const NONE: usize = usize::MAX;
+
+/// The slot of this process in its group, if it has one.
+#[derive(Debug)]
+pub(crate) struct OwnSlot {
+    pub(crate) group: ProcessGroup,
+    pub(crate) process: AtomicU64,
+    /// The number of the slot, or `NONE` if all slots were in use.
+    pub(crate) nth: AtomicUsize,
+}
+
+impl OwnSlot {
+    /// Returns the slot of a process that has not taken one yet.
+    pub(crate) fn none(group: ProcessGroup) -> Self {
+        OwnSlot { group, process: 0.into(), nth: NONE.into() }
+    }
+
+    /// Takes a slot for a process that begins, and begins `sharing`.
+    pub(crate) fn take(&self, sharing: &Sharing) {
+        let process = own_number();
+        self.process.store(process, Relaxed);
+        let nth = self.group.take(process);
+        if let Some(slot) = nth.map(|nth| self.group.slot(nth)) {
+            sharing.begin(renew(&slot));
+            slot.begin(thread_name());
+        }
+        self.nth.store(nth.unwrap_or(NONE), Relaxed);
+    }
+
+    /// Frees the slot. If the process could not report its figures, they remain in the slot's row.
+    pub(crate) fn leave(&self, is_reported: bool) {
+        // Another thread may free the slot at the same time.
+        let nth = self.own().map_or(NONE, |_| self.nth.swap(NONE, Relaxed));
+        if nth != NONE {
+            self.group.leave(nth, self.process.load(Relaxed), is_reported);
+        }
+    }
+
+    /// Returns the number of the slot, or `NONE`.
+    pub(crate) fn nth(&self) -> usize {
+        self.nth.load(Relaxed)
+    }
+
+    /// Returns whether this process has a slot.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.nth() != NONE
+    }
+
+    pub(crate) fn any(&self) -> Option<Slot<'_>> {
+        let nth = self.nth();
+        (nth != NONE).then(|| self.group.slot(nth))
+    }
+
+    /// Returns the slot, unless the slot belongs to a process whose memory this process shares.
+    pub(crate) fn own(&self) -> Option<Slot<'_>> {
+        self.any().filter(|_| self.process.load(Relaxed) == own_number())
+    }
+
+    /// Returns the slot, unless another process freed it because this process seemed to have ended.
+    /// A process seems to have ended if its first thread has ended.
+    pub(crate) fn kept(&self) -> Option<Slot<'_>> {
+        self.any().filter(|slot| slot.process.load(Relaxed) == self.process.load(Relaxed))
+    }
+
+    /// Returns the bytes that this process shares with its parent, which count for the parent.
+    pub(crate) fn shares(&self) -> Shares {
+        let nth = self.nth();
+        if nth == NONE { Shares::default() } else { self.group.shares(nth) }
+    }
+
+    /// Returns the bytes of shared memory that count for this process.
+    pub(crate) fn shared_bytes(&self) -> u64 {
+        self.any().map_or(0, |slot| shared_bytes(slot.shared.load(Relaxed)))
+    }
+}

@@ -101,6 +101,12 @@ impl ProcessGroup {
         0..(self.head().used.load(Acquire) as usize).min(self.slots.len())
     }
 
+    /// Returns the slots of all processes, with the processes' numbers.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = (usize, u64)> {
+        let numbered = self.in_use().map(|nth| (nth, self.slot(nth).process.load(Acquire)));
+        numbered.filter(|(_, process)| !matches!(*process, 0 | CLEARED))
+    }
+
     /// Returns the slot of a process.
     pub(crate) fn find(&self, process: u64) -> Option<usize> {
         self.in_use().find(|nth| self.slot(*nth).process.load(Acquire) == process)
@@ -199,11 +205,8 @@ impl ProcessGroup {
 
     /// Frees the slots of processes that have ended without a report. Their figures remain.
     pub(crate) fn clear_gone(&self) {
-        for nth in self.in_use() {
-            let process = self.slot(nth).process.load(Acquire);
-            if !matches!(process, 0 | CLEARED) && is_gone(process) {
-                self.free(nth, process, false);
-            }
+        for (nth, process) in self.processes().filter(|(_, process)| is_gone(*process)) {
+            self.free(nth, process, false);
         }
     }
 

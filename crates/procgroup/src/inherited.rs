@@ -53,14 +53,6 @@ impl Shares {
     }
 }
 
-/// Begins the use of a slot by another process, which shares no pages with relatives of the slot's
-/// previous process. Returns `changed` for the pool and for blocks.
-pub(crate) fn renew(slot: &Slot<'_>) -> [u64; 2] {
-    slot.parent.store(0, Relaxed);
-    let next = |part: Part<'_>| part.changed.fetch_add(LIFE, Relaxed).wrapping_add(LIFE);
-    [next(slot.pool()), next(slot.blocks())]
-}
-
 /// Publishes that the process of a slot inherited the bytes `inherited`, of the pool and of blocks,
 /// from the process in slot `parent`.
 pub(crate) fn set_parent(slot: &Slot<'_>, parent: usize, inherited: [u64; 2]) {
@@ -94,7 +86,8 @@ impl Said {
         self.whole.load(Relaxed).wrapping_add(said)
     }
 
-    fn begin(&self, changed: u64) {
+    fn begin(&self, part: &Part<'_>) {
+        let changed = part.changed.fetch_add(LIFE, Relaxed).wrapping_add(LIFE);
         self.life.store(changed.wrapping_sub(self.changed.load(Relaxed)), Relaxed);
     }
 }
@@ -107,10 +100,12 @@ fn change(part: &Part<'_>, bytes: u64) {
 }
 
 impl Sharing {
-    /// Begins to use a slot in which the numbers `changed` have these values.
-    pub(crate) fn begin(&self, changed: [u64; 2]) {
-        self.pool.begin(changed[0]);
-        self.blocks.begin(changed[1]);
+    /// Begins to use a slot. The process shares no pages with relatives of the slot's previous
+    /// process.
+    pub(crate) fn begin(&self, slot: &Slot<'_>) {
+        slot.parent.store(0, Relaxed);
+        self.pool.begin(&slot.pool());
+        self.blocks.begin(&slot.blocks());
     }
 
     /// Records the bytes of the pool's pages, the bytes in these pages that no object uses, and the

@@ -27,7 +27,6 @@ mod request;
 mod shared_memory;
 mod snapshot;
 mod sums;
-mod unevictable;
 mod waits;
 
 pub use figures::Figures;

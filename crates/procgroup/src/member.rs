@@ -7,7 +7,6 @@ use crate::inherited::Sharing;
 use crate::layout::{EXECUTES, MAPS};
 use crate::own_slot::OwnSlot;
 use crate::peers::{AGREED, CONFINED, HEARS, KEEPS, Peers, WHOLE};
-use crate::unevictable::UnevictableWords;
 use crate::{shared_memory, waits};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
@@ -35,7 +34,9 @@ pub struct GroupMember {
     pub(crate) large: AtomicU64,
     /// Whether this process has mapped shared memory.
     maps_shared: AtomicBool,
-    pub(crate) kept: UnevictableWords,
+    /// The bytes that this process could not evict when it last found that the limit can't be kept,
+    /// in the order of `Unevictable`.
+    pub(crate) unevictable: [AtomicU64; 4],
 }
 
 impl GroupMember {
@@ -63,7 +64,7 @@ impl GroupMember {
             excess: 0.into(),
             large: 0.into(),
             maps_shared: false.into(),
-            kept: UnevictableWords::default(),
+            unevictable: Default::default(),
         }
     }
 

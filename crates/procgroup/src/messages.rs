@@ -4,7 +4,7 @@ use crate::group::ProcessGroup;
 use crate::layout::name_of;
 use crate::member::GroupMember;
 use crate::policy::EXCEEDED_SHARE;
-use crate::sums::largest_holder;
+use crate::sums::largest;
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::Arena;
 
@@ -36,11 +36,10 @@ impl Exceeded {
         let head = group.head();
         let is_most = held > limit.saturating_add(limit / EXCEEDED_SHARE)
             && head.exceeded.fetch_max(held, Relaxed) < held;
-        let holder = is_most.then(|| largest_holder(group)).flatten();
-        if let Some((nth, most)) = holder {
-            let slot = group.slot(nth);
-            head.exceeded_process.store(slot.process.load(Relaxed), Relaxed);
-            for (to, from) in head.exceeded_name().into_iter().zip(slot.name()) {
+        let holder = is_most.then(|| largest(group, |(held, _)| held)).flatten();
+        if let Some((nth, process, most)) = holder {
+            head.exceeded_process.store(process, Relaxed);
+            for (to, from) in head.exceeded_name().into_iter().zip(group.slot(nth).name()) {
                 to.store(from.load(Relaxed), Relaxed);
             }
             head.exceeded_most.store(most, Relaxed);

@@ -4,9 +4,12 @@ use crate::member::GroupMember;
 use crate::messages::{OVER_LIMIT, takes};
 use crate::process::own_number;
 use crate::sums::largest;
-use crate::unevictable::Unevictable;
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::{Arena, SharedLimit, Usage};
+
+/// The bytes of a process that can't be evicted: compressed data with the memory that manages them,
+/// resident blocks, shared memory, and private memory that the pager does not manage.
+pub(crate) type Unevictable = [u64; 4];
 
 /// A limit that can't be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +32,10 @@ impl OverLimit {
     pub(crate) fn note(own: &GroupMember, stays: u64, kept: &Unevictable) {
         let (group, head) = (own.group(), own.group().head());
         if head.reported.load(Relaxed) & OVER_LIMIT == 0 {
-            own.kept.store(kept);
+            own.unevictable.iter().zip(kept).for_each(|(word, bytes)| word.store(*bytes, Relaxed));
             head.over_limit.store(stays, Relaxed);
-            let (process, bytes) = largest(group);
+            let stays = |(held, evictable): (u64, u64)| held.saturating_sub(evictable);
+            let (_, process, bytes) = largest(group, stays).unwrap_or_default();
             head.over_limit_process.store(process, Relaxed);
             head.over_limit_most.store(bytes, Relaxed);
         }
@@ -83,19 +87,22 @@ impl Holdings {
     /// kept. If this process has not found this, returns the memory that it holds now. `arena` is
     /// the arena of this process.
     pub fn of(own: &GroupMember, arena: &Arena) -> Self {
-        let recorded = Some(own.kept.load()).filter(|kept| *kept != Unevictable::default());
-        let kept = recorded.unwrap_or_else(|| unevictable(own, &arena.usage()));
-        let pinned = arena.pinned_bytes().min(kept.resident);
-        let others = kept.resident - pinned;
+        // Another thread may be recording other numbers.
+        let recorded = own.unevictable.each_ref().map(|word| word.load(Relaxed));
+        let recorded = Some(recorded).filter(|bytes| *bytes != [0; 4]);
+        let [compressed, resident, shared, unmanaged] =
+            recorded.unwrap_or_else(|| unevictable(own, &arena.usage()));
+        let pinned = arena.pinned_bytes().min(resident);
+        let others = resident - pinned;
         let (resident, debugged) = if own.keeps_all() { (0, others) } else { (others, 0) };
         Holdings {
-            compressed: kept.compressed,
-            incompressible: arena.incompressible_bytes().min(kept.compressed),
+            compressed,
+            incompressible: arena.incompressible_bytes().min(compressed),
             pinned,
             resident,
             debugged,
-            shared: kept.shared,
-            unmanaged: kept.unmanaged,
+            shared,
+            unmanaged,
         }
     }
 
@@ -110,10 +117,10 @@ impl Holdings {
 pub(crate) fn unevictable(own: &GroupMember, usage: &Usage) -> Unevictable {
     // Blocks that were opened and not written use no memory yet.
     let written = own.process_bytes(usage.resident).min(usage.resident);
-    Unevictable {
-        compressed: usage.held - usage.resident,
-        resident: written.saturating_sub(usage.evictable),
-        shared: own.slot.shared_bytes(),
-        unmanaged: own.beside.load(Relaxed).max(0) as u64,
-    }
+    [
+        usage.held - usage.resident,
+        written.saturating_sub(usage.evictable),
+        own.slot.shared_bytes(),
+        own.beside.load(Relaxed).max(0) as u64,
+    ]
 }

@@ -1,7 +1,7 @@
 //! The slot of this process in its group.
 
 use crate::group::ProcessGroup;
-use crate::inherited::{Shares, Sharing, renew};
+use crate::inherited::{Shares, Sharing};
 use crate::layout::{Slot, shared_bytes};
 use crate::process::{own_number, thread_name};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -30,7 +30,7 @@ impl OwnSlot {
         self.process.store(process, Relaxed);
         let nth = self.group.take(process);
         if let Some(slot) = nth.map(|nth| self.group.slot(nth)) {
-            sharing.begin(renew(&slot));
+            sharing.begin(&slot);
             slot.begin(thread_name());
         }
         self.nth.store(nth.unwrap_or(NONE), Relaxed);

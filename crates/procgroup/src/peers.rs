@@ -22,8 +22,7 @@
 //! that is being sent has arrived.
 
 use crate::layout::Slot;
-use crate::policy::SIGNAL_LOOKS;
-use crate::request::Request;
+use crate::request::{Request, await_sent};
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 
 pub(crate) const HEARS: u64 = 1;
@@ -102,12 +101,7 @@ impl<'a> Peers<'a> {
     /// that was being sent has arrived.
     pub(crate) fn deafen(&self) {
         self.set(HEARS, false);
-        for _ in 0..SIGNAL_LOOKS {
-            if !self.has(SENDING) {
-                break;
-            }
-            std::thread::yield_now();
-        }
+        await_sent(|| !self.has(SENDING));
         // A signal that was sent arrives at the latest at the end of this system call.
         std::thread::yield_now();
     }

@@ -14,6 +14,7 @@
 //! a word.
 #![allow(unsafe_code)]
 
+use crate::policy::SIGNAL_LOOKS;
 use crate::process::own_number;
 
 /// The word of a request to make room.
@@ -53,15 +54,37 @@ impl Request {
         }
     }
 
-    /// Sends the request to a thread of a process.
+    /// Sends the request to a thread of a process. A confined process can't send signals, and the
+    /// kernel refuses signals to processes of other users.
     pub(crate) fn send(self, process: i32, thread: i32) {
+        if page::is_confined() {
+            return;
+        }
         let (errno, word) = match self {
             Request::Room => (0, ROOM),
             Request::Memory(address) => (MEMORY, address as u64),
             Request::Stay(word) => (STAY, word),
             Request::Look => (LOOK, 0),
         };
-        send(process, thread, errno, word);
+        let info = Queued {
+            signal: libc::SIGBUS,
+            errno,
+            code: libc::SI_QUEUE,
+            padding: 0,
+            process: own_number() as i32,
+            user: rustix::process::getuid().as_raw(),
+            word,
+            rest: [0; 12],
+        };
+        let (number, signal) = (libc::SYS_rt_tgsigqueueinfo, libc::SIGBUS);
+        // SAFETY: the kernel only reads the structure. `errno` is preserved, because a fault may
+        // have interrupted code of the program that is about to read `errno`.
+        unsafe {
+            let errno = libc::__errno_location();
+            let before = *errno;
+            libc::syscall(number, process, thread, signal, &raw const info);
+            *errno = before;
+        }
     }
 }
 
@@ -80,28 +103,13 @@ struct Queued {
 
 const _: () = assert!(size_of::<Queued>() == size_of::<libc::siginfo_t>());
 
-/// Sends a signal. A confined process can't send signals, and the kernel refuses signals to
-/// processes of other users.
-fn send(process: i32, thread: i32, errno: i32, word: u64) {
-    if page::is_confined() {
-        return;
-    }
-    let info = Queued {
-        signal: libc::SIGBUS,
-        errno,
-        code: libc::SI_QUEUE,
-        padding: 0,
-        process: own_number() as i32,
-        user: rustix::process::getuid().as_raw(),
-        word,
-        rest: [0; 12],
-    };
-    // SAFETY: the kernel only reads the structure. `errno` is preserved, because a fault may have
-    // interrupted code of the program that is about to read `errno`.
-    unsafe {
-        let errno = libc::__errno_location();
-        let before = *errno;
-        libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, libc::SIGBUS, &raw const info);
-        *errno = before;
+/// Waits until a signal that is being sent has been sent, or until its sender seems to have been
+/// killed.
+pub(crate) fn await_sent(is_sent: impl Fn() -> bool) {
+    for _ in 0..SIGNAL_LOOKS {
+        if is_sent() {
+            break;
+        }
+        std::thread::yield_now();
     }
 }

@@ -7,10 +7,10 @@
 //! rare, because the kernel walks over the page tables of these processes.
 
 use crate::group::ProcessGroup;
-use crate::layout::{CLEARED, MAPS};
+use crate::layout::MAPS;
 use crate::policy::{WALK_PAUSE, WALK_SHARE, WALK_TIME_MAX};
 use crate::process::shared_memory;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use zmem::milliseconds;
 
@@ -21,20 +21,21 @@ pub(crate) fn weigh(group: &ProcessGroup) {
     let next = word.load(Relaxed);
     if next <= now && word.compare_exchange(next, now + WALK_TIME_MAX, Relaxed, Relaxed).is_ok() {
         let began = Instant::now();
-        group.in_use().for_each(|nth| weigh_slot(group, nth));
+        for (nth, process) in group.processes() {
+            weigh_process(group.slot(nth).shared, process);
+        }
         let took = began.elapsed().as_millis() as u64;
         word.store(now + took + WALK_PAUSE.max(took * WALK_SHARE), Relaxed);
     }
 }
 
-fn weigh_slot(group: &ProcessGroup, nth: usize) {
-    let slot = group.slot(nth);
-    let (number, before) = (slot.process.load(Relaxed), slot.shared.load(Relaxed));
+/// Measures the shared memory of a process for the word `shared` of its slot.
+fn weigh_process(word: &AtomicU64, process: u64) {
+    let before = word.load(Relaxed);
     if before & MAPS != 0
-        && !matches!(number, 0 | CLEARED)
-        && let Some(bytes) = shared_memory(number)
+        && let Some(bytes) = shared_memory(process)
     {
         // After the measurement, the slot may belong to another process.
-        let _cleared = slot.shared.compare_exchange(before, bytes | MAPS, Relaxed, Relaxed);
+        let _cleared = word.compare_exchange(before, bytes | MAPS, Relaxed, Relaxed);
     }
 }

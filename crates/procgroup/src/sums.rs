@@ -6,7 +6,6 @@
 //! ```
 
 use crate::group::ProcessGroup;
-use crate::layout::CLEARED;
 use crate::policy::{STEPS, WANT_TIME};
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::Sum;
@@ -64,29 +63,21 @@ pub(crate) fn wants(group: &ProcessGroup, nth: usize, now: u64) -> bool {
 /// Returns the sum of all slots except `own`. A process with at least `much` bytes is large.
 pub(crate) fn sum_but(group: &ProcessGroup, own: usize, much: u64) -> Sum {
     let mut sum = Sum::default();
-    for nth in group.in_use().filter(|nth| *nth != own) {
-        if !matches!(group.slot(nth).process.load(Relaxed), 0 | CLEARED) {
-            let (held, evictable) = group.counted(nth);
-            sum.held += held;
-            sum.evictable += evictable;
-            sum.large += u64::from(held >= much);
-        }
+    for (nth, _) in group.processes().filter(|(nth, _)| *nth != own) {
+        let (held, evictable) = group.counted(nth);
+        sum.held += held;
+        sum.evictable += evictable;
+        sum.large += u64::from(held >= much);
     }
     sum
 }
 
-/// Returns the slot of the process that holds the most bytes, and these bytes.
-pub(crate) fn largest_holder(group: &ProcessGroup) -> Option<(usize, u64)> {
-    let held = |nth: usize| (nth, group.held(nth));
-    group.in_use().map(held).max_by_key(|(_, bytes)| *bytes)
-}
-
-/// Returns the process that holds the most bytes that can't be evicted, and these bytes.
-pub(crate) fn largest(group: &ProcessGroup) -> (u64, u64) {
-    let stays = |nth: usize| {
-        let (held, evictable) = group.counted(nth);
-        (group.slot(nth).process.load(Relaxed), held.saturating_sub(evictable))
-    };
-    let named = group.in_use().map(stays).filter(|(process, _)| !matches!(process, &(0 | CLEARED)));
-    named.max_by_key(|(_, bytes)| *bytes).unwrap_or_default()
+/// Returns the slot and the number of the process for which `bytes` returns most, and what `bytes`
+/// returns. It is called with the bytes that count for a process, and the evictable ones of them.
+pub(crate) fn largest(
+    group: &ProcessGroup,
+    bytes: impl Fn((u64, u64)) -> u64,
+) -> Option<(usize, u64, u64)> {
+    let all = group.processes().map(|(nth, process)| (nth, process, bytes(group.counted(nth))));
+    all.max_by_key(|(_, _, bytes)| *bytes)
 }

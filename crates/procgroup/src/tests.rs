@@ -1,14 +1,13 @@
 //! Slots of processes that begin, execute programs, and end in any way.
 
 use crate::figures::Figures;
-use crate::inherited::{Sharing, renew, set_parent};
+use crate::inherited::{Sharing, set_parent};
 use crate::layout::{HEAD, ROW, SLOT};
 use crate::limit::{self, note_all, note_wanted};
 use crate::own_slot::NONE;
 use crate::policy::LOOK_TIME;
 use crate::process::{own_number, thread_name};
 use crate::sums::{Share, sum_but};
-use crate::unevictable::Unevictable;
 use crate::waits::{POKING, poke_idle};
 use crate::{
     Exceeded, GroupMember, GroupSnapshot, OverLimit, Presence, ProcessGroup, ProcessSnapshot,
@@ -210,7 +209,7 @@ fn child(parent: &GroupMember, process: &Waiting) -> GroupMember {
     let (nth, inherited) = (group.take(process.number()).unwrap(), child.sharing.inherited());
     child.slot.process.store(process.number(), Relaxed);
     child.slot.nth.store(nth, Relaxed);
-    child.sharing.begin(renew(&group.slot(nth)));
+    child.sharing.begin(&group.slot(nth));
     set_parent(&group.slot(nth), parent.slot.nth(), inherited);
     child
 }
@@ -399,16 +398,16 @@ fn that_the_limit_is_lost_is_said_once() {
     assert_eq!(take(true), None);
     // Any process may report the message.
     publish(&own, 4000, 1000);
-    let kept = Unevictable { compressed: 1000, resident: 500, shared: 0, unmanaged: 1500 };
-    let recorded = || own.kept.load();
-    assert_eq!(recorded(), Unevictable::default());
+    let kept = [1000, 500, 0, 1500];
+    let recorded = || own.unevictable.each_ref().map(|word| word.load(Relaxed));
+    assert_eq!(recorded(), [0; 4]);
     OverLimit::note(&own, 5000, &kept);
-    OverLimit::note(&GroupMember::new(group), 5000, &Unevictable::default());
+    OverLimit::note(&GroupMember::new(group), 5000, &[0; 4]);
     assert_eq!(recorded(), kept);
     let expected = (None, Some((5000, 3000)), None);
     assert_eq!((take(false), take(true), take(true)), expected);
     // The memory of the first note is kept for the message.
-    OverLimit::note(&own, 6000, &Unevictable::default());
+    OverLimit::note(&own, 6000, &[0; 4]);
     assert_eq!((take(true), recorded()), (None, kept));
 }
 

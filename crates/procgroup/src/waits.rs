@@ -8,8 +8,7 @@
 use crate::group::ProcessGroup;
 use crate::layout::Slot;
 use crate::peers::{KEEPS, Peers};
-use crate::policy::SIGNAL_LOOKS;
-use crate::request::Request;
+use crate::request::{Request, await_sent};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 pub(crate) const POKING: u64 = 1 << 32;
@@ -54,13 +53,9 @@ pub(crate) fn end(slot: &Slot<'_>) {
     if thread == 0 || thread != own_thread() {
         return;
     }
-    for _ in 0..SIGNAL_LOOKS {
-        if waits.compare_exchange(thread, 0, AcqRel, Acquire) != Err(thread | POKING) {
-            break;
-        }
-        std::thread::yield_now();
-    }
-    let _killed = waits.compare_exchange(thread | POKING, 0, AcqRel, Acquire);
+    let clear = |word| waits.compare_exchange(word, 0, AcqRel, Acquire);
+    await_sent(|| clear(thread) != Err(thread | POKING));
+    let _killed = clear(thread | POKING);
 }
 
 fn own_thread() -> u64 {

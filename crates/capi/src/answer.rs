@@ -5,6 +5,7 @@
 //! only its own cancellation state, and restores this state.
 #![allow(unsafe_code)]
 
+use crate::policy::MESSAGE_BYTES;
 use std::any::Any;
 use std::cell::Cell;
 use std::ffi::{c_char, c_int};
@@ -64,9 +65,6 @@ from_errors!(
     uzram::lru::Error,
     uzram::zmem::Error
 );
-
-/// The size of a message in bytes, including the zero at its end. Longer messages are truncated.
-const MESSAGE_BYTES: usize = 512;
 
 thread_local! {
     /// The message of the thread's last failed call. It has no destructor, so it stays valid for

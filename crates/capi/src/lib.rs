@@ -25,6 +25,7 @@ mod device;
 mod jobs;
 mod lru;
 mod pinned;
+mod policy;
 mod pool;
 mod region;
 mod structs;

@@ -1,17 +1,15 @@
 //! Keys: types that can be hashed and compared, and whose memory counts towards the limit.
 
+use crate::policy::HEAP_GRAIN;
 use crate::raw::{Comparison, Found};
 use std::borrow::Borrow;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// The unit in bytes to which allocators round up sizes.
-const HEAP_GRAIN: usize = 16;
-
 /// A key of an [`LruCache`](crate::LruCache).
 ///
-/// The cache compares keys while it holds its lock, so `Eq` and `Borrow` of a key must not call the
-/// cache.
+/// The cache compares and clones keys while it holds its lock, so `Eq`, `Borrow` and `Clone` of a
+/// key must not call the cache.
 ///
 /// ```
 /// use lru::Key;
@@ -77,7 +75,8 @@ impl<A: Key, B: Key, C: Key> Key for (A, B, C) {
 
 /// Returns the number of bytes of a key beside its slot, rounded up as allocators do.
 pub(crate) fn key_bytes<K: Key>(key: &K) -> u32 {
-    u32::try_from(key.heap_bytes().next_multiple_of(HEAP_GRAIN)).unwrap_or(u32::MAX)
+    let bytes = key.heap_bytes().checked_next_multiple_of(HEAP_GRAIN);
+    bytes.and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(u32::MAX)
 }
 
 /// Returns the result of a look-up whose comparison is never [`Comparison::Unknown`].

@@ -26,6 +26,7 @@ mod cache;
 mod error;
 mod key;
 mod options;
+mod policy;
 pub mod raw;
 
 pub use cache::LruCache;

@@ -9,35 +9,35 @@
 //!
 //! Lock order: the core, the streams, the locks of the pool. A fork takes the locks in this order.
 
+mod check;
 mod coder;
+mod coders;
 mod core;
 mod fork;
 mod learn;
-mod new_pool;
+mod packed;
+mod pieces;
+mod put;
 mod refusal;
 mod samples;
 mod slots;
 mod terms;
+mod values;
 
-pub use self::coder::Packed;
+pub use self::packed::Packed;
 pub use self::samples::Due;
 pub use self::slots::Id;
 pub use self::terms::{Compare, Comparison, Copied, Departed, Found, Offer, Put, Stats, Verdicts};
 
-use crate::{DictionarySource, Error, Options};
-
 use self::coder::{Coder, Form, Method};
 use self::core::Core;
-use self::new_pool::new_pool;
+use self::pieces::Pieces;
+use self::put::Storing;
+use crate::policy::{BLOCKS, ROOM_MIN};
+use crate::{DictionarySource, Error, Options};
 use page::fork::{Mutex, Turn};
 use std::sync::{Arc, Weak};
 use zsmalloc::EntryPool;
-
-/// The minimum number of bytes within its limit that an empty cache must leave for values.
-const ROOM_MIN: usize = 64 << 10;
-/// Pairs of a minimum limit in bytes, and the order of the pool's objects from this limit on:
-/// caches with larger limits use longer blocks.
-const BLOCKS: [(usize, u32); 3] = [(8 << 20, 4), (2 << 20, 2), (0, 0)];
 
 /// The coders and the pool that are locked for a fork, under the core's lock.
 #[derive(Debug, Default)]
@@ -64,17 +64,16 @@ impl<K: Send + 'static> RawLruCache<K> {
     pub fn new(options: Options) -> Result<Arc<Self>, Error> {
         let Options { limit, algorithm: codec, level, dictionary } = options;
         let order = BLOCKS.iter().find(|(from, _)| limit >= *from).map_or(0, |&(_, order)| order);
-        let pool = new_pool(order)?;
-        let (given, trains) = match dictionary {
-            DictionarySource::Trained => (None, true),
-            DictionarySource::Given(given) => (Some(given), false),
-            DictionarySource::None => (None, false),
+        let pieces = Pieces::new(order)?;
+        let (given, due) = match dictionary {
+            DictionarySource::Trained => (None, Some(Due::training(limit))),
+            DictionarySource::Given(given) => (Some(given), None),
+            DictionarySource::None => (None, None),
         };
-        let block = pool.largest().min(page::page_size() << order);
+        let block = pieces.pool.largest().min(page::page_size() << order);
         let method = Method { codec, level, block, limit };
         let coder = Arc::new(Coder::new(&method, given, Form::First)?);
-        let mut core = Core::new((pool, order), coder, limit)?;
-        core.due = trains.then(|| Due::training(limit));
+        let core = Core::new(pieces, coder, limit, due);
         let least = core.empty_bytes() + ROOM_MIN;
         if limit < least {
             return Err(Error::LimitTooSmall { least });
@@ -100,8 +99,8 @@ impl<K: Send + 'static> RawLruCache<K> {
     /// If the value would exceed the limit, or memory can't be allocated.
     pub fn pack(&self, value: &[u8]) -> Result<Packed, Error> {
         let limit = self.method.limit;
-        let Some(coder) = self.core.lock().coder() else { unreachable!("a cache without a coder") };
-        coder.pack(value, limit).map_err(|refusal| refusal.of_value(value.len(), limit))
+        let coder = self.core.lock().values.coders.current().clone();
+        Packed::pack(&coder, value, limit).map_err(|refusal| refusal.of_value(value.len(), limit))
     }
 
     /// Stores a value as the most recently used. `compare` compares the offered key, its first
@@ -118,22 +117,27 @@ impl<K: Send + 'static> RawLruCache<K> {
         out: &mut Departed<K>,
     ) -> Result<Put<K>, Error> {
         let mut core = self.core.lock();
-        let Some(Offer { key, packed, .. }) = &*offer else { return Ok(Put::Done(None)) };
-        if core.is_stale(packed) {
+        let Some(Offer { key, packed, key_bytes }) = &*offer else { return Ok(Put::Done(None)) };
+        if core.values.is_stale(packed) {
             return Ok(Put::Stale);
         }
-        let bytes = packed.len;
-        let old = match core.find(hash, &|kept| compare(key, kept), verdicts) {
+        let (bytes, key_bytes) = (packed.len, *key_bytes);
+        let old = match core.values.find(hash, &|kept| compare(key, kept), verdicts) {
             Found::Yes(_) if !verdicts.replaces => return Ok(Put::There),
             Found::Yes(first) => Some(first),
             Found::No => None,
             Found::Ask(unknown) => return Ok(Put::Ask(unknown)),
         };
-        let put = core.put(hash, old, offer, out);
-        let due = put.is_ok().then(|| core.take_due()).flatten();
+        let stored = Storing { core: &mut core, out, hash, old, key_bytes }.put(offer);
+        let due = stored.is_ok().then(|| core.take_due()).flatten();
         core.tend(out);
-        put.map_err(|refusal| refusal.of_value(bytes, self.method.limit))?;
+        stored.map_err(|refusal| refusal.of_value(bytes, self.method.limit))?;
         Ok(Put::Done(due))
+    }
+
+    /// Takes the step that [`put`](Self::put) returned as due.
+    pub fn learn(&self, due: Due, out: &mut Departed<K>) {
+        learn::learn(&self.core, &self.method, due, out);
     }
 
     /// Returns a copy of a value, if memory for the copy can be allocated. If `touches` is set,
@@ -146,20 +150,16 @@ impl<K: Send + 'static> RawLruCache<K> {
         touches: bool,
     ) -> Found<Copied, K> {
         let mut core = self.core.lock();
-        let found = core.find(hash, compare, verdicts);
-        if touches && !matches!(found, Found::Ask(_)) {
-            core.count(matches!(found, Found::Yes(_)));
-        }
-        match found {
-            Found::Yes(first) => {
-                if touches {
-                    core.touch(first);
-                }
-                Found::Yes(core.copied(first))
+        let found = core.values.find(hash, compare, verdicts);
+        match &found {
+            Found::Yes(first) if touches => {
+                core.stats.hits += 1;
+                core.values.slots.touch(*first);
             }
-            Found::No => Found::No,
-            Found::Ask(unknown) => Found::Ask(unknown),
+            Found::No if touches => core.stats.misses += 1,
+            _ => {}
         }
+        found.map(|first| core.values.copied(first))
     }
 
     /// Returns whether the key exists.
@@ -169,11 +169,7 @@ impl<K: Send + 'static> RawLruCache<K> {
         compare: Compare<'_, K>,
         verdicts: &Verdicts,
     ) -> Found<(), K> {
-        match self.core.lock().find(hash, compare, verdicts) {
-            Found::Yes(_) => Found::Yes(()),
-            Found::No => Found::No,
-            Found::Ask(unknown) => Found::Ask(unknown),
-        }
+        self.core.lock().values.find(hash, compare, verdicts).map(drop)
     }
 
     /// Removes a value.
@@ -185,22 +181,17 @@ impl<K: Send + 'static> RawLruCache<K> {
         out: &mut Departed<K>,
     ) -> Found<(), K> {
         let mut core = self.core.lock();
-        match core.find(hash, compare, verdicts) {
-            Found::Yes(first) => {
-                out.keys.extend(core.remove(first));
-                core.tend(out);
-                Found::Yes(())
-            }
-            Found::No => Found::No,
-            Found::Ask(unknown) => Found::Ask(unknown),
-        }
+        core.values.find(hash, compare, verdicts).map(|first| {
+            out.keys.extend(core.values.remove(first));
+            core.tend(out);
+        })
     }
 
     /// Removes the value `id`, if it still exists. Returns true if the value was removed.
     pub fn remove_same(&self, id: Id, out: &mut Departed<K>) -> bool {
         let mut core = self.core.lock();
-        let first = core.by_id(id);
-        out.keys.extend(first.and_then(|first| core.remove(first)));
+        let first = core.values.slots.by_id(id);
+        out.keys.extend(first.and_then(|first| core.values.remove(first)));
         core.tend(out);
         first.is_some()
     }
@@ -208,13 +199,14 @@ impl<K: Send + 'static> RawLruCache<K> {
     /// Returns the least recently used value, as `get` does, and a copy of its key.
     pub fn oldest(&self, copy: impl FnOnce(&K) -> K) -> Option<(K, Copied)> {
         let core = self.core.lock();
-        let first = core.oldest()?;
-        Some((copy(core.key(first)?), core.copied(first)))
+        let first = core.values.slots.oldest()?;
+        let key = core.values.slots[first].key.as_ref()?;
+        Some((copy(key), core.values.copied(first)))
     }
 
     /// Returns the number of values.
     pub fn len(&self) -> usize {
-        self.core.lock().len()
+        self.core.lock().values.len()
     }
 
     /// Returns true if the cache has no values.
@@ -224,7 +216,7 @@ impl<K: Send + 'static> RawLruCache<K> {
 
     /// Calls `look` with each key, the least recently used first, while it holds the lock.
     pub fn for_each_key(&self, look: impl FnMut(&K)) {
-        self.core.lock().keys().for_each(look);
+        self.core.lock().values.keys().for_each(look);
     }
 
     /// Removes all values, without reporting them.
@@ -240,6 +232,6 @@ impl<K: Send + 'static> RawLruCache<K> {
     /// Asserts that all parts are consistent. No other thread may pack or unpack a value during
     /// this call.
     pub fn check(&self) {
-        self.core.lock().check();
+        check::check(&self.core.lock());
     }
 }

@@ -243,3 +243,62 @@ fn threads_and_children_use_one_cache() {
     assert!(!cache.contains(&9999));
     cache.check();
 }
+
+/// A key that claims to use this number of bytes beside its value.
+#[derive(PartialEq, Eq, Hash)]
+struct Claims(usize);
+
+impl Key for Claims {
+    fn heap_bytes(&self) -> usize {
+        self.0
+    }
+}
+
+/// The bytes of keys are counted by 32 bits; a larger key would be counted as a smaller one.
+#[test]
+fn keys_that_can_not_be_counted_are_refused() {
+    let limit = usize::MAX;
+    let cache = LruCache::new(Options::new(limit)).unwrap();
+    cache.put(Claims(3 << 30), b"counted").unwrap();
+    assert!(cache.stats().held > 3 << 30);
+    for bytes in [5 << 30, u32::MAX as usize, usize::MAX] {
+        assert_eq!(cache.put(Claims(bytes), b"v").unwrap_err(), Error::NoRoom { bytes: 1, limit });
+    }
+    assert_eq!(cache.get(&Claims(3 << 30)).unwrap().unwrap(), b"counted");
+    cache.check();
+}
+
+/// A comparison that panics leaves the cache as it was.
+#[test]
+fn a_comparison_that_panics_leaves_the_cache_whole() {
+    #[derive(Clone)]
+    struct Panics(u32, bool);
+
+    impl PartialEq for Panics {
+        fn eq(&self, other: &Self) -> bool {
+            assert!(!self.1 && !other.1, "a comparison panics");
+            self.0 == other.0
+        }
+    }
+
+    impl Eq for Panics {}
+
+    impl std::hash::Hash for Panics {
+        fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+            self.0.hash(state);
+        }
+    }
+
+    impl Key for Panics {}
+
+    let cache = LruCache::new(Options::new(1 << 20)).unwrap();
+    cache.put(Panics(1, false), b"a value").unwrap();
+    let call = |call: &dyn Fn()| {
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).unwrap_err();
+    };
+    call(&|| cache.put(Panics(1, true), b"other").unwrap());
+    call(&|| drop(cache.get(&Panics(1, true))));
+    call(&|| assert!(cache.remove(&Panics(1, true))));
+    assert_eq!(cache.get(&Panics(1, false)).unwrap().unwrap(), b"a value");
+    cache.check();
+}

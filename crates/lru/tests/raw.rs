@@ -520,3 +520,69 @@ fn a_child_unpacks_with_a_coder_that_was_replaced() {
         stops.store(true, Relaxed);
     });
 }
+
+/// A dictionary that is trained while the cache is full evicts values, like any other use of memory.
+#[test]
+fn a_dictionary_that_waits_is_within_the_limit() {
+    const LIMIT: usize = 4 << 20;
+    for round in 0..8 {
+        let mut rng = fastrand::Rng::with_seed(seed(15 + round));
+        let cache = Cache::new(LIMIT, "zstd", DictionarySource::Trained);
+        let mut nth = 0;
+        let mut put = |value: &[u8]| {
+            nth += 1;
+            assert!(cache.put(&Key(nth, nth.to_string()), value).1);
+            let stats = cache.kept.stats();
+            assert!(stats.held <= LIMIT, "{stats:?}");
+            stats.held
+        };
+        for _ in 0..60 {
+            let noise: Vec<u8> = (0..LIMIT / 64).map(|_| rng.u8(..)).collect();
+            put(&noise);
+        }
+        // Values without bytes use the memory that is kept free of pages.
+        for _ in 0..80 {
+            let mut held = put(document(&mut rng).repeat(20).as_bytes());
+            while held + 200 < LIMIT {
+                held = put(b"");
+            }
+        }
+        cache.kept.check();
+    }
+}
+
+/// A child whose parent was packing values again releases the memory of removed values.
+#[test]
+fn a_child_of_a_parent_that_packs_again_shrinks() {
+    let options =
+        Options { level: Some(12), ..options(16 << 20, "zstd", DictionarySource::Trained) };
+    let cache = Cache { kept: RawLruCache::new(options).unwrap(), compares_inside: true };
+    let mut rng = fastrand::Rng::with_seed(seed(16));
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut nth = 0;
+            while cache.kept.stats().dictionary == 0 {
+                nth += 1;
+                assert!(nth < 50_000, "no dictionary pays: {:?}", cache.kept.stats());
+                let text: String = (0..3).map(|_| document(&mut rng)).collect();
+                cache.put(&Key(nth, nth.to_string()), text.as_bytes());
+            }
+            is_done.store(true, Relaxed);
+        });
+        while cache.kept.stats().dictionary == 0 && !is_done.load(Relaxed) {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        in_child(|| {
+            let before = cache.kept.len();
+            while cache.kept.len() > 100 {
+                assert!(cache.remove_oldest().is_some());
+            }
+            let held = cache.kept.stats().held;
+            cache.kept.check();
+            cache.kept.clear(&mut Departed::default());
+            let empty = cache.kept.stats().held;
+            assert!(held < empty + 300_000, "{held} of 100 of {before} values, {empty} of none");
+        });
+    });
+}

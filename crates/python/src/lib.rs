@@ -5,6 +5,7 @@ mod cache;
 mod codec;
 mod device;
 mod error;
+mod policy;
 mod pool;
 mod region;
 mod shared;

@@ -1,16 +1,10 @@
 //! Work that a thread does while it is detached from the interpreter, so that other Python threads
 //! can run.
 
+use crate::policy::{LOOKS, TINY};
 use pyo3::prelude::*;
 use std::hint;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// The length in bytes below which a codec finishes before another thread could take the
-/// interpreter.
-const TINY: usize = 2048;
-/// The maximum number of times that a thread which has finished checks whether another thread has
-/// the interpreter. The checks take some microseconds.
-const LOOKS: usize = 200;
 
 /// Whether the thread that finished last is still running Python code before its next call. This is
 /// a hint: another thread may have the interpreter, and two threads may have set the flag.

@@ -2,18 +2,10 @@
 
 use super::refusal::Refusal;
 use crate::Error;
+use crate::policy::{LANES_MAX, LANES_SHARE, SLACK};
 use page::fork::{Mutex, Step};
 use std::sync::Arc;
 use zcomp::{Codec, Dictionary, Params, Prepared, Stream};
-
-/// The number of bytes by which a codec's output buffer exceeds a piece, because zstd needs a few
-/// bytes more than it writes.
-const SLACK: usize = 64;
-
-/// The maximum number of threads that compress or decompress at the same time with one coder.
-const LANES_MAX: usize = 4;
-/// The streams of a coder beyond the first one may use at most 1/LANES_SHARE of the limit.
-const LANES_SHARE: usize = 128;
 
 /// The parameters of compression.
 #[derive(Clone, Debug)]
@@ -49,32 +41,15 @@ impl Form {
             _ => Form::Trained,
         }
     }
-}
 
-/// A piece of a packed value: its form, and its end in [`Packed::bytes`].
-#[derive(Clone, Copy, Debug)]
-pub struct Piece {
-    /// The coder that compressed the piece.
-    pub form: Form,
-    /// The offset of the end of the piece's bytes.
-    pub end: usize,
-}
-
-/// A value in its stored form: each block of the value is compressed or unchanged.
-#[derive(Debug)]
-pub struct Packed {
-    /// The length of the value in bytes.
-    pub len: usize,
-    /// The pieces of the value; an empty value has no pieces.
-    pub pieces: Vec<Piece>,
-    /// The bytes of the pieces, one after another.
-    pub bytes: Vec<u8>,
-    /// The coders that decompress the pieces, by form.
-    pub coders: Coders,
+    /// Returns the index of the form's coder in [`ByForm`]; `Raw` needs no coder.
+    pub fn index(self) -> Option<usize> {
+        (self as usize).checked_sub(1)
+    }
 }
 
 /// The coders of forms `First` and `Trained`, if pieces need them.
-pub type Coders = [Option<Arc<Coder>>; 2];
+pub type ByForm = [Option<Arc<Coder>>; 2];
 
 /// A stream, created at its first use.
 type Lane = Mutex<Option<Box<dyn Stream>>>;
@@ -83,10 +58,12 @@ type Lane = Mutex<Option<Box<dyn Stream>>>;
 pub struct Coder {
     /// The form of the pieces that this coder compresses.
     form: Form,
-    block: usize,
+    /// The maximum length of a piece in bytes.
+    pub block: usize,
     prepared: Box<dyn Prepared>,
     lanes: Box<[Lane]>,
-    dictionary_bytes: usize,
+    /// The number of bytes of the dictionary, or 0 if the coder has none.
+    pub dictionary_bytes: usize,
 }
 
 impl std::fmt::Debug for Coder {
@@ -113,36 +90,6 @@ impl Coder {
     /// dictionary, and the digest of the dictionary.
     pub fn bytes(&self) -> usize {
         self.prepared.bytes() + self.lanes.len() * self.prepared.stream_bytes()
-    }
-
-    /// Returns the number of bytes of the coder's dictionary, or 0 if the coder has no dictionary.
-    pub fn dictionary_bytes(&self) -> usize {
-        self.dictionary_bytes
-    }
-
-    /// Packs `value` into at most `most` bytes.
-    ///
-    /// # Errors
-    /// If the result is longer, or memory can't be allocated.
-    pub fn pack(self: &Arc<Self>, value: &[u8], most: usize) -> Result<Packed, Refusal> {
-        let mut packed = Packed {
-            len: value.len(),
-            pieces: Vec::new(),
-            bytes: Vec::new(),
-            coders: [None, None],
-        };
-        packed.pieces.try_reserve(value.len().div_ceil(self.block))?;
-        for block in value.chunks(self.block) {
-            let form = self.pack_block(block, &mut packed.bytes)?;
-            if packed.bytes.len() > most {
-                return Err(Refusal::NoRoom);
-            }
-            packed.pieces.push(Piece { form, end: packed.bytes.len() });
-            if form != Form::Raw {
-                packed.coders[form as usize - 1].get_or_insert_with(|| self.clone());
-            }
-        }
-        Ok(packed)
     }
 
     /// Appends `block` to `to`, compressed if compression makes the block smaller. Returns the
@@ -174,11 +121,6 @@ impl Coder {
         self.with_stream(|stream| stream.decompress(bytes, block))
     }
 
-    /// Returns the maximum length of a piece in bytes.
-    pub fn block(&self) -> usize {
-        self.block
-    }
-
     /// Calls `work` with a stream. Waits until a stream is free, if necessary.
     fn with_stream<T>(
         &self,
@@ -196,55 +138,5 @@ impl Coder {
     /// Locks or unlocks all streams at a fork.
     pub fn at_fork(&self, step: Step) {
         self.lanes.iter().for_each(|lane| lane.at_fork(step));
-    }
-}
-
-impl Packed {
-    /// Unpacks the value into `out`, which must have the length of the value.
-    ///
-    /// # Errors
-    /// If memory for a stream can't be allocated, or the value is damaged.
-    pub fn unpack(&self, out: &mut [u8]) -> Result<(), Error> {
-        let (mut start, mut rest) = (0, out);
-        for piece in &self.pieces {
-            let coder = self.coders.iter().flatten().find(|coder| coder.form == piece.form);
-            let bytes = &self.bytes[start..piece.end];
-            let len = coder.map_or(bytes.len(), |coder| coder.block);
-            let (block, behind) = rest.split_at_mut(len.min(rest.len()));
-            match coder {
-                Some(coder) => coder.unpack_block(bytes, block)?,
-                None => block.copy_from_slice(bytes),
-            }
-            (start, rest) = (piece.end, behind);
-        }
-        debug_assert!(rest.is_empty());
-        Ok(())
-    }
-
-    /// Unpacks the first bytes of the value, at most `out.len()`, into `out`. Returns the length of
-    /// the value.
-    ///
-    /// # Errors
-    /// As for [`value`](Self::value).
-    pub fn read(&self, out: &mut [u8]) -> Result<usize, Error> {
-        if self.len <= out.len() {
-            self.unpack(&mut out[..self.len])?;
-        } else if !out.is_empty() {
-            out.copy_from_slice(&self.value()?[..out.len()]);
-        }
-        Ok(self.len)
-    }
-
-    /// Returns the unpacked value.
-    ///
-    /// # Errors
-    /// As for [`unpack`](Self::unpack), or if memory for the value can't be allocated.
-    pub fn value(&self) -> Result<Vec<u8>, Error> {
-        let mut value = Vec::new();
-        let reserved = value.try_reserve_exact(self.len);
-        reserved.map_err(|_| Error::NoMemory { bytes: self.len })?;
-        value.resize(self.len, 0);
-        self.unpack(&mut value)?;
-        Ok(value)
     }
 }

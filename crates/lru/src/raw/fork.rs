@@ -5,34 +5,34 @@ use super::{Held, RawLruCache};
 use page::fork::{AtFork, Step};
 use zsmalloc::EntryPool;
 
-impl<K: Send + 'static> RawLruCache<K> {
-    /// Releases all inner locks, and then the lock of the core.
-    fn after_fork(&self, of_pool: impl FnOnce(&EntryPool)) {
-        let held = std::mem::take(&mut *self.held_for_fork.lock());
-        if let Some(pool) = &held.pool {
-            of_pool(pool);
-        }
-        held.coders.iter().for_each(|coder| coder.at_fork(Step::Unlock));
-        self.core.unlock_after_fork();
+/// Releases all inner locks, and then the lock of the core.
+fn after_fork<K: Send>(cache: &RawLruCache<K>, of_pool: impl FnOnce(&EntryPool)) {
+    let held = std::mem::take(&mut *cache.held_for_fork.lock());
+    if let Some(pool) = &held.pool {
+        of_pool(pool);
     }
+    held.coders.iter().for_each(|coder| coder.at_fork(Step::Unlock));
+    cache.core.unlock_after_fork();
 }
 
 impl<K: Send + 'static> AtFork for RawLruCache<K> {
     fn prepare(&self) {
         self.core.lock_for_fork_with(|core| {
-            let coders = core.live_coders();
+            let coders = core.values.coders.live();
             coders.iter().for_each(|coder| coder.at_fork(Step::Lock));
-            let pool = core.pool().clone();
+            let pool = core.values.pieces.pool.clone();
             pool.prepare();
             *self.held_for_fork.lock() = Held { coders, pool: Some(pool) };
         });
     }
 
     fn in_parent(&self) {
-        self.after_fork(|pool| pool.in_parent());
+        after_fork(self, |pool| pool.in_parent());
     }
 
     fn in_child(&self) {
-        self.after_fork(|pool| pool.in_child());
+        after_fork(self, |pool| pool.in_child());
+        // A child lacks the thread that packs values again.
+        self.core.lock().repacks = false;
     }
 }

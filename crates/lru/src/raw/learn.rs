@@ -1,52 +1,71 @@
 //! Trains a dictionary, and packs the stored values again with this dictionary, a few values at a
 //! time.
 
-use super::coder::{Coder, Form};
-use super::samples::{Due, Samples};
-use super::{Departed, RawLruCache};
+use super::coder::{Coder, Form, Method};
+use super::core::Core;
+use super::packed::Packed;
+use super::samples::{Due, Samples, small_len};
+use super::slots::Use;
+use super::terms::Departed;
+use super::values::Values;
+use crate::policy::{COPIED_AT_ONCE, PACKED_AT_ONCE};
+use page::fork::Mutex;
 use std::sync::Arc;
 use zcomp::Dictionary;
 
-/// The number of bytes that are packed again before the lock is released.
-const AT_ONCE: usize = 16 << 10;
-
-impl<K: Send + 'static> RawLruCache<K> {
-    /// Takes the step that [`put`](Self::put) returned as due.
-    pub fn learn(&self, due: Due, out: &mut Departed<K>) {
-        if let Some(dictionary) = due.dictionary {
-            return self.pack_with(dictionary, out);
-        }
-        // If the training fails, the cache continues without a dictionary.
-        let trained = self.train();
-        self.core.lock().due = trained;
+/// Takes a step towards a dictionary.
+pub fn learn<K>(core: &Mutex<Core<K>>, method: &Method, due: Due, out: &mut Departed<K>) {
+    if let Some(dictionary) = due.dictionary {
+        return pack_with(core, method, dictionary, out);
     }
+    // If the training fails, the cache continues without a dictionary.
+    if let Some(trained) = train(core, method) {
+        core.lock().set_due(trained, out);
+    }
+}
 
-    fn train(&self) -> Option<Due> {
-        let first = self.core.lock().coder()?;
-        let (mut samples, mut next) = (Samples::default(), Some(0));
+/// Returns copies of the values that have one piece, from slot `from` on, and the slot at which to
+/// continue, if more slots remain. A value is left out if memory for its copy can't be allocated.
+fn small_values<K>(values: &Values<K>, from: u32) -> (Vec<Packed>, Option<u32>) {
+    let to = from.saturating_add(COPIED_AT_ONCE).min(values.slots.count());
+    let is_small = |&index: &u32| {
+        let slot = &values.slots[index];
+        slot.used_as == Use::First && small_len(slot.len as usize, values.block) > 0
+    };
+    let copies = (from..to).filter(is_small).flat_map(|index| values.packed(index)).collect();
+    (copies, (to < values.slots.count()).then_some(to))
+}
+
+fn train<K>(core: &Mutex<Core<K>>, method: &Method) -> Option<Due> {
+    let first = core.lock().values.coders.current().clone();
+    let (mut samples, mut next) = (Samples::default(), Some(0));
+    while let Some(from) = next {
+        let values;
+        (values, next) = small_values(&core.lock().values, from);
+        values.into_iter().try_for_each(|value| samples.add(value)).ok()?;
+    }
+    samples.learn(method, &first).ok()?
+}
+
+fn pack_with<K>(
+    core: &Mutex<Core<K>>,
+    method: &Method,
+    dictionary: Dictionary,
+    out: &mut Departed<K>,
+) {
+    let Ok(coder) = Coder::new(method, Some(dictionary), Form::Trained) else { return };
+    if !core.lock().adopt(Arc::new(coder), out) {
+        return;
+    }
+    // A piece that does not fit in the first pass may fit in the second one, after other pieces
+    // became smaller.
+    for _ in 0..2 {
+        let mut next = Some(0);
         while let Some(from) = next {
-            let values;
-            (values, next) = self.core.lock().small_values(from);
-            values.into_iter().try_for_each(|value| samples.add(value)).ok()?;
+            // Values that were not packed again can still be read.
+            next = core.lock().repack(from, PACKED_AT_ONCE).unwrap_or(None);
         }
-        samples.learn(&self.method, &first).ok()?
     }
-
-    fn pack_with(&self, dictionary: Dictionary, out: &mut Departed<K>) {
-        let Ok(coder) = Coder::new(&self.method, Some(dictionary), Form::Trained) else { return };
-        if !self.core.lock().adopt(Arc::new(coder), out) {
-            return;
-        }
-        // A piece that does not fit in the first pass may fit in the second one, after other pieces
-        // became smaller.
-        for _ in 0..2 {
-            let mut next = Some(0);
-            while let Some(from) = next {
-                // Values that were not packed again can still be read.
-                next = self.core.lock().repack(from, AT_ONCE).unwrap_or(None);
-            }
-        }
-        self.core.lock().repacks = false;
-        while self.core.lock().shrink_pool() {}
-    }
+    core.lock().repacks = false;
+    while core.lock().values.pieces.shrink() {}
 }

@@ -1,32 +1,19 @@
 //! Small values as samples for the training of a dictionary, and the minimum amount of data with
 //! which the dictionary saves memory.
 
-use super::coder::{Coder, Form, Method, Packed};
+use super::coder::{Coder, Form, Method};
+use super::packed::Packed;
 use super::refusal::Refusal;
 use crate::Error;
+use crate::policy::{
+    BYTES_OF_SAMPLES, DICTIONARY_BYTES, DICTIONARY_SHARE, SAMPLE_BYTES_MAX, SAMPLES_SHARE,
+    SAVED_LEAST, SAVES_PERCENT, TRIED_OF,
+};
 use zcomp::Dictionary;
-
-/// The maximum length of a sample in bytes, because dictionaries are for small values.
-const SAMPLE_BYTES_MAX: usize = 8 << 10;
-/// The number of bytes of samples per byte of the dictionary. Fewer bytes make the dictionary
-/// worse; more hardly improve it.
-const BYTES_OF_SAMPLES: usize = 100;
-/// A dictionary uses at most 1/DICTIONARY_SHARE of the limit, ...
-const DICTIONARY_SHARE: usize = 1024;
-/// ... and the samples use at most 1/SAMPLES_SHARE of the limit.
-const SAMPLES_SHARE: usize = 8;
-/// One of TRIED_OF values is used to test the dictionary, not to train it.
-const TRIED_OF: usize = 8;
-/// The percentage of the test values' bytes that a dictionary must save; a dictionary that saves no
-/// more than this is dropped.
-const SAVED_LEAST: usize = 5;
-/// A dictionary is used when its expected saving is at least this percentage of the memory that it
-/// needs.
-const SAVES_PERCENT: usize = 150;
 
 /// Returns the size in bytes of a dictionary for a cache with this limit.
 fn dictionary_bytes(limit: usize) -> usize {
-    (limit / DICTIONARY_SHARE).clamp(1 << 10, 128 << 10)
+    (limit / DICTIONARY_SHARE).clamp(DICTIONARY_BYTES.0, DICTIONARY_BYTES.1)
 }
 
 /// Returns `len` if a value of `len` bytes has only one piece, of at most `block` bytes; otherwise
@@ -69,15 +56,18 @@ impl Samples {
     /// Adds a value to the samples.
     ///
     /// # Errors
-    /// If the value is damaged.
+    /// If the value is damaged, or memory can't be allocated.
     pub fn add(&mut self, packed: Packed) -> Result<(), Refusal> {
         if self.lengths.len() / (TRIED_OF - 1) > self.tried.len() {
+            self.tried.try_reserve(1)?;
             self.tried.push(packed);
             return Ok(());
         }
         let value = packed.value()?;
         let sample = &value[..value.len().min(SAMPLE_BYTES_MAX)];
+        self.bytes.try_reserve(sample.len())?;
         self.bytes.extend_from_slice(sample);
+        self.lengths.try_reserve(1)?;
         self.lengths.push(sample.len());
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The types in which the cache and its callers describe keys and values.
 
-use super::coder::Packed;
+use super::packed::Packed;
 use super::samples::Due;
 use super::slots::Id;
 use crate::Error;
@@ -49,6 +49,17 @@ pub enum Found<T, K> {
     No,
     /// The lock was released; the caller must compare the key with these keys.
     Ask(Vec<(Id, K)>),
+}
+
+impl<T, K> Found<T, K> {
+    /// Calls `with` if the key exists.
+    pub(super) fn map<U>(self, with: impl FnOnce(T) -> U) -> Found<U, K> {
+        match self {
+            Found::Yes(value) => Found::Yes(with(value)),
+            Found::No => Found::No,
+            Found::Ask(unknown) => Found::Ask(unknown),
+        }
+    }
 }
 
 /// A value to be stored.

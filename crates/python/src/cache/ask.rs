@@ -1,16 +1,12 @@
 //! Python keys: their hashes, their sizes, and their comparison.
 
-use super::Key;
+use super::kept::Key;
 use super::same::{self, is_plain};
+use crate::policy::{GRAIN, KEY_BYTES};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::convert::Infallible;
 use uzram::lru::raw::{Comparison, Id, Verdicts};
-
-/// The unit in bytes to which the heap rounds up the sizes of objects.
-const GRAIN: usize = 16;
-/// The size in bytes that is assumed for a key that does not report its size.
-const KEY_BYTES: usize = 64;
 
 /// A key that a call looks for.
 pub(super) struct Asked<'a, 'py> {

@@ -1,7 +1,8 @@
 //! The methods that Python calls on a mapping.
 
 use super::ask::Given;
-use super::{Cache, Key, missing, training};
+use super::kept::Kept;
+use super::{Cache, missing, put_all, training};
 use crate::error::Answer;
 use crate::shared::lock;
 use crate::stats::make;
@@ -11,7 +12,7 @@ use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyDict, PyIterator, PyTuple, PyType};
 use pyo3::{PyTraverseError, PyVisit, intern};
 use std::sync::atomic::Ordering::Relaxed;
-use uzram::lru::raw::{Compare, Departed, RawLruCache, Verdicts};
+use uzram::lru::raw::{Departed, RawLruCache};
 use uzram::{LruOptions, by_name};
 
 /// Returns a view of the cache, of a class of `uzram._views`.
@@ -37,43 +38,43 @@ impl Cache {
         on_evict: Option<Py<PyAny>>,
     ) -> Answer<Self> {
         let (algorithm, dictionary) = (by_name(algorithm)?, training(&dictionary)?);
-        let kept = RawLruCache::new(LruOptions { limit, algorithm, level, dictionary })?;
+        let raw = RawLruCache::new(LruOptions { limit, algorithm, level, dictionary })?;
         if on_evict.is_some() {
-            kept.report_evicted();
+            raw.report_evicted();
         }
-        Ok(Cache { kept, pickles: pickle, on_evict: on_evict.into(), has_containers: false.into() })
+        let (on_evict, has_containers) = (on_evict.into(), false.into());
+        Ok(Cache(Kept { raw, pickles: pickle, on_evict, has_containers }))
     }
 
     fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> Answer<Bound<'py, PyAny>> {
-        let found = self.find(key, true)?;
+        let found = self.0.find(key, true)?;
         found.ok_or_else(|| missing(key))
     }
 
     fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> Answer<()> {
-        self.put(key, value, true).map(drop)
+        self.0.put(key, value, true).map(drop)
     }
 
     fn __delitem__(&self, key: &Bound<'_, PyAny>) -> Answer<()> {
         let mut out = Departed::default();
-        let found = Self::ask(key, |hash, compare, verdicts| {
-            self.kept.remove(hash, compare, verdicts, &mut out)
+        let found = Kept::ask(key, |hash, compare, verdicts| {
+            self.0.raw.remove(hash, compare, verdicts, &mut out)
         })?;
         found.map(drop).ok_or_else(|| missing(key))
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> Answer<bool> {
-        let call = |hash, compare: Compare<'_, Key>, verdicts: &Verdicts| {
-            self.kept.contains(hash, compare, verdicts)
-        };
-        Ok(Self::ask(key, call)?.is_some())
+        let raw = &self.0.raw;
+        let found = Kept::ask(key, |hash, compare, verdicts| raw.contains(hash, compare, verdicts));
+        Ok(found?.is_some())
     }
 
     fn __len__(&self) -> usize {
-        self.kept.len()
+        self.0.raw.len()
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        self.all_keys(py)?.try_iter()
+        self.0.all_keys(py)?.try_iter()
     }
 
     /// Returns the value of a key and makes it the most recently used, or returns `default`.
@@ -83,7 +84,7 @@ impl Cache {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> Answer<Option<Bound<'py, PyAny>>> {
-        Ok(self.find(key, true)?.or(default))
+        Ok(self.0.find(key, true)?.or(default))
     }
 
     /// Returns the value of a key, without marking it as used, or returns `default`.
@@ -93,21 +94,21 @@ impl Cache {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> Answer<Option<Bound<'py, PyAny>>> {
-        Ok(self.find(key, false)?.or(default))
+        Ok(self.0.find(key, false)?.or(default))
     }
 
     /// Removes a key and returns its value. If the key is missing, returns `default` if one is
     /// given.
     #[pyo3(signature = (key, default=Given(None)), text_signature = "($self, key, default=...)")]
     fn pop<'py>(&self, key: &Bound<'py, PyAny>, default: Given<'py>) -> Answer<Bound<'py, PyAny>> {
-        self.take(key)?.or(default.0).ok_or_else(|| missing(key))
+        self.0.take(key)?.or(default.0).ok_or_else(|| missing(key))
     }
 
     /// Removes the least recently used value. Returns its key and the value.
     fn popitem<'py>(&self, py: Python<'py>) -> Answer<Bound<'py, PyTuple>> {
-        while let Some((key, (id, packed))) = self.kept.oldest(|key| key.clone_ref(py)) {
-            let value = self.value(py, &packed?)?;
-            if self.kept.remove_same(id, &mut Departed::default()) {
+        while let Some((key, (id, packed))) = self.0.raw.oldest(|key| key.clone_ref(py)) {
+            let value = self.0.value(py, &packed?)?;
+            if self.0.raw.remove_same(id, &mut Departed::default()) {
                 return Ok((key, value).into_pyobject(py)?);
             }
         }
@@ -123,11 +124,11 @@ impl Cache {
     ) -> Answer<Bound<'py, PyAny>> {
         let default = default.unwrap_or_else(|| key.py().None().into_bound(key.py()));
         loop {
-            if let Some(value) = self.find(key, true)? {
+            if let Some(value) = self.0.find(key, true)? {
                 return Ok(value);
             }
             // If another thread has stored a value for the key, the search is repeated.
-            if self.put(key, &default, false)? {
+            if self.0.put(key, &default, false)? {
                 return Ok(default);
             }
         }
@@ -141,10 +142,10 @@ impl Cache {
         keywords: Option<&Bound<'_, PyDict>>,
     ) -> Answer<()> {
         if let Some(other) = other {
-            self.put_all(other)?;
+            put_all(&self.0, other)?;
         }
         for (key, value) in keywords.into_iter().flatten() {
-            self.put(&key, &value, true)?;
+            self.0.put(&key, &value, true)?;
         }
         Ok(())
     }
@@ -152,7 +153,7 @@ impl Cache {
     /// Removes all values, without calling `on_evict`.
     fn clear(&self, py: Python<'_>) {
         let mut out = Departed::default();
-        py.detach(|| self.kept.clear(&mut out));
+        py.detach(|| self.0.raw.clear(&mut out));
     }
 
     /// Returns a view of the keys, the least recently used first.
@@ -174,7 +175,7 @@ impl Cache {
 
     /// Returns the statistics of the cache, as `CacheStats`.
     fn stats<'py>(&self, py: Python<'py>) -> Answer<Bound<'py, PyAny>> {
-        let stats = self.kept.stats();
+        let stats = self.0.raw.stats();
         let fields = [
             ("entries", stats.entries as u64),
             ("limit", stats.limit as u64),
@@ -191,7 +192,7 @@ impl Cache {
 
     /// Asserts that the state of the whole cache is consistent, for tests.
     fn _check(&self, py: Python<'_>) {
-        py.detach(|| self.kept.check());
+        py.detach(|| self.0.raw.check());
     }
 
     fn __richcmp__<'py>(
@@ -217,11 +218,11 @@ impl Cache {
     }
 
     fn __sizeof__(&self) -> usize {
-        self.kept.stats().held
+        self.0.raw.stats().held
     }
 
     fn __repr__(&self) -> String {
-        let stats = self.kept.stats();
+        let stats = self.0.raw.stats();
         format!(
             "<uzram.Cache of {} values in {} of {} bytes>",
             stats.entries, stats.held, stats.limit
@@ -229,10 +230,10 @@ impl Cache {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&*lock(&self.on_evict))?;
+        visit.call(&*lock(&self.0.on_evict))?;
         let mut visited = Ok(());
-        if self.has_containers.load(Relaxed) {
-            self.kept.for_each_key(|key| {
+        if self.0.has_containers.load(Relaxed) {
+            self.0.raw.for_each_key(|key| {
                 if visited.is_ok() {
                     visited = visit.call(key);
                 }
@@ -243,8 +244,8 @@ impl Cache {
 
     fn __clear__(&self) {
         let mut out = Departed::default();
-        self.kept.clear(&mut out);
-        let on_evict = lock(&self.on_evict).take();
+        self.0.raw.clear(&mut out);
+        let on_evict = lock(&self.0.on_evict).take();
         drop((out, on_evict));
     }
 }

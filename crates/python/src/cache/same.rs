@@ -6,7 +6,7 @@
 //! Python's functions are passed live objects of exactly the types that they require.
 #![allow(unsafe_code)]
 
-use super::Key;
+use super::kept::Key;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyString};

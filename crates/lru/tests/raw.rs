@@ -521,7 +521,7 @@ fn a_child_unpacks_with_a_coder_that_was_replaced() {
     });
 }
 
-/// A dictionary that is trained while the cache is full evicts values, like any other use of memory.
+/// A dictionary that is trained while the cache is full evicts values, as other uses of memory do.
 #[test]
 fn a_dictionary_that_waits_is_within_the_limit() {
     const LIMIT: usize = 4 << 20;

@@ -177,10 +177,10 @@ impl<K> Storing<'_, K> {
                         // The slots of removed values must be released first.
                         return Err(Refusal::NoRoom);
                     }
-                    if !(compacts && self.core.values.pieces.compact())
-                        && !self.core.evict(self.old, self.out)
-                        && self.core.values.pieces.pool.compact() == 0
-                    {
+                    let frees = compacts && self.core.values.pieces.compact()
+                        || self.core.evict(self.old, self.out)
+                        || self.core.values.pieces.pool.compact() > 0;
+                    if !frees {
                         return Err(Refusal::NoRoom);
                     }
                 }

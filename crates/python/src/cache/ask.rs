@@ -1,7 +1,6 @@
 //! Python keys: their hashes, their sizes, and their comparison.
 
-use super::kept::Key;
-use super::same::{self, is_plain};
+use super::same::{self, Key, is_plain};
 use crate::policy::{GRAIN, KEY_BYTES};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

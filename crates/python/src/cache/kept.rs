@@ -6,6 +6,7 @@
 //! lock, or waits for it, may be attached or detached.
 
 use super::ask::{Asked, judge, key_bytes};
+use super::same::Key;
 use crate::buffer::with_bytes;
 use crate::error::{Answer, Failure};
 use crate::policy::DETACHED_FROM;
@@ -17,8 +18,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use uzram::lru::Error;
 use uzram::lru::raw::{Compare, Departed, Found, Offer, Packed, Put, RawLruCache, Verdicts};
-
-pub(super) type Key = Py<PyAny>;
 
 /// The values of a cache.
 pub(super) struct Kept {

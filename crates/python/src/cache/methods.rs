@@ -141,9 +141,7 @@ impl Cache {
         other: Option<&Bound<'_, PyAny>>,
         keywords: Option<&Bound<'_, PyDict>>,
     ) -> Answer<()> {
-        if let Some(other) = other {
-            put_all(&self.0, other)?;
-        }
+        other.map_or(Ok(()), |other| put_all(&self.0, other))?;
         for (key, value) in keywords.into_iter().flatten() {
             self.0.put(&key, &value, true)?;
         }

@@ -6,10 +6,11 @@
 //! Python's functions are passed live objects of exactly the types that they require.
 #![allow(unsafe_code)]
 
-use super::kept::Key;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyString};
+
+pub(super) type Key = Py<PyAny>;
 
 /// Returns true if a key is of a type whose comparison with the same type runs no Python code.
 pub(super) fn is_plain(key: &Bound<'_, PyAny>) -> bool {

@@ -76,21 +76,13 @@ impl<K: Key> LruCache<K> {
         let (hash, mut departed) = (self.hash(&key), Departed::default());
         let (key_bytes, packed) = (key_bytes(&key), self.raw.pack(value)?);
         let mut offer = Some(Offer { key, key_bytes, packed });
-        let stored = loop {
-            let compare = |key: &K, kept: &K| compare(key)(kept);
-            let all = Verdicts::default();
-            match self.raw.put(hash, &compare, &all, &mut offer, &mut departed) {
-                Ok(Put::Done(Some(due))) => {
-                    self.raw.learn(due, &mut departed);
-                    break Ok(());
-                }
-                Ok(Put::Stale) => match (self.raw.pack(value), &mut offer) {
-                    (Ok(packed), Some(offer)) => offer.packed = packed,
-                    (packed, _) => break packed.map(drop),
-                },
-                put => break put.map(drop),
+        let (compare, all) = (|key: &K, kept: &K| compare(key)(kept), Verdicts::default());
+        let put = self.raw.put(hash, &compare, &all, value, &mut offer, &mut departed);
+        let stored = put.map(|put| {
+            if let Put::Done(Some(due)) = put {
+                self.raw.learn(due, &mut departed);
             }
-        };
+        });
         if let Some(call) = &self.on_evict {
             for (key, packed) in departed.evicted {
                 if let Ok(value) = packed.value() {

@@ -18,7 +18,6 @@ mod learn;
 mod packed;
 mod pieces;
 mod put;
-mod refusal;
 mod samples;
 mod slots;
 mod terms;
@@ -100,11 +99,12 @@ impl<K: Send + 'static> RawLruCache<K> {
     pub fn pack(&self, value: &[u8]) -> Result<Packed, Error> {
         let limit = self.method.limit;
         let coder = self.core.lock().values.coders.current().clone();
-        Packed::pack(&coder, value, limit).map_err(|refusal| refusal.of_value(value.len(), limit))
+        Packed::pack(&coder, value, limit)
     }
 
-    /// Stores a value as the most recently used. `compare` compares the offered key, its first
-    /// argument, with a stored key. Takes the offer out of `offer` if the value is stored.
+    /// Stores `value`, which `offer` contains packed, as the most recently used. `compare` compares
+    /// the offered key, its first argument, with a stored key. Takes the offer out of `offer` if
+    /// the value is stored.
     ///
     /// # Errors
     /// If the value is not stored; the old value of the key then stays.
@@ -113,26 +113,29 @@ impl<K: Send + 'static> RawLruCache<K> {
         hash: u32,
         compare: &dyn Fn(&K, &K) -> Comparison<K>,
         verdicts: &Verdicts,
+        value: &[u8],
         offer: &mut Option<Offer<K>>,
         out: &mut Departed<K>,
     ) -> Result<Put<K>, Error> {
         let mut core = self.core.lock();
-        let Some(Offer { key, packed, key_bytes }) = &*offer else { return Ok(Put::Done(None)) };
+        let Some(Offer { key, packed, key_bytes }) = offer else { return Ok(Put::Done(None)) };
         if core.values.is_stale(packed) {
-            return Ok(Put::Stale);
+            // The coder was replaced after the value was packed.
+            drop(core);
+            *packed = self.pack(value)?;
+            return self.put(hash, compare, verdicts, value, offer, out);
         }
-        let (bytes, key_bytes) = (packed.len, *key_bytes);
+        let (bytes, key_bytes) = (value.len(), *key_bytes);
         let old = match core.values.find(hash, &|kept| compare(key, kept), verdicts) {
             Found::Yes(_) if !verdicts.replaces => return Ok(Put::There),
             Found::Yes(first) => Some(first),
             Found::No => None,
             Found::Ask(unknown) => return Ok(Put::Ask(unknown)),
         };
-        let stored = Storing { core: &mut core, out, hash, old, key_bytes }.put(offer);
+        let stored = Storing { core: &mut core, out, hash, old, bytes, key_bytes }.put(offer);
         let due = stored.is_ok().then(|| core.take_due()).flatten();
         core.tend(out);
-        stored.map_err(|refusal| refusal.of_value(bytes, self.method.limit))?;
-        Ok(Put::Done(due))
+        stored.map(|()| Put::Done(due))
     }
 
     /// Takes the step that [`put`](Self::put) returned as due.

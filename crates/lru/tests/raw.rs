@@ -106,13 +106,12 @@ impl Cache {
                 assert_eq!(offered, key);
                 wanted.compare(kept)
             };
-            match self.kept.put(key.0, &compare, &verdicts, &mut offer, out)? {
+            match self.kept.put(key.0, &compare, &verdicts, value, &mut offer, out)? {
                 Put::Done(None) | Put::There => return Ok(()),
                 Put::Done(Some(due)) => {
                     self.kept.learn(due, out);
                     return Ok(());
                 }
-                Put::Stale => offer.as_mut().unwrap().packed = self.kept.pack(value)?,
                 Put::Ask(unknown) => judge(key, unknown, &mut verdicts),
             }
         }

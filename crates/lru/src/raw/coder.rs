@@ -1,6 +1,5 @@
 //! Compresses values in pieces, by a few codec streams that the threads share.
 
-use super::refusal::Refusal;
 use crate::Error;
 use crate::policy::{LANES_MAX, LANES_SHARE, SLACK};
 use page::fork::{Mutex, Step};
@@ -97,9 +96,10 @@ impl Coder {
     ///
     /// # Errors
     /// If memory can't be allocated.
-    pub fn pack_block(&self, block: &[u8], to: &mut Vec<u8>) -> Result<Form, Refusal> {
+    pub fn pack_block(&self, block: &[u8], to: &mut Vec<u8>) -> Result<Form, Error> {
         let start = to.len();
-        to.try_reserve(block.len() + SLACK)?;
+        let reserved = to.try_reserve(block.len() + SLACK);
+        reserved.map_err(|_| Error::NoMemory { bytes: block.len() })?;
         to.resize(start + block.len() + SLACK, 0);
         let compressed = self.with_stream(|stream| stream.compress(block, &mut to[start..]))?;
         let (form, len) = match compressed {

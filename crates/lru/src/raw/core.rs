@@ -4,11 +4,11 @@
 
 use super::coder::Coder;
 use super::pieces::Pieces;
-use super::refusal::Refusal;
 use super::samples::Due;
 use super::slots::Use;
 use super::terms::{Departed, Stats};
 use super::values::Values;
+use crate::Error;
 use crate::policy::{LEFT_SHARE, MARGIN, MARGIN_SHARE};
 use std::sync::Arc;
 
@@ -176,7 +176,7 @@ impl<K> Core<K> {
     ///
     /// # Errors
     /// If memory can't be allocated.
-    pub fn repack(&mut self, from: u32, most: usize) -> Result<Option<u32>, Refusal> {
+    pub fn repack(&mut self, from: u32, most: usize) -> Result<Option<u32>, Error> {
         let [Some(first), Some(trained)] = self.values.coders.by_form.clone() else {
             return Ok(None);
         };

@@ -1,8 +1,8 @@
 //! Values in their stored form.
 
 use super::coder::{ByForm, Coder, Form};
-use super::refusal::Refusal;
 use crate::Error;
+use crate::policy::SLACK;
 use std::collections::TryReserveError;
 use std::sync::Arc;
 
@@ -29,18 +29,21 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// Packs `value` into at most `most` bytes.
+    /// Packs `value` into at most `limit` bytes.
     ///
     /// # Errors
     /// If the result is longer, or memory can't be allocated.
-    pub fn pack(coder: &Arc<Coder>, value: &[u8], most: usize) -> Result<Self, Refusal> {
+    pub fn pack(coder: &Arc<Coder>, value: &[u8], limit: usize) -> Result<Self, Error> {
         let mut packed = Packed { len: value.len(), ..Packed::default() };
+        let bytes = value.len();
+        let no_memory = |_| Error::NoMemory { bytes };
         for block in value.chunks(coder.block) {
+            packed.bytes.try_reserve(block.len() + SLACK).map_err(no_memory)?;
             let form = coder.pack_block(block, &mut packed.bytes)?;
-            if packed.bytes.len() > most {
-                return Err(Refusal::NoRoom);
+            if packed.bytes.len() > limit {
+                return Err(Error::NoRoom { bytes, limit });
             }
-            packed.end_piece(form, || Some(coder.clone()))?;
+            packed.end_piece(form, || Some(coder.clone())).map_err(no_memory)?;
         }
         Ok(packed)
     }

@@ -2,7 +2,6 @@
 
 use super::coder::{ByForm, Coder, Form};
 use super::packed::Packed;
-use super::refusal::Refusal;
 use crate::policy::{FREEABLE_SHARE, REFUSALS, SHRINK_BYTES};
 use std::collections::TryReserveError;
 use std::sync::Arc;
@@ -110,7 +109,7 @@ impl Pieces {
         len: usize,
         first: &Coder,
         trained: &Coder,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), crate::Error> {
         let Some(entry) = self.pool.lock_existing(index) else { return Ok(()) };
         let Some((bytes, form)) = content(&entry) else { return Ok(()) };
         let (old, mut block) = (bytes.len(), vec![0; len]);

@@ -3,9 +3,9 @@
 use super::coder::Form;
 use super::core::Core;
 use super::packed::Packed;
-use super::refusal::Refusal;
 use super::slots::{NONE, Slots, Use};
 use super::terms::{Departed, Offer};
+use crate::Error;
 use crate::policy::{PIECE_BYTES, POOL_GROWTH, WASTE_SHARE};
 
 /// A value that is being stored.
@@ -15,6 +15,8 @@ pub struct Storing<'c, K> {
     pub hash: u32,
     /// The first slot of the value that is replaced, which is not evicted.
     pub old: Option<u32>,
+    /// The length of the value in bytes.
+    pub bytes: usize,
     /// The bytes of memory that the key uses.
     pub key_bytes: u32,
 }
@@ -25,7 +27,7 @@ impl<K> Storing<'_, K> {
     /// # Errors
     /// If the value is not stored. The old value then stays, as the most recently used. Other
     /// values are lost only if the pool needed more memory than was estimated.
-    pub fn put(mut self, offer: &mut Option<Offer<K>>) -> Result<(), Refusal> {
+    pub fn put(mut self, offer: &mut Option<Offer<K>>) -> Result<(), Error> {
         let Some(Offer { packed, .. }) = &*offer else { return Ok(()) };
         if let Some(old) = self.old {
             self.core.values.slots.touch(old);
@@ -37,7 +39,7 @@ impl<K> Storing<'_, K> {
             return self.put_instead(offer);
         }
         let first = match self.store_or_shrink(packed) {
-            Err(Refusal::NoRoom) if self.old.is_some() => return self.put_instead(offer),
+            Err(Error::NoRoom { .. }) if self.old.is_some() => return self.put_instead(offer),
             stored => stored?,
         };
         let Some(Offer { key, key_bytes, .. }) = offer.take() else { return Ok(()) };
@@ -51,8 +53,12 @@ impl<K> Storing<'_, K> {
         self.settle(first)
     }
 
+    fn no_room(&self) -> Error {
+        Error::NoRoom { bytes: self.bytes, limit: self.core.limit }
+    }
+
     /// Evicts other values until the memory that a stored value uses is within the limit.
-    fn settle(self, first: u32) -> Result<(), Refusal> {
+    fn settle(self, first: u32) -> Result<(), Error> {
         let mut first = Some(first);
         if self.core.make_room(0, &mut first, self.out) {
             return Ok(());
@@ -60,11 +66,11 @@ impl<K> Storing<'_, K> {
         // The value is the only one, and is still too large.
         self.out.keys.extend(first.and_then(|first| self.core.values.remove(first)));
         self.core.values.renew();
-        Err(Refusal::NoRoom)
+        Err(self.no_room())
     }
 
     /// Returns an error if a value would not fit even in an empty cache.
-    fn expect_room(&self, packed: &Packed) -> Result<(), Refusal> {
+    fn expect_room(&self, packed: &Packed) -> Result<(), Error> {
         let count = packed.pieces.len().max(1);
         let compressed = packed.parts().filter(|(form, _)| *form != Form::Raw);
         let compressed: usize = compressed.map(|(_, bytes)| bytes.len()).sum();
@@ -75,15 +81,15 @@ impl<K> Storing<'_, K> {
         let is_countable = packed.len < u32::MAX as usize && self.key_bytes < u32::MAX;
         match is_countable && self.core.empty_bytes() + needed <= self.core.limit {
             true => Ok(()),
-            false => Err(Refusal::NoRoom),
+            false => Err(self.no_room()),
         }
     }
 
     /// Stores a value that does not fit beside the value that it replaces.
-    fn put_instead(mut self, offer: &mut Option<Offer<K>>) -> Result<(), Refusal> {
-        let Some(old) = self.old.take() else { return Err(Refusal::NoRoom) };
+    fn put_instead(mut self, offer: &mut Option<Offer<K>>) -> Result<(), Error> {
+        let Some(old) = self.old.take() else { return Err(self.no_room()) };
         let before = self.core.values.packed(old)?;
-        let Some(key) = self.core.values.remove(old) else { return Err(Refusal::NoRoom) };
+        let Some(key) = self.core.values.remove(old) else { return Err(self.no_room()) };
         self.core.values.pieces.pool.trim();
         let Some(Offer { packed, .. }) = &*offer else { return Ok(()) };
         let (result, first) = match self.store_or_shrink(packed) {
@@ -108,13 +114,13 @@ impl<K> Storing<'_, K> {
 
     /// Stores the pieces of a value, which has no key yet. If they do not fit, releases the memory
     /// that evicted values left behind, and tries again. Returns the first slot of the value.
-    fn store_or_shrink(&mut self, packed: &Packed) -> Result<u32, Refusal> {
+    fn store_or_shrink(&mut self, packed: &Packed) -> Result<u32, Error> {
         let mut before = usize::MAX;
         loop {
             match self.store(packed) {
                 // The loop ends, because each attempt begins with fewer values than the previous
                 // one.
-                Err(Refusal::NoRoom) if self.core.values.len() < before => {
+                Err(Error::NoRoom { .. }) if self.core.values.len() < before => {
                     before = self.core.values.len();
                 }
                 stored => return stored,
@@ -126,7 +132,7 @@ impl<K> Storing<'_, K> {
         }
     }
 
-    fn store(&mut self, packed: &Packed) -> Result<u32, Refusal> {
+    fn store(&mut self, packed: &Packed) -> Result<u32, Error> {
         self.make_room_for_slots(packed.pieces.len().max(1))?;
         let mut first = NONE;
         let stored = self.store_pieces(packed, &mut first);
@@ -139,15 +145,15 @@ impl<K> Storing<'_, K> {
     }
 
     /// Stores the pieces of a value. Sets `first` to the first slot that was taken.
-    fn store_pieces(&mut self, packed: &Packed, first: &mut u32) -> Result<(), Refusal> {
+    fn store_pieces(&mut self, packed: &Packed, first: &mut u32) -> Result<(), Error> {
         let (mut last, mut left) = (NONE, packed.len);
         let mut parts = packed.parts();
         // An empty value has a slot, too.
         let mut part = parts.next();
         loop {
-            let slots = &mut self.core.values.slots;
+            let (no_room, slots) = (self.no_room(), &mut self.core.values.slots);
             let used_as = if last == NONE { Use::First } else { Use::More };
-            let slot = slots.take(used_as).ok_or(Refusal::NoRoom)?;
+            let slot = slots.take(used_as).ok_or(no_room)?;
             match last {
                 NONE => *first = slot,
                 last => slots.chain(last, slot),
@@ -167,7 +173,7 @@ impl<K> Storing<'_, K> {
     }
 
     /// Stores bytes for a slot, and evicts values until the bytes fit.
-    fn store_piece(&mut self, slot: u32, bytes: &[u8], form: Form) -> Result<(), Refusal> {
+    fn store_piece(&mut self, slot: u32, bytes: &[u8], form: Form) -> Result<(), Error> {
         loop {
             self.core.limit_pages(self.key_bytes as usize);
             match self.core.values.pieces.store(slot, bytes, form) {
@@ -175,13 +181,13 @@ impl<K> Storing<'_, K> {
                     let compacts = self.core.values.pieces.count_refusal();
                     if self.core.values.slots.is_sparse() {
                         // The slots of removed values must be released first.
-                        return Err(Refusal::NoRoom);
+                        return Err(self.no_room());
                     }
                     let frees = compacts && self.core.values.pieces.compact()
                         || self.core.evict(self.old, self.out)
                         || self.core.values.pieces.pool.compact() > 0;
                     if !frees {
-                        return Err(Refusal::NoRoom);
+                        return Err(self.no_room());
                     }
                 }
                 stored => return Ok(stored?),
@@ -191,7 +197,7 @@ impl<K> Storing<'_, K> {
 
     /// Evicts values until `count` slots, and a new entry in the table or the growth of the table,
     /// fit within the limit.
-    fn make_room_for_slots(&mut self, count: usize) -> Result<(), Refusal> {
+    fn make_room_for_slots(&mut self, count: usize) -> Result<(), Error> {
         loop {
             let needed = self.core.values.bytes_to_add(count, self.old.is_some());
             let fits = self.core.held() + needed <= self.core.limit || needed == 0;
@@ -200,7 +206,7 @@ impl<K> Storing<'_, K> {
             }
         }
         if self.old.is_none() {
-            self.core.values.reserve().map_err(|_| Refusal::NoMemory)?;
+            self.core.values.reserve().map_err(|_| Error::NoMemory { bytes: self.bytes })?;
         }
         Ok(())
     }

@@ -3,7 +3,6 @@
 
 use super::coder::{Coder, Form, Method};
 use super::packed::Packed;
-use super::refusal::Refusal;
 use crate::Error;
 use crate::policy::{
     BYTES_OF_SAMPLES, DICTIONARY_BYTES, DICTIONARY_SHARE, SAMPLE_BYTES_MAX, SAMPLES_SHARE,
@@ -57,17 +56,18 @@ impl Samples {
     ///
     /// # Errors
     /// If the value is damaged, or memory can't be allocated.
-    pub fn add(&mut self, packed: Packed) -> Result<(), Refusal> {
+    pub fn add(&mut self, packed: Packed) -> Result<(), Error> {
+        let no_memory = |_| Error::NoMemory { bytes: packed.len };
         if self.lengths.len() / (TRIED_OF - 1) > self.tried.len() {
-            self.tried.try_reserve(1)?;
+            self.tried.try_reserve(1).map_err(no_memory)?;
             self.tried.push(packed);
             return Ok(());
         }
         let value = packed.value()?;
         let sample = &value[..value.len().min(SAMPLE_BYTES_MAX)];
-        self.bytes.try_reserve(sample.len())?;
+        self.bytes.try_reserve(sample.len()).map_err(no_memory)?;
         self.bytes.extend_from_slice(sample);
-        self.lengths.try_reserve(1)?;
+        self.lengths.try_reserve(1).map_err(no_memory)?;
         self.lengths.push(sample.len());
         Ok(())
     }
@@ -77,10 +77,9 @@ impl Samples {
     ///
     /// # Errors
     /// If no dictionary could be trained from the samples, or memory can't be allocated.
-    pub fn learn(&self, method: &Method, first: &Coder) -> Result<Option<Due>, Refusal> {
+    pub fn learn(&self, method: &Method, first: &Coder) -> Result<Option<Due>, Error> {
         let size = dictionary_bytes(method.limit);
-        let dictionary =
-            zcomp::train_lengths(&self.bytes, &self.lengths, size).map_err(Error::from)?;
+        let dictionary = zcomp::train_lengths(&self.bytes, &self.lengths, size)?;
         let coder = Coder::new(method, Some(dictionary.clone()), Form::Trained)?;
         let (mut stored, mut before, mut after) = (0, 0, Vec::new());
         for packed in &self.tried {

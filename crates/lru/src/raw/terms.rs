@@ -81,8 +81,6 @@ pub enum Put<K> {
     Done(Option<Due>),
     /// Another value exists, and must not be replaced.
     There,
-    /// The value was packed with a coder that has been replaced, and must be packed again.
-    Stale,
     /// The caller must compare the key with these keys.
     Ask(Vec<(Id, K)>),
 }

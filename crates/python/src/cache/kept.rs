@@ -176,18 +176,12 @@ impl Kept {
         let py = asked.key.py();
         loop {
             let compare = |_: &Key, kept: &Key| asked.compare(kept);
-            match self.raw.put(asked.hash, &compare, verdicts, offer, out)? {
+            match self.raw.put(asked.hash, &compare, verdicts, bytes, offer, out)? {
                 Put::Done(None) => return Ok(true),
                 Put::There => return Ok(false),
                 Put::Done(Some(due)) => {
                     py.detach(|| self.raw.learn(due, out));
                     return Ok(true);
-                }
-                Put::Stale => {
-                    let packed = self.pack(py, bytes)?;
-                    if let Some(offer) = offer {
-                        offer.packed = packed;
-                    }
                 }
                 Put::Ask(unknown) => judge(asked.key, unknown, verdicts)?,
             }

@@ -1,5 +1,5 @@
-//! For administrators of servers: sockets that a service manager passes, metrics, and output that
-//! is repeated every second.
+//! Functions for administrators of servers: passed sockets, metrics, and lines printed every
+//! second.
 
 pub(crate) mod exposition;
 pub(crate) mod metrics;

@@ -86,7 +86,8 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
 }
 
 /// Returns the arguments of `uzram run`, or `None` if the command line is of another command or is
-/// wrong. The definition of all commands takes longer to build than the rest of this process.
+/// wrong. Building the definition of all commands would take longer than everything else that this
+/// process does.
 fn run_alone(given: &[OsString]) -> Option<RunArgs> {
     let (_, rest) = given.split_first()?;
     if rest.first()? != "run" {

@@ -15,12 +15,12 @@ use zram::BackingFile;
 /// unlinked at once, so that its space is freed however this process ends.
 ///
 /// # Errors
-/// The file can't be created, or the device can't be used.
+/// Fails if the file can't be created, or the device can't be used.
 pub(crate) fn backing_store(path: &Path, bytes: u64) -> Result<Arc<BackingFile>, Error> {
     let failed = |why: io::Error| {
         let remedy = "name a file that does not exist yet, or a block device";
         match why.kind() {
-            // `WouldBlock` results from the lock, which another server holds.
+            // The kind is `WouldBlock` if another server holds the lock of the device.
             ErrorKind::ResourceBusy | ErrorKind::WouldBlock => backing_failed(
                 path,
                 " is in use",

@@ -1,4 +1,4 @@
-//! The commands that measure how much memory and time the user's data take on a device.
+//! The commands that measure how much memory and time a device needs for the user's data.
 //!
 //! ```text
 //!   fill:    pages -> device and raw codec, timed; read back -> table or JSON

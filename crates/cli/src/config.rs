@@ -158,7 +158,7 @@ fn of_key(key: &str, value: &str, given: &Given, serve: &Command) -> Result<Vec<
     }
 }
 
-/// Returns the option whose name is the key.
+/// Returns the option whose name is `key`, with its value.
 fn option(key: &str, value: &str, serve: &Command) -> Result<Vec<String>, String> {
     let is_it = |arg: &&clap::Arg| arg.get_long() == Some(key);
     let arg = serve.get_arguments().find(is_it).filter(|_| !NOT_KEYS.contains(&key));

@@ -1,5 +1,5 @@
 //! The errors of the command, its exit codes, and messages used by several of its modules. Each
-//! message is one line: the thing, the reason, the remedy.
+//! message is one line that states the object, the reason and the remedy.
 
 use crate::log::log;
 use crate::text::{counted, escaped, human};
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 /// The error of a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// Wrong use, which would fail on any machine.
+    /// Wrong use of the command, which fails on any machine.
     #[error("{0}")]
     Usage(String),
     /// Data were not stored or read back completely, or a file, a directory or the memory is not as

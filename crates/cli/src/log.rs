@@ -28,8 +28,8 @@ pub(crate) fn text(text: &str) {
     }
 }
 
-/// Returns whether standard error accepts data. Waits at most LOG_PATIENCE until it does; does not wait
-/// if an earlier wait has failed and standard error still accepts nothing.
+/// Returns whether standard error accepts data. Waits at most LOG_PATIENCE for that. Does not wait
+/// if an earlier wait has failed and standard error has not accepted data since.
 fn is_taken(err: &std::io::StderrLock<'_>) -> bool {
     let patience = if IS_STUCK.load(Relaxed) { Timespec::default() } else { LOG_PATIENCE };
     let mut polled = [PollFd::from_borrowed_fd(err.as_fd(), PollFlags::OUT)];

@@ -57,7 +57,7 @@ static MEMORY: Reserved<System> = Reserved::new(System);
 fn main() -> ExitCode {
     process_start::prepare();
     if !process_start::has_memory() {
-        // Writing this line allocates nothing. If the write fails, only the exit code reports the
+        // Writing this line allocates no memory. If the write fails, only the exit code reports the
         // failure.
         let _ = std::io::stderr().write_all(
             b"uzram: there is too little memory or address space to start; raise 'ulimit -v'\n",
@@ -68,7 +68,7 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(exit) => return exit,
     };
-    // `run` only executes a program or waits for it, which needs no large stack.
+    // `run` only executes a program or waits for its end, which needs no large stack.
     if !matches!(command, Command::Run(_)) {
         process_start::provide_stack();
     }

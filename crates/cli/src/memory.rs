@@ -22,10 +22,10 @@ pub(crate) fn cgroup_limit() -> Option<u64> {
 }
 
 /// Returns the default limit of pool pages for `room` bytes of memory, of which `beside` bytes are
-/// needed for other purposes.
+/// not available for pool pages.
 ///
 /// # Errors
-/// Less than [`LIMIT_MIN`] is left.
+/// Fails if less than [`LIMIT_MIN`] is left.
 fn default_limit(room: u64, beside: u64) -> Result<u64, Error> {
     let beside = beside.saturating_add(PROGRAM_BYTES);
     let limit = room.saturating_sub(beside).min((room / 100).saturating_mul(LIMIT_PERCENT));
@@ -60,7 +60,7 @@ impl MemLimit {
     /// Parses an argument in bytes, in which 0 means no limit.
     ///
     /// # Errors
-    /// The text is not a size, or the limit is below [`LIMIT_MIN`].
+    /// Fails if the text is not a size, or if the limit is below [`LIMIT_MIN`].
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         match memparse::parse(text)? {
             0 => Ok(MemLimit::None),
@@ -73,11 +73,11 @@ impl MemLimit {
         }
     }
 
-    /// Returns the limit in bytes, or `None` without one. `beside` receives the memory that
-    /// this process may use, and returns the bytes needed besides the pages.
+    /// Returns the limit in bytes, or `None` if there is no limit. `beside` maps the bytes of
+    /// memory that this process may use to the bytes that are needed besides the pool's pages.
     ///
     /// # Errors
-    /// The default leaves less than [`LIMIT_MIN`] for pages.
+    /// Fails if the default leaves less than [`LIMIT_MIN`] for pages.
     pub(crate) fn bytes(self, beside: impl FnOnce(u64) -> u64) -> Result<Option<u64>, Error> {
         match self {
             MemLimit::Default => room().map(|room| default_limit(room, beside(room))).transpose(),

@@ -1,5 +1,6 @@
 //! Files that a command writes, completely or not at all, and block devices that it writes in
-//! place. Each target is checked before the work and before any change.
+//! place. Each target is checked before the command begins its work, and before anything is
+//! changed.
 //!
 //! ```text
 //!   target                           a file is to be written    a device may be
@@ -32,7 +33,7 @@ use zram::AtomicFile;
 /// which are files, or directories whose files are read.
 ///
 /// # Errors
-/// No file can be created at `path`. Or its file is an input.
+/// Fails if no file can be created at `path`, or if the file at `path` is an input.
 pub(crate) fn check(path: &Path, inputs: &[PathBuf]) -> Result<(), Error> {
     check_name(path)?;
     AtomicFile::check(path).map_err(|error| match Errno::from_io_error(&error) {
@@ -57,7 +58,7 @@ fn check_no_input(path: &Path, inputs: &[PathBuf]) -> Result<(), Error> {
 /// Checks that a path is not `-`, which names standard output in other programs.
 ///
 /// # Errors
-/// The path is `-`.
+/// Fails if the path is `-`.
 pub(crate) fn check_name(path: &Path) -> Result<(), Error> {
     if path == Path::new("-") {
         return Err(Error::Usage(
@@ -73,7 +74,7 @@ pub(crate) fn check_name(path: &Path) -> Result<(), Error> {
 /// permissions; a new file has the permissions of `mode` that the umask permits.
 ///
 /// # Errors
-/// The file can't be written; an existing file is unchanged.
+/// Fails if the file can't be written; an existing file is then unchanged.
 pub(crate) fn write(
     path: &Path,
     mode: u32,
@@ -107,7 +108,7 @@ pub(crate) fn long_name(path: &Path) -> Error {
     ))
 }
 
-/// Returns in words the reason for which [`AtomicFile`] refuses a path.
+/// Returns the error of [`AtomicFile`] for a refused path, with the reason in words.
 fn reason(error: io::Error) -> io::Error {
     io::Error::other(match Errno::from_io_error(&error) {
         Some(Errno::ISDIR | Errno::INVAL) => "it is not a regular file",

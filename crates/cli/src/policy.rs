@@ -5,26 +5,26 @@ use rustix::event::Timespec;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// The maximum percentage of the available memory that a device may use by default. Some memory
-/// must be left, because the first touch of a page never fails; the kernel kills a process instead.
+/// The maximum percentage of the available memory that a device may use by default. Some must be
+/// left, because if memory is short at the first touch of a page, the kernel kills a process.
 pub(crate) const LIMIT_PERCENT: u64 = 85;
 
 /// The minimum limit of pool pages in bytes, because each size class in use needs at least one
 /// page.
 pub(crate) const LIMIT_MIN: u64 = 64 << 10;
 
-/// The bytes of the program itself, with some for page tables and the page cache.
+/// The bytes of the program itself, including some for page tables and the page cache.
 pub(crate) const PROGRAM_BYTES: u64 = 6 << 20;
 
-/// The bytes by which a backing file exceeds the input, for data that do not fill a block.
+/// The bytes by which a backing file exceeds the input, because data may not fill blocks.
 pub(crate) const BACKING_SPARE: u64 = 1 << 20;
 
-/// The maximum time to wait, once, until a full pipe or a stopped terminal accepts a line. Later
-/// lines are lost until the pipe or terminal accepts data again.
+/// The maximum time to wait until a full pipe or a stopped terminal accepts a line. After such a
+/// wait has failed, lines are lost without a wait until the pipe or terminal accepts data again.
 pub(crate) const LOG_PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// The maximum number of characters of a value that an error repeats, which is enough to recognize
-/// it.
+/// the value.
 pub(crate) const REPEATED: usize = 80;
 
 /// The interval of a progress bar's animation if the length of the work is unknown.
@@ -35,7 +35,7 @@ pub(crate) const PROGRESS_TICK: Duration = Duration::from_millis(100);
 pub(crate) const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
 /// The maximum time within which the writer of a pipe with a configuration has to close the pipe,
-/// for example the pipe of a shell's `<(...)`. A program that prints a file needs less time.
+/// for example the pipe of a shell's `<(...)`. A program that only prints a file needs less time.
 pub(crate) const CONFIG_WITHIN: Duration = Duration::from_secs(10);
 
 /// The maximum depth of nested brackets in a size of a configuration file.
@@ -67,27 +67,27 @@ pub(crate) const IMAGE_ZEROED: u64 = 256 << 20;
 /// The stack size of each thread that takes part in the server's end, in bytes.
 pub(crate) const STACK: usize = 512 << 10;
 
-/// The number of threads that may start later. Two threads of the pool may start at any time. At
-/// the server's end, two save the disk and read the backing store; three sync the mount, search for
-/// its users and unmount it.
+/// The number of threads that may start later. Two threads of the device's pool may start at any
+/// time. At the server's end, two save the disk and read the backing store, and three sync the
+/// mount, search for its users and unmount it.
 pub(crate) const LATER_THREADS: usize = 7;
 
-/// The number of bytes by which the allocator grows at a time, plus the bytes of the stacks' guard
-/// pages.
+/// The number of bytes of address space by which the allocator grows at a time, plus the bytes of
+/// the guard pages of the threads' stacks.
 pub(crate) const ADDRESS_SLACK: usize = 2 << 20;
 
-/// The number of descriptors that a server opens at its start: sockets, wake-ups of their threads,
-/// and files.
+/// The number of descriptors that a server opens at its start: sockets, wake-ups of the sockets'
+/// threads, and files.
 pub(crate) const DESCRIPTORS_AT_START: usize = 24;
 
 /// The minimum number of clients that may choose their export at the same time.
 pub(crate) const HALF_OPEN_LEAST: usize = 8;
 
-/// The number of connections for which the pool leaves memory free.
+/// The number of connections for which the device's pool leaves memory free.
 pub(crate) const FREE_CONNECTIONS: usize = 2;
 
-/// The maximum number of bytes of the reserve in use at a time for data that exist once per server:
-/// log lines, the paths of a save, jobs.
+/// The maximum number of bytes of the reserve that are in use at a time for data that exist once
+/// per server, such as log lines, the paths of a save, and jobs.
 pub(crate) const RESERVE_OF_SERVER: usize = 512 << 10;
 
 /// The number of bytes that a server needs for each slot besides the pool's pages: the slot's
@@ -113,7 +113,7 @@ pub(crate) const CALM_PERCENT: u64 = 80;
 /// The interval between checks of whether the disk is near its memory limit.
 pub(crate) const FULLNESS_EVERY: Duration = Duration::from_secs(1);
 
-/// The interval between checks for signals, or for another program, while a thread waits.
+/// The interval between checks while a thread waits for a signal or for another program.
 pub(crate) const SIGNAL_TICK: Duration = Duration::from_millis(20);
 
 /// The maximum time that the server waits until standard output accepts the announcement.
@@ -125,13 +125,13 @@ pub(crate) const FOUND_WITHIN: Duration = Duration::from_secs(2);
 /// Signals within this number of checks after the first signal belong to the same request to end,
 /// which often consists of several signals. For example, a terminal and a program that forwards its
 /// signals both send the signal. `timeout` sends the signal to the process and to its group. A
-/// program that the terminal's SIGINT interrupts sends SIGTERM to its children. If SIGTERM and
-/// SIGHUP are sent at once, the system delivers SIGHUP first. The limit is a number of checks, not
-/// a time, because the first check after the process was stopped finds all signals that arrived
-/// while it was stopped.
+/// program that is interrupted by the terminal's SIGINT often sends SIGTERM to its children. If
+/// SIGTERM and SIGHUP are sent at once, the kernel delivers SIGHUP first. The limit is a number of
+/// checks, not a time, because the first check after the process was stopped finds all signals that
+/// arrived while it was stopped.
 pub(crate) const SIGNAL_LOOKS: u32 = 15;
 
-/// The time between two of these checks.
+/// The time between two of the checks that `SIGNAL_LOOKS` counts.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The maximum time that the server waits at its end until clients have disconnected.
@@ -159,10 +159,10 @@ pub(crate) const JOB_WITHIN: Duration = Duration::from_secs(5);
 /// may take about as long.
 pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(300);
 
-/// The first pause before all locations are tried again; each further pause is twice as long ...
+/// The first pause before the save is tried again; each further pause is twice as long.
 pub(crate) const AGAIN_AFTER: Duration = Duration::from_secs(5);
 
-/// ... up to this maximum.
+/// The maximum pause before the save is tried again.
 pub(crate) const AGAIN_AFTER_MAX: Duration = Duration::from_secs(60);
 
 /// The largest number that is appended to a name to find a new name.
@@ -171,19 +171,19 @@ pub(crate) const NAMES_MAX: u32 = 99;
 /// The maximum number of threads of `uzram fill` that can be requested.
 pub(crate) const THREADS_MAX: u16 = 256;
 
-/// The maximum number of threads of `uzram fill` by default.
+/// The maximum of the default number of threads of `uzram fill`.
 pub(crate) const THREADS_DEFAULT_MAX: usize = 16;
 
-/// The bytes of a thread's stack and heap that are touched, and of the kernel's data for it.
+/// The bytes that a thread uses: touched stack and heap, and the kernel's data for the thread.
 pub(crate) const THREAD_BYTES: usize = 128 << 10;
 
-/// The bytes that the device of `uzram fill` uses per page of its size.
+/// The number of bytes of tables that the device of `uzram fill` uses for each page of its size.
 pub(crate) const FILLED_ENTRY_BYTES: usize = 12;
 
 /// The number of pages that a thread of `uzram fill` takes at a time.
 pub(crate) const BATCH_PAGES: u32 = 256;
 
-/// The pages of a request to the device of `uzram fill`.
+/// The number of pages of a request to the device of `uzram fill`.
 pub(crate) const REQUEST_PAGES: usize = 16;
 
 /// The maximum size of a dictionary of `uzram train-dictionary` in bytes: an eighth of the largest
@@ -201,8 +201,8 @@ pub(crate) const HELD_ONE_OF: usize = 8;
 /// affects the choice. The seed is the same in every run.
 pub(crate) const SEED: u64 = 1;
 
-/// The passes of each codec over the blocks, alternately with and without the dictionary. The
-/// median is reported.
+/// The number of passes of each codec over the blocks, with the dictionary and without. The median
+/// is reported.
 pub(crate) const PASSES: usize = 3;
 
 /// The minimum size of a sample of `uzram analyze` in bytes: a few clusters.
@@ -216,10 +216,10 @@ pub(crate) const TRAINING_ONE_OF: usize = 4;
 /// is a hundredth of the training data.
 pub(crate) const DICTIONARY_BYTES: RangeInclusive<usize> = 4 << 10..=64 << 10;
 
-/// The maximum number of bytes of training data. More would take long without improving it.
+/// The maximum number of bytes of training data. More would not improve the dictionary.
 pub(crate) const TRAINED_MAX: usize = 8 << 20;
 
-/// The number of calls with which the cost of reading the counter is measured.
+/// The number of reads of the counter with which the cost of one read is measured.
 pub(crate) const COUNTER_LOOKS: usize = 1000;
 
 /// The number of entries of a process's pagemap that are read at a time.
@@ -232,7 +232,7 @@ pub(crate) const IDLE_TICK: Duration = Duration::from_millis(50);
 /// save a tenth of the memory.
 pub(crate) const TIME_POWER: f64 = 0.152;
 
-/// The ratio of a recommended limit to the forecast memory, which is larger because data change.
+/// The ratio of a recommended limit to the forecast memory; above 1, because data change.
 pub(crate) const LIMIT_SPARE: f64 = 1.25;
 
 /// The maximum time to wait for another program that appends to the same file of rows.

@@ -3,9 +3,9 @@
 //! # Safety
 //! The function before `main` runs on the only thread, before the standard library has set anything
 //! up, and calls only `signal` and `mallopt`. The setup in `main` may happen at any time. The code
-//! that runs in a child before it executes a program calls only `signal`. The passed descriptors
-//! are taken once, before this process opens a descriptor that stays open. Each of them is open, so
-//! it has no other owner.
+//! that runs in a child before the child executes a program calls only `signal`. The passed
+//! descriptors are taken once, before this process opens a descriptor that stays open. Each of them
+//! is open, so it has no other owner.
 #![allow(unsafe_code)]
 
 use rustix::process::{Resource, getrlimit};
@@ -21,11 +21,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// process.
 const STACK: usize = 256 << 10;
 
-/// The number of bytes that the process must be able to allocate at its start. If the heap of the C
-/// library can't grow, the C library maps 1 MiB at a time.
+/// The number of bytes that the process must be able to allocate at its start. If the heap can't
+/// grow, the C library maps 1 MiB at a time instead.
 const AT_START: usize = 2 << 20;
 
-/// Whether SIGPIPE was ignored before `main`; the standard library ignores it from then on.
+/// Whether SIGPIPE was ignored before `main`. From `main` on, the standard library ignores SIGPIPE.
 static WAS_PIPE_IGNORED: AtomicBool = AtomicBool::new(false);
 
 #[used]
@@ -35,8 +35,9 @@ static WAS_PIPE_IGNORED: AtomicBool = AtomicBool::new(false);
 static BEFORE_MAIN: extern "C" fn() = before_main;
 
 /// Prevents the standard library from handling signals of faults. To report stack overflows, the
-/// standard library maps memory in each new thread, and ends the process if that fails. If these
-/// signals are ignored, an overflow still ends the process, but without a message.
+/// standard library maps memory in each new thread, and ends the process if that fails. The
+/// standard library leaves ignored signals alone, and a stack overflow still ends the process, but
+/// without a message.
 extern "C" fn before_main() {
     set_faults(Faults::Ignored);
     // SAFETY: the calls only set the action of a signal to the default, and back.
@@ -117,8 +118,8 @@ pub(crate) fn keep_pipe_signal(command: &mut Command) {
 }
 
 /// Returns the sockets that a service manager passed to this process (LISTEN_FDS), each with its
-/// name. Must be called before any file is opened. All calls after the first one return an empty
-/// list.
+/// name. Call this function before any file is opened. All calls after the first one return an
+/// empty list.
 ///
 /// # Errors
 /// Fails if the environment is invalid, or specifies descriptors that are not open.

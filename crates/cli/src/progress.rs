@@ -7,7 +7,8 @@ use std::io::IsTerminal as _;
 const TEMPLATE: &str =
     "{msg:9} [{bar:32}] {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";
 
-/// The bytes that one phase has processed, drawn on standard error until the phase is finished.
+/// A progress bar on standard error that shows the bytes that one phase has processed, until the
+/// phase is finished.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress(ProgressBar);
 
@@ -40,7 +41,7 @@ impl Progress {
         !self.0.is_hidden()
     }
 
-    /// Sets the number of bytes that are done, and the length `of` if it is known.
+    /// Sets the number of bytes that are done, and the total number of bytes `of` if that is known.
     pub(crate) fn reach(&self, done: u64, of: Option<u64>) {
         of.inspect(|&of| self.0.set_length(of));
         self.0.set_position(done);

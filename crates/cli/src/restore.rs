@@ -172,7 +172,7 @@ impl Image {
     }
 }
 
-/// Writes the stored slots for which `wanted` returns true, and skips all other slots.
+/// Writes the stored slots for whose data `wanted` returns true, and skips all other slots.
 fn write_stored(
     file: &File,
     device: &Device,

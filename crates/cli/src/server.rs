@@ -46,8 +46,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
         );
     }
     headroom::keep(args, &passed)?;
-    // Until the device is made, a signal ends the process at once, because no socket or mount
-    // exists that it would leave behind.
+    // Until the device is created, a signal ends the process at once, because no socket or mount
+    // exists that the process would leave behind.
     let zram = Arc::new(device::make(args)?);
     let signals = Signals::new()?;
     let turn = Arc::new(Turn::default());
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let started = started.and_then(|()| headroom::check());
     let started = started.and_then(|()| print_within(serving.announcement.clone(), &signals));
     if started.is_ok() {
-        // An error means that no service manager waits for this notification.
+        // The call fails only if no service manager waits for this notification.
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         let mut fullness = Fullness::default();
         let mut look = || fullness.look(&serving.served.disk);
@@ -120,7 +120,7 @@ fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
     Ok(())
 }
 
-/// Asks the kernel not to wait for this process's own disk when it reclaims memory for this
+/// Asks the kernel not to wait for this process's own disk when the kernel reclaims memory for this
 /// process. Returns whether the process has the privilege that this request needs.
 fn is_io_flusher() -> bool {
     rustix::process::configure_io_flusher_behavior(true).is_ok()

@@ -15,7 +15,7 @@ impl AttributeSetting {
     /// the error message for the size, which can't be set by this argument.
     ///
     /// # Errors
-    /// The attribute does not exist or can't be set.
+    /// Fails if the attribute does not exist or can't be set.
     pub(crate) fn parse(text: &str, size: &str) -> Result<Self, String> {
         let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
         let attribute = named(name)?;
@@ -34,7 +34,7 @@ impl AttributeSetting {
     /// Sets the attribute.
     ///
     /// # Errors
-    /// The attribute can't have this value.
+    /// Fails if the attribute can't have this value.
     pub(crate) fn apply(&self, zram: &Zram) -> Result<(), Error> {
         zram.store(self.name, &self.value).map_err(|error| {
             let message = format!("--set: {error}");
@@ -52,7 +52,7 @@ fn named(name: &str) -> Result<&'static Attribute, String> {
     found.ok_or_else(|| "no such attribute; 'uzram attributes' lists them".to_owned())
 }
 
-/// Returns the name of an attribute that can be read.
+/// Returns the name of the attribute `name`, if that attribute can be read.
 pub(crate) fn readable(name: &str) -> Result<&'static str, String> {
     let attribute = named(name)?;
     match attribute.access() {

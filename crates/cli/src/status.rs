@@ -188,7 +188,7 @@ impl ServerStatus {
     }
 }
 
-/// Returns the text quoted as one word for a shell.
+/// Returns `text` quoted as one word for a shell.
 fn quoted(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/:=@%+,".contains(&byte);
     if !text.is_empty() && text.bytes().all(is_plain) {
@@ -210,7 +210,7 @@ fn metrics_uri(address: &Address) -> String {
     }
 }
 
-/// Returns the bytes encoded for a URI.
+/// Encodes `bytes` for a URI.
 fn encoded(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, &byte| {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {

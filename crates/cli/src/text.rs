@@ -4,12 +4,12 @@ use crate::policy::REPEATED;
 pub(crate) use measure::escaped;
 use serde::Serialize;
 
-/// Returns a number with the noun that it counts, in the singular or plural.
+/// Formats a number with the noun that it counts, in the singular or plural.
 pub(crate) fn counted(count: u64, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Returns a number of bytes in the largest binary unit of which it is at least one.
+/// Formats a number of bytes in the largest binary unit that is not larger than this number.
 pub(crate) fn human(bytes: impl TryInto<i64>) -> String {
     let bytes = bytes.try_into().unwrap_or(i64::MAX);
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -25,7 +25,7 @@ pub(crate) fn human(bytes: impl TryInto<i64>) -> String {
     if unit == "B" { format!("{bytes} B") } else { format!("{value:.1} {unit}") }
 }
 
-/// Returns names as a choice: `a, b or c`.
+/// Formats names as a choice: `a, b or c`.
 pub(crate) fn one_of(names: &[&str]) -> String {
     match names.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
@@ -33,7 +33,7 @@ pub(crate) fn one_of(names: &[&str]) -> String {
     }
 }
 
-/// Returns a value for an error message, on one line and shortened.
+/// Returns `value` on one line and shortened, for an error message.
 pub(crate) fn shortened(value: &str) -> String {
     let end = value.char_indices().nth(REPEATED).map(|(at, _)| at);
     let shown = value[..end.unwrap_or(value.len())].escape_debug().to_string();

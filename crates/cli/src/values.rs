@@ -9,7 +9,7 @@ use zram::memparse;
 /// Parses a whole number within bounds.
 ///
 /// # Errors
-/// The text is not a whole number or is out of bounds.
+/// Fails if the text is not a whole number or is out of bounds.
 pub(crate) fn whole_number<N: FromStr + PartialOrd + Display>(
     text: &str,
     bounds: RangeInclusive<N>,
@@ -22,15 +22,15 @@ pub(crate) fn whole_number<N: FromStr + PartialOrd + Display>(
 /// Parses an algorithm's level. The algorithm itself decides which levels are valid.
 ///
 /// # Errors
-/// The text is not a number.
+/// Fails if the text is not a number.
 pub(crate) fn level(text: &str) -> Result<i32, String> {
     whole_number(text, i32::MIN..=i32::MAX)
 }
 
-/// Parses the bytes of a block.
+/// Parses the size of a block in bytes.
 ///
 /// # Errors
-/// There are no blocks of this size.
+/// Fails if a device can't have blocks of this size.
 pub(crate) fn block(text: &str) -> Result<usize, String> {
     match memparse::parse(text)? {
         bytes @ (4096 | 8192 | 16_384 | 32_768 | 65_536) => Ok(bytes as usize),
@@ -41,7 +41,7 @@ pub(crate) fn block(text: &str) -> Result<usize, String> {
 /// Values with their names on the command line and in reports, and with their help.
 pub(crate) type Names<T> = &'static [(&'static str, &'static str, T)];
 
-/// Returns a parser of the names.
+/// Returns a parser that accepts these names.
 pub(crate) fn named<T: Copy + Send + Sync>(names: Names<T>) -> impl TypedValueParser<Value = T> {
     let values = names.iter().map(|(name, help, _)| PossibleValue::new(*name).help(*help));
     PossibleValuesParser::new(values).try_map(move |text| {

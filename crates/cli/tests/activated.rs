@@ -72,7 +72,7 @@ impl Manager {
         self.line()
     }
 
-    /// Returns the servers' output on standard error.
+    /// Ends the manager, and returns what the servers wrote to standard error.
     fn said(mut self) -> String {
         drop(self.input);
         let mut text = String::new();
@@ -166,7 +166,7 @@ fn what_was_passed_to_another_process_is_left_alone() {
     }
 }
 
-/// Uses systemd's own program that passes sockets.
+/// Tests with systemd's own program that passes sockets.
 #[test]
 fn systemd_starts_it_with_its_first_client() {
     let dir = tempfile::tempdir().unwrap();

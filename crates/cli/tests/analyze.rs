@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use support::{PAGE, UZRAM, end, noise, text, write_all};
 
-/// The id of a user with fewer rights.
+/// The ID of a user without privileges.
 const NOBODY: u32 = 65534;
 
 fn analyze(args: &[&str], paths: &[PathBuf]) -> Value {
@@ -122,12 +122,12 @@ fn a_report_is_not_lost_when_its_rows_are() {
         let args = ["analyze", "--try", "lz4", "--block", "4K", "--parquet"];
         end(Command::new(UZRAM).args(args).arg(rows).arg(&file))
     };
-    // The write of the file fails in a way that is not detected in advance.
+    // The write of the file fails for a reason that is not detected in advance.
     symlink("file", dir.path().join(".rows.saving")).unwrap();
     let ended = ask(&rows);
     assert!(ended.code == Some(1) && ended.err.contains("can't be appended to"), "{ended:?}");
     assert!(ended.out.contains("Recommended (*)") && !rows.exists(), "{ended:?}");
-    // The failure is detected in advance, so no setting is tried.
+    // The failure is detected in advance, so no candidate is tried.
     let ended = ask(&other);
     assert!(ended.code == Some(1) && ended.err.contains("can't be appended to"), "{ended:?}");
     assert_eq!(ended.out, "");

@@ -17,7 +17,7 @@ use testkit::nbd::TRIM;
 
 const MIB: usize = 1 << 20;
 
-/// Starts a server by a shell line. The server may refuse to start.
+/// Runs a shell line that starts a server. The server may refuse to start.
 fn begun(line: &str, args: &[&str]) -> Server {
     let dir = tempfile::tempdir().unwrap();
     let mut command = Command::new("sh");
@@ -38,8 +38,8 @@ fn descriptors_for_control_and_saves_are_kept() {
     let mut refused = begun("ulimit -n 512", &["--connections", "512"]);
     let (code, said) = (refused.ended().0, refused.said());
     assert!(code == Some(1) && said.contains("ulimit -Hn"), "{code:?}: {said}");
-    // The server starts with the number of connections that the message states, but not with one
-    // connection more.
+    // The server starts with the number of connections that the message states, but refuses to
+    // start with one connection more.
     let most = said.rsplit("--connections ").next().unwrap().split(' ').next().unwrap();
     let one_more = (most.parse::<u32>().unwrap() + 1).to_string();
     assert_eq!(begun("ulimit -n 512", &["--connections", &one_more]).ended().0, Some(1));
@@ -48,7 +48,7 @@ fn descriptors_for_control_and_saves_are_kept() {
 
     let most = most.parse::<usize>().unwrap();
     let mut clients: Vec<Client> = (0..most).map(|_| server.client()).collect();
-    // Further clients are refused, regardless of their number.
+    // All further clients are refused, however many there are.
     let others: Vec<_> = (0..600).map(|_| UnixStream::connect(server.socket())).collect();
     assert_eq!(connections(&server), Some(most as u64));
     clients[0].write(0, b"stored");
@@ -58,7 +58,7 @@ fn descriptors_for_control_and_saves_are_kept() {
     let cancelled = server.ask("cancel", &[]);
     assert!(cancelled.err.contains("no job"), "it is answered: {cancelled:?}");
     drop(others);
-    // A connection that becomes free can be used again.
+    // After a client has disconnected, another can connect.
     clients.pop();
     until("a client is let in again", || Client::try_new(&server.socket()).is_ok());
     server.signal("TERM");

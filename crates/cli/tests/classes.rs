@@ -26,8 +26,8 @@ fn listing(args: &[&str]) -> Value {
     json
 }
 
-/// The arguments, the number of classes, and the watermark: with the rule "used-percent" from the
-/// kernel's document, otherwise from the current kernel.
+/// The arguments, the number of classes, and the watermark. For the rule "used-percent", the
+/// numbers are from the kernel's documentation, for other rules from the current kernel.
 const COUNTS: [(&[&str], usize, usize); 9] = [
     (&[], 119, 3632),
     (&["--chain", "8"], 119, 3632),
@@ -108,7 +108,7 @@ fn rows_are_those_of_the_document() {
     assert!(table(&["--no-merge"]).lines().skip(1).take(255).all(|line| line.ends_with("  -")));
 }
 
-/// Order, number of sizes, number of classes above a page, and watermark.
+/// Each case is an order, a number of sizes, the number of classes above a page, and a watermark.
 #[test]
 fn classes_above_a_page_are_the_multi_page_ones() {
     for (order, sizes, above, watermark) in

@@ -34,7 +34,7 @@ fn image(dir: &Path) -> PathBuf {
 /// The options that set the algorithm of the recompressions in `meddled`.
 const AGAIN: [&str; 2] = ["--set", "recomp_algorithm=algo=zstd"];
 
-/// Compacts, recompresses, and changes the limit repeatedly while `work` runs.
+/// Repeatedly compacts and recompresses the disk and changes its limit while `work` runs.
 fn meddled<T>(server: &Server, work: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -195,7 +195,8 @@ impl Drop for Mounted {
     }
 }
 
-/// Mounts a server's disk by nbdfuse and attaches it to a loop device, if this user may do so.
+/// Mounts a server's disk by nbdfuse and attaches the disk to a loop device, or returns `None` if
+/// this user may not do so.
 fn looped(server: &Server) -> Option<Mounted> {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root || !Path::new("/dev/fuse").exists() || !Path::new("/dev/loop-control").exists() {
@@ -216,7 +217,8 @@ fn looped(server: &Server) -> Option<Mounted> {
     Some(mounted)
 }
 
-/// nbdfuse, and a loop device on its file, convert a new hole in the file to TRIM, for any sectors.
+/// nbdfuse, and a loop device on nbdfuse's file, convert a new hole in the file to TRIM, for any
+/// range of sectors.
 #[test]
 fn holes_are_zeros_to_the_byte() {
     let server = Server::new(&[]);
@@ -284,7 +286,7 @@ fn files_of_a_mount() {
     };
     assert_eq!(names(&mount), ["attr", "classes", "disk"]);
     assert_eq!(names(&attr).len(), zram::attributes().len());
-    // Data that one front end writes are read by the other, in both directions.
+    // Each front end reads the data that the other has written.
     let data = [text(5, 3 * MIB), noise(6, MIB + 777)].concat();
     let file = fs::File::options().read(true).write(true).open(&disk).unwrap();
     file.write_all_at(&data, 12345).unwrap();

@@ -125,7 +125,7 @@ fn an_interrupt_ends_a_save() {
         let _ = Command::new("kill").args(["-s", "INT", &child.id().to_string()]).output();
         Ended::from(child.wait_with_output().unwrap())
     };
-    // A run that ended before the signal arrived proves nothing.
+    // A run that ends before the signal arrives tests nothing, so the run is repeated.
     let ended = (0..20).map(|_| interrupted()).find(|ended| ended.code != Some(0)).unwrap();
     assert_eq!((ended.code, ended.err.as_str()), (Some(130), "uzram: interrupted\n"), "{ended:?}");
     assert!(!fs::exists(path(".saved.saving")).unwrap());
@@ -143,7 +143,7 @@ fn a_backing_device_that_is_in_use_is_named_so() {
     let attached = run(losetup.args(["-f", "--show"]).arg(dir.path().join("image")));
     let looped = Looped(attached.trim().to_owned(), dir.path().join("nowhere"));
     let device = looped.0.as_str();
-    // The device is opened exclusively, as by a mount.
+    // The test opens the device exclusively, as a mount would.
     let excl = rustix::fs::OFlags::EXCL.bits() as i32;
     let held = fs::File::options().read(true).custom_flags(excl).open(device).unwrap();
     let serve = || end(support::serve(dir.path()).args(["--nbd", "unix:n", "--backing", device]));

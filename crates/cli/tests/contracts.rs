@@ -56,7 +56,7 @@ impl Disk {
     fn change(&mut self, change: Change, at: usize, len: usize, data: &[u8]) {
         let (offset, bytes) = (at as u64, len as u32);
         let zero = |flags| {
-            // The system refuses a length of 0.
+            // The system refuses to map a length of 0.
             if len > 0 {
                 fallocate(&self.file, flags, offset, len as u64).unwrap();
             }
@@ -154,8 +154,8 @@ fn ends_of_the_disk_are_kept_by_every_front_end() {
     let Some((_server, mut disk, _unmounted, _dir)) = mounted(&[]) else { return };
     let end = BYTES as u64;
     disk.change(Change::NbdWrite, BYTES - 5000, 5000, &noise(7, 5000));
-    // Requests before, at and beyond the end: a read of the file is short there, and an NBD request
-    // is refused.
+    // Tests requests before, at and beyond the disk's end. There, a read of the file is short, and
+    // an NBD request is refused.
     for (at, len) in [(end - 1, 1), (end - 1, 2), (end, 1), (end + 1, 1), (end + (1 << 40), 1)] {
         let is_inside = at + len <= end;
         let mut bytes = vec![0; len as usize];

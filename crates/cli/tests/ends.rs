@@ -1,5 +1,5 @@
-//! Tests the end of `uzram serve`: all acknowledged data are saved after any signal and for any
-//! state of the save's location.
+//! Tests the end of `uzram serve`: all acknowledged data are saved after any signal and in any
+//! state of the locations.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -34,7 +34,7 @@ impl Places {
         self.dir.path().join(name)
     }
 
-    /// Starts a server by a shell line. The server saves to `to/saved`, or else to `state/uzram`.
+    /// Runs a shell line that starts a server. It saves to `to/saved`, or else to `state/uzram`.
     fn server(&self, line: &str) -> Server {
         let state = format!("export XDG_STATE_HOME='{}'; {line}", self.at("state").display());
         let saved = self.at("to/saved");
@@ -80,7 +80,7 @@ fn any_signal_that_would_end_it_saves_or_does_nothing() {
     assert!(places.is_saved("to/saved"));
 }
 
-/// The end of a session sends more than one SIGHUP.
+/// When a session ends, a process gets more than one SIGHUP.
 #[test]
 fn a_hang_up_does_not_give_a_save_up() {
     let places = Places::new();
@@ -114,7 +114,7 @@ fn a_hang_up_at_the_same_time_as_another_signal_is_of_the_same_end() {
 }
 
 /// A terminal and a program that forwards its signals send a signal twice, as does `timeout`. A
-/// program that is interrupted sends another signal to its children.
+/// program that is interrupted sends its children another signal.
 #[test]
 fn a_signal_that_comes_twice_at_once_is_one() {
     for (signals, pause) in [
@@ -125,8 +125,8 @@ fn a_signal_that_comes_twice_at_once_is_one() {
         ([Signal::INT, Signal::TERM], 20),
         ([Signal::TERM, Signal::QUIT], 1),
     ] {
-        // If this thread had to wait between the two signals, the signals are too far apart, and
-        // the run proves nothing.
+        // If this thread waited between the two signals, they are too far apart, and the run tests
+        // nothing.
         let shows = (0..20).any(|_| {
             let places = Places::new();
             let mut server = places.server("exec env --default-signal=INT,QUIT \"$@\"");
@@ -141,7 +141,7 @@ fn a_signal_that_comes_twice_at_once_is_one() {
     }
 }
 
-/// On a busy machine the server may not run between two signals. Both signals still count as one.
+/// On a busy machine the server may not run between two signals. Both still count as one.
 #[test]
 fn two_signals_at_once_are_one_though_the_server_did_not_run_in_between() {
     let shows = (0..20).any(|_| {
@@ -221,7 +221,7 @@ fn a_full_file_system_costs_nothing() {
     assert_eq!(code, Some(1), "{said}");
     assert!(places.is_saved("state/uzram/saved"), "{said}");
     assert_eq!(fs::read_dir(&tmpfs.0).unwrap().count(), 0, "something was left");
-    // A location on a file system that became read-only is not used either.
+    // A location on a file system that has become read-only is not used.
     let mut server = places.server("exec \"$@\"");
     run(Command::new("mount").args(["-o", "remount,ro"]).arg(&tmpfs.0));
     server.signal("TERM");
@@ -242,7 +242,7 @@ fn where_there_is_no_place_it_stays_and_says_so() {
         let mut lines = lines(&mut server);
         let stays = lines.find(|line| line.contains("the save is tried again")).unwrap();
         assert!(stays.contains("/to/saved'") && stays.contains("No such file"), "{stays}");
-        // If the same signal were sent too soon, it would count as part of the first request.
+        // Sent too soon, the same signal would count as part of the first request.
         thread::sleep(Duration::from_millis(500));
         assert!(server.child.try_wait().unwrap().is_none(), "it is gone");
         let back = || fs::rename(places.at("away"), places.at("to")).unwrap();
@@ -252,8 +252,8 @@ fn where_there_is_no_place_it_stays_and_says_so() {
             assert!(places.is_saved("to/saved"));
             fs::remove_file(places.at("to/saved")).unwrap();
         } else {
-            // One more signal is enough, unless the server ran so little that the signal counts as
-            // part of the first request.
+            // One more signal cancels the save, unless the server hardly ran, so that the signal
+            // counts as part of the first request.
             until_with(Duration::from_millis(500), "it is given up", || {
                 server.signal("TERM");
                 server.child.try_wait().unwrap().is_some()
@@ -305,14 +305,14 @@ fn where_there_is_no_place_it_can_be_saved_elsewhere() {
         }
         let told = lines.collect::<Vec<_>>().join("\n");
         assert_eq!(server.ended().0, Some(code), "{saved:?} {told}");
-        // If the file is `to/saved`, the server may have saved the disk first.
+        // If the client's file is `to/saved`, the server may have saved the disk there first.
         assert!(code == 0 || saved.code == Some(0), "{saved:?} {told}");
         assert!(code == 0 || told.contains(&format!("saved to '{}'", rescued.display())), "{told}");
         assert!(places.is_saved(to), "{told}");
     }
 }
 
-/// If the server did not ignore SIGXFSZ, the system would end it when a file becomes too long.
+/// If the server did not ignore SIGXFSZ, a write beyond the limit of files would end the server.
 #[test]
 fn a_limit_of_files_is_an_error_like_others() {
     let places = Places::new();
@@ -372,7 +372,7 @@ fn servers_that_share_no_directory_do_not_save_to_one_file() {
     assert_eq!(names, ["saved"], "something else was left");
 }
 
-/// A link to a target that does not exist remains, and the file is created at its target.
+/// A link to a target that does not exist remains, and the file is created at the link's target.
 #[test]
 fn a_link_that_leads_to_nothing_is_followed() {
     let places = Places::new();
@@ -417,7 +417,7 @@ fn what_came_to_the_file_since_the_start_stays() {
     assert!(fs::read(&saved).unwrap() != earlier && places.is_saved("to/saved"));
 }
 
-/// A timer may save repeatedly. Its saves do not count as changes by others, even if they end late.
+/// A timer may save repeatedly. Even late saves do not count as changes by others.
 #[test]
 fn a_save_to_the_file_at_the_moment_of_the_end_leaves_it_to_the_end() {
     for round in 0..30 {
@@ -460,7 +460,7 @@ fn a_restore_that_the_end_cuts_off_costs_no_file() {
             thread::sleep(Duration::from_millis(5 * round));
             server.signal("TERM");
             let (restored, code, said) = (restore.join().unwrap(), server.ended().0, server.said());
-            // The restore may not have started yet.
+            // The restore may be refused, because it had not started yet.
             let is_cut_off = restored.err.contains("cancelled");
             if is_cut_off || restored.code == Some(0) {
                 assert!(places.is_saved("to/saved"), "{restored:?}: {said}");
@@ -492,7 +492,7 @@ fn the_file_of_another_server_is_no_place_to_fall_back_to() {
     assert!(restored.client().read(0, MIB) == noise(7, MIB));
 }
 
-/// Names of other files are derived from this name.
+/// The server derives the names of other files from this name.
 #[test]
 fn a_file_whose_name_is_too_long_to_be_saved_is_refused_at_the_start() {
     let places = Places::new();
@@ -522,7 +522,7 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
     (reader, pipe)
 }
 
-/// Standard error is a full pipe that no process reads.
+/// The server's standard error is a full pipe that no process reads.
 #[test]
 fn nobody_listens_and_it_is_saved_all_the_same() {
     let places = Places::new();
@@ -539,7 +539,7 @@ fn nobody_listens_and_it_is_saved_all_the_same() {
     assert!(places.is_saved("to/saved"));
 }
 
-/// Standard output is a full pipe that no process reads: the server waits for a while to print the
+/// Standard output is a full pipe that no process reads. The server waits for a while to print the
 /// announcement, unless a signal arrives.
 #[test]
 fn a_signal_is_heeded_while_nobody_reads_what_is_served() {
@@ -615,7 +615,7 @@ fn nothing_waits_for_a_pipe() {
     assert_eq!(server.ended().0, Some(0));
 }
 
-/// A server whose backing store is the disk of another server, so that the test can stop the store.
+/// A server whose backing store is another server's disk, which the test can suspend.
 struct Stored {
     server: Server,
     store: Server,

@@ -13,7 +13,7 @@ use std::process::Command;
 use support::{Ended, PAGE, UZRAM, end, fill, noise, text, write_all};
 use zcomp::Params;
 
-/// Writes files of all kinds, with 3 same-filled and 5 incompressible pages. Returns their
+/// Writes files of all kinds, which contain 3 same-filled and 5 incompressible pages. Returns their
 /// directory, names and contents.
 fn tree() -> (tempfile::TempDir, Vec<(&'static str, Vec<u8>)>) {
     let dir = tempfile::tempdir().unwrap();
@@ -30,8 +30,8 @@ fn tree() -> (tempfile::TempDir, Vec<(&'static str, Vec<u8>)>) {
     (dir, files)
 }
 
-/// Returns the sum of the compressed lengths, at most a page each, of all pages except those that
-/// repeat one word.
+/// Returns the sum of min(page size, compressed length) over all pages except those that repeat one
+/// word.
 fn codec_size(algorithm: &str, params: Params, files: &[(&str, Vec<u8>)]) -> u64 {
     let codec = zcomp::by_name(algorithm).unwrap();
     let mut stream = codec.prepare(&params, PAGE).unwrap().stream().unwrap();

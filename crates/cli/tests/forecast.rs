@@ -19,7 +19,7 @@ const OFF_MAX: f64 = 0.03;
 /// The time after which a device has released the memory that it kept for further stores.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// The bytes of files, and of the small sample of them.
+/// The bytes of the files, and of a small sample of the files.
 const BYTES: usize = 96 << 20;
 const SAMPLE: usize = 16 << 20;
 
@@ -40,7 +40,8 @@ fn libraries() -> Vec<u8> {
     pages
 }
 
-/// Returns the forecasts without a dictionary from a sample of at most `bytes` bytes.
+/// Samples at most `bytes` bytes of `file`, and returns the forecasts for compression without a
+/// dictionary.
 fn forecasts(file: &Path, bytes: usize) -> Vec<Value> {
     let mut command = Command::new(UZRAM);
     command.args(["analyze", "--json", "--try", "lz4:1", "--try", "zstd:1"]).arg(file);
@@ -77,7 +78,7 @@ fn devices_take_what_was_forecast() {
         println!("{} {block}: {of_all:+.4}, {of_part:+.4} +/- {error:.4}", whole["algorithm"]);
         let is_exact = number(&whole, "error_bytes") == 0.0;
         assert!(is_exact && of_all.abs() <= OFF_MAX, "{whole}: {taken}");
-        // The error of one sample in 50 exceeds the stated error by more than half.
+        // In one of 50 samples, the error is more than 1.5 times the stated error.
         assert!(of_part.abs() <= OFF_MAX + 1.5 * error && error < 0.1, "{part}: {taken}");
     }
 }

@@ -72,7 +72,7 @@ fn scratch() -> tempfile::TempDir {
     dir
 }
 
-/// Returns whether a program is installed. If not, prints that its checks are skipped.
+/// Returns whether a program is installed. If it is not, prints that its checks are skipped.
 fn has(program: &str) -> bool {
     let asked = Command::new(program).arg("--version").stdout(Stdio::null()).status();
     let is_there = asked.is_ok_and(|status| status.success());
@@ -168,7 +168,8 @@ fn programs_in_c_are_built_with_the_installed_library() {
     let lib = root().join("usr/lib");
     let ended = end(Command::new(&program).env("LD_LIBRARY_PATH", &lib));
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), "kept\n"), "{ended:?}");
-    // The program requires a library with this interface, so a later version can replace it.
+    // The program requires a library with this version of the interface, so any later library with
+    // this interface works.
     let asks = end(Command::new("readelf").arg("-d").arg(&program)).out;
     assert!(asks.contains("Shared library: [libuzram.so.0.1]"), "{asks}");
     let version = env!("CARGO_PKG_VERSION");
@@ -256,7 +257,7 @@ fn its_unit_is_hardened() {
     if !has("systemd-analyze") {
         return;
     }
-    // systemd-analyze checks a unit, not its template.
+    // systemd-analyze can check only an instance of a unit, not a template.
     let dir = tempfile::tempdir().unwrap();
     let unit = dir.path().join("uzram-serve@x.service");
     fs::write(&unit, &service).unwrap();
@@ -267,7 +268,8 @@ fn its_unit_is_hardened() {
     let mut verify = Command::new("systemd-analyze");
     verify.args(["verify", "--man=no"]).arg(format!("--root={}", root().display()));
     let ended = end(verify.arg("uzram-serve@x.service"));
-    // The unit needs units of other packages, which are missing in the root.
+    // Errors about units of other packages are expected, because these units are missing in the
+    // scratch root.
     assert!(
         !ended.err.contains("uzram-serve@.so") && !ended.err.contains("bin/uzram is not exec"),
         "{ended:?}"
@@ -324,7 +326,7 @@ fn a_package_has_all_of_it() {
     assert_eq!(sums.lines().count(), all.lines().count(), "{sums}");
     assert!(triggers.contains("\nactivate-noawait ldconfig\n"), "{triggers}");
     assert_eq!(shlibs, "libuzram 0.1 uzram (>= 0.1.0)\n");
-    // The command in the package runs.
+    // The command from the package runs.
     let version = end(Command::new(files.join("usr/bin/uzram")).arg("--version"));
     assert_eq!(version.out, concat!("uzram ", env!("CARGO_PKG_VERSION"), "\n"));
 }
@@ -332,7 +334,7 @@ fn a_package_has_all_of_it() {
 #[test]
 fn what_was_installed_goes_but_the_configuration() {
     let dir = scratch();
-    // A path with a space is treated as one path.
+    // The path of the root may contain a space.
     let (root, other) = (dir.path().join("a b"), dir.path().join("a"));
     fs::write(&other, "stays").unwrap();
     make(&["install"], &root);

@@ -1,9 +1,9 @@
-//! Tests a server whose own machine uses the disk while memory is short. The kernel can free memory
-//! only if the server stores the data of this memory.
+//! Tests a server whose own machine uses the disk while memory is short. The kernel can then free
+//! memory only after the server has stored the data of that memory.
 //!
-//! The server runs in a separate cgroup. In the cgroup of its writers (version 1, without
-//! PR_SET_IO_FLUSHER), the server would deadlock, because the kernel makes its threads wait for
-//! pages that they must store.
+//! The server runs in a separate cgroup. In the cgroup of the processes that write to the disk
+//! (version 1, without PR_SET_IO_FLUSHER), the server would deadlock, because the kernel would make
+//! its threads wait for pages that they must store.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -90,8 +90,8 @@ fn what_is_written_back_through_it_gets_there() {
     run(Command::new("/usr/sbin/mkfs.ext4").args(["-q", "-F", device]));
     run(Command::new("mount").arg(device).arg(&mnt));
     fs::write(dir.path().join("data"), text(1, DATA)).unwrap();
-    // The data exceed the memory limit of the writers: pages become free only after the server has
-    // stored them.
+    // The data exceed the memory limit of the writers, so the kernel must free pages. It can free a
+    // page only after the server has stored its data.
     for round in 0..3 {
         let write = format!("dd if=data of=mnt/{round} bs=1M conv=fsync");
         run_in(&of_writers, &write, dir.path());

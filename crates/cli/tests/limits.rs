@@ -14,7 +14,7 @@ use testkit::cgroup::Group;
 
 const MIB: usize = 1 << 20;
 
-/// Runs the command by a shell line that ends in `exec "$@"`.
+/// Runs `uzram fill` by the shell line `line`, which ends in `exec "$@"`.
 fn fill_under(line: &str, args: &[&str], path: &Path) -> Ended {
     let mut shell = Command::new("sh");
     shell.args(["-c", line, "sh", UZRAM, "fill"]).args(args).arg(path);
@@ -71,7 +71,7 @@ fn an_interrupt_ends_it_cleanly() {
     let args = ["--algorithm", "zstd", "--level", "22", "--threads", "1"];
     let child: Child = fill().args(args).arg(dir.path()).spawn().unwrap();
     until("it handles the signal", || handles_interrupt(&child));
-    // Waits until the process is probably at work.
+    // Waits until the process is probably storing data.
     sleep(Duration::from_millis(500));
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let ended: Ended = child.wait_with_output().unwrap().into();
@@ -79,7 +79,7 @@ fn an_interrupt_ends_it_cleanly() {
     assert_eq!((ended.out.as_str(), ended.err.as_str()), ("", "uzram: interrupted\n"));
 }
 
-/// A device that lacks a part of the data does not replace a file.
+/// If the device does not hold all the data, it is not saved, and an existing file stays.
 #[test]
 fn nothing_is_saved_if_the_limit_is_reached() {
     let dir = tempfile::tempdir().unwrap();
@@ -113,8 +113,8 @@ fn it_works_in_little_address_space() {
     assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
 }
 
-/// Sparse files make the input very large, so that memory for the statistics of all its pages is
-/// lacking.
+/// The input consists of sparse files, which are so large that memory for the statistics of all
+/// their pages is lacking.
 #[test]
 fn more_input_than_memory_has_figures_for_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -143,7 +143,7 @@ fn what_the_system_refuses_is_not_laid_to_the_limit() {
     assert!(!ended.err.contains("--mem-limit"), "{ended:?}");
 }
 
-/// Runs the command as a process in the cgroup.
+/// Runs `uzram fill` in the cgroup.
 fn fill_in(group: &Group, args: &[&str], path: &Path) -> Ended {
     fill_under(&group.enter(), args, path)
 }
@@ -165,7 +165,7 @@ fn it_works_in_a_memory_cgroup_of_64_mib() {
     let limit = json["mem_limit"].as_u64().unwrap() as usize;
     assert!(limit > 64 * MIB * 80 / 100 && limit < 64 * MIB * 90 / 100, "{json}");
 
-    // With more data than fits, the command reports an error, and is not killed.
+    // If the data do not fit, the command reports an error, and is not killed.
     write_all(dir.path(), &[("c", noise(3, 80 * MIB))]);
     for args in [&["--json"][..], &["--json", "--threads", "12", "--algorithm", "zstd"]] {
         let ended = fill_in(&group, args, dir.path());

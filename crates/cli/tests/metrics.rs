@@ -103,8 +103,8 @@ fn whoever_asks_badly_is_answered_and_others_are_too() {
             assert!(got.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{got}");
         }
     }
-    // More silent clients connect than are served at a time: each further client replaces the
-    // oldest one.
+    // More silent clients connect than the server serves at a time. Each further client replaces
+    // the oldest one.
     let host = uri.strip_prefix("http://").unwrap().split('/').next().unwrap();
     let silent: Vec<_> = (0..9).map(|_| TcpStream::connect(host).unwrap()).collect();
     assert!(answer(&uri, b"GET /metrics HTTP/1.1\r\n\r\n").contains("uzram_memory_bytes"));

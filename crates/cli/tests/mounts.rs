@@ -25,8 +25,8 @@ fn tmpfs(at: &Path, name: &str) {
     fs::write(at.join(name), name).unwrap();
 }
 
-/// Unmounts, with retries: a child that another test starts holds copies of this process's
-/// descriptors until the child executes a program.
+/// Unmounts `at`, and retries if it is busy, because a child that another test starts holds copies
+/// of this process's descriptors until the child executes a program.
 fn unmount(at: &Path) {
     until(&format!("{} is in use", at.display()), || {
         end(Command::new("umount").arg(at)).code == Some(0)
@@ -75,14 +75,14 @@ fn what_was_mounted_there_since_stays() {
     unmount(&mount);
     // The next server unmounts the dead mount that a killed server left.
     ended(server(&mount));
-    // Another mount lies in place of our mount, which another process has unmounted.
+    // Another process has unmounted the server's mount, and mounted something else in its place.
     let gone = server(&mount);
     unmount(&mount);
     tmpfs(&mount, "since");
     ended(gone);
     assert_eq!(fs::read(mount.join("since")).unwrap(), b"since");
     unmount(&mount);
-    // Another mount lies inside our mount.
+    // Another mount lies inside the server's mount.
     let within = server(&mount);
     tmpfs(&mount.join("attr"), "within");
     let said = ended(within);
@@ -109,7 +109,7 @@ fn the_mount_of_a_live_server_is_refused() {
     assert_eq!(fs::read_dir(&mount).unwrap().count(), 0);
 }
 
-/// Directories of other programs may have names of any bytes.
+/// The mount points of other programs may have names of any bytes.
 #[test]
 fn mount_points_are_of_any_bytes() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -163,7 +163,7 @@ fn what_a_server_needs_is_not_in_its_mount() {
 #[test]
 fn a_dead_mount_of_ours_is_taken_off() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
-    // The next server can use the directory, repeatedly.
+    // The next server can mount at the same directory.
     for _ in 0..2 {
         let mut killed = server(&mount);
         assert!(mount.join("disk").exists());
@@ -243,7 +243,8 @@ fn a_user_mounts_and_unmounts_too() {
     unmount(&mount);
 }
 
-/// As with a block device, truncation has no effect: all data remain except overwritten data.
+/// As on a block device, opening the disk with truncation has no effect. Only overwritten data
+/// change.
 #[test]
 fn the_disk_is_opened_to_be_cut_and_is_not() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -294,7 +295,7 @@ fn a_job_of_an_attribute_holds_up_no_reader() {
         fs::remove_file(&saved).unwrap();
         reads
     };
-    // A save that ended before this thread ran again proves nothing.
+    // A save that ends before this thread runs again tests nothing, so the save is repeated.
     assert!((0..20).any(|_| reads_amid() > 3), "no reads are answered meanwhile");
     // A relative path is refused, because the writer does not know the server's working directory.
     let relative = fs::write(mount.join("attr/save"), "relative").unwrap_err();
@@ -303,8 +304,8 @@ fn a_job_of_an_attribute_holds_up_no_reader() {
     ended(server);
 }
 
-/// A save through the mount counts as the server's own, before the end of the server and during the
-/// end.
+/// A save through the mount counts as a save by the server itself, both before the server's end and
+/// during it.
 #[test]
 fn a_save_through_the_mount_is_no_strangers() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -349,7 +350,7 @@ fn a_disk_is_not_saved_to_itself() {
     fs::create_dir(&mnt).unwrap();
     run(Command::new("/usr/sbin/mkfs.ext4").args(["-q", "-F", &device]));
     run(Command::new("mount").arg(&device).arg(&mnt));
-    // A second loop device, on a file in the outer file system.
+    // Creates a second loop device, on a file in the file system on the first one.
     let (inner, image) = (dir.path().join("inner"), mnt.join("image"));
     fs::create_dir(&inner).unwrap();
     fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
@@ -379,7 +380,7 @@ fn a_stuck_mount_there_holds_nothing_up() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
     let stuck = server(&mount);
     stuck.signal("STOP");
-    // The stopped server may continue later.
+    // The other server must not unmount this mount, because the stopped server may continue later.
     let mut over = support::serve(dir.path());
     let over = support::end(over.args(["--nbd", "unix:n", "--mount"]).arg(&mount));
     assert_eq!(over.code, Some(1), "{over:?}");
@@ -388,7 +389,7 @@ fn a_stuck_mount_there_holds_nothing_up() {
     ended(stuck);
 }
 
-/// The mount fails only after clients have connected.
+/// Tests a server whose mount fails after clients have connected.
 #[test]
 fn what_was_acknowledged_before_it_could_not_start_is_saved() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -407,13 +408,13 @@ fn what_was_acknowledged_before_it_could_not_start_is_saved() {
     assert!(Server::restored(&file, &[]).client().read(0, MIB) == text(1, MIB));
 }
 
-/// The second signal would end the server before it has unmounted.
+/// If the second signal ended the server at once, the mount would remain.
 #[test]
 fn a_signal_that_comes_twice_leaves_no_mount() {
     let Some((_dir, mount, _unmounted)) = directory() else { return };
     for _ in 0..8 {
         let mut server = server(&mount);
-        // The client must be disconnected first.
+        // With this client connected, the server does not end at once.
         let client = server.client();
         server.signal_at_once(&[Signal::TERM; 2], Duration::ZERO);
         assert_eq!(server.ended().0, Some(0), "{}", server.said());
@@ -422,7 +423,7 @@ fn a_signal_that_comes_twice_leaves_no_mount() {
     }
 }
 
-/// Maps the disk as databases do, and also uses the disk by all other front ends.
+/// Maps the disk as databases do, and also uses the disk through all other front ends.
 #[test]
 fn the_disk_can_be_mapped_shared_if_nbd_clients_only_read() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -487,7 +488,8 @@ fn files_of_a_mount_are_neither_made_nor_removed() {
     ended(server);
 }
 
-/// Data that a file system on the disk has not written yet are lost, so this is an error.
+/// A file system on the disk loses the data that it has not written yet, so the server reports an
+/// error.
 #[test]
 fn a_disk_that_is_in_use_when_it_is_saved_is_an_error() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -512,7 +514,8 @@ fn a_disk_that_is_in_use_when_it_is_saved_is_an_error() {
     assert!(said.contains(&format!("mounted at '{}'", mnt.display())), "{said}");
     assert!(said.contains("missing from the saved file") && saved.exists(), "{said}");
     drop(looped);
-    // A process with an open file has no unwritten data: its writes go directly to the disk.
+    // An open file is no error, because its writes reach the disk directly, so no data are
+    // unwritten.
     let mut server = Server::new(&args);
     let _open = fs::File::options().write(true).open(mount.join("disk")).unwrap();
     server.signal("TERM");

@@ -29,7 +29,7 @@ const DISK: u64 = 512 << 20;
 /// The maximum time within which a server must answer.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// Returns the expected contents of a part.
+/// Returns the expected contents of part `nth` of a disk.
 fn part(disk: u64, nth: u64) -> Vec<u8> {
     noise(disk ^ nth, PART)
 }
@@ -61,7 +61,8 @@ fn server(flag: char, mib: usize, file: &Path, args: &[&str]) -> Result<Server, 
     }
     let (code, _) = server.ended();
     let said = server.said();
-    // If the program itself does not fit, the loader reports that, or the kernel ends the process.
+    // If the program itself does not fit into the limit, the loader reports that, or the kernel
+    // ends the process.
     let is_line = |line: &str| line.starts_with("uzram: ");
     let has_room = (mib * MIB) as u64 > std::fs::metadata(UZRAM).unwrap().len();
     let is_ended = code == Some(127) || code.is_none() && !has_room;
@@ -92,7 +93,8 @@ fn fill(socket: &Path, disk: u64, mib: usize) -> Vec<u64> {
     acknowledged
 }
 
-/// Sends requests from many clients at once. Returns the number of answers to `stat`.
+/// Sends requests from many clients at once. Returns the number of requests for `stat` that were
+/// answered.
 fn crowd(server: &Server, acknowledged: &[u64]) -> usize {
     let socket = server.socket();
     let there: Vec<Client> = (0..40).filter_map(|_| client(&socket)).collect();
@@ -100,8 +102,8 @@ fn crowd(server: &Server, acknowledged: &[u64]) -> usize {
         for (nth, mut client) in there.into_iter().enumerate() {
             scope.spawn(move || {
                 for step in 0..8 {
-                    // Some requests are long, so memory may be lacking for many of them at the same
-                    // time.
+                    // Some requests are long, so there may not be enough memory for many of them at
+                    // the same time.
                     let len = [512, PART, 300 << 10, 2 * MIB][(nth + step) % 4];
                     if let Err(error) = client.try_read(0, len) {
                         return assert_in_time(&error);
@@ -194,7 +196,8 @@ fn a_mount_that_has_room_has_it_to_the_end() {
         let disk = File::options().read(true).write(true).open(mount.join("disk")).unwrap();
         let write = |nth: &u64| disk.write_all_at(&part(1, *nth), nth * PART as u64).is_ok();
         let acknowledged = (0..DISK / PART as u64).take_while(write).count() as u64;
-        // A read like a loop device's read, for which memory may be lacking.
+        // This read is as long as a loop device's reads. It may fail, because memory for it may be
+        // lacking.
         let _ = disk.read_at(&mut vec![0; MIB], 0);
         assert_eq!(server.ask("stat", &[]).code, Some(0), "{mib} MiB");
         drop(disk);
@@ -209,7 +212,7 @@ fn a_mount_that_has_room_has_it_to_the_end() {
     assert!(started >= 2, "{started}");
 }
 
-/// Silent clients use up the memory. Clients that send requests must still be admitted.
+/// Clients that send nothing use up the memory. Clients that send requests must still be admitted.
 #[test]
 fn the_silent_keep_nobody_out_where_there_is_little_room() {
     let dir = tempfile::tempdir().unwrap();

@@ -80,7 +80,7 @@ fn of_many_that_start_one_serves() {
     }
 }
 
-/// A false server that reports success for everything.
+/// A process in place of the server reports success for every request.
 #[test]
 fn a_false_server_is_not_believed() {
     if !rustix::process::geteuid().is_root() || !has(&["setpriv", "python3"]) {

@@ -1,5 +1,6 @@
-//! Tests every command that writes a file, with every kind of target. A file that may be written is
-//! written completely; any other target is refused before anything is changed.
+//! Tests every command that writes a file, with every kind of target. If the target may be written,
+//! the command writes the whole file; if not, the command refuses the target before it changes
+//! anything.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -21,7 +22,7 @@ const OLD: &[u8] = b"the only copy of this text";
 enum Existing {
     Replaced,
     Appended,
-    /// The command appends to files of its own format, and refuses others.
+    /// The command appends to files of its own format, and refuses files of other formats.
     OfItsOwn,
 }
 
@@ -29,7 +30,7 @@ enum Existing {
 struct Writer {
     name: &'static str,
     existing: Existing,
-    /// Whether the command reads inputs, such as `in` or a directory of files.
+    /// Whether the command reads inputs, such as the file `in` or a directory of files.
     reads: bool,
 }
 
@@ -65,7 +66,8 @@ impl Place {
         self.dir.path().join(name)
     }
 
-    /// Returns the file that every command writes; `generate` can write no other file.
+    /// Returns the path of the file that every command writes. It is the only file that `generate`
+    /// can write.
     fn target(&self) -> PathBuf {
         self.path("man/man1/uzram.1")
     }
@@ -120,8 +122,8 @@ impl Place {
         clear(&target);
     }
 
-    /// Checks that every command refuses the target that `make` creates, and that `is_there` still
-    /// holds.
+    /// Checks that every command refuses the target that `make` creates, and that `is_there`
+    /// returns true after that.
     fn each_refuses(&self, make: impl Fn(&Path), is_there: impl Fn(&Path) -> bool) {
         self.each(make, |writer, target, ended| {
             assert_eq!(ended.code, Some(1), "{}: {ended:?}", writer.name);
@@ -161,7 +163,7 @@ fn targets_that_may_be_written_are_and_links_stay() {
             if is_there {
                 fs::write(&end, OLD).unwrap();
             }
-            // The links are relative, and point to another link.
+            // The target is a relative link that leads to another relative link.
             clear(&place.path("man/middle"));
             symlink("../end", place.path("man/middle")).unwrap();
             symlink("../middle", target).unwrap();
@@ -248,7 +250,7 @@ fn files_that_can_not_be_replaced_are_refused() {
         assert!(ended.code == Some(1) && ended.err.contains("mounted"), "{ended:?}");
         assert_eq!(fs::read(&target).unwrap(), OLD);
         drop(mounted);
-        // Not every file system supports the attribute.
+        // The target is made immutable, which not every file system supports.
         if end(Command::new("chattr").arg("+i").arg(&target)).code == Some(0) {
             let ended = place.write(writer, "read", &target);
             run(Command::new("chattr").arg("-i").arg(&target));
@@ -267,7 +269,7 @@ fn looped(place: &Place, bytes: u64) -> Looped {
 }
 
 fn contents(device: &Looped) -> Vec<u8> {
-    // Reads from the device, not from data that were cached before.
+    // Flushes the cache, so that the test reads from the device.
     run(Command::new("/usr/sbin/blockdev").args(["--flushbufs", &device.0]));
     fs::read(&device.0).unwrap()
 }
@@ -306,7 +308,7 @@ fn a_block_device_is_written_only_if_it_is_free_and_large_enough() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(contents(&large)[..disk.len()] == disk, "it has something else");
 
-    // The saved disk itself may lie on a device.
+    // The file to restore may itself be a block device.
     let held = looped(&place, 4 << 20);
     let saved = fs::read(place.path("saved")).unwrap();
     let mut all = contents(&held);

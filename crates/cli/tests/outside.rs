@@ -1,6 +1,7 @@
-//! Tests independent clients with requests of many sizes, many at a time, for longer than `make
-//! test` may take; `make clients` runs them. Missing programs are reported and left out. All
-//! changes are undone, also if a test fails.
+//! Tests independent clients, with requests of many sizes and many requests at a time. `make
+//! clients` runs these tests, because they take too long for `make test`. Missing programs are
+//! reported, and their tests are left out. All changes to the machine are undone, even if a test
+//! fails.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -16,8 +17,8 @@ use testkit::random_seed;
 
 const MIB: usize = 1 << 20;
 
-/// The lengths of requests: values around each length at which the server changes its method, in
-/// multiples of 512 bytes, which programs require.
+/// The lengths of requests in bytes, around each length at which the server changes its method. All
+/// are multiples of 512, as the programs require.
 const SIZES: [usize; 14] = [
     512, 4096, 5120, 32_256, 32_768, 33_280, 131_072, 131_584, 261_632, 262_144, 262_656, 278_528,
     279_040, 1_048_576,
@@ -87,7 +88,7 @@ fn fsx() -> Option<PathBuf> {
     path
 }
 
-/// Exercises a file. If that fails, prints the operations.
+/// Exercises a file. If that fails, prints the operations that led to the failure.
 fn exercise(fsx: &Path, file: &Path, config: &str, operations: usize) {
     let dir = tempfile::tempdir().unwrap();
     let settings = dir.path().join("fsx.toml");
@@ -109,7 +110,7 @@ fn can_mount() -> bool {
     can
 }
 
-/// A file on the mount never changes its size, and is not mapped.
+/// The operations never change the size of the mounted file, and do not map it.
 #[test]
 #[ignore = "for make clients"]
 fn fsx_on_the_mounted_file() {
@@ -192,7 +193,7 @@ fn qemu_of_many_sizes() {
             shell(&format!("{bench} -c {count} -s {size} {write} \"$U\" >/dev/null"), &server);
         }
     }
-    // This is another server, whose disk is empty beyond the image.
+    // Starts another server, whose disk is empty beyond the image.
     let server = self::server(&["--threads", "4"], None);
     fs::write(server.dir.path().join("image"), [text(1, 60 * MIB), noise(2, 9 * MIB)].concat())
         .unwrap();
@@ -207,7 +208,8 @@ fn qemu_of_many_sizes() {
             &server,
         );
     }
-    // Writes at different places are all in flight at once; then the data of each are read.
+    // All writes, each at a different offset, are in flight at once. After that, the data of each
+    // write are read.
     let mut asked = String::new();
     for (write, check) in [("aio_write", ""), ("aio_read", "")] {
         for (nth, size) in SIZES.into_iter().cycle().take(128).enumerate() {
@@ -250,7 +252,7 @@ fn nbdcopy_of_many_sizes() {
     }
 }
 
-/// Sends libnbd's asynchronous requests, 64 at a time, with arbitrary lengths in bytes.
+/// Sends asynchronous requests of any length by libnbd, 64 at a time.
 #[test]
 #[ignore = "for make clients"]
 fn libnbd_of_many_sizes() {

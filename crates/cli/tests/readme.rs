@@ -1,4 +1,4 @@
-//! Tests that README contains all commands and only existing options, and is short.
+//! Tests that README describes all commands and only existing options, and is short.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

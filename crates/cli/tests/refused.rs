@@ -1,5 +1,6 @@
-//! Tests a server and a save in which the nth allocation fails, or all from the nth on. The process
-//! survives and keeps acknowledged data. The command's allocator calls one that refuses.
+//! Tests a server and a save in which the nth allocation, or every allocation from the nth on,
+//! fails. The process survives and keeps acknowledged data. The inner allocator of the command's
+//! allocator refuses these allocations.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -36,8 +37,9 @@ const WORKERS: usize = 2;
 /// The system's allocator, which refuses requests of all threads except those of the test.
 struct Faulty;
 
-/// The number of the allocation that is refused, from 1, or 0 for none; whether all later
-/// allocations are refused too; and the number of allocations so far.
+/// The number of the refused allocation, counted from 1, or 0 if none is refused. The next two
+/// statics hold whether all later allocations are refused too, and the number of allocations so
+/// far.
 static NTH: AtomicUsize = AtomicUsize::new(0);
 static FROM_THEN_ON: AtomicBool = AtomicBool::new(false);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -46,8 +48,8 @@ thread_local! {
     static IS_OF_THE_TEST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The number of bytes that the other threads have in use, and its maximum. During a reallocation
-/// both copies count, as in the reserve.
+/// The number of bytes that the other threads have in use, and the maximum of this number. During a
+/// reallocation both copies count, as in the reserve.
 static LIVE: AtomicIsize = AtomicIsize::new(0);
 static MOST: AtomicIsize = AtomicIsize::new(0);
 
@@ -107,8 +109,8 @@ unsafe impl GlobalAlloc for Faulty {
     }
 }
 
-/// Runs `work`, and refuses the `nth` allocation of other threads. Returns whether that many
-/// allocations were made.
+/// Runs `work`, and refuses allocation `nth` of other threads. Returns whether other threads made
+/// `nth` allocations, and the result of `work`.
 fn refusing<T>(nth: usize, from_then_on: bool, work: impl FnOnce() -> T) -> (bool, T) {
     COUNT.store(0, SeqCst);
     FROM_THEN_ON.store(from_then_on, SeqCst);
@@ -118,8 +120,8 @@ fn refusing<T>(nth: usize, from_then_on: bool, work: impl FnOnce() -> T) -> (boo
     (COUNT.load(SeqCst) >= nth, done)
 }
 
-/// Runs `work` for every n up to the number of its allocations, once with only the nth allocation
-/// refused, and once with all later allocations refused too.
+/// Runs `work` twice for every n up to the number of its allocations. Allocation n is refused in
+/// the first run, and all later allocations are refused too in the second run.
 fn for_each_nth(mut work: impl FnMut(usize, bool) -> bool) {
     IS_OF_THE_TEST.set(true);
     MEMORY.keep(4 << 20).unwrap();
@@ -194,7 +196,7 @@ impl Served {
         Ok(client)
     }
 
-    /// Writes, and returns the data that were acknowledged.
+    /// Writes data, and returns the offsets and data of the acknowledged writes.
     fn write(&self, seed: u64) -> Vec<(u64, Vec<u8>)> {
         let mut acknowledged = Vec::new();
         let Ok(mut client) = self.client() else { return acknowledged };
@@ -212,7 +214,7 @@ impl Served {
         acknowledged
     }
 
-    /// Sends all kinds of requests at the same time.
+    /// Sends all kinds of requests, without waiting for replies.
     fn look(&self) {
         let socket = self.dir.path().join("nbd.sock");
         let mut stream = UnixStream::connect(socket).unwrap();
@@ -242,7 +244,7 @@ impl Served {
         let path = self.dir.path().join("control.sock");
         let requests = [Request::Stat, Request::Show("mm_stat".to_owned())];
         let answer = |request: &Request| control::ask(request, &path, &mut Vec::new());
-        // Any answer is fine, for example an error because memory for this text is lacking.
+        // Any answer is correct, even an error, because there may be no memory for this text.
         let _ = answer(&Request::Show("block_state".to_owned()));
         requests.iter().filter(|request| answer(request).is_ok()).count()
     }
@@ -286,7 +288,7 @@ fn takes_no_more_than_is_kept() {
     }
 }
 
-/// Serves clients of all kinds.
+/// Starts a server that serves clients of all kinds.
 fn serves() -> impl FnMut(usize, bool) -> bool {
     let served = Served::new();
     move |nth, from_then_on| {
@@ -331,7 +333,7 @@ fn device(dir: &Path) -> (Device, Vec<u8>) {
     (device, data)
 }
 
-/// Saves data in memory and data that are written back.
+/// Saves a device that has data in memory and data in the backing store.
 fn saves() -> impl FnMut(usize, bool) -> bool {
     let dir = tempfile::tempdir().unwrap();
     let (device, data) = device(dir.path());

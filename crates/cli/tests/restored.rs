@@ -168,7 +168,7 @@ fn a_job_is_cancelled() {
     let none = server.ask("cancel", &[]);
     assert!(none.code == Some(1) && none.err.contains("no job is under way"), "{none:?}");
     server.client().write(0, &noise(1, 200 << 20));
-    // A job that ends before it is cancelled proves nothing.
+    // A job that ends before it is cancelled tests nothing, so the job is repeated.
     let cancelled = (0..20).any(|_| {
         thread::scope(|scope| {
             let saving = scope.spawn(|| server.ask("save", &[file.to_str().unwrap()]));

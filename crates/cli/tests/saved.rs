@@ -57,7 +57,7 @@ fn what_was_acknowledged_is_saved_at_the_end_and_restored() {
     assert!(again.announcement.starts_with("serving 256.0 MiB, zstd: "), "{}", again.announcement);
     let mut client = again.client();
     assert!(client.read(5 * MIB as u64 + 77, data.len()) == data);
-    // The last write may have been stored without an answer.
+    // The last write may have been stored although it was not acknowledged.
     for nth in 0..acknowledged {
         assert!(client.read(nth * 4096, 4096) == text(nth, 4096), "block {nth}");
     }
@@ -116,10 +116,10 @@ fn another_signal_gives_the_save_up() {
     let gives_up = || {
         let args = ["--save-on-exit", file.to_str().unwrap(), "--mem-limit", "0"];
         let mut server = Server::new(&args);
-        // The disk holds enough data that the save takes a while.
+        // The save of this disk takes a while, because the disk holds 200 MiB of data.
         server.client().write(0, &noise(1, 200 * MIB));
-        // Signals sent at once count as one request to end. The server saves little before it
-        // checks for the signals, because it hardly runs.
+        // Signals that are sent at once count as one request to end. The server hardly runs between
+        // the signals, so it saves little before it checks for them.
         server.signal_at_once(&[Signal::TERM, Signal::STOP], Duration::from_millis(1));
         until_with(Duration::from_millis(20), "it is given up", || {
             let is_over = server.child.try_wait().unwrap().is_some();
@@ -133,7 +133,7 @@ fn another_signal_gives_the_save_up() {
         assert!(matches!(code, Some(0 | 1)), "{code:?}");
         (code == Some(1)).then(|| server.said())
     };
-    // A save that ended before the other signal proves nothing.
+    // A save that ends before the second signal tests nothing, so the save is repeated.
     let said = (0..20).find_map(|_| {
         fs::write(&file, "what was there before").unwrap();
         gives_up()
@@ -176,7 +176,7 @@ fn a_killed_server_leaves_the_file_from_before() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("saved");
     let path = file.to_str().unwrap();
-    // A save that ended before the server was killed proves nothing.
+    // A save that ends before the server is killed tests nothing, so the save is repeated.
     let shows = (0..20).any(|_| {
         let mut server = Server::new(&["--save-on-exit", path, "--mem-limit", "0"]);
         let mut client = server.client();
@@ -204,8 +204,8 @@ fn a_killed_server_leaves_the_file_from_before() {
     assert!(shows);
     let again = Server::restored(&file, &[]);
     assert!(again.client().read(0, MIB) == text(1, MIB));
-    // The temporary file of the killed server is reused, and the next server with this file takes
-    // its lock.
+    // The next save reuses the temporary file of the killed server, and the next server takes over
+    // the killed server's lock.
     assert_eq!(again.ask("save", &[path]).code, Some(0));
     assert!(!dir.path().join(".saved.saving").exists());
     let mut next = Server::restored(&file, &["--save-on-exit", path]);
@@ -240,11 +240,11 @@ fn a_server_saves_and_restores_when_it_is_asked() {
 
     let empty = Server::new(&[]);
     let mut client = empty.client();
-    // A client that has received an answer is connected.
+    // This client is connected, because it has received an answer.
     assert!(client.read(8192, 4096) == [0; 4096]);
     let in_use = ask(&empty, "restore", &["--served", "saved"]);
     assert!(in_use.code == Some(1) && in_use.err.contains("in use by 1 client"), "{in_use:?}");
-    // Setting the attribute is refused as a restore is.
+    // Setting the attribute `restore` is refused in the same way.
     let path = dir.path().join("saved");
     let in_use = ask(&empty, "attr", &["restore", path.to_str().unwrap()]);
     assert!(in_use.code == Some(1) && in_use.err.contains("in use by 1 client"), "{in_use:?}");
@@ -344,7 +344,7 @@ fn a_mount_that_is_in_use_acknowledges_nothing_that_is_not_saved() {
     let acknowledged = acknowledged.load(Relaxed);
     let again = Server::restored(&file, &[]);
     let mut client = again.client();
-    // The refused write may have been stored in place of the previous write.
+    // The write that was not acknowledged may have replaced the previous write.
     for nth in acknowledged - 511..acknowledged {
         assert!(client.read(nth % 512 * 4096, 4096) == text(nth, 4096), "write {nth}");
     }

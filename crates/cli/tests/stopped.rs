@@ -14,7 +14,7 @@ use support::{Server, end, until};
 /// for the server.
 const BESIDE: Duration = Duration::from_secs(8);
 
-/// Commands that send requests to a server; `DIR` is its directory.
+/// Commands that send requests to a server; `DIR` stands for the server's directory.
 const COMMANDS: [&[&str]; 15] = [
     &["stat"],
     &["stat", "--json"],

@@ -30,7 +30,7 @@ fn train(dir: &Path, args: &[&str]) -> Ended {
     end(command.arg("train-dictionary").args(args))
 }
 
-/// Returns the names in the directory itself, without subdirectories' contents.
+/// Returns the names in a directory, not including the contents of subdirectories.
 fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
@@ -119,7 +119,8 @@ fn devices_take_what_was_said() {
             for (taken, key) in [(without, "without"), (with, "with")] {
                 let off = memory(key).abs_diff(taken);
                 println!("{input} {block} {} {key}: {taken}, off {off}", said["algorithm"]);
-                // A small device has more pages than it needs: retained pages and half-full pages.
+                // A small device uses more memory, because it has retained pages and partly filled
+                // pages.
                 let most = taken / 20 + (128 << 10);
                 assert!(off < most, "{input} {block} {key}: {taken}\n{said}");
             }

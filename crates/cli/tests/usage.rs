@@ -1,5 +1,5 @@
-//! Tests help, the version, and wrong command lines: exit code 2, and one line that contains the
-//! argument.
+//! Tests the help, the version, and wrong command lines, which cause exit code 2 and one line that
+//! contains the argument.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -30,7 +30,7 @@ impl Loading {
     /// Classifies an ELF file. `is_there` returns whether the loader at a path is installed.
     ///
     /// # Errors
-    /// The file is damaged.
+    /// Fails if the file is damaged.
     pub fn of(
         file: impl Read + Seek,
         is_there: impl FnOnce(&Path) -> bool,

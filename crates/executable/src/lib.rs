@@ -44,7 +44,7 @@ impl<F: Read + Seek> Kind<F> {
     /// Classifies a regular file.
     ///
     /// # Errors
-    /// The file can't be read.
+    /// Fails if the file can't be read.
     pub fn of(mut file: F) -> io::Result<Self> {
         let mut start = Vec::with_capacity(LINE);
         (&mut file).take(LINE as u64).read_to_end(&mut start)?;

@@ -1,7 +1,9 @@
-//! The rights that the kernel gives a program because of the file from which it is executed.
+//! The rights (user, group and capabilities) that the kernel gives a program because of the
+//! program's file.
 
 const SETUID: u32 = 0o4000;
-/// If the group may not execute the file, the kernel ignores the setgid bit.
+/// The bits of a setgid file. The kernel ignores the setgid bit if the group may not execute the
+/// file.
 const SETGID_EXECUTABLE: u32 = 0o2010;
 
 /// The properties of a file on which the rights of its program depend.
@@ -9,13 +11,13 @@ const SETGID_EXECUTABLE: u32 = 0o2010;
 pub struct FileRights {
     /// The mode of the file (`st_mode`).
     pub mode: u32,
-    /// The ids of the user and the group that own the file.
+    /// The IDs of the user and the group that own the file.
     pub owners: [u32; 2],
     /// Whether the file has capabilities (the attribute `security.capability`).
     pub has_capabilities: bool,
 }
 
-/// The conditions under which the kernel ignores the rights of a file.
+/// The conditions under which the kernel ignores the rights that a file gives.
 #[derive(Clone, Copy, Debug)]
 pub struct Denial {
     /// The process has set PR_SET_NO_NEW_PRIVS.
@@ -38,8 +40,8 @@ pub enum Rights {
 }
 
 impl FileRights {
-    /// Returns the rights of the program for a process whose effective ids are `ids` (user, group).
-    /// Calls `denial` only if the file would change the rights.
+    /// Returns the rights of the program for a process whose effective user and group IDs are
+    /// `ids`. Calls `denial` only if the file would change the rights.
     pub fn of_program(&self, ids: [u32; 2], denial: impl FnOnce() -> Denial) -> Rights {
         let [of_user, of_group] = [0, 1].map(|nth| self.owners[nth] != ids[nth]);
         let has_capabilities = self.has_capabilities && ids[0] != 0;

@@ -28,7 +28,8 @@ impl Script {
         };
         let line = &line[trim(line)];
         let end = line.iter().position(is_blank);
-        // If the path of the interpreter is cut off at the end of `start`, it is not valid.
+        // If the path of the interpreter reaches the end of `start`, the path may be cut off, so it
+        // is not used.
         if end.is_none() && start.len() >= LINE && !text.iter().any(ends) {
             return None;
         }

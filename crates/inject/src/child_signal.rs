@@ -1,5 +1,5 @@
-//! The signal that a helper's end causes. If the helper's parent has executed a program, the kernel
-//! sends SIGCHLD, regardless of the helper's exit signal.
+//! The signal that a helper's end causes. If the helper's parent has executed a program since the
+//! helper began, the kernel sends SIGCHLD, whatever the helper's exit signal is.
 //!
 //! ```text
 //!   info: signal, errno | code | process ID of the child ...
@@ -38,8 +38,8 @@ pub(crate) fn remove(helper: i32) {
     let _queued = system(libc::SYS_rt_sigqueueinfo, again);
 }
 
-/// Returns whether a child that ended, stopped or continued has not yet been reported by a wait.
-/// Writes that child's state to `info`.
+/// Returns whether there is a child that ended, stopped or continued, and that no wait has reported
+/// yet. If so, writes that child's state to `info`.
 fn is_of_another_child(info: &mut Info) -> bool {
     *info = Info::default();
     let what = libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED | libc::WNOHANG | libc::WNOWAIT;

@@ -9,7 +9,7 @@
 //! in-1: the helper shares the memory of the process. It allocates nothing, because `execve` may
 //! end another thread that holds a lock of the heap. in-2: the helper ends before the program's
 //! first instruction, or together with the process. The helper unmaps its room itself, unless it
-//! refused or was killed by `Helper::drop`.
+//! has refused or `Helper::drop` has killed it.
 //!
 //! # Safety
 //! `Control` lies in the helper's room, and the plan exists until the helper has ended.
@@ -45,13 +45,14 @@ pub(crate) struct Control {
     /// The IDs of the thread that executes the program, and of its process.
     pub(crate) thread: i32,
     pub(crate) parent: i32,
-    /// Whether the helper writes a line to standard error if no host can be entered.
+    /// Whether the helper writes a line to standard error if the process can't enter a host.
     pub(crate) is_heard: bool,
     /// The address of the vDSO.
     pub(crate) vdso: usize,
     /// The processor on which the thread runs.
     pub(crate) processor: u32,
-    /// A word by which the helper tests whether it can read and write the memory of the process.
+    /// The word that the helper reads and writes to test whether it can access the memory of the
+    /// process.
     pub(crate) tried: AtomicU64,
     /// The helper's process ID.
     pub(crate) number: AtomicI32,
@@ -77,7 +78,7 @@ impl Control {
         let _woken = system(libc::SYS_futex, [self.word(), wake, 1, 0, 0, 0]);
     }
 
-    /// Waits for at most `CHECK_AFTER` until the state is not `state`.
+    /// Waits until the state differs from `state`, for at most `CHECK_AFTER`.
     pub(crate) fn wait_while(&self, state: u32) {
         let time = [0, CHECK_AFTER];
         let wait = libc::FUTEX_WAIT as usize;
@@ -106,7 +107,7 @@ impl Control {
                 Stop::Call | Stop::Group(_) | Stop::Signal(_) => {}
             }
             let (request, data) = stop.passed_on(libc::PTRACE_CONT);
-            // SIGKILL may have ended the process.
+            // The call fails only if SIGKILL has ended the process.
             let _gone = trace(request, process, 0, data);
         }
         true
@@ -114,8 +115,8 @@ impl Control {
 
     /// Begins to trace the thread, and tests the operations that the helper needs after `execve`.
     fn prepare(&self, plan: &Plan) -> Result<HostFiles, Errno> {
-        // If the helper shared its descriptors, its end would flush files, and other threads would
-        // wait for that.
+        // If the helper shared the process's descriptors, its end would flush files, and other
+        // threads would wait for that.
         let all = [FIRST_CLOSED, u32::MAX as usize, CLOSE_RANGE_UNSHARE, 0, 0, 0];
         system(libc::SYS_close_range, all)?;
         self.move_to_processor();
@@ -152,7 +153,7 @@ impl Control {
         }
     }
 
-    /// Waits as long as the state is `state`. Fails if the thread no longer exists.
+    /// Waits until the state differs from `state`. Fails if the thread no longer exists.
     fn wait_as_long_as(&self, state: u32) -> Result<(), Errno> {
         while self.state.load(SeqCst) == state {
             let (parent, thread) = (self.parent as usize, self.thread as usize);
@@ -169,9 +170,10 @@ impl Control {
         let entered = bring_in(&mut tracee, files, plan, number);
         let failure = entered.err().filter(|_| self.is_heard);
         let failure = failure.filter(|failure| *failure != Failure::System(libc::ESRCH));
-        // The report must precede the program's output. A traced process can't be waited for, so
-        // the helper waits for the pipe's reader only after the detach. The helper does not wait
-        // for long, because it keeps the memory of the previous program mapped.
+        // The report should precede the program's output, so it is written before the detach if
+        // standard error accepts it at once. The helper waits for the reader of a full pipe only
+        // after the detach, because the parent can't wait for a traced process. The helper limits
+        // this wait, because it keeps the memory of the previous program mapped.
         let is_first = failure.is_some_and(|_| report::is_possible(0));
         failure.filter(|_| is_first).inspect(|failure| report::write(process, *failure));
         let _gone = tracee.detach();
@@ -191,16 +193,16 @@ pub(crate) unsafe extern "C" fn run(control: *mut c_void) -> ! {
     // SAFETY: the caller passes the `Control` of the helper's room.
     let control = unsafe { &*control.cast::<Control>() };
     let room = control.room;
-    // Until the helper traces the thread that started it, the kernel kills the helper when that
+    // Until the helper traces the thread that started it, the kernel must kill the helper when that
     // thread ends.
     let on_end = libc::SIGKILL as usize;
     let _set = system(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as usize, on_end, 0, 0, 0, 0]);
-    // In a separate process group, the helper is not stopped by signals to the group of the
-    // process.
+    // The helper moves to its own process group, so that signals to the group of the process do not
+    // stop the helper.
     let _own_group = system(libc::SYS_setpgid, [0; 6]);
     if control.attend() {
-        // Without this call, the kernel would clear a word in the room at the helper's end, after
-        // the room was unmapped.
+        // Without this call, the kernel would clear a word in the room when the helper ends,
+        // although the room is already unmapped.
         let _forgotten = system(libc::SYS_set_tid_address, [0; 6]);
         // SAFETY: the helper runs in the room, and the process no longer reads the room.
         unsafe { room.leave() }

@@ -1,4 +1,4 @@
-//! The arguments that describe the program to an injected host.
+//! The arguments of an injected host, which describe the program's initial state.
 
 use crate::child_signal;
 use crate::limits::SoftLimits;
@@ -7,7 +7,8 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt as _;
 
-/// The argument that follows the settings, in place of a file.
+/// The argument after the settings that marks a host as injected. A host that is not injected gets
+/// a file there.
 const MARK: &str = "--injected";
 
 /// The state of the process when the program starts to run.
@@ -21,15 +22,15 @@ pub struct Entry {
     /// The lowest address of the host's own stack, which is a mapping of
     /// [`STACK_BYTES`](Self::STACK_BYTES) bytes.
     pub host_stack: usize,
-    /// The program's soft limits (address space, data), if the helper has raised the limits of the
-    /// process.
+    /// The program's own soft limits (address space, data), if the helper has raised the limits of
+    /// the process.
     pub limits: Option<SoftLimits>,
     /// The helper's process ID.
     pub(crate) helper: usize,
 }
 
 impl Entry {
-    /// The size of the host's own stack in bytes. The limit of the program's stack may be lower.
+    /// The size of the host's own stack in bytes. The program's limit for its stack may be lower.
     pub const STACK_BYTES: usize = 512 << 10;
     /// The number of arguments of an injected host.
     pub(crate) const ARGUMENTS: usize = 9;

@@ -1,9 +1,9 @@
-//! A helper, from the point of view of the process whose program gets a host.
+//! The handle of a helper in the process whose next program gets a host.
 //!
 //! # Safety
-//! The room belongs to the helper until the helper has ended. The plan exists until then: a
-//! `Helper` borrows it, and after the process has executed a program, only the helper uses the old
-//! memory.
+//! The room belongs to the helper until the helper has ended. The plan exists until then, because a
+//! `Helper` borrows the plan. After the process has executed a program, only the helper uses the
+//! old memory, which contains the plan.
 #![allow(unsafe_code)]
 
 use crate::control::{ASKED, Control, DENIED, READY, REFUSED, STARTED, run};
@@ -23,7 +23,7 @@ const FLAGS: c_int = libc::CLONE_VM
     | libc::CLONE_CHILD_CLEARTID
     | libc::CLONE_UNTRACED;
 
-/// A helper process. If the value is dropped, the helper is killed.
+/// A helper process. Dropping this value kills the helper.
 #[derive(Debug)]
 pub struct Helper<'a> {
     control: *mut Control,
@@ -31,8 +31,9 @@ pub struct Helper<'a> {
 }
 
 impl<'a> Helper<'a> {
-    /// Starts a helper for the next program that this thread executes. If no host can be entered,
-    /// the program runs without a host. If `is_heard`, a line on standard error reports that.
+    /// Starts a helper for the next program that this thread executes. If the process can't enter a
+    /// host after `execve`, the program runs without a host; if `is_heard`, a line on standard
+    /// error then reports this.
     ///
     /// Returns `None` if no host can be injected: the kernel refuses to trace this process, or
     /// another process traces it already. Also returns `None` if children of this thread get
@@ -48,7 +49,7 @@ impl<'a> Helper<'a> {
         let at = (&raw mut processor).addr();
         let _first = system(libc::SYS_getcpu, [at, 0, 0, 0, 0, 0]);
         let room = Room::map()?;
-        // A child that another thread forks does not need the room.
+        // If another thread forks, its child does not need the room.
         room.keep_from_children();
         let control = room.data().cast::<Control>();
         let [state, running] = [STARTED, 0].map(AtomicU32::new);
@@ -99,7 +100,7 @@ impl<'a> Helper<'a> {
                 REFUSED => return false,
                 DENIED => {
                     // Yama may permit only ancestors to trace a process. A kernel without Yama
-                    // refuses the call.
+                    // refuses this call, which has no effect then.
                     let helper = control.number.load(SeqCst) as usize;
                     let allow = [libc::PR_SET_PTRACER as usize, helper, 0, 0, 0, 0];
                     let _unknown = system(libc::SYS_prctl, allow);
@@ -107,13 +108,13 @@ impl<'a> Helper<'a> {
                 }
                 state if control.running.load(SeqCst) != 0 => {
                     control.wait_while(state);
-                    // A signal to the process group may have stopped both processes, and then only
-                    // this process was continued.
+                    // A signal to the process group may have stopped both processes, after which
+                    // only this process was continued.
                     if control.state.load(SeqCst) == state {
                         send(control, libc::SIGCONT);
                     }
                 }
-                // The helper was killed.
+                // Any other state means that the helper was killed.
                 _ => return false,
             }
         }
@@ -129,8 +130,8 @@ impl<'a> Helper<'a> {
     /// Returns the helper that was converted to `word`.
     ///
     /// # Safety
-    /// [`into_word`](Self::into_word) returned the word, and the word is used once. The plan still
-    /// exists.
+    /// [`into_word`](Self::into_word) returned the word, this is the only use of the word, and the
+    /// plan still exists.
     pub unsafe fn from_word(word: u64) -> Self {
         let control = std::ptr::with_exposed_provenance_mut(word as usize);
         Helper { control, _plan: PhantomData }

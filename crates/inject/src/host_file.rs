@@ -1,7 +1,7 @@
 //! The files of a host: its program, and the loader that the program specifies if it is linked
 //! dynamically.
 //!
-//! The helper reads these files, so no code here allocates memory.
+//! The helper reads these files, so the code in this module allocates no memory (in-1).
 
 use crate::policy::{END_MAX, PAGE, PATH_BYTES, SEGMENTS};
 use crate::system::{Errno, system};
@@ -11,7 +11,7 @@ use object::elf::{FileHeader64, PT_INTERP, PT_LOAD, ProgramHeader64};
 use object::pod;
 use std::ffi::CStr;
 
-/// The size in bytes of the part at the start of a file in which the program headers must lie.
+/// The number of bytes at the start of a file within which the program headers must lie.
 const HEAD_BYTES: usize = PAGE;
 
 type Header = FileHeader64<LittleEndian>;
@@ -47,7 +47,8 @@ impl HostFiles {
     /// Reads the files of a host.
     ///
     /// # Errors
-    /// The error of a system call, or ENOEXEC if a file is not usable as a host or its loader.
+    /// Returns the error of a system call, or ENOEXEC if a file can't be used as a host or as its
+    /// loader.
     pub(crate) fn read(path: &CStr) -> Result<Self, Errno> {
         let (program, loader) = Elf::read(path)?;
         let loader = match loader {
@@ -70,7 +71,7 @@ impl Loader {
 /// The result of `fstat`, as words.
 pub(crate) type Stat = [u64; 18];
 
-/// The properties of a file that show whether it was replaced or changed.
+/// The properties of a file that differ if the file was replaced or changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity([u64; 5]);
 
@@ -122,7 +123,8 @@ impl Elf {
             *found.segments.get_mut(found.count)? = Segment::of(load)?;
             found.count += 1;
         }
-        // The headers must be mapped with the first segment, which begins at the start of the file.
+        // The program headers must be mapped with the first segment, which begins at the start of
+        // the file.
         let first = found.segments().first()?;
         let headers_end = at + size_of_val(headers);
         let is_sound = first.offset == 0 && first.start == 0 && first.file_end >= headers_end;

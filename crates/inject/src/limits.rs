@@ -1,5 +1,5 @@
-//! The limits of a process that are raised for a host, because its loader and its first allocations
-//! may exceed the program's limits.
+//! Raises the limits of a process for a host, because the host's loader and first allocations may
+//! exceed the program's limits.
 
 use crate::system::{Errno, system};
 
@@ -23,7 +23,8 @@ pub(crate) fn restore(process: i32, soft: Option<SoftLimits>) {
     }
 }
 
-/// Sets the soft limit of a resource to `of_hard(hard limit)`. Returns the previous soft limit.
+/// Sets the soft limit of a resource to the result of `of_hard` for the hard limit. Returns the
+/// previous soft limit.
 fn change(process: i32, resource: u32, of_hard: impl Fn(u64) -> u64) -> Result<u64, Errno> {
     let (process, resource, mut limit) = (process as usize, resource as usize, [0; 2]);
     let at = limit.as_mut_ptr().addr();

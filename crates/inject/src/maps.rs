@@ -11,12 +11,12 @@ const ANONYMOUS: usize = PRIVATE | libc::MAP_ANONYMOUS as usize;
 const FIXED: usize = libc::MAP_FIXED as usize;
 const NO_FILE: usize = usize::MAX;
 
-/// Maps a file at addresses that the kernel chooses. Data may be written to the stack below
-/// `scratch`, which the process does not use. Returns the difference between the addresses in
-/// memory and those in the file.
+/// Maps a file at addresses that the kernel chooses. The stack below `scratch`, which the process
+/// does not use, may be overwritten. Returns the difference between the addresses in memory and
+/// those in the file.
 ///
 /// # Errors
-/// The error of a system call, or ESTALE if the path now refers to another file.
+/// Returns the error of a system call, or ESTALE if the path now refers to another file.
 pub(crate) fn map(
     tracee: &Tracee,
     file: &Elf,
@@ -50,7 +50,7 @@ pub(crate) fn unmap_memory(tracee: &Tracee, at: usize, bytes: usize) {
     let _unmapped = tracee.call(libc::SYS_munmap, [at, bytes, 0, 0, 0, 0]);
 }
 
-/// Checks that `fd` is the file that the helper has read.
+/// Checks that the descriptor `fd` refers to the file that the helper has read.
 fn check(tracee: &Tracee, file: &Elf, fd: usize, scratch: usize) -> Result<(), Errno> {
     let mut stat = Stat::default();
     let at = (scratch - size_of::<Stat>()) & !15;

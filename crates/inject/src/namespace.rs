@@ -3,7 +3,7 @@
 use crate::system::system;
 use std::ffi::CStr;
 
-/// The PID namespace of this thread, and the PID namespace of its next child.
+/// Links to the PID namespaces of this thread and of its next child.
 const LINKS: [&CStr; 2] = [c"/proc/thread-self/ns/pid", c"/proc/thread-self/ns/pid_for_children"];
 const LINK_BYTES: usize = 64;
 

@@ -7,8 +7,8 @@
 use crate::system::{CLOSE_RANGE_UNSHARE, system, wait};
 use dispatch::raw_syscall;
 
-/// Returns whether a helper survives its system calls. If this process has a filter, a child that
-/// writes no core file issues these calls as a test. Before Linux 5.16, a filter that kills a
+/// Returns whether the filters of this process permit the system calls of a helper. To test this, a
+/// child, which writes no core file, issues these calls. Before Linux 5.16, a filter that kills a
 /// process kills all processes that share its memory.
 pub fn is_permitted() -> bool {
     if system(libc::SYS_prctl, [libc::PR_GET_SECCOMP as usize, 0, 0, 0, 0, 0]) == Ok(0) {
@@ -22,7 +22,7 @@ pub fn is_permitted() -> bool {
     }
 }
 
-/// Issues the system calls of a helper, which may fail.
+/// Issues the system calls of a helper. Errors are ignored.
 fn try_calls() -> ! {
     let own = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
     let no_core = [libc::PR_SET_DUMPABLE as usize, 0, 0, 0, 0, 0];

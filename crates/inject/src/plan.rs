@@ -7,7 +7,7 @@ use std::ffi::CString;
 pub struct Plan {
     /// The path of the host's file.
     pub host: CString,
-    /// The settings of the runtime, which the host gets as an argument.
+    /// The settings of the runtime, which are an argument of the host.
     pub settings: CString,
     /// The address of the vDSO (AT_SYSINFO_EHDR).
     pub vdso: usize,

@@ -4,8 +4,8 @@
 /// The page size of x86-64 in bytes.
 pub(crate) const PAGE: usize = 4096;
 
-/// The time in nanoseconds after which a waiting process checks whether the other process still
-/// runs.
+/// The interval in nanoseconds at which the process and its helper check, while one waits for the
+/// other, whether the other still runs.
 pub(crate) const CHECK_AFTER: usize = 100_000_000;
 /// The maximum time in milliseconds that a helper waits until its report can be written.
 pub(crate) const READER_WITHIN: usize = 10_000;
@@ -13,16 +13,16 @@ pub(crate) const READER_WITHIN: usize = 10_000;
 pub(crate) const PROCESSORS: usize = 1024;
 /// The maximum number of pairs in an auxiliary vector. The kernel writes about 25 pairs.
 pub(crate) const PAIRS: usize = 64;
-/// The number of words that one call reads.
+/// The number of words that one call reads from the traced process.
 pub(crate) const CHUNK: usize = 512;
-/// The maximum size in bytes of the data that are written to a host's stack. The settings contain
-/// file names.
+/// The maximum size in bytes of the data that are written to a host's stack. These data include the
+/// settings, which contain file names.
 pub(crate) const STACK_DATA_BYTES: usize = 32 << 10;
 /// The maximum number of loadable segments in a host's file.
 pub(crate) const SEGMENTS: usize = 8;
 /// The maximum length of a loader's path in bytes, with its NUL.
 pub(crate) const PATH_BYTES: usize = 256;
-/// The maximum end address of a segment in a file.
+/// The maximum address, in the file, at which a segment may end.
 pub(crate) const END_MAX: usize = 1 << 30;
 /// The number of bytes of the vDSO that are searched for a `syscall` instruction.
 pub(crate) const VDSO_BYTES: usize = 2 * PAGE;

@@ -5,8 +5,7 @@ use crate::steps::Failure;
 use crate::system::system;
 use std::io::Write as _;
 
-/// Waits at most `milliseconds` until standard error can be written. Returns whether standard error
-/// can be written.
+/// Waits at most `milliseconds` until standard error accepts data. Returns whether it does.
 pub(crate) fn is_possible(milliseconds: usize) -> bool {
     let polled = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
     system(libc::SYS_poll, [(&raw const polled).addr(), 1, milliseconds, 0, 0, 0]) == Ok(1)

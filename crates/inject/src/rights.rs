@@ -1,14 +1,14 @@
-//! Rights of a process that executes a program.
+//! The privileges of a process that executes a program.
 
 use crate::system::system;
 
-/// The version of the structures below, in which each set has two words.
+/// The version of the structures of `capget` in which each set has two words.
 const VERSION: u32 = 0x2008_0522;
 /// The capability to trace any process (CAP_SYS_PTRACE).
 const TRACES: u64 = 1 << 19;
 
-/// Returns whether the real ids of the process equal its effective ids. If they differ, the kernel
-/// starts the next program in secure mode (AT_SECURE).
+/// Returns whether the real user and group IDs of the process equal its effective IDs. If they
+/// differ, the kernel starts the next program in secure mode (AT_SECURE).
 pub(crate) fn has_own_ids() -> bool {
     let id = |number| system(number, [0; 6]);
     id(libc::SYS_getuid) == id(libc::SYS_geteuid) && id(libc::SYS_getgid) == id(libc::SYS_getegid)
@@ -30,7 +30,7 @@ pub fn has_capability(bit: u32) -> bool {
 
 /// Returns whether the next program gets fewer capabilities if the process is traced. If a process
 /// of root has dropped capabilities, `execve` restores them. In a traced process, `execve` restores
-/// them only if the tracer may trace any process.
+/// them only if the tracer has the capability to trace any process.
 pub(crate) fn are_regained() -> bool {
     let is_root = |number| system(number, [0; 6]) == Ok(0);
     if !is_root(libc::SYS_geteuid) && !is_root(libc::SYS_getuid) {

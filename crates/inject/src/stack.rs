@@ -1,10 +1,10 @@
-//! The stack that the kernel built for a program, and the stack of a host, which is a mapping.
+//! Reads the stack that the kernel built for a program, and writes the stack of a host.
 //!
 //! ```text
 //!   low | free | argc | argv 0 | envp 0 | auxiliary vector 0 0 | strings | high
 //! ```
-//! The host gets the auxiliary vector of the program with the host's own addresses. The host gets
-//! no environment, so that no variable affects the host's C library.
+//! The host gets a copy of the program's auxiliary vector in which the addresses are the host's
+//! own. The host gets no environment, so that no variable affects the host's C library.
 
 use crate::entry::Entry;
 use crate::policy::{CHUNK, PAIRS, STACK_DATA_BYTES};
@@ -21,7 +21,7 @@ pub(crate) struct Addresses {
     pub(crate) entry: usize,
     /// The address and the number of the host's program headers.
     pub(crate) headers: (usize, usize),
-    /// The address of the host's loader, or 0 without a loader.
+    /// The address of the host's loader, or 0 if the host has no loader.
     pub(crate) loader: usize,
 }
 
@@ -50,13 +50,13 @@ impl Auxiliary {
         }
     }
 
-    /// Returns the value of the pair with this kind, if the vector contains one.
+    /// Returns the value of the pair of this kind, if the vector contains such a pair.
     pub(crate) fn get(&self, kind: u64) -> Option<usize> {
         let pair = self.pairs[..self.count].iter().find(|pair| pair[0] == kind as usize);
         pair.map(|pair| pair[1])
     }
 
-    /// Writes the stack of a host. Returns its stack pointer.
+    /// Writes the stack of a host. Returns the host's stack pointer.
     pub(crate) fn write(
         &self,
         tracee: &Tracee,
@@ -103,7 +103,7 @@ impl Auxiliary {
 /// An iterator over consecutive words of the traced process's memory.
 struct Words<'a> {
     tracee: &'a Tracee,
-    /// The address after the chunk.
+    /// The address after the words that were read last.
     at: usize,
     chunk: [u64; CHUNK],
     next: usize,

@@ -1,4 +1,4 @@
-//! The steps from the execution of a program to the entry of a host.
+//! The steps from the process's `execve` to the host's first instruction.
 
 use crate::entry::Entry;
 use crate::host_file::HostFiles;
@@ -21,7 +21,8 @@ const WORD: usize = size_of::<usize>();
 /// The reason why the process did not enter a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The program gets more rights than the process has, or is not a 64-bit program for x86-64.
+    /// The program gets more privileges than the process has, or is not a 64-bit program for
+    /// x86-64.
     Unfit,
     /// A system call failed.
     System(Errno),
@@ -53,7 +54,8 @@ pub(crate) fn bring_in(
     trace(libc::PTRACE_SETOPTIONS, tracee.process, 0, options as usize)?;
     let mask = tracee.mask()?;
     tracee.set_mask(u64::MAX)?;
-    // Before the process stops here, the kernel writes the result of `execve` to the registers.
+    // The process stops at the end of `execve`, after the kernel has written the result to the
+    // registers.
     tracee.go_to_call()?;
     let program = tracee.registers()?;
     let entered = enter(tracee, files, plan, helper, &program);

@@ -1,4 +1,4 @@
-//! System calls that are not dispatched, which return errors as errno values.
+//! System calls that bypass dispatch, and return errors as errno values.
 
 /// A flag of `close_range`: the descriptors are closed only in this process.
 pub(crate) const CLOSE_RANGE_UNSHARE: usize = 1 << 1;
@@ -15,7 +15,7 @@ pub(crate) fn system(number: i64, args: [usize; 6]) -> Result<usize, Errno> {
 /// status.
 ///
 /// # Errors
-/// The error of `wait4`: no such process exists.
+/// Returns the error of `wait4`, which fails if no such process exists.
 pub(crate) fn wait(process: i32) -> Result<(i32, i32), Errno> {
     let mut status = 0_i32;
     let at = (&raw mut status).addr();

@@ -1,8 +1,8 @@
 //! A traced process: its registers, its memory, and system calls that it issues for its tracer.
 //!
 //! # Safety
-//! The kernel checks addresses in the traced process. Addresses in this process are addresses of
-//! live values.
+//! The kernel checks addresses in the traced process. All addresses in this process that are passed
+//! to the kernel are addresses of live values.
 #![allow(unsafe_code)]
 
 use crate::system::{Errno, system, wait};
@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 
 /// The size of a signal mask in bytes.
 const MASK_BYTES: usize = 8;
-/// The results of a system call that a stop interrupted and that the kernel restarts.
+/// The results with which an interrupted system call asks the kernel to restart it.
 const BEGUN_AGAIN: RangeInclusive<isize> = -516..=-512;
 /// The bit that the kernel sets in the signal number when a process stops at a system call
 /// (PTRACE_O_TRACESYSGOOD).
@@ -36,8 +36,8 @@ pub(crate) enum Stop {
     Executed,
     /// The process is about to enter a system call, or to leave one.
     Call,
-    /// This signal has stopped the process and its group, or the process stops again before it
-    /// continues after such a signal.
+    /// This signal has stopped the process and its group. Or the process, stopped by such a signal,
+    /// stops once again before it continues.
     Group(i32),
     /// This signal is about to be delivered.
     Signal(i32),
@@ -57,7 +57,7 @@ impl Stop {
         }
     }
 
-    /// Returns the `ptrace` request, with its data, that lets the process behave as if it were not
+    /// Returns the `ptrace` request and its data after which the process behaves as if it were not
     /// traced. `goes_on` is the request that continues the process.
     pub(crate) fn passed_on(self, goes_on: c_uint) -> (c_uint, usize) {
         match self {
@@ -100,7 +100,7 @@ impl Tracee {
         self.ask(libc::PTRACE_SETREGS, 0, (&raw const *registers).addr()).map(drop)
     }
 
-    /// Returns the signal mask.
+    /// Returns the signal mask of the process.
     pub(crate) fn mask(&self) -> Result<u64, Errno> {
         let mut mask = 0_u64;
         self.ask(libc::PTRACE_GETSIGMASK, MASK_BYTES, (&raw mut mask).addr())?;
@@ -132,8 +132,8 @@ impl Tracee {
     }
 
     /// Continues the process until it enters or leaves a system call. Because signals are blocked,
-    /// only a stop of the process group can occur earlier; after such a stop, the process continues
-    /// when it receives SIGCONT.
+    /// only a stop of the process group can occur before that. After such a stop, the process
+    /// continues when it receives SIGCONT.
     pub(crate) fn go_to_call(&self) -> Result<(), Errno> {
         let mut next = (libc::PTRACE_SYSCALL, 0);
         loop {
@@ -151,7 +151,7 @@ impl Tracee {
     /// result of that call.
     ///
     /// # Errors
-    /// The error of the system call.
+    /// Returns the error of the system call.
     pub(crate) fn call(&self, number: i64, args: [usize; 6]) -> Result<usize, Errno> {
         let mut registers = self.registers()?;
         registers.rip = self.call_at;

@@ -1,4 +1,5 @@
-//! The time of work: wall clock time, or the time that a thread or the process runs on a processor.
+//! Measures the time of work: wall clock time, or the time for which a thread or the process runs
+//! on a processor.
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ impl Clock {
             Clock::ThreadCpu => ClockId::ThreadCPUTime,
             Clock::ProcessCpu => ClockId::ProcessCPUTime,
         });
-        // The kernel returns neither a negative time nor a billion nanoseconds.
+        // The kernel returns no negative time, and less than a billion nanoseconds.
         Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
     }
 }
@@ -36,7 +37,7 @@ pub struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Returns a stopwatch at zero.
+    /// Returns a stopwatch whose time is zero.
     pub fn new(clock: Clock) -> Stopwatch {
         Stopwatch { clock, total: Duration::ZERO }
     }
@@ -49,7 +50,7 @@ impl Stopwatch {
         done
     }
 
-    /// Returns the seconds measured so far.
+    /// Returns the time measured so far, in seconds.
     pub fn seconds(&self) -> f64 {
         self.total.as_secs_f64()
     }

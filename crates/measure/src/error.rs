@@ -1,4 +1,5 @@
-//! The errors of reading files. Each message is one line: the thing, the reason, the remedy.
+//! The errors of reading files. Each message is one line that states the object, the reason and the
+//! remedy.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Ctrl-C, as a flag that is checked before each request.
+//! The flag that Ctrl-C sets, which is checked before each request.
 
 use crate::error::Error;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub struct Interrupt(pub Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Returns true after a SIGINT.
+    /// Returns true if a SIGINT has arrived.
     pub fn is_set(&self) -> bool {
         self.0.load(Relaxed)
     }
 
-    /// Returns an error after a SIGINT.
+    /// Returns an error if a SIGINT has arrived.
     pub fn check(&self) -> Result<(), Error> {
         if self.is_set() { Err(Error::Interrupted) } else { Ok(()) }
     }

@@ -1,5 +1,5 @@
-//! Definitions that the command `uzram` and `bench` share: pages, the way from paths to pages, one
-//! clock, and one reader of a process's memory.
+//! Definitions that the command `uzram` and `bench` share: pages, the conversion of paths to pages,
+//! a clock, and a reader of a process's memory use.
 //!
 //! ```text
 //!   paths -> pages::plan -> FilePlan -> PageReader -> pages    memory, clock: figures of the work

@@ -1,22 +1,22 @@
-//! The unit of every input, and the kinds of pages that figures distinguish.
+//! Pages: the unit of every input, and the test for same-filled pages.
 
 /// The bytes of a page, which is a device's slot, independent of the system's page size.
 pub const PAGE_SIZE: usize = zram::SLOT_BYTES;
 
-/// Returns the word that fills the whole page or block, if one does; a device then stores no data
-/// for it. Words have 8 bytes, as in the kernel.
+/// Returns the word that fills the whole page or block, if there is such a word. A device stores no
+/// data for such a page or block. Words have 8 bytes, as in the kernel.
 pub fn same_filled(page: &[u8]) -> Option<u64> {
     let (words, rest) = page.as_chunks::<8>();
     let (first, last) = (words.first()?, words.last()?);
-    // Most pages that are not same-filled already differ in their last word.
+    // In most pages that are not same-filled, the last word already differs from the first.
     if first != last || !rest.is_empty() || words.iter().any(|word| word != first) {
         return None;
     }
     Some(u64::from_ne_bytes(*first))
 }
 
-/// Returns the offset of the first byte in which the two differ, or `None` if they are equal. If
-/// one is a prefix of the other, the offset is its length.
+/// Returns the offset of the first byte in which `left` and `right` differ, or `None` if they are
+/// equal. If one is a prefix of the other, returns the length of the prefix.
 pub fn first_difference(left: &[u8], right: &[u8]) -> Option<usize> {
     if left == right {
         return None;

@@ -1,4 +1,4 @@
-//! The memory that a process counts of itself. The test is the only one of its binary, because the
+//! Tests the figures of a process's own memory. This binary contains no other test, because the
 //! memory that other tests allocate and free would be counted too.
 
 #![allow(clippy::unwrap_used, reason = "tests")]

@@ -21,14 +21,14 @@ const BY_SIGNAL: i32 = 128;
 /// Starts a program and waits for its end. Returns the exit code that reports how the program
 /// ended.
 pub(crate) fn run(mut launch: Launch, name: &Path, ignored: u64) -> Result<u8, Refusal> {
-    // A signal that this process ignores stays ignored in this process and in the program. If this
-    // process installed a handler for the signal, the program would start with the default action.
+    // A signal that this process ignores stays ignored in this process and in the program. So no
+    // handler is installed for it, because the program would then start with the default action.
     let passed = PASSED.iter().filter(|signal| ignored >> (*signal - 1) & 1 == 0);
     let handled = passed.chain([&SIGCHLD]);
     let mut signals = SignalsInfo::<WithOrigin>::new(handled).map_err(Refusal::Handlers)?;
     let child = launch.spawn().map_err(|error| Refusal::of_start(name, &error))?;
     let program = Pid::from_child(&child);
-    // `wait` is called for the program only between signals, so the program's process number can't
+    // `wait` is called for the program only between signals, so the program's process ID can't
     // belong to another process when a signal is forwarded.
     for came in signals.forever() {
         if came.signal == SIGCHLD {
@@ -43,24 +43,24 @@ pub(crate) fn run(mut launch: Launch, name: &Path, ignored: u64) -> Result<u8, R
         } else if let Some(signal) = Signal::from_named_raw(came.signal)
             && !has_it(&came, program)
         {
-            // The program may have ended just now.
+            // The call fails if the program has just ended.
             let _gone = kill_process(program, signal);
         }
     }
     Err(Refusal::Failed("signals ended; please report it".to_owned()))
 }
 
-/// Returns whether the program has received the signal already. The terminal sends its signals to
-/// this process and to the program, and a signal that the program sends to its process group may
-/// have reached the program itself.
+/// Returns whether the program has already received the signal. The terminal sends its signals both
+/// to this process and to the program. A signal that the program sends to its process group also
+/// reaches the program itself.
 fn has_it(came: &Origin, program: Pid) -> bool {
     let sender = came.process.map(|process| process.pid);
     came.cause == Cause::Kernel || sender == Some(program.as_raw_nonzero().get())
 }
 
 /// Returns the exit code of a program that has ended. If the program was stopped, this process
-/// stops too, because its shell waits for it. The program continues after SIGCONT to both
-/// processes, or to this process alone.
+/// stops too, because its shell waits for it. The program continues after SIGCONT is sent to both
+/// processes or to this process alone.
 fn ended(program: Pid) -> rustix::io::Result<Option<u8>> {
     loop {
         match waitpid(Some(program), WaitOptions::NOHANG | WaitOptions::UNTRACED) {

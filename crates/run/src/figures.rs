@@ -1,4 +1,4 @@
-//! Figures of each process of a program, and of all its processes together.
+//! The figures of each process of a program, and of all its processes together.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -66,7 +66,7 @@ impl Figures {
     pub fn parse(text: &str, unreported: Vec<Line>, tree_held_max: u64) -> Self {
         // A process may have written an incomplete line because the disk was full.
         let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
-        // The lines that processes wrote are last, because the sum reports the backend of the last
+        // The lines that processes wrote come last, because the sum reports the backend of the last
         // line.
         let lines = unreported.into_iter().chain(lines);
         Figures::new(lines.collect(), tree_held_max, None)
@@ -75,8 +75,8 @@ impl Figures {
     /// Returns the figures of processes.
     pub fn new(processes: Vec<Line>, tree_held_max: u64, is_short: Option<bool>) -> Self {
         let sum = sum_of(&processes);
-        // The group's memory may not have been sampled at the moment when a process held its own
-        // maximum.
+        // The group's maximum may be too low, because the group's memory is not sampled whenever a
+        // process holds its maximum.
         let held_max = processes.iter().map(|line| number(line, "held_max")).max().unwrap_or(0);
         let tree_held_max = tree_held_max.max(held_max);
         Figures { processes, sum, tree_held_max, is_short }
@@ -109,7 +109,7 @@ pub fn text(line: &Line, name: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Two complete lines, and an incomplete one.
+    /// Two complete lines and an incomplete line of a statistics file.
     const LINES: &str = "\
         {\"process\":7,\"name\":\"sort\",\"limit\":9,\"held_max\":4096,\"stored_max\":3000,\
         \"compressed_max\":1000,\"ratio\":3.00,\"fault_us_99\":5,\"evicted\":1,\"calls\":10,\

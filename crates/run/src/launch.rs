@@ -3,7 +3,7 @@
 //!
 //! # Safety
 //! The code between a fork and the execution of a program only makes system calls. The word that
-//! identifies a helper is removed from `HELPER` before the word is used.
+//! encodes a helper is removed from `HELPER` before the word is used.
 #![allow(unsafe_code)]
 
 use std::ffi::OsStr;
@@ -21,7 +21,8 @@ use std::{
 /// PR_SET_SYSCALL_USER_DISPATCH, since Linux 5.11.
 const SET_DISPATCH: i32 = 59;
 
-/// The error of a command into which no host can be injected. `execve` never returns this error.
+/// The error of a command into whose program no host can be injected. `execve` never returns this
+/// error.
 const REFUSED: i32 = libc::ENOTRECOVERABLE;
 
 /// The helper that injects a host into the next program, encoded as a word; 0 if no helper exists.
@@ -38,8 +39,8 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
-    /// Executes the program in place of this command. Returns the error of the system if that
-    /// fails.
+    /// Executes the program in place of this command. Returns the error of the system, because the
+    /// call returns only if it fails.
     pub(crate) fn exec(mut self) -> io::Error {
         let refused = self.injected.as_mut().map(Command::exec);
         dismiss_helper();
@@ -86,8 +87,8 @@ pub(crate) fn is_dispatched() -> bool {
     unsafe { libc::prctl(SET_DISPATCH, 0, 0, 0, 0) != 0 }
 }
 
-/// Returns whether the system permits the injection of hosts, as far as a process can determine
-/// this in advance.
+/// Returns whether the system seems to permit the injection of hosts, as far as a process can
+/// determine this in advance.
 pub(crate) fn may_inject() -> bool {
     #[cfg(target_arch = "x86_64")]
     return inject::is_permitted();

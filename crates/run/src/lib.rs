@@ -1,4 +1,4 @@
-//! run: starts a program with a host, and reads the figures that the program's processes share.
+//! run: starts a program with a host, and reads the figures that the program's processes publish.
 //!
 //! ```text
 //!   search: PATH, interpreters -> executable, rights: can a host run it?

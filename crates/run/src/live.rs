@@ -20,14 +20,14 @@ use std::os::unix::fs::MetadataExt as _;
 /// A running program, which was found by the file that its processes share.
 #[derive(Debug)]
 pub struct Program {
-    /// The number of one of the program's processes, or of the command that started the program.
+    /// The ID of one of the program's processes, or of the command that started the program.
     process: u64,
     file: Found,
     has_begun: bool,
 }
 
 impl Program {
-    /// Returns the number of the process by which the program was found.
+    /// Returns the ID of the process by which the program was found.
     pub fn process(&self) -> u64 {
         self.process
     }
@@ -49,8 +49,8 @@ impl Program {
         (Figures::new(lines.collect(), seen.held_max, Some(seen.is_short)), is_ours)
     }
 
-    /// Returns the current figures, or `None` after all processes have ended. Processes in another
-    /// PID namespace may be killed without this process detecting it; a program of such processes
+    /// Returns the current figures, or `None` after all processes have ended. This process can't
+    /// detect that a process in another PID namespace was killed. So a program of such processes
     /// counts as ended when the process by which the program was found ends.
     pub fn look(&mut self) -> Option<Figures> {
         let (figures, is_ours) = self.now();
@@ -104,14 +104,14 @@ fn is_present(seen: &ProcessSnapshot) -> bool {
     matches!(seen.presence, Presence::Present | Presence::Executes)
 }
 
-/// Finds a program by the file that `process` shares with other processes. If the processes share
-/// several files, because one program was started within another, the innermost file in which the
-/// process has a slot is used. (A program that has replaced an inner `uzram run` has a slot in both
-/// files.) If the process has a slot in none of the files, like the command itself, the innermost
-/// file is used.
+/// Finds a program by the file that `process` shares with other processes. Several files exist if
+/// one `uzram run` was started within another. Then the innermost file in which the process has a
+/// slot is used. (A program that has replaced an inner `uzram run` has a slot in both files.) If
+/// the process, like the command itself, has a slot in none of the files, the innermost file is
+/// used.
 ///
 /// # Errors
-/// Returns the reason why the program can't be shown.
+/// Fails with the reason if the program can't be shown.
 pub fn find(process: Pid) -> Result<Program, Refusal> {
     let number = process.as_raw_nonzero().get();
     let shown = |why: &dyn std::fmt::Display, remedy: &str| {

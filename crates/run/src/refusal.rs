@@ -1,5 +1,5 @@
-//! Reasons why a program is not started or its figures can't be read. Each message is one line: the
-//! thing, the reason, the remedy.
+//! Reasons why a program is not started or its figures can't be read. Each message is one line that
+//! states the object, the reason and the remedy.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind};
@@ -15,7 +15,7 @@ pub enum Refusal {
     /// The program exists, but this user can't execute it.
     #[error("{0}")]
     NotExecutable(String),
-    /// An option is wrong, on any machine.
+    /// An option is wrong, and would be wrong on any machine.
     #[error("{0}")]
     Usage(String),
     /// No host can run the program, or a file can't be read or written.
@@ -73,8 +73,8 @@ impl Refusal {
         Refusal::Failed(format!("'{}' {what}: {why}; {remedy}", escaped(path)))
     }
 
-    /// Returns the refusal of a path with a comma, because a comma would end the setting that
-    /// contains the path.
+    /// Returns the refusal of a path that contains a comma, because the comma would end the setting
+    /// that contains the path.
     pub(crate) fn comma(path: &Path) -> Self {
         Refusal::Usage(format!(
             "--stats-file: there is a comma in '{}'; give a path without, or set TMPDIR to one",

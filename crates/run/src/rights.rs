@@ -10,7 +10,7 @@ use std::fs::File;
 /// Returns the rights that the kernel gives to the program in a file.
 ///
 /// # Errors
-/// Returns the error of the system.
+/// Fails with the error of the system.
 pub(crate) fn rights(file: &File) -> Result<Rights> {
     let stat = fstat(file)?;
     let capabilities = fgetxattr(file, "security.capability", &mut [0_u8; 64]);

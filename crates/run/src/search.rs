@@ -23,15 +23,15 @@ const SHELL: &str = "/bin/sh";
 pub(crate) struct Target {
     file: PathBuf,
     is_for_shell: bool,
-    /// Whether a host can be injected into the program. No host is injected if the program's loader
-    /// is not installed; the host that runs the program then reports this. No host is injected into
-    /// programs that the kernel starts in secure mode.
+    /// Whether a host can be injected into the program. No host is injected if the kernel starts
+    /// the program in secure mode, or if the program's loader is not installed. In the latter case,
+    /// the host that runs the program reports the missing loader.
     pub(crate) may_be_injected: bool,
 }
 
 impl Target {
-    /// Returns the file to execute, the first argument, and the argument that is inserted before
-    /// the program's own arguments. `name` is the first argument of the program.
+    /// Returns the file to execute, argument 0, and the argument that is inserted before the
+    /// program's own arguments. `name` is argument 0 of the program.
     fn execution<'a>(&'a self, name: &'a OsStr) -> (&'a Path, &'a OsStr, Option<&'a Path>) {
         match self.is_for_shell {
             true => (Path::new(SHELL), OsStr::new(SHELL), Some(&self.file)),

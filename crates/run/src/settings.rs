@@ -1,4 +1,4 @@
-//! The options of a start, and the settings that a host receives.
+//! The options with which a program starts, and the settings that its host receives.
 
 use crate::refusal::Refusal;
 use crate::tree::Tree;

@@ -27,7 +27,7 @@ impl<'s> Start<'s> {
     /// may execute the program.
     ///
     /// # Errors
-    /// Returns the reason why the program is not started.
+    /// Fails with the reason if the program can't be started.
     pub fn new(
         command: &'s [OsString],
         mut options: Options<'_>,
@@ -46,7 +46,7 @@ impl<'s> Start<'s> {
             adjust(&mut command);
             command
         };
-        // Within another `uzram run`, the calls of the helper would be handled as calls of a
+        // Within another `uzram run`, the helper's system calls would be dispatched as calls of a
         // program.
         let is_injected = options.may_inject && program.may_be_injected && !is_dispatched();
         let injected = is_injected.then(|| {
@@ -58,7 +58,7 @@ impl<'s> Start<'s> {
         Ok(Start { name: Path::new(name), launch, tree, stats })
     }
 
-    /// Executes the program in place of this process. Returns the reason if that fails.
+    /// Executes the program in place of this process. Returns only if that fails, with the reason.
     pub fn exec(self) -> Refusal {
         Refusal::of_start(self.name, &self.launch.exec())
     }
@@ -68,7 +68,7 @@ impl<'s> Start<'s> {
     /// has a bit for each signal that this process ignores.
     ///
     /// # Errors
-    /// Returns the reason if the program is not started, or its figures can't be read.
+    /// Fails with the reason if the program can't be started or its figures can't be read.
     pub fn watch(self, ignored: u64) -> Result<(u8, Figures), Refusal> {
         let code = child::run(self.launch, self.name, ignored)?;
         let figures = self.stats.map(|stats| stats.figures(self.tree.seen().as_ref()));

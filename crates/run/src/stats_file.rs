@@ -13,7 +13,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf, absolute};
 use tempfile::{NamedTempFile, TempPath};
 
-/// The file, and the part of it that belongs to this program.
+/// The file of the processes' lines, and the part of the file that belongs to this program.
 #[derive(Debug)]
 pub(crate) struct StatsFile {
     path: PathBuf,
@@ -24,8 +24,8 @@ pub(crate) struct StatsFile {
 }
 
 impl StatsFile {
-    /// Returns the requested file, which exists and can be written, or a temporary file. Returns
-    /// `None` if no statistics are requested.
+    /// Returns the requested file, which is created if necessary and can be written, or a temporary
+    /// file. Returns `None` if no statistics are requested.
     pub(crate) fn of(stats: Stats<'_>) -> Result<Option<Self>, Refusal> {
         match stats {
             Stats::File(path) => Self::named(path).map(Some),

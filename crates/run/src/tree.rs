@@ -1,8 +1,8 @@
 //! The file by which the processes of a program share one limit.
 //!
-//! The file has no path, and each program inherits its descriptor. The runtime defines the contents
-//! of the file (`procgroup::ProcessGroup`); this module creates the file, filled with zeros, and
-//! reads it.
+//! The file has no path. Each executed program inherits the file's descriptor. The runtime defines
+//! the contents of the file (`procgroup::ProcessGroup`); this module creates the file, filled with
+//! zeros, and reads it.
 
 use crate::policy::{LAST, TABLE};
 use crate::refusal::Refusal;
@@ -18,7 +18,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::Path;
 
-/// The file's name, as the targets of links in /proc contain it.
+/// The file's name in the targets of links below /proc/PID/fd.
 const NAME: &str = "uzram-run";
 /// The seals forbid changes of the file's size, so the file never becomes shorter than a mapping.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);

@@ -1,5 +1,5 @@
-//! The metrics of a server in the text format of Prometheus, with names and units after its
-//! conventions.
+//! The metrics of a server in the text format of Prometheus, with names and units that follow the
+//! conventions of Prometheus.
 
 use super::exposition::Metrics;
 use crate::policy::{METRICS_NAME_MAX, NEAR_PERCENT};

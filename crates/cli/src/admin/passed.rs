@@ -11,7 +11,7 @@ use serve::{Address, Listening};
 /// The purposes of sockets: clients, control, and metrics.
 const PURPOSES: [&str; 3] = ["nbd", "control", "metrics"];
 
-/// The sockets that the service manager passed, by purpose.
+/// The sockets that the service manager passed, in the order of `PURPOSES`.
 #[derive(Debug, Default)]
 pub(crate) struct Passed([Option<Listening>; 3]);
 

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread::sleep;
 use std::time::Instant;
 
-/// The width of a line with two bars without these bars, in characters.
+/// The width in characters of a line with two bars, not counting the bars themselves.
 const BESIDE: usize = 64 + 2 * 9;
 
 /// The format of the lines.
@@ -68,8 +68,8 @@ pub(crate) trait Watched {
     fn line(&mut self, style: Style) -> Result<Option<String>, Error>;
 }
 
-/// Prints lines until Ctrl-C, or until the watched server or program ends. Neither is an error
-/// after the first line was printed.
+/// Prints lines until Ctrl-C, or until the watched server or program ends. Neither is reported as
+/// an error after the first line was printed.
 pub(crate) fn run<W: Watched>(mut watched: W, is_json: bool) -> Result<(), Error> {
     // Ctrl-C ends the process at once, even while it waits for a server that does not answer.
     register_conditional_shutdown(SIGINT, 0, Arc::new(AtomicBool::new(true)))
@@ -92,8 +92,7 @@ pub(crate) fn run<W: Watched>(mut watched: W, is_json: bool) -> Result<(), Error
     Ok(())
 }
 
-/// Returns a bar that shows `part` as a share of `of`: `[####............] 25%`, or "-" if `of` is
-/// 0.
+/// Returns a bar that shows the share `part / of`: `[####............] 25%`, or "-" if `of` is 0.
 pub(crate) fn bar(part: u64, of: u64, width: usize) -> String {
     let column = bar_column(width);
     if of == 0 {

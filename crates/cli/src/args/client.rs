@@ -140,8 +140,9 @@ pub(crate) enum ClientCommand {
     },
     /// End the running job: a save, restore, recompress or writeback
     ///
-    /// Data that the job has already recompressed or written back do not change. A cancelled save
-    /// leaves no file, a cancelled restore leaves an empty disk.
+    /// Data that the job has already recompressed stay recompressed, and data that it has written
+    /// back stay in the backing store. A cancelled save leaves no file, a cancelled restore leaves
+    /// an empty disk.
     #[command(after_help = EXIT_CODES)]
     Cancel(ControlArgs),
 }

@@ -24,8 +24,8 @@ use zram::{Damage, memparse};
 /// this machine can reach loopback.
 ///
 /// If the disk is used as swap, or mounted for writing, on the machine that serves it, the kernel
-/// may have to wait for this process to store pages before it can free them. The server reserves
-/// its buffers at the start and, as root, asks the kernel not to wait for its own disk
+/// can free some pages only after this process has stored them. The server reserves its buffers at
+/// the start and, if it runs as root, asks the kernel not to make it wait for its own disk
 /// (PR_SET_IO_FLUSHER). Nevertheless, set --mem-limit so that enough memory is left for the server.
 ///
 /// If a service manager passes sockets (LISTEN_FDS, as systemd's socket units do), the server uses
@@ -77,7 +77,7 @@ pub(crate) struct ServeArgs {
     salvage: bool,
     /// Save the disk to FILE on SIGTERM, SIGINT, SIGQUIT or SIGHUP, after all clients are
     /// disconnected; an existing file is replaced when the new one is complete. The save ends when
-    /// the file is written completely; a second SIGTERM, SIGINT or SIGQUIT ends the save, and the
+    /// the file is written completely; a second SIGTERM, SIGINT or SIGQUIT aborts the save, and the
     /// disk is lost. If FILE can't be written, or was created or changed since the start, the disk
     /// is saved to FILE.1, or else in $XDG_STATE_HOME/uzram (or ~/.local/state/uzram). If that
     /// fails too, the server keeps running and tries again; it ends after a save succeeds, or after
@@ -104,21 +104,21 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", value_parser = block)]
     pub(crate) block: Option<usize>,
     /// Limit of compressed pages in bytes: all pages that hold compressed data, including the free
-    /// space in them. Data that were written back and same-filled slots use no pages. At the limit,
-    /// writes fail with 'no space left'. Writes also fail if tables use more memory than a quarter
-    /// of the limit; --set total_limit=SIZE limits pages, tables and codecs' buffers together
-    /// instead. The memory of connections is not counted. 0 means no limit; the minimum is 64K. The
-    /// default leaves memory for tables (22 bytes for each 4 KiB of --size) and connections
-    /// [default: 85% of the machine's memory or of the memory cgroup's limit, or less]
+    /// space in them. Same-filled slots, and data that were written back, use no pages. At the
+    /// limit, writes fail with 'no space left'. Writes also fail if tables use more memory than a
+    /// quarter of the limit; --set total_limit=SIZE limits pages, tables and codecs' buffers
+    /// together instead. The memory of connections is not counted. 0 means no limit; the minimum is
+    /// 64K. The default leaves memory for tables (22 bytes for each 4 KiB of --size) and
+    /// connections [default: 85% of the machine's memory or of the memory cgroup's limit, or less]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
     pub(crate) mem_limit: Option<MemLimit>,
     /// Set an attribute of the device before the device is created ('uzram attributes' lists the
     /// attributes); overrides other options; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub(crate) set: Vec<AttributeSetting>,
-    /// Address at which clients connect: unix:PATH, tcp:HOST:PORT, tcp:PORT or tcp. The last two
-    /// listen on loopback, which every user of this machine can reach [default: nbd.sock in
-    /// $XDG_RUNTIME_DIR/uzram, or else /run/uzram or /tmp/uzram-UID]
+    /// Address at which clients connect: unix:PATH, tcp:HOST:PORT, tcp:PORT or tcp. With tcp:PORT
+    /// and tcp, the server listens on loopback, which every user of this machine can reach
+    /// [default: nbd.sock in $XDG_RUNTIME_DIR/uzram, or else /run/uzram or /tmp/uzram-UID]
     #[arg(long, value_name = "ADDRESS", value_parser = Address::parse)]
     pub(crate) nbd: Option<Address>,
     /// Export name of the disk; clients that request the empty name also get this disk
@@ -134,9 +134,9 @@ pub(crate) struct ServeArgs {
     /// the first thread of each connection [default: one per processor, at most 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
-    /// Mount the device at DIR as well: the disk as the file disk, its attributes in attr, and
-    /// classes. Needs root or fusermount3. If a killed server left a dead mount at DIR, that mount
-    /// is unmounted first
+    /// Also mount the device at DIR: the file 'disk' is the disk, 'attr' contains its attributes,
+    /// and 'classes' shows its size classes. Needs root or fusermount3. If a killed server left a
+    /// dead mount at DIR, that mount is unmounted first
     #[arg(long, value_name = "DIR")]
     pub(crate) mount: Option<PathBuf>,
     /// Let programs map the file disk of the mount with MAP_SHARED, as databases do. NBD clients
@@ -183,7 +183,7 @@ impl ServeArgs {
         self.restore.as_deref().filter(|path| !is_first(path))
     }
 
-    /// Returns the input files of the server, none of which it may replace.
+    /// Returns the server's input files. The server may replace none of them.
     pub(crate) fn inputs(&self) -> Vec<PathBuf> {
         self.config.iter().cloned().collect()
     }

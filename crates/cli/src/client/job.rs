@@ -78,7 +78,7 @@ fn counts(answer: &str) -> (Map<String, Value>, Vec<Range<u64>>) {
     (counts, lost)
 }
 
-/// Returns the error to report if the job has skipped or lost data.
+/// Returns the error to report if the job has skipped or lost data, else `None`.
 fn failure(kind: JobKind, words: &str, counts: &Map<String, Value>) -> Option<Error> {
     let of = |what: &str| counts.get(what).and_then(Value::as_u64).unwrap_or(0);
     match (kind, of("lost_pages"), of("damaged")) {

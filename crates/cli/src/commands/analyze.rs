@@ -42,7 +42,7 @@ use trial::Trial;
 /// Takes a sample, tries the candidates, and reports the forecasts.
 ///
 /// # Errors
-/// There is nothing to read, a device fails, or the user presses Ctrl-C.
+/// Fails if there is nothing to read, a device fails, or the user presses Ctrl-C.
 pub(crate) fn run(args: &AnalyzeArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
     #[cfg(feature = "parquet")]
     args.parquet.as_deref().map_or(Ok(()), |path| {

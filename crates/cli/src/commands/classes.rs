@@ -21,14 +21,15 @@ struct Listing {
     order: u32,
     /// The number of all classes, below and above a page.
     class_count: usize,
-    /// The maximum size of objects of which a zspage holds more than one, for blocks of the order.
+    /// For blocks of the order: the maximum size of objects of which a zspage holds more than one.
     watermark: usize,
-    /// The minimum length of objects that are stored uncompressed, in blocks of the order.
+    /// For blocks of the order: the minimum length of compressed data that are stored uncompressed
+    /// instead.
     huge_size: usize,
     /// The number of classes above a page, if an order is given.
     classes_above_page: Option<usize>,
-    /// The number of sizes that share the classes above a page. As in the kernel, the size of a
-    /// page is counted, too.
+    /// The number of sizes that share the classes above a page. As in the kernel, this number
+    /// includes the size of a page itself.
     sizes_above_page: Option<usize>,
     classes: Vec<Row>,
 }
@@ -50,7 +51,7 @@ struct Row {
 /// Returns the text that is printed.
 ///
 /// # Errors
-/// The geometry is not valid.
+/// Fails if the geometry is not valid.
 pub(crate) fn run(args: &ClassesArgs) -> Result<String, Error> {
     let table = args.table()?;
     Ok(if args.json { json(&Listing::new(&table, args.order)) } else { text(&table, args.order) })
@@ -95,7 +96,8 @@ fn sizes_above_page(table: &ClassTable, order: u32) -> Option<usize> {
     let Geometry::Kernel(kernel) = table.geometry() else { return None };
     let unmerged = Geometry::Kernel(KernelGeometry { merge: false, ..kernel });
     let table = unmerged.table().ok().filter(|_| order > 0)?;
-    // The sizes begin with a page itself, whose class is the last one that is not above a page.
+    // The sizes begin with the size of a page, whose class is the last class that is not above a
+    // page.
     Some(above_page(&table) + 1)
 }
 
@@ -118,8 +120,8 @@ fn text(table: &ClassTable, order: u32) -> String {
     text + &closing_line(table, order)
 }
 
-/// Returns the number of classes and the bounds for blocks of a page, and then for blocks of the
-/// order.
+/// Returns a line with the number of classes and the bounds, for blocks of a page and for blocks of
+/// the order.
 fn closing_line(table: &ClassTable, order: u32) -> String {
     let above = above_page(table);
     let bounds = |order| {

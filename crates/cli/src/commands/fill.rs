@@ -41,13 +41,14 @@ use zram::{Config, Device, Zram};
 
 pub(crate) use args::FillArgs;
 
-/// The memory that must be available for each thread's buffers by default.
+/// The available memory that the default number of threads requires for each thread's buffers.
 const ROOM_PER_THREAD: u64 = 24 * WORKER_BYTES as u64;
 
 /// Executes the command.
 ///
 /// # Errors
-/// Nothing could be measured: wrong use, Ctrl-C, or a failure other than a full device.
+/// Fails if nothing could be measured, because of wrong use, Ctrl-C, or a failure other than a full
+/// device.
 pub(crate) fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
     args.cold.save.as_deref().map_or(Ok(()), |path| output::check(path, &args.paths))?;
     let zram = device_to_be(args)?;
@@ -81,7 +82,7 @@ pub(crate) fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Err
     Ok(Outcome { text, warnings: skipped.lines(), failure })
 }
 
-/// Returns the device that the arguments describe, which is not created yet.
+/// Returns the settings of the device that the arguments describe. The device is not created yet.
 fn device_to_be(args: &FillArgs) -> Result<Zram, Error> {
     let (zram, geometry) = (Zram::new(), args.geometry()?);
     zram.configure("settings", |settings| {
@@ -109,12 +110,12 @@ fn beside(codecs: &Codecs, plan: &FilePlan, threads: usize) -> u64 {
     (threads * per_thread) as u64 + beside_pages(plan)
 }
 
-/// Returns the part of the bytes of [`beside`] that grows with the input.
+/// Returns the part of the result of [`beside`] that grows with the input, in bytes.
 fn beside_pages(plan: &FilePlan) -> u64 {
     u64::from(plan.pages()) * (FILLED_ENTRY_BYTES + CHECKSUM_BYTES) as u64
 }
 
-/// Stores everything, measures, and reads it back.
+/// Stores the input, measures the memory, and reads the input back.
 fn fill(
     pool: ThreadPool<'_>,
     job: &FillJob<'_>,
@@ -167,7 +168,7 @@ fn run_phase(pool: &ThreadPool<'_>, job: &FillJob<'_>, phase: Phase) -> Result<(
     done
 }
 
-/// Uses a small device, so that the measured code is read from disk before memory is measured.
+/// Uses a small device, so that the kernel loads the device's code before memory is measured.
 fn warm_up(settings: Config) -> Result<(), Error> {
     let (disksize, backing) = (16 * PAGE_SIZE as u64, None);
     let small = Config { disksize, streams: Some(1), backing, ..settings };

@@ -1,4 +1,4 @@
-//! The choice of size classes and zspages, as arguments and in reports.
+//! The geometry (the choice of size classes and zspages), as arguments and in reports.
 
 use crate::error::Error;
 use crate::values::{Names, name_of, named};
@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::fmt;
 use zsmalloc::{ChainRule, ClassTable, Geometry, GeometryError, KernelGeometry};
 
-/// The kinds of a geometry: true for uzram's own.
+/// The kinds of geometry; the value is true for uzram's own.
 const KINDS: Names<bool> = &[
     (
         "kernel",
@@ -35,7 +35,8 @@ const RULES: Names<ChainRule> = &[
     ),
 ];
 
-/// The arguments of both commands; each has its own default of `--geometry`.
+/// The arguments that `uzram fill` and `uzram classes` share; each has its own default of
+/// `--geometry`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct GeometryLine {
     /// Size classes and zspages
@@ -58,7 +59,7 @@ pub(crate) struct GeometryLine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct GeometryNames {
     geometry: &'static str,
-    /// The pages of the longest zspage.
+    /// The number of pages of the longest zspage.
     chain: Option<usize>,
     rule: Option<&'static str>,
     /// True if sizes with equal zspages share a class.
@@ -73,7 +74,7 @@ impl GeometryLine {
     /// Returns the classes for objects of up to 4096 << `order` bytes.
     ///
     /// # Errors
-    /// The order or the combination of options is not valid.
+    /// Fails if the order or the combination of options is not valid.
     pub(crate) fn table(&self, order: u32) -> Result<ClassTable, Error> {
         let default = KernelGeometry::default();
         let geometry = match self.is_native {
@@ -129,7 +130,7 @@ impl From<Geometry> for GeometryNames {
 }
 
 impl fmt::Display for GeometryNames {
-    /// Formats as in `kernel geometry, chain 8, least-waste, merged`.
+    /// Formats the geometry as in `kernel geometry, chain 8, least-waste, merged`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} geometry", self.geometry)?;
         if let (Some(chain), Some(rule), Some(merge)) = (self.chain, self.rule, self.merge) {

@@ -19,7 +19,7 @@ pub(crate) struct Outcome {
     pub(crate) failure: Option<Error>,
 }
 
-/// Runs a command that Ctrl-C interrupts. Prints the report to standard output, and warnings to
+/// Runs a command that Ctrl-C can interrupt. Prints the report to standard output, and warnings to
 /// standard error.
 pub(crate) fn measured(
     run: impl FnOnce(&Interrupt) -> Result<Outcome, Error>,
@@ -30,7 +30,8 @@ pub(crate) fn measured(
     outcome.failure.map_or(Ok(()), Err)
 }
 
-/// Handles SIGINT from now on: the first sets the flag, a second ends the process at once.
+/// Handles SIGINT from now on: the first SIGINT sets the flag, and a second one ends the process at
+/// once.
 pub(crate) fn interrupt() -> Result<Interrupt, Error> {
     let interrupt = Interrupt::default();
     flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&interrupt.0))

@@ -7,7 +7,7 @@ use zcomp::{Error, Stream};
 /// a row.
 pub(crate) struct PackedBlocks {
     bytes: Box<[u8]>,
-    /// The range of each block, or `None` if it did not fit.
+    /// The range of each compressed block in the buffer, or `None` if the block did not fit.
     blocks: Vec<Option<Range<usize>>>,
 }
 
@@ -28,7 +28,8 @@ impl PackedBlocks {
         Ok(())
     }
 
-    /// Decompresses block `nth`, if it fitted, into all of `block`.
+    /// Decompresses block `nth` into `block`, which it fills, if block `nth` fitted into the
+    /// buffer.
     pub(crate) fn unpack(
         &self,
         nth: usize,
@@ -41,7 +42,7 @@ impl PackedBlocks {
         }
     }
 
-    /// Returns C of block `nth`, which has `len` bytes.
+    /// Returns C for block `nth`, which has `len` bytes uncompressed.
     pub(crate) fn stored_len(&self, nth: usize, len: usize) -> usize {
         self.blocks[nth].as_ref().map_or(len, |packed| packed.len().min(len))
     }

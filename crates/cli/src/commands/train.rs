@@ -1,5 +1,5 @@
-//! `uzram train-dictionary`: takes a sample, trains a dictionary, and tries it on blocks that were
-//! held out.
+//! `uzram train-dictionary`: takes a sample, trains a dictionary, and tries the dictionary on
+//! blocks that were held out.
 
 mod args;
 mod evaluation;
@@ -30,7 +30,7 @@ struct Report {
     dictionary_bytes: usize,
     block: usize,
     files: u64,
-    /// The number of blocks with which the dictionary was trained, and of other blocks on which it
+    /// The number of blocks that trained the dictionary, and the number of other blocks on which it
     /// was tried.
     blocks_trained: usize,
     blocks_held_out: usize,
@@ -44,7 +44,7 @@ struct Report {
 /// occurred.
 ///
 /// # Errors
-/// There are too few data to train it with, training fails, or the user presses Ctrl-C.
+/// Fails if there are too few data for training, training fails, or the user presses Ctrl-C.
 pub(crate) fn run(args: &TrainArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
     output::check(&args.output, &args.paths)?;
     let skipped = SkippedFiles::default();

@@ -105,7 +105,8 @@ mod tests {
         for (value, given, option) in [
             ("zstd", none, None),
             ("zstd(level=1)", none, Some("--level=1")),
-            // The level on the command line follows the option in the file, and overrides it.
+            // The level on the command line overrides the level in the file, because it follows
+            // that level.
             ("zstd(level=1)", level, Some("--level=1")),
             ("zstd(level=1)", other, None),
             ("zstd(level=1, dict=/d)", none, Some(both)),

@@ -31,7 +31,7 @@ pub(super) fn read(path: &Path) -> Result<String, Error> {
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-/// Reads the bytes of the file, at most one byte more than `CONFIG_BYTES_MAX`.
+/// Reads at most `CONFIG_BYTES_MAX` + 1 bytes of the file.
 fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     // Opening a pipe without a writer, or a terminal, must not block.
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;

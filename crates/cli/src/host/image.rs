@@ -181,7 +181,7 @@ fn map_segment(file: &File, segment: &ProgramHeader, base: u64) -> Result<(), Er
         let flags = libc::MAP_FIXED | libc::MAP_ANONYMOUS;
         map(mapped, memory_end - mapped, prot, flags, None)?;
     }
-    // The rest of the last page, behind the bytes of the file, is zeroed, because loaders allocate
+    // The rest of the last page, after the bytes of the file, is zeroed, because loaders allocate
     // memory there.
     if prot & libc::PROT_WRITE != 0 && mapped > file_end {
         // SAFETY: the page was just mapped as writable, and nothing refers to it.

@@ -1,7 +1,7 @@
 //! The initial stack of a program, and the jump to it.
 //!
 //! ```text
-//!   low | argc | argv ... 0 | envp ... 0 | auxiliary vector ... 0 0 | strings of both | high
+//!   low | argc | argv ... 0 | envp ... 0 | auxiliary vector ... 0 0 | strings | high
 //! ```
 //! # Safety
 //! The vectors are those that the kernel passed to this process. The stack below the part in use is
@@ -35,7 +35,7 @@ pub(crate) struct Arguments<'a> {
 
 /// A program's initial stack before it is written.
 pub(crate) struct Stack {
-    /// The address of the contents.
+    /// The address of `contents`.
     start: usize,
     contents: Vec<usize>,
     /// The addresses of the arguments' strings, of the environment's strings, and of the auxiliary
@@ -142,7 +142,8 @@ impl Stack {
     }
 }
 
-/// The location of this stack's memory, which is released because the program can't use it.
+/// The location of the memory of the host's stack, which is released because the program can't use
+/// it.
 pub(crate) enum Release {
     /// The memory lies below the program's stack, in the mapping of that stack.
     Below,

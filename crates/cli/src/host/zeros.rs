@@ -19,7 +19,7 @@ const MAGIC: [u8; libc::SELFMAG] = *b"\x7fELF";
 /// The maximum number of headers that a program may have.
 const HEADERS_MAX: usize = 256;
 
-/// Zero-filled pages.
+/// A range of zero-filled pages.
 pub(crate) struct Zeros {
     pages: Range<usize>,
     prot: i32,
@@ -51,7 +51,7 @@ struct Program {
 }
 
 impl Program {
-    /// Reads the headers whose address and number the auxiliary vector holds.
+    /// Reads the program headers, whose address and number the auxiliary vector holds.
     fn read(stack: usize) -> Option<Self> {
         let words = with_exposed_provenance::<usize>(stack);
         // SAFETY: the first word is the argument count; the arguments and a zero follow, then the
@@ -68,7 +68,7 @@ impl Program {
         Some(Program { headers, base, entry: value(libc::AT_ENTRY)? })
     }
 
-    /// Returns the segments that are mapped, and the addresses of each.
+    /// Returns the mapped segments, each with its addresses.
     fn segments(&self) -> Option<Vec<(&Elf64_Phdr, Range<usize>)>> {
         let loads = self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
         let with_addresses = loads.map(|load| {
@@ -103,8 +103,8 @@ impl Program {
     }
 }
 
-/// Returns the offset of the program's addresses from those in its file, if its headers lie at the
-/// address `at`.
+/// Returns the offset of the program's addresses in memory from those in its file, if the program
+/// headers lie at the address `at`.
 fn base(at: usize, headers: &[Elf64_Phdr]) -> Option<usize> {
     // The headers of static programs have no PT_PHDR. In such a program, the file's header may lie
     // before the program headers.
@@ -145,7 +145,7 @@ fn read<T: Numbers>(address: usize, count: usize) -> Option<Vec<T>> {
     Some(found)
 }
 
-/// Rounds an address up to a page.
+/// Rounds an address up to a multiple of the page size.
 fn up(address: usize) -> Option<usize> {
     address.checked_next_multiple_of(PAGE)
 }

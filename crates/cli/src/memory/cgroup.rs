@@ -1,17 +1,17 @@
 //! The memory limit of this process's cgroup, version 1 or 2.
 //!
-//! A limit applies to all groups below it, so the smallest limit between the group and the mount
-//! counts. In a container the mount may show only a part of the tree. The mount's root is then
-//! removed from the process's path. If the root is no prefix of the path, the top of the mount is
-//! used.
+//! A limit applies to all groups below it, so the smallest limit from the process's group up to the
+//! mount point applies. In a container, the mount may show only a part of the tree of groups. The
+//! mount's root is then removed from the path of the process's group. If the root is no prefix of
+//! this path, the mount point itself is used.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The directories whose limits apply to this process, and the name of the file with each limit.
+/// The directories whose limits apply to this process are those from `group` up to `mount`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CgroupDir {
-    /// The mount point of the hierarchy.
+    /// The mount point of the cgroup hierarchy.
     mount: PathBuf,
     /// The directory of the process's cgroup.
     group: PathBuf,
@@ -27,7 +27,7 @@ pub(crate) fn memory_limit() -> Option<u64> {
     cgroup_dirs(&membership, &String::from_utf8_lossy(&mounts)).iter().filter_map(least_limit).min()
 }
 
-/// Returns the directories with limits.
+/// Returns the directories whose limits apply, for the hierarchies of both versions.
 fn cgroup_dirs(membership: &str, mounts: &str) -> Vec<CgroupDir> {
     membership.lines().filter_map(|line| cgroup_dir(line, mounts)).collect()
 }
@@ -47,8 +47,9 @@ fn cgroup_dir(line: &str, mounts: &str) -> Option<CgroupDir> {
     Some(CgroupDir { group: mount.join(inside), mount, file })
 }
 
-/// Returns the root and the mount point of a line of `/proc/self/mountinfo` if the line mounts the
-/// hierarchy: `36 35 0:30 /root /mount/point rw,relatime - cgroup source rw,memory`.
+/// Returns the root and the mount point in a line of `/proc/self/mountinfo`, if the line describes
+/// a mount of the memory controller's hierarchy: `36 35 0:30 /root /mount/point rw,relatime -
+/// cgroup source rw,memory`.
 fn mount_of(line: &str, is_v2: bool) -> Option<(PathBuf, PathBuf)> {
     let (before, after) = line.split_once(" - ")?;
     let mut after = after.split(' ');

@@ -24,19 +24,20 @@ impl OutputDevice {
     /// Opens the block device at `path`. Returns `None` if `path` is no block device.
     ///
     /// # Errors
-    /// The device is one of the `inputs`, or it is in use: mounted, part of another device, swap,
-    /// or opened exclusively by another program. Or this user may not write to it.
+    /// Fails if the device is one of the `inputs`, if this user may not write to it, or if it is in
+    /// use: mounted, part of another device, swap, or opened exclusively by another program.
     pub(crate) fn open(path: &Path, inputs: &[PathBuf]) -> Result<Option<Self>, Error> {
         let Ok(found) = fs::metadata(path) else { return Ok(None) };
         if !found.file_type().is_block_device() {
             return Ok(None);
         }
         super::check_no_input(path, inputs)?;
-        // EXCL fails if the kernel or a program holds the device, and excludes others.
+        // EXCL makes the call fail if the kernel or a program holds the device, and excludes other
+        // users from now on.
         let flags = (OFlags::EXCL | OFlags::NONBLOCK).bits() as i32;
         let open = || {
             let mut file = File::options().write(true).custom_flags(flags).open(path)?;
-            // The path may have changed since the first look.
+            // The path may lead to another device than when its metadata were read.
             if file.metadata()?.rdev() != found.rdev() {
                 return Err(Errno::AGAIN.into());
             }
@@ -53,7 +54,7 @@ impl OutputDevice {
     /// Checks that the device has at least `bytes` bytes.
     ///
     /// # Errors
-    /// The device is smaller.
+    /// Fails if the device is smaller.
     pub(crate) fn check_holds(&self, bytes: u64) -> Result<(), Error> {
         if bytes <= self.bytes {
             return Ok(());

@@ -5,16 +5,17 @@
 //!   reserve  | bit per unit of 64 bytes | unit | unit | ... |   one mapping, made at the start
 //! ```
 //!
-//! If an allocation fails that was not requested by `try_reserve`, safe Rust ends the process. So
-//! small allocations never fail as long as the reserve has space. While more than a share of the
-//! reserve is in use, no new work is admitted (`Reserved::is_short`). Large allocations must be
-//! requested in a way that can fail.
+//! In safe Rust, a failed allocation ends the process, unless `try_reserve` requested the
+//! allocation. So small allocations that the system refuses are taken from the reserve. While more
+//! than 1/SHARE of the reserve is in use, no new work is admitted (`Reserved::is_short`). Large
+//! allocations must be requested in a way that can fail.
 //!
 //! # Safety
-//! The mapping is made once and never unmapped. Its address and length are published after its bits
-//! are ready, so an address inside the mapping belongs to an allocated unit. One lock protects the
-//! record of the units that are taken, so two live allocations never share a unit. An allocation
-//! with a stronger alignment than that of a unit begins at a multiple of several units.
+//! The mapping of the reserve is created once and never unmapped. Its address and length are
+//! published after its bits are ready, so an address inside the mapping belongs to an allocated
+//! unit. One lock protects the record of the units that are taken, so two live allocations never
+//! share a unit. An allocation with a stronger alignment than that of a unit begins at a multiple
+//! of several units.
 #![allow(unsafe_code)]
 
 #[cfg(test)]
@@ -72,8 +73,8 @@ impl<A> Reserved<A> {
         Reserved { system, reserve }
     }
 
-    /// Creates a reserve of at least `bytes` bytes, unless one exists. Its pages take no memory
-    /// until they are touched.
+    /// Creates a reserve of at least `bytes` bytes, unless one exists. The pages of the reserve
+    /// take no memory until they are touched.
     ///
     /// # Errors
     /// Fails if the system refuses the address space.
@@ -81,7 +82,7 @@ impl<A> Reserved<A> {
         self.reserve.make(bytes)
     }
 
-    /// Returns true if more than a share of the reserve is in use, because the system refused
+    /// Returns true if more than 1/SHARE of the reserve is in use, because the system refused
     /// memory. A smaller part may stay in use long after memory is available again, so such use is
     /// no reason to refuse work.
     pub fn is_short(&self) -> bool {
@@ -116,7 +117,7 @@ impl Reserve {
         self.units.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the unit of an address, if the address lies in the reserve.
+    /// Returns the index of the unit at an address, if the address lies in the reserve.
     fn unit_of(&self, at: *mut u8) -> Option<usize> {
         let bytes = self.bytes.load(Acquire);
         let offset = at.addr().wrapping_sub(self.start.load(Relaxed).addr());
@@ -141,8 +142,8 @@ impl Reserve {
     /// Frees the units of `bytes` bytes from `unit`.
     ///
     /// # Safety
-    /// `take` returned `unit` for `bytes` bytes, or `shrink` left `bytes` bytes, and these bytes
-    /// are no longer used, because the next `take` may return them.
+    /// `take` returned `unit` for `bytes` bytes, or `shrink` left `bytes` bytes at `unit`. These
+    /// bytes are no longer used, because the next `take` may return them.
     unsafe fn give(&self, unit: usize, bytes: usize) {
         let mut units = self.units();
         units.give(unit..unit + units_for(bytes));
@@ -153,7 +154,8 @@ impl Reserve {
     /// units.
     ///
     /// # Safety
-    /// The requirements of `give` apply to the `old` bytes, of which the first `new` stay in use.
+    /// The requirements of `give` apply to the `old` bytes, except that the first `new` bytes stay
+    /// in use.
     unsafe fn shrink(&self, unit: usize, old: usize, new: usize) -> bool {
         let (old, new) = (units_for(old), units_for(new));
         if new < old {
@@ -180,8 +182,9 @@ fn units_for(bytes: usize) -> usize {
 
 // SAFETY: each function returns memory of the inner allocator for the same layout, or units of the
 // reserve. Units are aligned and long enough, and `take` returns each unit to one caller at a time.
-// The address of freed memory shows whether the memory came from the reserve. Nothing here unwinds
-// except an assertion in debug builds, which fails only after an error of the caller.
+// The address of freed memory shows whether the memory came from the reserve. None of these
+// functions unwinds, except through an assertion in debug builds, which fails only if the caller
+// breaks its promises.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises about `layout` are those that the inner allocator requires.
@@ -221,7 +224,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
         // rounded up to the alignment.
         let new = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
         let given = match unit {
-            // SAFETY: as in `alloc`. The data move out of the reserve as soon as possible.
+            // SAFETY: as in `alloc`. An allocation in the reserve moves to the system's memory as
+            // soon as possible.
             Some(_) => unsafe { self.system.alloc(new) },
             // SAFETY: as in `dealloc`.
             None => unsafe { self.system.realloc(at, layout, new_size) },

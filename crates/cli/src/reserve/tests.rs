@@ -1,4 +1,4 @@
-//! Tests the reserve against a model, with an inner allocator that refuses at random or always.
+//! Tests the reserve against a model, with an inner allocator that refuses some or all allocations.
 
 use super::*;
 use std::alloc::System;
@@ -49,7 +49,7 @@ impl Live {
     }
 }
 
-/// Allocates, resizes and frees at random.
+/// Allocates, resizes and frees memory at random.
 fn play(memory: &Reserved<Refusing>, random: &mut fastrand::Rng, steps: usize) {
     let mut live: Vec<Live> = Vec::new();
     for _ in 0..steps {

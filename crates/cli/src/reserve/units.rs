@@ -1,5 +1,5 @@
-//! A bitmap of the taken units of a piece of memory. The lowest run of free units that is long
-//! enough is taken first.
+//! A bitmap of the taken units of the reserve. An allocation takes the lowest run of free units
+//! that is long enough.
 //!
 //! ```text
 //!   words  | bit per unit, 1: taken | ... | units beyond the last: 1 |
@@ -10,7 +10,7 @@ use std::ops::Range;
 /// The number of bits in a word.
 const BITS: usize = u64::BITS as usize;
 
-/// The record of which units of one piece of memory are taken.
+/// The record of which units of the reserve are taken.
 #[derive(Debug)]
 pub(super) struct Units<'m> {
     words: &'m mut [u64],
@@ -21,7 +21,7 @@ pub(super) struct Units<'m> {
 }
 
 impl<'m> Units<'m> {
-    /// Returns a record of no units.
+    /// Returns a record for zero units.
     pub(super) const fn none() -> Self {
         Units { words: &mut [], units: 0, taken: 0, lowest: 0 }
     }

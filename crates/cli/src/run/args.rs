@@ -16,12 +16,12 @@ const DEFAULT_PERCENT: u8 = 85;
 /// Run a program whose heap and anonymous memory compress themselves
 ///
 /// When the program reaches its limit, the memory that has not been used for the longest time is
-/// compressed. It is decompressed when the program touches it. The program must be for x86-64, and
-/// runs unmodified. A host, uzram-host, is mapped into the program's process; it works with
-/// programs in any language, linked to glibc, to musl or statically. The environment of the program
-/// does not change. Reads, writes and system calls that only query something take about as long as
-/// without uzram; every other system call takes some microseconds more. A host is also mapped into
-/// each program that the program executes, and all of these processes share the limit.
+/// compressed. The memory is decompressed when the program touches it. The program must be for
+/// x86-64, and runs unmodified. A host, uzram-host, is mapped into the program's process; the host
+/// works with programs in any language, linked to glibc, to musl or statically. The environment of
+/// the program does not change. Reads, writes and system calls that only query something take about
+/// as long as without uzram; every other system call takes some microseconds more. A host is also
+/// mapped into each program that the program executes, and all of these processes share the limit.
 ///
 /// Compressed data count towards the limit and can't be evicted. If compressed data use the whole
 /// limit, the program continues above the limit. One line on standard error then reports how much
@@ -79,11 +79,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = level)]
     pub(crate) level: Option<i32>,
     /// How touches of compressed memory are detected: signal (marks in page tables, from Linux
-    /// 6.13), signal-mappings (protected mappings), signal-remap (the same, but without
-    /// /proc/self/mem), or best. Best selects the first of these that the system supports and
-    /// permits. The system limits the number of mappings (vm.max_map_count), so signal-mappings and
-    /// signal-remap evict several blocks together: 32 KiB if --limit is 64 MiB, 512 KiB if it is 1
-    /// GiB
+    /// 6.13), signal-mappings (protected mappings), signal-remap (protected mappings, without the
+    /// use of /proc/self/mem), or best. Best selects the first of these backends that the system
+    /// supports and permits. The system limits the number of mappings (vm.max_map_count), so
+    /// signal-mappings and signal-remap evict several blocks together: 32 KiB if --limit is 64 MiB,
+    /// 512 KiB if it is 1 GiB
     #[arg(long, value_name = "NAME", default_value = "best")]
     #[arg(value_parser = ["best", "signal", "signal-mappings", "signal-remap"])]
     #[arg(hide_possible_values = true)]
@@ -93,8 +93,8 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) first_only: bool,
     /// Do not inject the host; instead, the host maps each program into the host's process. The
-    /// host also does so if the system refuses ptrace; /proc/PID/exe and debuggers then show the
-    /// host
+    /// host also does so if the system refuses ptrace. In both cases, /proc/PID/exe and debuggers
+    /// show the host
     #[arg(long)]
     pub(crate) no_inject: bool,
     /// When the program has ended, print a table of its processes and their sum to standard error:
@@ -109,8 +109,8 @@ pub(crate) struct RunArgs {
     /// Print one JSON object instead of the table of --stats
     #[arg(long, requires = "stats")]
     pub(crate) json: bool,
-    /// The program and its arguments; if the program's name contains no slash, it is searched for
-    /// in PATH
+    /// The program and its arguments; if the name of the program contains no slash, PATH is
+    /// searched for the program
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     pub(crate) command: Vec<OsString>,
 }

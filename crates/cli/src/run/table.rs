@@ -145,7 +145,7 @@ fn seconds(microseconds: u64) -> String {
 mod tests {
     use super::{table as table_of, *};
 
-    /// Two complete lines, and an incomplete one.
+    /// Two complete lines and an incomplete line of a statistics file.
     const LINES: &str = "\
         {\"process\":7,\"name\":\"sort\",\"limit\":9,\"held_max\":4096,\"stored_max\":3000,\
         \"compressed_max\":1000,\"evicted\":1}\n\
@@ -201,7 +201,7 @@ mod tests {
         let begin = ["process", "1 ", "3 ", "3 others", "all"];
         assert!(begin.iter().zip(&firsts).all(|(it, line)| line.starts_with(it)), "{table}");
         assert!(firsts[3].contains(" 2.0 KiB "), "their sum: {table}");
-        // A single small process has its own line.
+        // If only one process is small, it has its own line.
         assert!(!of(&[1000, 50 << 10]).contains("others"));
     }
 

@@ -48,8 +48,8 @@ pub(super) fn check(args: &ServeArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the canonical path of the mount's directory, or `None` if it is not found in time. The
-/// search hangs if the directory lies below the mount of a server that is stuck.
+/// Returns the canonical path of the mount's directory, or `None` if the path is not found in time.
+/// The search hangs if the directory lies below the mount of a server that is stuck.
 fn mount(dir: &Path) -> Option<PathBuf> {
     let dir = dir.to_owned();
     spawn_within("find the mount", STACK, FOUND_WITHIN, || fs::canonicalize(dir))?.ok()

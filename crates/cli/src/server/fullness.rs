@@ -22,7 +22,7 @@ pub(super) struct Fullness {
     failed_writes: u64,
 }
 
-/// The use of the limit that the device is nearest to, and the number of failed writes.
+/// The use of the limit to which the device is nearest, and the number of failed writes.
 #[derive(Clone, Copy, Debug)]
 struct Usage {
     used: u64,
@@ -32,7 +32,7 @@ struct Usage {
 }
 
 impl Usage {
-    /// Returns the use of the limit of which the device uses the largest share.
+    /// Returns the use of the limit of which `device` uses the largest share.
     fn of(device: &Device) -> Self {
         let stat = device.mm_stat();
         let pages = (stat.mem_used_total, (stat.mem_limit > 0).then_some(stat.mem_limit));

@@ -4,9 +4,9 @@
 //! ```text
 //!   address space  | program, reserve, save | pool, connections | for work | for the end |
 //! ```
-//! The pool leaves the last two parts free; connections leave only the last part free. Small
-//! allocations, which end the process if they fail, are served from the reserve if the system
-//! refuses them.
+//! The pool leaves the parts "for work" and "for the end" free; connections leave only the part
+//! "for the end" free. Small allocations, which end the process if they fail, are served from the
+//! reserve if the system refuses them.
 
 use crate::MEMORY;
 use crate::admin::passed::Passed;
@@ -36,8 +36,8 @@ pub(super) fn keep(args: &ServeArgs, passed: &Passed) -> Result<(), Error> {
     keep_descriptors(args)
 }
 
-/// Raises the limit of descriptors to the number that a server with `args` may need, as far as
-/// possible. Checks that the limit allows the requested number of connections.
+/// Raises the limit of descriptors, as far as possible, to the number that a server with `args` may
+/// need. Checks that the limit allows the requested number of connections.
 fn keep_descriptors(args: &ServeArgs) -> Result<(), Error> {
     let serve::nbd::Options { workers, connections } = args.options();
     let of_mount = if args.mount.is_some() { workers + HALF_OPEN_LEAST } else { 0 };
@@ -68,8 +68,8 @@ fn reserve(args: &ServeArgs, of_metrics: usize) -> usize {
         + nbd::HALF_OPEN_MAX * nbd::HALF_OPEN_RESERVE
         + of_metrics
         + workers.saturating_mul(nbd::WORKER_RESERVE);
-    // Clients are admitted while up to 1/SHARE of the reserve is in use. That part may stay in use,
-    // so it is added.
+    // Clients are admitted while up to 1/SHARE of the reserve is in use. This share may stay in
+    // use, so it is added to the worst case.
     worst.saturating_add(worst / (SHARE - 1))
 }
 

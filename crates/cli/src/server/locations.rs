@@ -63,7 +63,7 @@ impl SaveLocation {
     /// The given file has been locked since the start.
     ///
     /// # Errors
-    /// Returns the reason why nothing can be saved here.
+    /// If nothing can be saved here, fails with the reason.
     pub(super) fn file(&self) -> Result<(PathBuf, Option<Lock>), String> {
         if let Some(refusal) = &self.refusal {
             return Err(refusal.clone());

@@ -106,7 +106,8 @@ impl SaveFile {
         self.is_protected.store(true, SeqCst);
     }
 
-    /// Records that this process has saved the disk to `path`, which may be a path of this file.
+    /// Records that this process has saved the disk to `path`, which may be the path of this save
+    /// file.
     pub(super) fn note_saved(&self, path: &Path) {
         let saved = fs::metadata(path).ok().map(FileStamp::from);
         if saved == there(&self.path) {
@@ -119,7 +120,7 @@ impl SaveFile {
     }
 }
 
-/// Returns the stamp of the file at `path`, if a file exists there.
+/// Returns the stamp of the file at `path`, or `None` if no file exists there.
 fn there(path: &Path) -> Option<FileStamp> {
     fs::symlink_metadata(path).ok().map(FileStamp::from)
 }

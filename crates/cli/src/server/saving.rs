@@ -30,8 +30,8 @@ struct NotSaved {
 }
 
 /// Saves the device to `save_file`, the first of `locations`, or else to another location. Retries
-/// until a save succeeds or one of `signals` cancels it. Must be called after the last write was
-/// acknowledged, when it is the server's turn to save.
+/// until a save succeeds or one of `signals` cancels the save. The caller has acknowledged the last
+/// write, and it is the server's turn to save.
 pub(super) fn save(
     device: &Arc<Open>,
     save_file: &SaveFile,
@@ -117,7 +117,7 @@ fn end_client_jobs(device: &Open, signals: &Signals, turn: &Turn) -> Option<()> 
     Some(())
 }
 
-/// Cancels the running job, and abandons the job if it does not end in the time `within`.
+/// Cancels the running job, and abandons the job if it does not end within the time `within`.
 fn give_up_job(device: &Open, within: Duration) {
     if !device.give_up_job(within) {
         log!(
@@ -212,7 +212,7 @@ fn save_to(
         move || drop(sender.send(save_alone(&device, &path, &*is_free)))
     };
     if spawn("save", STACK, saves).is_err() {
-        // On this thread, no signal can cancel the save.
+        // If this thread itself saves the disk, no signal can cancel the save.
         return Some(done(save_alone(device, path, &*is_free)));
     }
     let (mut logged, mut given_up) = (Instant::now(), None);
@@ -254,8 +254,8 @@ fn done(done: Result<Saved, zram::Error>) -> Result<Saved, NotSaved> {
     })
 }
 
-/// Saves when no other job runs; abandons a job that does not end. During the server's turn, no
-/// client can begin another job.
+/// Saves as soon as no other job runs; abandons a job that does not end. During the server's turn,
+/// no client can begin another job.
 fn save_alone(
     device: &Open,
     path: &Path,
@@ -290,6 +290,6 @@ fn log_progress(device: &Open, logged: &mut Instant) {
 /// Asks systemd to wait `by` longer before it ends the server by force.
 fn extend_timeout(by: Duration) {
     let patience = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
-    // An error means that no service manager waits.
+    // The call fails only if no service manager waits.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::ExtendTimeoutUsec(patience)]);
 }

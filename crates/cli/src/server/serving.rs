@@ -25,7 +25,8 @@ use zram::{Open, Zram};
 /// A disk that is served, and its servers.
 pub(super) struct Serving {
     pub(super) served: Arc<Served>,
-    /// The sockets of the control socket's server and of metrics, which start after the NBD server.
+    /// The listening sockets of the control server and of metrics. Both servers start after the NBD
+    /// server.
     later: Option<(Listening, Option<Listening>)>,
     control: Option<Control>,
     metrics: Option<Metrics>,
@@ -34,12 +35,13 @@ pub(super) struct Serving {
     pub(super) announcement: String,
 }
 
-/// The server after the users of the disk are disconnected. It holds the disk and the control
-/// socket, on which it still answers `stat` and saves the disk for clients.
+/// The server after the users of the disk are disconnected. The server still answers `stat`, and
+/// saves the disk for clients, on the control socket.
 pub(super) struct Stopped {
     pub(super) disk: Arc<Open>,
     control: Option<Control>,
-    /// Whether a write may have been acknowledged, even if the server did not start completely.
+    /// Whether a write may have been acknowledged. This is possible even if the server did not
+    /// start completely.
     pub(super) was_used: bool,
 }
 
@@ -126,11 +128,12 @@ impl Serving {
         let Served { disk, nbd, .. } = &*self.served;
         disk.cancel_job();
         let have_left = nbd.stop(left());
-        // Until the server has stopped, another client may connect.
+        // This is evaluated after the server has stopped, because until then another client may
+        // connect.
         let was_used = self.mounted.is_some() || nbd.was_used();
         let is_unmounted = self.mounted.is_none_or(|mounted| mounted.stop(left()));
         if !(have_left && is_unmounted) {
-            // The threads of these clients end when the process ends.
+            // The threads of clients that are still connected end when the process ends.
             log!(
                 "some clients did not disconnect in time; their requests fail from now on; \
                  disconnect clients before you end a server"

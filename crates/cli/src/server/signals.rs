@@ -93,7 +93,7 @@ impl Signals {
         self.first.get().is_some()
     }
 
-    /// Forgets all signals that have arrived, but remembers which signal arrived first.
+    /// Forgets all signals that have arrived, but keeps the name of the first signal.
     pub(super) fn forget(&self) {
         self.is_end();
         self.came.try_iter().for_each(drop);
@@ -112,9 +112,9 @@ impl Signals {
         let _ = spawn("end", STACK, ends);
     }
 
-    /// Returns whether the signal `came` cancels the save. The first signal never does, even if the
-    /// server was already ending without a signal, because the sender of the signal may not know
-    /// that.
+    /// Returns whether the signal `came` cancels the save. The first signal never cancels a save.
+    /// If the server is already ending without a signal, the sender of the first signal may not
+    /// know about that.
     fn gives_up(&self, came: c_int) -> bool {
         self.first.set(came).is_err() && EXPLICIT.contains(&came)
     }
@@ -138,8 +138,8 @@ impl Signals {
     }
 }
 
-/// Returns the signals that were ignored when the process began, as after `nohup`: a bit for each
-/// signal.
+/// Returns a mask of the signals that were ignored when the process began, for example after
+/// `nohup`.
 fn ignored() -> u64 {
     process_status("SigIgn:", 16).unwrap_or(0)
 }
@@ -158,7 +158,7 @@ mod tests {
         let (tell, came) = mpsc::channel();
         let signals = Signals { came, first: OnceCell::new() };
         let sends = |signal| tell.send(signal).unwrap();
-        // The case of a server that could not start.
+        // A server that could not start ends without a signal.
         signals.forget();
         sends(SIGTERM);
         assert!(!signals.is_given_up_within(now));

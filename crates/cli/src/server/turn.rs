@@ -15,11 +15,12 @@ pub(super) struct Turn(Mutex<Now>);
 #[derive(Debug, Default)]
 struct Now {
     state: State,
-    /// The number of running saves and restores of clients that began while the disk was served.
+    /// The number of clients' saves and restores that began while the disk was served and still
+    /// run.
     client_jobs: usize,
     /// Whether one of these jobs is a restore, or was a restore that the server's end interrupted.
     restores: bool,
-    /// The number of saves that clients have begun while the server paused.
+    /// The number of saves that clients have begun while the server was pausing.
     asked: u64,
 }
 
@@ -36,18 +37,17 @@ enum State {
     Own,
     /// The server pauses between two tries, and the first client that requests a save may save.
     Waits,
-    /// The server pauses, and a client saves the disk. The number distinguishes this save from
-    /// others.
+    /// The server pauses, and a client saves the disk. The number identifies this save.
     Asked(u64),
     /// A client has saved the whole disk to this file.
     Saved(PathBuf, Saved),
 }
 
 impl Turn {
-    /// Saves to `path` for a client.
+    /// Saves to `path` for a client by calling `save`.
     ///
     /// # Errors
-    /// Returns the errors of `save`, and an error if no client may save now.
+    /// Fails if `save` fails, or if no client may save now.
     pub(super) fn save(
         &self,
         path: &Path,
@@ -74,10 +74,10 @@ impl Turn {
         saved
     }
 
-    /// Restores for a client. Only one restore runs at a time.
+    /// Restores for a client by calling `restore`. Only one restore runs at a time.
     ///
     /// # Errors
-    /// Returns the errors of `restore`, and an error if the server is ending.
+    /// Fails if `restore` fails, or if the server is ending.
     pub(super) fn restore<T>(
         &self,
         restore: impl FnOnce() -> Result<T, Refusal>,
@@ -109,7 +109,7 @@ impl Turn {
         self.now().restores
     }
 
-    /// Records the begin of a client's job. Returns `None` if the server is ending.
+    /// Records the beginning of a client's job. Returns `None` if the server is ending.
     fn begin(&self) -> Option<ClientJob<'_>> {
         let mut now = self.now();
         matches!(now.state, State::Served).then(|| {
@@ -119,7 +119,7 @@ impl Turn {
     }
 
     /// If the server pauses, gives the turn to a client, and returns the number of the client's
-    /// save.
+    /// save, else `None`.
     fn ask(&self) -> Option<u64> {
         let mut now = self.now();
         matches!(now.state, State::Waits).then(|| {
@@ -130,7 +130,8 @@ impl Turn {
     }
 
     /// Gives the turn to the server, unless a client is saving the disk or has saved all of it. If
-    /// `hangs`, a client's running save is ignored. Returns whether it is the server's turn now.
+    /// `hangs`, a client's running save is ignored, because it makes no progress. Returns whether
+    /// it is the server's turn now.
     pub(super) fn take(&self, hangs: bool) -> bool {
         let mut now = self.now();
         let is_free = match now.state {

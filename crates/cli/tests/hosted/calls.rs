@@ -2,8 +2,8 @@
 //! same as without a host.
 //!
 //! The cases are those of `testkit::calls`. The two ignored tests below issue the calls, and run as
-//! separate programs: natively, with a host, and natively again. Results that are the same in both
-//! native runs must be the same with a host.
+//! separate programs: natively, with a host, and natively again. A result that is the same in both
+//! native runs must also be the same with a host.
 #![allow(unsafe_code)]
 
 use crate::support::Place;
@@ -19,8 +19,8 @@ const OBJECTS_LEAST: usize = 250;
 /// Calls that the runtime refuses: see `docs/design/runtime.md`.
 const REFUSED: &[&str] = &["io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd"];
 /// Calls whose results depend on the time, or on a process and its work. With a host, a traced
-/// process also stops at each of its calls, because a signal dispatches the call. For these calls
-/// only the return values are compared, not the objects.
+/// process also stops at each of its calls, because a signal dispatches the call. For these calls,
+/// only the return values are compared, not the contents of the objects.
 const VARYING: &[&str] = &[
     "fstatfs",
     "getcpu",
@@ -36,13 +36,15 @@ const VARYING: &[&str] = &[
     "waitid",
 ];
 
-/// Cases that report the queues, semaphores and segments of all processes.
+/// The ending of cases whose results depend on the queues, semaphores and segments of all
+/// processes.
 const OF_ALL: &str = "_INFO";
 
 /// For each case, the result of the call, and the contents of its objects, as text.
 type Seen = BTreeMap<String, Vec<String>>;
 
-/// Evicts memory, if the runtime manages it. Returns whether the memory is evicted.
+/// Evicts an object's memory, if the runtime manages the memory. Returns whether the memory is
+/// evicted.
 fn evict(object: &Object) -> bool {
     let bytes = object.pages.end - object.pages.start;
     let start = object.pages.start as *mut libc::c_void;
@@ -68,7 +70,7 @@ fn contents(object: &Object) -> Vec<u8> {
 }
 
 /// Issues the call of a case with its objects evicted. Returns a line with the result and the
-/// objects.
+/// contents of the objects.
 fn issue(case: &Case) -> String {
     let Some((mut trial, given)) = Trial::prepare(case, Spoil::Nothing) else {
         return format!("case {}: left out\n", case.0);
@@ -147,7 +149,7 @@ fn run(place: &Place, test: &str, settings: Option<&str>) -> (Seen, usize, usize
     (seen, objects, gone)
 }
 
-/// Returns the difference between the result of a case with a host and its native results, if any.
+/// Returns a text if the result of a case with a host differs from its native results, else `None`.
 fn difference(name: &str, [before, with, after]: [&Vec<String>; 3]) -> Option<String> {
     let is_refused = REFUSED.iter().any(|call| name.starts_with(call));
     let varies = VARYING.iter().any(|call| name.starts_with(call));

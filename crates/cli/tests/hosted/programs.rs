@@ -1,4 +1,4 @@
-//! Programs whose memory is evicted and filled.
+//! Tests programs whose memory is evicted and filled.
 
 use crate::support::{Place, Stats};
 use serde_json::Value;
@@ -29,8 +29,9 @@ fn a_program_of_one_thread_finds_its_memory() {
     }
 }
 
-/// The compressor thread ends before calls that need a process of one thread. This thread does not
-/// exist in children, and does not keep the process running after its last thread.
+/// The compressor thread ends before calls that fail in a process with several threads. Children
+/// have no compressor thread, and it does not keep the process running after the program's last
+/// thread.
 #[test]
 fn a_program_of_one_thread_may_do_what_only_such_may() {
     let place = Place::new();
@@ -60,7 +61,7 @@ fn calls_of_several_threads_are_whole() {
     assert!(stats.sum("evicted") > 1000, "{}", stats.sum("evicted"));
 }
 
-/// If all other threads wait, a thread fills and evicts blocks without protecting them first.
+/// A thread fills and evicts blocks without protecting them first if all other threads wait.
 #[test]
 fn threads_that_wait_find_their_memory() {
     let place = Place::new();
@@ -87,7 +88,7 @@ fn calls_about_several_areas_end_as_natively() {
     }
 }
 
-/// A thread touches memory while another one replaces it.
+/// A thread touches memory while another thread replaces that memory by new mappings.
 #[test]
 fn memory_that_is_replaced_can_be_touched_at_any_time() {
     let place = Place::new();
@@ -117,7 +118,7 @@ fn functions_of_the_c_library_find_their_memory() {
     }
 }
 
-/// Of five calls per round, the calls with evicted buffers raise a signal.
+/// Five calls are made per round; each call with evicted buffers raises a signal.
 #[test]
 fn streams_find_their_memory() {
     let place = Place::new();
@@ -131,7 +132,7 @@ fn streams_find_their_memory() {
     }
 }
 
-/// The pins of all cancelled calls together would exceed the first limit.
+/// If the memory of cancelled calls stayed pinned, it would together exceed the first limit.
 #[test]
 fn who_is_cancelled_ends_and_lets_go() {
     let place = Place::new();
@@ -201,12 +202,13 @@ fn what_outlives_a_call_stays() {
 #[test]
 fn each_backend_finds_it() {
     for backend in ["signal", "signal-mappings", "signal-remap"] {
-        // Mappings take memory, and by default there may be as many as the address space needs.
+        // The arena is small, because mappings take memory, and by default the runtime allows as
+        // many as the address space needs.
         let settings = format!("limit=6000000,arena=268435456,backend={backend}");
         let stats = checks_itself(&Place::new(), &settings, 2);
         assert!(stats.sum("evicted") > 1000 && stats.sum("filled") > 1000, "{backend}");
         let told = stats.0[0]["backend"].as_str().unwrap();
-        // Without marks in page tables, `signal` is replaced by another backend.
+        // On a kernel without marks in page tables, another backend replaces `signal`.
         assert!(told == backend || backend == "signal", "{backend}: {told}");
     }
 }

@@ -57,9 +57,10 @@ const LONG: &Modules = &[
     ("test.test_tempfile", 85, 4096),
     ("test.test_ctypes", 85, 4096),
 ];
-/// Tests that may have other results with a host. See `docs/design/runtime.md`.
+/// Tests whose results with a host may differ from the native results. See
+/// `docs/design/runtime.md`.
 const SHOWN: &[&str] = &[
-    // The runtime uses one more descriptor.
+    // This test depends on which descriptor numbers are free, and the runtime uses one of them.
     "test_pass_fds_redirected",
 ];
 

@@ -15,7 +15,7 @@ pub struct Place {
     host: PathBuf,
 }
 
-/// The lines of a program's processes.
+/// The lines of statistics of a program's processes.
 pub struct Stats(pub Vec<Value>);
 
 impl Stats {
@@ -28,7 +28,7 @@ impl Stats {
     }
 }
 
-/// Returns the file of the command `name`.
+/// Returns the path of the command `name`.
 fn look_up(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap();
     let mut files = std::env::split_paths(&path).map(|dir| dir.join(name));

@@ -1,6 +1,6 @@
-// Functions of the C library are cancellation points, as natively: for a thread that waits, for a
-// thread that never has to wait, and for a thread that was cancelled before. After that, the memory
-// of their calls can be evicted again.
+// Checks that functions of the C library are cancellation points, as natively, for a thread that
+// waits, a thread that never has to wait, and a thread that was cancelled before. After the
+// cancellation, the memory of the functions' system calls can be evicted again.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -20,13 +20,14 @@
 
 enum { PAGE = 4096, LARGE = 64 << 10, COLD = 8 << 20, ROUNDS = 200 };
 
-// An empty pipe, a full pipe, sockets that are both empty and full, files that are always ready,
-// and a FIFO that no process opens.
+// The descriptors are an empty pipe, a full pipe, a pair of sockets that are both empty and full,
+// files that are always ready, and a FIFO that no process opens.
 static int empty[2], full[2], pair[2], null, file;
 static char fifo[] = "fifo";
 static volatile int is_over, were_cleaned;
 
-// A function that uses memory at `at`. If `waits` is set, the call can't complete, and waits.
+// A function that makes a system call with memory at `at`. If `waits` is set, the call waits and
+// never completes.
 typedef ssize_t Function(char *at, int waits);
 
 static ssize_t reads(char *at, int waits) {
@@ -124,7 +125,7 @@ struct Task {
 static void clean(void *task) {
 	struct Task *of = task;
 	CHECK(!of->forbids);
-	// The memory of the call can be passed to another call.
+	// The memory of the cancelled call can be passed to another call.
 	CHECK(write(null, of->at, LARGE) == LARGE && pread(file, of->at, PAGE, 0) >= 0);
 	were_cleaned++;
 }
@@ -148,7 +149,7 @@ static void *calls(void *task) {
 	return NULL;
 }
 
-// A thread that cancels itself before its first call, which is never issued.
+// A thread that cancels itself before its first call, so that the call is never issued.
 static void *calls_too_late(void *task) {
 	struct Task *of = task;
 	CHECK(pthread_cancel(pthread_self()) == 0);
@@ -265,8 +266,8 @@ static void each(int has_gone) {
 	}
 }
 
-// A process of one thread may cancel that thread: the process then exits successfully, as after its
-// last thread.
+// A process with one thread may cancel that thread. The process then exits successfully, as when
+// its last thread ends.
 static void alone(void) {
 	for (int nth = 0; nth < FUNCTIONS; nth++) {
 		pid_t child = fork();
@@ -282,8 +283,8 @@ static void alone(void) {
 	}
 }
 
-// The memory that a cancelled call had pinned can be evicted again. The pinned memory of all calls
-// together would exceed the limit.
+// Checks that the memory that a cancelled call had pinned can be evicted again. If it stayed
+// pinned, the pinned memory of all calls together would exceed the limit.
 static void many(void) {
 	for (int round = 0; round < ROUNDS; round++) {
 		struct Task task = {reads_much, mapped(LARGE), 1, 0, 0, 0};

@@ -1,5 +1,5 @@
-// Children of a program that has evicted much memory. Each does little, and reports that at its
-// end.
+// Children of a program that has evicted much memory. Each child does little, as its figures
+// at its end show.
 //
 //   children MIB
 #define _GNU_SOURCE

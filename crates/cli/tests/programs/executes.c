@@ -1,5 +1,6 @@
-// Executes programs in all ways, and checks that they have no child, and inherit the signal mask
-// and pending signals. Failed calls return errors. Usage: executes ROUNDS
+// Executes programs in all ways, and checks that these programs have no child and inherit the
+// signal mask and pending signals. Also checks that failed calls return errors. Usage: executes
+// ROUNDS
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,7 @@
 static char *own;
 static char **environment;
 
-// Also finds children that send no signal when they end.
+// Checks that the process has no child, including children that send no signal when they end.
 static void has_no_child(void) {
     CHECK(waitpid(-1, NULL, __WALL | WNOHANG) == -1 && errno == ECHILD);
 }
@@ -54,7 +55,7 @@ static int child(const char *how) {
     CHECK(is_blocked(SIGUSR2) == is_masked && sigismember(&pending, SIGUSR2) == is_masked);
     CHECK(!is_blocked(SIGSEGV) && !is_blocked(SIGSYS));
     // The signal of a child that was not waited for stays pending, and no signal of another child
-    // is pending.
+    // (the helper that injects a host) is pending.
     CHECK(sigismember(&pending, SIGCHLD) == is_left && is_blocked(SIGCHLD) == (is_masked || is_left));
     CHECK(!is_left || waitpid(-1, NULL, WNOHANG) > 0);
     CHECK(strcmp(how, "traps") || signal(SIGTRAP, SIG_IGN) == SIG_IGN);
@@ -67,7 +68,7 @@ static int child(const char *how) {
     return 42;
 }
 
-// Drops a capability, and the capability to trace any process.
+// Drops one capability, and also the capability to trace any process.
 static void give_up_capabilities(void) {
     struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
     struct __user_cap_data_struct sets[2];
@@ -130,7 +131,8 @@ static pid_t forked(const char *how) {
     } else if (!strcmp(how, "capabilities") && !geteuid()) {
         give_up_capabilities();
     } else if (!strcmp(how, "signals")) {
-        // Signals arrive at this thread all the time, and are ignored after the execution.
+        // The thread to which signals are sent all the time. The executed program ignores these
+        // signals.
         static pthread_t self;
         self = pthread_self();
         signal(SIGURG, nothing);

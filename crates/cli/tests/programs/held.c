@@ -22,7 +22,7 @@ static sigjmp_buf jump;
 static int nested[2];
 static char *byte;
 
-// A handler that makes calls with memory of the program.
+// A handler that makes system calls with the program's memory.
 static void on_poke(int signal) {
 	int saved = errno;
 	(void)signal;

@@ -46,7 +46,8 @@ static void stays(char *at) {
 		CHECK(pages[nth] & 1);
 }
 
-// A pipe holds the pages themselves, so later writes to them appear in the pipe.
+// After vmsplice, a pipe holds the pages themselves, so later writes to the pages appear in the
+// pipe.
 static void spliced(void) {
 	int pipes[2];
 	char *at = gone(1), back[BYTES];

@@ -1,4 +1,5 @@
-// Limits of address space and data are enforced, and inherited by programs that are executed.
+// Checks that limits of address space and data are enforced, and that executed programs inherit
+// them.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-// The memory that belongs to threads is evicted while they wait: the table by which the C library
-// finds thread-local storage, and a stack that the program provides, with thread-local storage at
-// its end. The table lies in the heap.
+// Evicts memory that belongs to waiting threads: the table by which the C library finds
+// thread-local storage, and a stack that the program provides, with thread-local storage at its
+// end. The table lies in the heap.
 //
 //   locals
 #define _GNU_SOURCE
@@ -44,8 +44,8 @@ static void *wait_and_touch(void *argument) {
 	return (void *)(size_t)own;
 }
 
-// The runtime leaves the start of the heap, up to 2 MiB, to the kernel. No thread touches the
-// memory beside the returned block.
+// Allocates a block so large that no thread touches the memory beside it. Further blocks fill the
+// start of the heap, up to 2 MiB, which the runtime leaves to the kernel.
 static void *apart(void) {
 	return malloc(300 << 10);
 }

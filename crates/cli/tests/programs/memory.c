@@ -1,6 +1,6 @@
-// A program that checks its own memory. It maps, moves, protects, drops and forks at random, passes
-// its memory to system calls for reading and writing, and records the expected contents of each
-// page.
+// A program that checks its own memory. The program maps, moves, protects and drops memory and
+// forks at random, and passes its memory to system calls that read and write it. The program
+// records the expected contents of each page.
 //
 //   memory SEED STEPS THREADS [fixed]
 //
@@ -129,7 +129,7 @@ static void map_areas(void) {
 }
 
 static void unmap_areas(void) {
-	// Unmaps from the end of one area to the beginning of another, with all memory in between.
+	// Unmaps two of the areas by one call, with all memory between them.
 	CHECK(munmap((void *)areas[1], areas[0] + (1ul << 40) - areas[1]) == 0);
 	CHECK(mprotect((void *)areas[1], PAGE, PROT_READ) == -1 && errno == ENOMEM);
 	CHECK(faults((uint8_t *)areas[0], 0) && !faults((uint8_t *)areas[2] + (511ul << 20), 1));
@@ -167,7 +167,7 @@ static void unmap(struct state *state, struct region *region) {
 	uint8_t *gone = region->start + keep * PAGE;
 	CHECK(munmap(gone, (region->pages - keep) * PAGE) == 0);
 	errno = 0;
-	// Another thread may already have mapped memory there.
+	// With several threads, another thread may already have mapped memory there.
 	CHECK(threads > 1 || (write(state->pair[0], gone, 1) == -1 && errno == EFAULT));
 	region->pages = keep;
 	if (keep == 0)
@@ -197,11 +197,13 @@ static void protect(struct state *state, struct region *region) {
 }
 
 static void move(struct state *state, struct region *region) {
-	// Sometimes the number of pages does not change, and the system does not move the memory.
+	// In one of four cases, the number of pages does not change, so the system does not move the
+	// memory.
 	size_t pages = random_below(state, 4) ? 1 + random_below(state, PAGES_MAX) : region->pages;
 	uint8_t *to = NULL;
 	int flags = MREMAP_MAYMOVE;
-	// The kernel does not move a mapping of which only a part is left out in children.
+	// The whole region gets the same setting, because the kernel does not move a region of which
+	// children inherit only a part.
 	leave_out(region, 0, region->pages, region->is_left_out[0]);
 	if (random_below(state, 4) == 0) {
 		to = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -211,7 +213,7 @@ static void move(struct state *state, struct region *region) {
 	}
 	uint8_t *now = mremap(region->start, region->pages * PAGE, pages * PAGE, flags, to);
 	if (now == MAP_FAILED && errno == EFAULT) {
-		// In the kernel, the region consists of several mappings.
+		// The call fails if the region consists of several mappings of the kernel.
 		if (to)
 			CHECK(munmap(to, pages * PAGE) == 0);
 		return;
@@ -246,7 +248,8 @@ static void by_file(struct state *state, struct region *region) {
 	memcpy(other->stamp, region->stamp + from, count * sizeof *other->stamp);
 }
 
-// A datagram that can't be stored is lost.
+// Sends pages as a datagram and receives it in another region. A datagram that can't be stored is
+// lost.
 static void by_datagram(struct state *state, struct region *region) {
 	struct region *other = &state->regions[random_below(state, REGIONS)];
 	size_t from = random_below(state, region->pages);
@@ -266,7 +269,7 @@ static void by_datagram(struct state *state, struct region *region) {
 	other->stamp[to] = region->stamp[from];
 }
 
-// Maps a file over some pages, and then anonymous memory over these.
+// Maps a file over some pages, and then anonymous memory over the same pages.
 static void map_over(struct state *state, struct region *region) {
 	size_t from = random_below(state, region->pages);
 	size_t count = 1 + random_below(state, region->pages - from);
@@ -281,8 +284,8 @@ static void map_over(struct state *state, struct region *region) {
 	memset(region->is_left_out + from, 0, count);
 }
 
-// In a child: checks that the child has all of the regions, except the pages that are left out.
-// Other memory may lie there.
+// In a child, checks the contents of all regions, except the pages that children do not inherit.
+// Other memory may lie at the addresses of those pages.
 static void verify_child(struct state *state) {
 	for (struct region *region = state->regions; region < state->regions + REGIONS; region++) {
 		for (size_t page = 0; region->start && page < region->pages; page++) {
@@ -295,7 +298,8 @@ static void verify_child(struct state *state) {
 	}
 }
 
-// In a child: maps new memory at pages that were left out, if no memory is mapped there.
+// In a child, maps new memory at the addresses of pages that the child did not inherit, if no other
+// memory is mapped there.
 static void close_holes(struct region *region) {
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
 	for (size_t page = 0; page < region->pages; page++) {
@@ -403,7 +407,7 @@ static void *run(void *nth) {
 	return NULL;
 }
 
-// Checks the program break: memory that is released and allocated again holds zeros.
+// Checks that memory below the program break holds zeros after it is released and allocated again.
 static void breaks(void) {
 	for (int round = 0; round < 20; round++) {
 		size_t bytes = (size_t)(round % 5 + 1) * 700001;
@@ -420,7 +424,7 @@ static void breaks(void) {
 	}
 }
 
-// A child does not inherit memory that is left out, and may map new memory there.
+// Checks that a child does not inherit memory with MADV_DONTFORK, and may map new memory there.
 static void child_lacks(void) {
 	struct state state = {.next_stamp = 77};
 	struct region *region = state.regions;

@@ -1,5 +1,5 @@
 // A process reads and writes its own memory and the memory of its child by `process_vm_readv` and
-// `process_vm_writev`: with vectors, at any offset, while the child waits or uses that memory.
+// `process_vm_writev`: with vectors, at any offset, while the child waits or uses its memory.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdint.h>
@@ -26,7 +26,7 @@ static int is(const unsigned char *memory, size_t first, size_t bytes, int round
     return 1;
 }
 
-// Transfers a part in two pieces on each side. Returns whether all bytes were transferred.
+// Transfers `bytes` bytes as two vectors on each side. Returns whether all bytes were transferred.
 static int transfer(pid_t process, unsigned char *here, unsigned char *there, size_t bytes, int writes) {
     struct iovec local[2] = {{here, bytes / 3}, {here + bytes / 3, bytes - bytes / 3}};
     struct iovec remote[2] = {{there, bytes / 2}, {there + bytes / 2, bytes - bytes / 2}};
@@ -63,7 +63,7 @@ int main(void) {
     if (child == 0) {
         fill(memory, 2);
         if (write(up[1], &token, 1) != 1 || read(down[0], &token, 1) != 1) _exit(3);
-        // The parent reads during these checks.
+        // The parent reads the child's memory during these checks.
         for (int turn = 0; turn < 3; turn++)
             if (!is(memory, 0, BYTES, 2)) _exit(4);
         if (write(up[1], &token, 1) != 1 || read(down[0], &token, 1) != 1) _exit(5);

@@ -51,7 +51,7 @@ static void caught(int signal, siginfo_t *info, void *context) {
 	siglongjmp(back, 1);
 }
 
-// Touches a byte. Prints the code that the handler receives.
+// Touches a byte. Prints the signal code that the handler receives.
 static void touch(const char *what, volatile char *at, int writes) {
 	code = 0;
 	if (sigsetjmp(back, 1) == 0) {
@@ -84,7 +84,8 @@ static void causes(void) {
 
 static void on_alarm(int signal) { (void)signal; }
 
-// A sleep that a signal interrupts writes the remaining time to memory that may not be mapped.
+// If a signal interrupts a sleep, the kernel writes the remaining time to memory that may not be
+// mapped.
 static void sleeps(void) {
 	struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
 	CHECK(sigaction(SIGALRM, &action, NULL) == 0);

@@ -1,6 +1,5 @@
-// If a thread ends with locked mutexes, the next thread that locks one of these mutexes gets
-// EOWNERDEAD. This applies even if the mutexes, and the pointers to the next mutexes, lie in
-// evicted memory.
+// Checks that, if a thread ends with locked robust mutexes, the next thread that locks one of them
+// gets EOWNERDEAD, even if the mutexes, and the list's pointers to them, lie in evicted memory.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -63,7 +62,7 @@ int main(void) {
 		CHECK(pthread_join(thread, NULL) == 0);
 		are_told();
 	}
-	// The last mutex of a process that ends is shared with another process.
+	// A child ends while it holds this mutex, which it shares with this process.
 	pthread_mutex_t *shared =
 		mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(shared != MAP_FAILED);

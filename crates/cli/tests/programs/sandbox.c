@@ -1,10 +1,10 @@
-// Restricts its own system calls (seccomp) when its memory is larger than the limit. After that it
-// uses the memory, or executes the program in the further arguments. The first argument selects the
-// restriction: `strict` or a filter. `narrow` allows reads, writes and exit, and `wide` refuses one
-// call. `host` kills the process at calls that a host makes. `refused` is a filter that the kernel
-// does not accept. `child` makes a child of vfork install `host`. `heap` allows the break, and
-// `number` kills the process at getpid and gettid. `probe` requests the strict mode as libraries do
-// to detect it.
+// Restricts its own system calls (seccomp) when its memory is larger than the limit. After that,
+// the program uses its memory, or executes the program that the further arguments name. The first
+// argument selects the restriction: `strict` or a filter. `narrow` allows reads, writes and exit,
+// and `wide` refuses one call. `host` kills the process at calls that a host makes. `refused` is a
+// filter that the kernel does not accept. `child` makes a child of vfork install `host`. `heap`
+// allows the break, and `number` kills the process at getpid and gettid. `probe` requests the
+// strict mode as libraries do to detect it.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -97,8 +97,8 @@ static void *take_more(void *none) {
 
 static char *pieces[4096];
 
-// Fills the heap of the break, without separate mappings, frees the memory, and fills the heap
-// again.
+// Fills the heap at the program break (no block is a separate mapping), frees the memory, and fills
+// the heap again.
 static void use_heap(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_DATA, &limit)) _exit(5);
@@ -152,7 +152,7 @@ int main(int count, char **list) {
     put(wrong ? "wrong\n" : "whole\n");
     // The heap shrinks and grows, and the limits are those that the program has set.
     if (!strcmp(list[1], "heap")) use_heap();
-    // Allocates more memory and starts a thread, if the process may request that.
+    // Allocates more memory and starts a thread, if the restriction permits that.
     if (!strstr("strict narrow heap number", list[1])) {
         void *more = 0;
         pthread_t thread;

@@ -1,6 +1,6 @@
-// A program with one thread, which evicts much memory, makes a call that fails in processes with
-// several threads (`unshare`). The children of the program count their threads. The program may end
-// by the end of its only thread.
+// A program with one thread evicts much memory, and makes a call that fails in processes with
+// several threads (`unshare`). Its children count their threads. With `exits`, the program ends
+// when its only thread ends.
 //
 //   single namespaces|exits
 #define _GNU_SOURCE
@@ -29,7 +29,7 @@ static void go_over(uint64_t round) {
 	}
 }
 
-// Returns the number of threads that a program finds.
+// Returns the number of this process's threads that a program can see.
 static int threads(void) {
 	DIR *tasks = opendir("/proc/self/task");
 	CHECK(tasks);
@@ -59,7 +59,8 @@ int main(int count, char **args) {
 		}
 		int status;
 		CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7);
-		// The kernel refuses this call in a process with several threads. The call changes nothing.
+		// The kernel refuses this call in a process with several threads. In other processes the call has
+		// no effect.
 		CHECK(unshare(CLONE_THREAD) == 0);
 		CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
 	}

@@ -1,5 +1,5 @@
-// A process that shares the program's memory stops its threads by ptrace, as AddressSanitizer does
-// to search for leaks, and reads all memory while they are stopped.
+// A process that shares the program's memory stops the program's threads by ptrace, as
+// AddressSanitizer does to search for leaks. It reads all memory while the threads are stopped.
 //
 //   stopped ROUNDS
 #define _GNU_SOURCE

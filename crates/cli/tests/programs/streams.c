@@ -1,5 +1,6 @@
-// The C library's streams, which call `read` and `write` inside that library. Their data are
-// complete even if buffers were evicted, and a thread that waits in a stream can be cancelled.
+// Tests the C library's streams, whose functions call `read` and `write` inside that library. Their
+// data are complete even if buffers were evicted, and a thread that waits in a stream can be
+// cancelled.
 //
 //   streams ROUNDS THREADS
 #define _GNU_SOURCE

@@ -1,8 +1,8 @@
-// Threads wait in system calls while others evict and fill memory. Each thread checks its own memory
-// and the data of the call. Threads that wait get signals, whose handlers touch memory.
+// Threads wait in system calls while others evict and fill memory. Each thread checks its own
+// memory and the data of the call. Waiting threads get signals, and the handlers touch memory.
 //
-//   waits ROUNDS THREADS: threads that wait, and are sent signals; children begin and end beside
-//   waits ROUNDS 0        a thread that only sleeps, after it has run during faults
+//   waits ROUNDS THREADS   with threads that wait and get signals, while children begin and end
+//   waits ROUNDS 0         with a thread that has run during faults, and then only sleeps
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -138,7 +138,7 @@ static void end(size_t nth) {
 	CHECK(pthread_join(threads[nth].thread, NULL) == 0);
 }
 
-// Writes the contents of the round to each page, or checks them.
+// Writes the contents of round `round` to each page, or checks them.
 static void go_through(uint64_t round, int writes) {
 	for (uint64_t page = 0; page < COLD_PAGES; page++) {
 		uint64_t *at = cold + page * PAGE / 8;
@@ -194,7 +194,7 @@ static int touch_some(void *argument) {
 	return 0;
 }
 
-// Starts a thread and a process that share this memory, and waits until both have ended.
+// Starts a thread, and a process that shares this memory, and waits until both have ended.
 static void run_beside(void) {
 	static uint64_t stack[8192];
 	int thread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_SYSVSEM | CLONE_THREAD;

@@ -1,5 +1,5 @@
-// A process reads and writes the memory of its child as debuggers do: by PTRACE_PEEKDATA and
-// PTRACE_POKEDATA, and by /proc/PID/mem. The child computes, or waits in a call.
+// A process reads and writes the memory of its child as debuggers do, by PTRACE_PEEKDATA and
+// PTRACE_POKEDATA and by /proc/PID/mem. The child computes, or waits in a call.
 //
 //   watched attach|seize|thread|file busy|calls|sleep|pipe|poll|futex LIMIT
 //
@@ -35,13 +35,13 @@ static int down[2];
 
 static uint64_t value(size_t page) { return page * 0x9e3779b97f4a7c15 | 1; }
 
-// Returns how the debugger writes a page: 0 means not at all, 1 by ptrace, 2 by the file.
+// Returns how the debugger writes a page: 0 means not at all, 1 by ptrace, 2 by /proc/PID/mem.
 static int writer(size_t page) { return page % 16 < 3 ? page % 16 : 0; }
 
 static uint64_t *word(size_t page) { return memory + page * WORDS + page % WORDS; }
 
-// Returns the number of words that are neither new nor old. If `is_written` is set, old values of
-// written pages are wrong too.
+// Returns the number of wrong words: words that hold neither the old nor the new value. If
+// `is_written` is set, old values in written pages are wrong too.
 static int wrong(int is_written) {
     int count = 0;
     for (size_t page = 0; page < PAGES; page++) {
@@ -68,7 +68,8 @@ static int64_t busy(void) {
     return (ran + waited) / 1000000;
 }
 
-// Waits as `state` requests. Returns whether the call ended as it does without a debugger.
+// Waits in the call that `state` selects. Returns whether the call ended as it does without a
+// debugger.
 static int waits(const char *state) {
     int64_t end = milliseconds() + SECONDS * 1000, was_busy = busy();
     struct timespec time = {SECONDS, 0};
@@ -79,7 +80,7 @@ static int waits(const char *state) {
     if (!strcmp(state, "sleep")) {
         int is_right = syscall(SYS_nanosleep, &time, &time) == 0;
         int64_t idle = milliseconds() - (busy() - was_busy);
-        // A stopped thread continues to sleep until it is released.
+        // If the debugger stops this thread, it continues to sleep until the debugger has detached.
         while (!shared->left) usleep(1000);
         if (end < shared->left) end = shared->left;
         return is_right && idle - end < 900;
@@ -154,7 +155,8 @@ int main(int count, char **args) {
     pid_t process = fork();
     if (process == 0) child(mode, state, up[1]);
     if (read(up[0], &token, 1) != 1) return 2;
-    // If the sleep had started again, it would last for another half of its time.
+    // Half of the sleep passes before the debugger stops it. If the sleep then started again, it
+    // would last for another half of its time.
     usleep(SECONDS * 500000);
     int thread = shared->thread, is_traced = strcmp(mode, "file") != 0;
     if (is_traced && !stop(mode, thread)) return 3;

@@ -1,5 +1,5 @@
 // Prints the results of calls whose ranges include parts of several areas of memory, or end outside
-// of them. The areas lie at addresses of the program's choice.
+// of these areas. The areas lie at addresses of the program's choice.
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static size_t kept(const uint8_t *start, const uint8_t *from, size_t bytes) {
 int main(void) {
 	unsigned char pages[4096];
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	// Two adjacent areas, a hole, and a third area.
+	// The calls below use two adjacent areas, a hole, and a third area.
 	map(AREA, 4, RW, MAP_FIXED);
 	map(AREA + 4 * MIB, 4, RW, MAP_FIXED);
 	map(AREA + 12 * MIB, 4, RW, MAP_FIXED);
@@ -72,7 +72,7 @@ int main(void) {
 	fill(AREA + 3 * MIB, 10 * MIB);
 	printf("%zu pages are kept\n", kept(AREA + 3 * MIB, AREA + 3 * MIB, 10 * MIB));
 	SHOW(munmap(AREA, 16 * MIB));
-	// Mappings are moved and grow, within the area and beyond its end.
+	// Moves and enlarges mappings, within the area and beyond its end.
 	map(AREA, 4, RW, MAP_FIXED);
 	fill(AREA, 4 * MIB);
 	SHOW(mremap(AREA, 4 * MIB, 4 * MIB, MREMAP_FIXED, FAR));
@@ -83,7 +83,7 @@ int main(void) {
 	SHOW(mremap(FAR + 64 * MIB, 8 * MIB, 3 * MIB, 0));
 	SHOW(mincore(FAR + 67 * MIB, MIB, pages));
 	SHOW(munmap(FAR + 64 * MIB, 3 * MIB));
-	// If blocks are large, the first and last pages of this mapping are not whole blocks.
+	// If blocks are large, this mapping does not begin and end at the boundaries of blocks.
 	uint8_t *odd = mmap(AREA + 4096, 4 * MIB, RW, ANONYMOUS | MAP_FIXED, -1, 0);
 	CHECK(odd == AREA + 4096);
 	fill(odd, 4 * MIB);
@@ -91,13 +91,13 @@ int main(void) {
 	CHECK(odd == FAR + 4096);
 	printf("%zu pages are kept\n", kept(odd, AREA + 4096, 4 * MIB));
 	SHOW(munmap(odd, 5 * MIB));
-	// A reservation grows into free addresses behind it.
+	// Enlarges a reservation into the free addresses after its end.
 	map(AREA, 4, PROT_NONE, MAP_FIXED | MAP_NORESERVE);
 	SHOW(mremap(AREA, 2 * MIB, 3 * MIB, 0));
 	SHOW(munmap(AREA + 2 * MIB, 2 * MIB));
 	SHOW(mremap(AREA, 2 * MIB, 3 * MIB, 0));
 	SHOW(munmap(AREA, 4 * MIB));
-	// Executable data.
+	// Writes a function to executable memory.
 	map(CODE, 4, RWX, 0);
 	fill(CODE, 4 * MIB);
 	// lea eax, [rdi + 7]; ret

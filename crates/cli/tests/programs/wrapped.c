@@ -1,5 +1,5 @@
-// Functions of the C library on memory that was evicted before, and that another thread evicts
-// during the calls. These functions return the same results as natively.
+// Calls functions of the C library with memory that was evicted before, and that another thread
+// evicts during the calls. Checks that these functions return the same results as natively.
 //
 //   wrapped ROUNDS
 #define _GNU_SOURCE
@@ -112,8 +112,8 @@ static void receive(const int *ends) {
 	CHECK(send(ends[1], "third", 5, 0) == 5);
 	evict();
 	CHECK(recv(ends[0], to, 9, 0) == 5 && memcmp(to, "first", 5) == 0);
-	// The kernel drops a datagram that it can't copy. Exactly one is dropped, because the call is
-	// issued once.
+	// The kernel drops a datagram that it can't copy. Only one is dropped, because the runtime issues
+	// the call only once.
 	CHECK(recv(ends[0], (char *)1, 9, 0) == -1 && errno == EFAULT);
 	evict();
 	CHECK(recv(ends[0], to, 9, MSG_DONTWAIT) == 5 && memcmp(to, "third", 5) == 0);
@@ -126,7 +126,7 @@ int main(int count, char **args) {
 	int poll = epoll_create1(EPOLL_CLOEXEC), pipes[2], ends[2];
 	CHECK(memory != MAP_FAILED && poll >= 0 && pipe(pipes) == 0);
 	CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0);
-	// A lost event would not be reported again.
+	// If an edge-triggered event were lost, the kernel would not report it again.
 	struct epoll_event event = {EPOLLIN | EPOLLET, {.u64 = 0x123456789abcdef}};
 	CHECK(epoll_ctl(poll, EPOLL_CTL_ADD, pipes[0], &event) == 0);
 	look();
@@ -139,7 +139,8 @@ int main(int count, char **args) {
 		wait_for_events(poll, pipes);
 		receive(ends);
 	}
-	// Waits until the other thread has touched all cold memory once, even if that thread ran little.
+	// Waits until the other thread has touched all cold memory once, even if that thread gets little
+	// processor time.
 	while (!has_gone_over)
 		usleep(1000);
 	is_over = 1;

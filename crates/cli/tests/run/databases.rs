@@ -1,5 +1,6 @@
-//! PostgreSQL answers as without `uzram run`: with parallel workers, with compiled queries, and
-//! after a backend was killed. Its processes stay within the limit. Runs in `make long`.
+//! Tests that PostgreSQL answers as without `uzram run`: with parallel workers, with compiled
+//! queries, and after a backend was killed. Also tests that its processes stay within the limit.
+//! `make long` runs this test.
 
 use crate::suites::evicted;
 use crate::support::{Ended, HOST, UZRAM, end, until};
@@ -17,7 +18,7 @@ use tempfile::TempDir;
 use testkit::is_long;
 use testkit::rights::NOBODY;
 
-/// The limit in MiB. The tables are larger, and so is the memory that the server takes natively.
+/// The limit in MiB. Both the tables and the memory that the server takes natively are larger.
 const LIMIT_MIB: u64 = 160;
 const MIB: u64 = 1 << 20;
 
@@ -104,7 +105,8 @@ impl Server {
     fn new(programs: &Path, is_limited: bool) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path();
-        // The user may have no access to the build folder.
+        // The commands are copied, because the ordinary user may have no access to the build
+        // folder.
         let own = [UZRAM, HOST].map(|file| place.join(Path::new(file).file_name().unwrap()));
         let stats = place.join("stats");
         fs::write(&stats, "").unwrap();
@@ -225,7 +227,7 @@ impl Drop for Server {
     }
 }
 
-/// Returns the memory of a process and its children that counts towards the limit.
+/// Returns the bytes of memory of a process and its children that count towards the limit.
 fn memory(process: Pid) -> u64 {
     let process = process.as_raw_nonzero().get();
     let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
@@ -244,7 +246,7 @@ fn memory(process: Pid) -> u64 {
 /// The results of a server.
 struct Done {
     answers: String,
-    /// The messages of clients after the crash, and the answers after it.
+    /// The messages of clients during the crash, and the answers after it.
     crash: String,
     again: String,
     analyzed: String,

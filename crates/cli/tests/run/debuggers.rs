@@ -6,8 +6,8 @@ use crate::programs::Programs;
 use crate::support::Ended;
 use std::thread;
 
-/// One process reads and writes all memory of another process. After that, the memory of the other
-/// process must fall below 34 MiB again.
+/// Runs two processes, one of which reads and writes all memory of the other. After that, the
+/// memory of the other process must fall below 34 MiB again.
 fn is_seen(program: &str, way: &str, state: &str) -> Ended {
     end_of(&["--limit", "24M", "--"], &[program, way, state, "34"])
 }
@@ -17,7 +17,8 @@ fn debuggers_of_the_tree_see_data() {
     let programs = Programs::new();
     let program = compiled(&programs, "watched", &[]);
     for way in ["attach", "seize", "thread", "file"] {
-        // A process that only computes does not detect that the debugger has closed the file.
+        // If the child only computed, it would not detect that the debugger has closed the file, so
+        // the child makes calls instead.
         let computes = if way == "file" { "calls" } else { "busy" };
         let states = [computes, "sleep", "pipe", "poll", "futex"];
         thread::scope(|scope| {

@@ -15,7 +15,7 @@ fn json(ended: &Ended) -> Value {
     serde_json::from_str(&ended.err).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
 }
 
-/// Sorts with more memory than the limit. The output is the same as without a limit.
+/// Runs `sort`, which needs more memory than the limit. The output is the same as without a limit.
 #[test]
 fn a_job_that_evicts_gives_the_same() {
     let dir = tempfile::tempdir().unwrap();
@@ -53,8 +53,8 @@ fn a_job_that_evicts_gives_the_same() {
     }
 }
 
-/// Evicted zeros take no memory. Blocks that are unprotected together with their neighbours take
-/// none until they are touched.
+/// Evicted zeros take no memory. Blocks that are unprotected together with their neighbours take no
+/// memory until they are touched.
 #[test]
 fn what_is_resident_is_what_takes_memory() {
     const MAPPINGS: &str = "
@@ -76,7 +76,7 @@ for _ in range(1000):
 }
 
 /// Even if each evicted block may be a separate mapping, the number of mappings stays within the
-/// system's maximum. Small pieces of memory are evicted nevertheless.
+/// system's maximum. Small regions of memory are evicted nevertheless.
 #[test]
 fn small_pieces_go_with_each_backend() {
     const PIECES: &str = "

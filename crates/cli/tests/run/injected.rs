@@ -85,7 +85,8 @@ fn programs_are_executed_in_all_ways() {
     }
 }
 
-/// A host needs more memory than a program with a small limit.
+/// A host needs more memory than some of these limits permit, but the program must see its own
+/// limits.
 #[test]
 fn small_limits_are_the_programs_alone() {
     let programs = Programs::new();

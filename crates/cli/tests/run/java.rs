@@ -1,5 +1,5 @@
-//! Tests Java programs: a database in the heap under load, examined by tools of the JDK, and the
-//! tests of a library. `tools/suites.sh` fetches the programs, for `make long`.
+//! Tests Java programs: a database in the heap under load, which tools of the JDK examine, and the
+//! tests of a library. `tools/suites.sh` fetches the programs, and `make long` runs these tests.
 
 use crate::run;
 use crate::suites::{evicted, suite};
@@ -26,8 +26,8 @@ const THREADS: &str = "4";
 const PACKAGES: [&str; 9] =
     ["builder", "compare", "event", "exception", "function", "math", "mutable", "reflect", "tuple"];
 
-/// Returns a command of Java, with a limit if `stats` is set. Each process appends its figures to
-/// `stats`.
+/// Returns a command that runs Java, with a limit if `stats` is set. Each process appends its
+/// figures to the file `stats`.
 fn java(stats: Option<&Path>) -> Command {
     let Some(stats) = stats else {
         let mut command = Command::new("java");
@@ -63,7 +63,7 @@ fn keeps(stats: &Path, messages: &str) {
     assert!(evicted > 1000, "{evicted}");
 }
 
-/// A process that is killed if the test ends first.
+/// A process that is killed when this value is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -73,7 +73,8 @@ impl Drop for Running {
     }
 }
 
-/// Asserts that tools of the JDK show the state of a process. Returns the threads that they list.
+/// Asserts that tools of the JDK show the state of a process. Returns the list of threads that they
+/// print.
 fn look(process: u32) -> String {
     let process = process.to_string();
     let size = format!("-XX:MaxHeapSize={HEAP_BYTES}");
@@ -116,7 +117,8 @@ fn h2_under_load_answers_as_without() {
     with.args(program).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let [out, errors] = [Mutex::new(String::new()), Mutex::new(String::new())];
     let status = thread::scope(|scope| {
-        // If a check fails, dropping this ends the process, so the threads that read end too.
+        // If a check fails, dropping this value kills the process, so the threads that read its
+        // output end too.
         let mut running = Running(with.spawn().unwrap());
         let (process, input) = (running.0.id(), running.0.stdin.take());
         let (stdout, stderr) = (running.0.stdout.take(), running.0.stderr.take());
@@ -159,7 +161,8 @@ fn tests(suite: &Path, stats: Option<&Path>, place: &Path) -> (BTreeMap<String, 
     let ended = end(&mut command);
     let text = fs::read_to_string(reports.join("TEST-junit-jupiter.xml"));
     let text = text.unwrap_or_else(|error| panic!("{error}: {ended:?}"));
-    // `<testcase name="test()" classname="org..." time="0.1">`, then `<failure ...` if it failed.
+    // A test is `<testcase name="test()" classname="org..." time="0.1">`, then `<failure ...` if it
+    // failed.
     let each = text.split("<testcase ").skip(1).map(|part| {
         let name = part.split(" time=").next().unwrap().to_owned();
         (name, !part.contains("<failure") && !part.contains("<error"))

@@ -9,8 +9,8 @@ use std::process::Command;
 const LIMIT: u64 = 24 << 20;
 const BYTES: usize = 64 << 20;
 
-/// Reads a file by one call, writes a part to another file by one call, and does both again at
-/// given offsets. Prints digests of all data.
+/// Reads a file by one call, writes a part of it to another file by one call, and does both again
+/// by calls with offsets. Prints digests of all data.
 const PROGRAM: &str = "
 import hashlib, os, sys
 source, target, size = sys.argv[1], sys.argv[2], int(sys.argv[3])

@@ -83,7 +83,8 @@ fn programs_of_any_linkage_find_their_memory() {
     }
 }
 
-/// One process reads and writes the memory of the other, which fills its blocks for that.
+/// One process reads and writes the memory of another process, which fills its blocks so that they
+/// can be accessed.
 #[test]
 fn processes_read_and_write_each_others_memory() {
     let programs = Programs::new();
@@ -94,7 +95,7 @@ fn processes_read_and_write_each_others_memory() {
     }
 }
 
-/// The program that a traced child executes runs without a host, and one line reports that.
+/// A program that a traced child executes runs without a host, and one line reports this.
 #[test]
 fn tracers_see_the_stops_of_their_children_alone() {
     let programs = Programs::new();
@@ -116,8 +117,8 @@ fn each_backend_serves_a_static_program() {
         let options = ["--limit", "24M", "--backend", backend];
         let (ended, _) = limited(&options, &[&memory, &seed, &steps, "2"]);
         assert_eq!(ended.out, "all is as it has to be\n", "{backend}: {ended:?}");
-        // The memory in use at a time depends on the seed and on the threads, so the sum is
-        // checked.
+        // Whether a single run evicts depends on its seed and on the threads, so the sum over all
+        // runs is checked.
         let options = ["--limit", "16M", "--backend", backend];
         let evicted = |nth| {
             let fixed = [memory.as_str(), &self::seed(nth).to_string(), &steps, "2", "fixed"];
@@ -283,7 +284,8 @@ fn sanitized_programs_keep_the_limit() {
     let programs = Programs::new();
     fs::write(programs.path().join("main.c"), LIMITED.replace("32 << 20", "60 << 20")).unwrap();
     let program = programs.compiled("address", &["-fsanitize=address"]);
-    // At its end the program searches for leaks, by a process that stops the program.
+    // When the program ends, AddressSanitizer starts a process that stops the program and searches
+    // for leaks.
     for _ in 0..scaled(3, 30) {
         let (ended, evicted) = limited(&["--limit", "24M"], &[&program]);
         assert_eq!((ended.out.as_str(), ended.code), ("all of it\n", Some(0)), "{ended:?}");
@@ -308,7 +310,7 @@ fn variables_of_a_program_keep_the_limit() {
     }
 }
 
-/// Files that can't be executed fail with the same errors as natively, and no process blocks.
+/// Executing an unsuitable file fails with the same error as natively, and no process blocks.
 #[test]
 fn execve_fails_as_natively() {
     let programs = Programs::new();
@@ -357,7 +359,7 @@ fn execve_fails_as_natively() {
     }
 }
 
-/// If the host's file does not exist at its path, programs are executed without a host.
+/// If the file of the host no longer exists, programs are executed without a host.
 #[test]
 fn a_program_runs_where_the_host_is_not_there() {
     if !rustix::process::geteuid().is_root() {
@@ -370,7 +372,7 @@ fn a_program_runs_where_the_host_is_not_there() {
     assert_eq!(ended.code, Some(5), "{ended:?}");
 }
 
-/// No host of the outer `uzram run` is injected into the host of the inner one.
+/// The outer `uzram run` injects no host into the host of the inner `uzram run`.
 #[test]
 fn a_limit_within_a_limit_holds() {
     let programs = Programs::new();
@@ -393,7 +395,7 @@ fn damaged_segments_are_refused() {
     let count = usize::from(u16::from_le_bytes([contents[56], contents[57]]));
     let is_load = |nth: &usize| contents[HEADERS + nth * HEADER..][..4] == [1, 0, 0, 0];
     let loads: Vec<usize> = (0..count).filter(is_load).collect();
-    // Offset, address, length in the file, length in memory, alignment.
+    // The fields are the offset, address, length in the file, length in memory, and alignment.
     for (field, nth) in
         [8, 16, 32, 40, 48].into_iter().flat_map(|field| loads.iter().map(move |nth| (field, *nth)))
     {

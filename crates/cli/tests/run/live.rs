@@ -73,7 +73,7 @@ fn processes_are_shown_while_they_run() {
     for options in [&["--limit", "32M", "--"][..], &["--limit", "32M", "--stats", "--"]] {
         let mut running = Running::new(run(options).args([&program, "stay", "40"]));
         let both = running.numbers();
-        // The number of either process, or of the command, shows both processes.
+        // The ID of either process, or of the command, selects both processes.
         for asked in [both[0], both[1], running.command.id()] {
             until("both have begun", || numbers(&json(asked)).len() == 2);
             let told = json(asked);
@@ -167,8 +167,8 @@ fn a_line_comes_every_second_until_the_program_ends() {
     let ended = interrupted.wait_with_output().unwrap();
     assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
 
-    // The program does not count as ended when one of its processes ends, even if it was found by
-    // that process.
+    // The program does not count as ended when one of its processes ends, even if the ID of that
+    // process was passed.
     kill_process(Pid::from_raw(both[1] as i32).unwrap(), Signal::KILL).unwrap();
     until("the killed one is told no more", || {
         let line = shown.next().unwrap().unwrap();
@@ -239,7 +239,7 @@ fn another_users_program_is_not_shown() {
         Running::new(run(&["--limit", "32M", "--"]).args(["sh", "-c", "echo $$; read end"]));
     let process = running.numbers()[0];
     assert_eq!(numbers(&json(process)), [process]);
-    // A copy of the command that every user may execute.
+    // Makes a copy of the command that every user may execute.
     let dir = tempfile::tempdir().unwrap();
     set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
     let command = dir.path().join("uzram");
@@ -294,7 +294,7 @@ fn a_file_that_says_anything_is_read() {
     words[0] = u64::from_le_bytes(*b"uzramtr9");
     for nth in 0..12 {
         words[1..].fill_with(|| rng.u64(..) >> rng.u32(..64));
-        // The number of used slots: a few, or more than exist.
+        // Sets the number of used slots to a few, or to more than exist.
         words[2] = if nth % 2 == 0 { 5 } else { u64::MAX };
         for slot in 0..510 {
             words[16 + 16 * slot] = rng.u64(1..100_000) * rng.u64(..2).max((slot == 0).into());

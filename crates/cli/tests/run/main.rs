@@ -69,7 +69,7 @@ fn arguments_reach_the_program_as_they_are() {
     for way in WAYS {
         let ended = end_of(way, &["printf", "<%s>", "--stats", "--", "", "a b"]);
         assert_eq!(ended.out, "<--stats><--><><a b>", "{ended:?}");
-        // The program's first argument is the name that was passed to the command.
+        // The program's argument 0 is the name that was passed to the command.
         let ended = end_of(way, &["sh", "-c", "tr '\\0' ' ' < /proc/$$/cmdline"]);
         assert!(ended.out.starts_with("sh -c tr"), "{ended:?}");
     }
@@ -95,7 +95,8 @@ fn the_environment_stays_as_it_was() {
     }
 }
 
-/// Libraries that replace functions of the C library, such as fakeroot's, still do so.
+/// If the environment names a library that replaces functions of the C library, such as fakeroot's,
+/// it is still loaded.
 #[test]
 fn libraries_that_the_environment_names_are_loaded() {
     let dir = tempfile::tempdir().unwrap();

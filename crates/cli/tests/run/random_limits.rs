@@ -29,7 +29,7 @@ struct Subject {
     least_mib: u64,
     /// Whether the program needs glibc.
     is_glibc: bool,
-    /// Whether the program takes seconds natively, so that the short form omits the program.
+    /// Whether the program takes seconds natively, so that `make test` omits it.
     is_slow: bool,
 }
 
@@ -38,7 +38,7 @@ fn number(rng: &mut Rng, short: usize, long: usize) -> String {
     rng.usize(1..=scaled(short, long)).to_string()
 }
 
-/// Returns arguments that permit a child to evict before it counts its threads.
+/// Returns arguments with which a child may evict before it counts its threads.
 fn tight(mode: &str) -> Vec<String> {
     [mode, "tight"].map(str::to_owned).to_vec()
 }
@@ -127,7 +127,7 @@ const HEAP: Subject = Subject {
     ..ANY
 };
 
-/// Programs that are built when they are first drawn.
+/// The programs that have been built. A program is built when it is first drawn.
 struct Built {
     programs: Programs,
     paths: BTreeMap<(&'static str, usize), Option<String>>,

@@ -37,7 +37,7 @@ fn what_can_not_be_executed_is_told_as_shells_do() {
             assert_refused(&end_of(way, &[program]), code, &[program, part]);
         }
     }
-    // A file that may not be executed is reported only if no other file is found.
+    // A file that may not be executed is reported only if PATH has no other file of this name.
     let dirs = format!("{}:/bin:/usr/bin", programs.path().display());
     let ended = end(run(WAYS[0]).arg("not-allowed").env("PATH", &dirs));
     assert_refused(&ended, 126, &["not-allowed", "Permission denied"]);

@@ -1,4 +1,4 @@
-//! Tests programs whose file gives them rights, or that start in secure mode (AT_SECURE).
+//! Tests programs whose file gives them privileges, or that start in secure mode (AT_SECURE).
 
 use crate::programs::Programs;
 use crate::support::{HOST, UZRAM, end};
@@ -76,7 +76,7 @@ fn a_line_names_a_program_with_more_rights() {
         let lines = ended.err.lines().filter(|line| line.contains(&program));
         let lines: Vec<_> = lines.collect();
         assert!(lines.len() <= 2 && lines[0].contains("setuid"), "{way:?}: {ended:?}");
-        // If the program redirects its own standard error, only its own lines appear there.
+        // If the program redirects its standard error, only the program's own lines appear there.
         let ended = end_of(way, &["sh", "-c", &format!("{program} 2>&1 | cat; exit 3")]);
         assert_eq!((ended.code, &*ended.out), (Some(3), ""), "{way:?}: {ended:?}");
     }
@@ -96,7 +96,7 @@ except ValueError:
     if !is_root() {
         return;
     }
-    // The process may lack the capability from the start.
+    // The loop drops a capability; the process may lack this capability from the start.
     for lost in ["sys_resource", "sys_time"] {
         let begun = |way: &[&str]| {
             let mut command = Command::new("setpriv");

@@ -41,7 +41,7 @@ fn programs_get_a_host_if_the_filter_allows_it() {
         ("refused", true, false),
         ("probe", true, false),
         ("host", false, true),
-        // The child is confined, but its parent is not.
+        // The filter confines the child, but not its parent.
         ("child", true, true),
     ] {
         for way in [WAYS[0], WAYS[2]] {

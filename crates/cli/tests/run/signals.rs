@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Stdio};
 
-/// A command that waits for a shell, which has printed its process number.
+/// A command that waits for its child, a shell that has printed its process ID.
 struct Waiting {
     command: Child,
     program: Pid,
@@ -90,7 +90,8 @@ fn signals_are_passed_on() {
 
 #[test]
 fn it_stops_and_goes_on_with_its_program() {
-    // SIGTSTP stops no process if the test runs without a shell that could continue its processes.
+    // On SIGTSTP the shell sends itself SIGSTOP, because SIGTSTP stops no process if the test runs
+    // without a shell that could continue its processes.
     let line =
         "trap 'exit 9' TERM; trap 'kill -STOP $$' TSTP; echo $$; while :; do sleep 0.05; done";
     let waiting = Waiting::new(line);

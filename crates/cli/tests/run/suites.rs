@@ -1,5 +1,5 @@
 //! Checks that programs' own tests have the same results with `uzram run` as without.
-//! `tools/suites.sh` fetches these tests, for `make long`.
+//! `tools/suites.sh` fetches these tests, and `make long` runs them.
 
 use super::UZRAM;
 use crate::programs::Programs;
@@ -69,7 +69,7 @@ const NODE_STEP: usize = 24;
 /// can't be kept.
 const NODE_LIMIT: &str = "10M";
 
-/// Packages of Go's distribution: the limit, which is below the memory of their tests, and the
+/// Packages of Go's distribution. Each has a limit, which is below the memory of its tests, and a
 /// minimum number of evicted blocks.
 const GO: [(&str, &str, u64); 6] = [
     ("sync", "20M", 0),
@@ -97,8 +97,8 @@ pub fn evicted(stats: &Path) -> u64 {
     text.lines().map(of).sum()
 }
 
-/// Runs units of redis's tests with a server started by `server`. Returns the number of times that
-/// each result occurred.
+/// Runs units of redis's tests with a server that the command `server` starts. Returns how many
+/// times each result occurred.
 fn redis(suite: &Path, server: &str, units: &[&str]) -> BTreeMap<String, usize> {
     let place = Programs::new();
     fs::create_dir(place.path().join("src")).unwrap();
@@ -116,7 +116,7 @@ fn redis(suite: &Path, server: &str, units: &[&str]) -> BTreeMap<String, usize> 
     let told = String::from_utf8_lossy(&output.stdout);
     let mut ends = BTreeMap::new();
     for line in told.lines().filter(|line| line.starts_with('[')) {
-        // `[ok]: A name (12 ms)`, where the time varies.
+        // A line is `[ok]: A name (12 ms)`. Its time varies, so the time is cut off.
         let is_end = ["[ok]", "[err]", "[exception]"].iter().any(|end| line.starts_with(end));
         if is_end {
             let named = line.rsplit_once(" (").map_or(line, |(named, _)| named);
@@ -190,7 +190,7 @@ fn go(program: &[&str], tests: &Path, folder: &Path) -> BTreeMap<String, String>
     let output = command.output().expect("timeout");
     let told = String::from_utf8_lossy(&output.stdout);
     let ends = told.lines().filter_map(|line| line.trim_start().strip_prefix("--- "));
-    // `PASS: TestName (0.01s)`
+    // A line is `PASS: TestName (0.01s)`.
     let ends: BTreeMap<_, _> = ends
         .filter_map(|end| end.split_once(": "))
         .map(|(end, name)| (name.split(" (").next().unwrap().to_owned(), end.to_owned()))

@@ -1,4 +1,4 @@
-// Programs of several processes that check their own memory.
+// Programs that consist of several processes, which check their own memory.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>
@@ -21,7 +21,7 @@
 
 static size_t pages;
 
-// Returns a word of a page's contents; an eighth of each page is noise.
+// Returns a word of a page's contents. An eighth of the words of each page are noise.
 static uint64_t word(size_t page, size_t nth) {
 	uint64_t mixed = (page * WORDS + nth + 1) * 0x9e3779b97f4a7c15;
 	return nth % 8 ? page * 64 + nth / 16 : mixed ^ mixed >> 29;
@@ -105,8 +105,8 @@ static void close_all(void) {
 	CHECK(fcntl(keep, F_GETFD) == 0);
 }
 
-// Writes to private copies of the pages of this program, which no eviction frees, until the process
-// has more than 16 MiB of them.
+// Writes to pages of this program's file, until the process has more than 16 MiB of private copies,
+// which no eviction frees.
 static void copy_program(void) {
 	int file = open("/proc/self/exe", O_RDONLY);
 	struct stat facts;
@@ -130,7 +130,8 @@ static void wait_for(pid_t child, int expected) {
 	CHECK(waitpid(child, &status, 0) == child && status == expected);
 }
 
-// Holds memory without calls and faults while a child holds more, so this process evicts nothing.
+// Holds memory, without making calls or causing faults, while a child holds more. So this process
+// evicts nothing.
 static void exceed(const char *mib) {
 	uint64_t *memory = filled(mib);
 	volatile char *is_over = mmap(0, 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -253,7 +254,8 @@ int main(int count, char **args) {
 			if (children[nth] == 0) {
 				close(ends[1]);
 				CHECK(read(ends[0], &end, 1) == 0);
-				// The last process is then the only owner of the memory.
+				// The processes end one after another, so the last process becomes the only owner of the
+				// memory.
 				usleep(nth * 100000);
 				if (nth == 1)
 					check(memory);

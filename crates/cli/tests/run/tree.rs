@@ -20,7 +20,7 @@ struct Tree {
     program: String,
 }
 
-/// The output of a program, and the figures of its processes.
+/// The result of a program, and the figures of its processes.
 struct Told {
     ended: Ended,
     processes: Vec<Value>,
@@ -80,14 +80,15 @@ impl Tree {
         Told { ended, processes, held_max }
     }
 
-    /// Waits for the lines of `processes` processes, some of which may outlive the first process.
+    /// Waits until `processes` processes have written their lines. Some may outlive the first
+    /// process.
     fn until_told(&self, processes: usize) -> Vec<Value> {
         until("all have ended", || self.lines().len() == processes);
         self.lines()
     }
 }
 
-/// Returns the sum of a figure of memory that the system reports for a session's processes.
+/// Returns the sum, over a session's processes, of a figure of memory that the kernel reports.
 fn seen(session: u32, name: &str) -> u64 {
     let of = |path: PathBuf| {
         let stat = fs::read_to_string(path.join("stat")).ok()?;
@@ -108,9 +109,9 @@ impl Drop for Ends {
     }
 }
 
-/// Returns the maximum memory of a program that two consecutive samples reached. The program's
-/// first process begins a session. All processes are stopped during a sample. Otherwise memory
-/// could move to a process that is sampled later.
+/// Returns the maximum of the smaller of two consecutive samples of a program's memory. The
+/// program's first process begins a session. All processes are stopped during a sample. Otherwise
+/// memory could move to a process that is sampled later.
 fn most_seen(command: &Command, name: &str) -> u64 {
     let mut own = Command::new("setsid");
     own.arg(UZRAM).args(command.get_args());
@@ -140,8 +141,8 @@ fn three_children_at_once_keep_one_limit() {
     assert!(most > 40 * MIB && most <= 64 * MIB + 64 * MIB / 10, "{most}");
     let lines = tree.lines();
     assert_eq!(lines.len(), 4);
-    // Several processes evict. The first process whose memory is complete may end before its next
-    // fault, at which it would evict.
+    // Several processes evict, but perhaps not all. The first process that has written all its
+    // memory may end before the next fault, at which it would evict.
     let evicted = |line: &Value| line["evicted"].as_u64().unwrap();
     assert!(lines.iter().filter(|line| evicted(line) > 1000).count() >= 2, "{lines:?}");
 }
@@ -184,7 +185,7 @@ fn processes_that_outlive_their_parents_keep_the_limit() {
 fn a_static_program_in_between_is_passed_over() {
     let tree = Tree::new();
     let between = compiled(&tree.programs, "static", &["-static"]);
-    // A child executes the static program, and the parent has the descriptor.
+    // A child executes the static program, and the parent holds the shared descriptor.
     let line = format!("{between} static 4 {}; true", tree.program);
     let options = ["--limit", "32M", "--stats", "--json", "--", "sh", "-c", &line];
     let ended = end(&mut run(&options));
@@ -294,7 +295,7 @@ fn a_limit_that_can_not_be_kept_is_explained() {
             .collect();
         let (kib, first) = kinds[0];
         assert!(kib > 10 << 10 && first.starts_with(kind), "{mode}: {line}");
-        // Each number is rounded down.
+        // Each number is rounded down, so the sum may be smaller.
         let (all, sum) = (all.parse::<u64>().unwrap(), kinds.iter().map(|(kib, _)| kib).sum());
         assert!((0..10).contains(&all.wrapping_sub(sum)), "{mode}, in all {sum}: {line}");
     };
@@ -312,8 +313,8 @@ fn shared_memory_counts_once() {
     assert!((40 * MIB..60 * MIB).contains(&held_max), "{held_max}");
 }
 
-/// A reader of a program's redirected output finds no line of the runtime in that output. A shell
-/// with the command's standard error writes the line at its end.
+/// If a program's standard error is redirected, no line of the runtime appears there. A shell whose
+/// standard error is the command's writes the line when the shell ends.
 #[test]
 fn that_it_can_not_be_kept_is_told_where_the_command_says_what_it_says() {
     let tree = Tree::new();

@@ -1,4 +1,5 @@
-//! Programs and devices of this machine. Changes are undone, regardless of the result of a test.
+//! Helpers for programs and devices of this machine. Changes to the machine are undone, regardless
+//! of the result of a test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -32,7 +33,8 @@ impl Drop for Unmounted {
     }
 }
 
-/// Returns a directory to mount at, if this user may mount. The directory is unmounted at the end.
+/// Returns a directory at which a server can mount, if this user may mount. The directory is
+/// unmounted when the guard is dropped.
 pub fn directory() -> Option<(tempfile::TempDir, PathBuf, Unmounted)> {
     if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
         eprintln!("left out, as it takes root and /dev/fuse");
@@ -52,7 +54,7 @@ impl Drop for Looped {
         let quiet = |command: &mut Command| {
             drop(command.stdout(Stdio::null()).stderr(Stdio::null()).status())
         };
-        // A mount that is still in use, such as after an error, is unmounted when its last user
+        // A mount that is still in use, for example after an error, is unmounted when its last user
         // ends.
         quiet(Command::new("umount").arg(&self.1));
         quiet(Command::new("umount").arg("-l").arg(&self.1));

@@ -15,11 +15,11 @@ pub use testkit::wait::until;
 
 /// The path of the command under test.
 pub const UZRAM: &str = env!("CARGO_BIN_EXE_uzram");
-/// The path of the host, which lies beside the binary.
+/// The path of the host, which lies beside the command.
 pub const HOST: &str = env!("CARGO_BIN_EXE_uzram-host");
 
-/// The maximum time until a server ends, regardless of its clients. Waits for requests have longer
-/// limits.
+/// The maximum time until a server ends, regardless of its clients. The limits for requests are
+/// longer.
 pub const ENDS_WITHIN: Duration = Duration::from_secs(29);
 
 /// The size of a page in bytes.
@@ -177,7 +177,7 @@ impl Server {
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
     }
 
-    /// Sends signals with `pause` between them. Returns whether they were sent close together.
+    /// Sends signals with pauses of length `pause`. Returns whether they were sent close together.
     pub fn signal_at_once(&self, signals: &[Signal], pause: Duration) -> bool {
         let begun = Instant::now();
         for (nth, signal) in signals.iter().enumerate() {

@@ -36,7 +36,7 @@ impl Client {
         Ok(Client(stream))
     }
 
-    /// Sends a request without data, and receives its reply.
+    /// Sends a request that carries no data, and receives its reply.
     pub fn ask(&mut self, kind: u16, flags: u16, offset: u64, len: u32) -> Result<()> {
         self.0.write_all(&header(kind, flags, 0, offset, len))?;
         self.reply()

@@ -1,8 +1,8 @@
-//! Files of the kernel with lines `Name:   123 kB`.
+//! Reads files of the kernel that have lines `Name:   123 kB`.
 
 use std::fs;
 
-/// A number that the kernel does not report.
+/// The error that the kernel does not report a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{path} has no {name}; mount proc on /proc, on Linux 4.14 or later")]
 pub struct Untold {
@@ -10,7 +10,7 @@ pub struct Untold {
     path: &'static str,
 }
 
-/// The text of such a file, or an empty text if it can't be read.
+/// The text of such a file, or an empty text if the file can't be read.
 pub struct Fields {
     path: &'static str,
     text: String,
@@ -22,21 +22,21 @@ impl Fields {
         Fields { path, text: fs::read_to_string(path).unwrap_or_default() }
     }
 
-    /// Returns the number of a line, in bytes.
+    /// Returns the number in the line `name`, in bytes.
     pub fn bytes(&self, name: &str) -> Option<u64> {
         bytes(&self.text, name)
     }
 
-    /// Like [`bytes`](Self::bytes), but a missing line is an error.
+    /// Returns the same number as [`bytes`](Self::bytes), but a missing line is an error.
     ///
     /// # Errors
-    /// The file has no such line.
+    /// Fails if the file has no such line.
     pub fn known(&self, name: &'static str) -> Result<u64, Untold> {
         self.bytes(name).ok_or(Untold { name, path: self.path })
     }
 }
 
-/// Returns the number of a line `name:   123 kB` of such a text, in bytes.
+/// Returns the number in the line `name:   123 kB` of such a text, in bytes.
 pub fn bytes(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

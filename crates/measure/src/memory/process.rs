@@ -8,8 +8,8 @@ const STATUS: &str = "/proc/self/status";
 /// The memory of this process, counted page by page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeldMemory {
-    /// Resident and swapped memory in bytes. The sum does not depend on the pressure on the
-    /// machine's memory.
+    /// Resident and swapped memory in bytes. This sum does not change if the machine is short of
+    /// memory.
     pub held: u64,
     /// The bytes of page tables (VmPTE), which `held` does not include.
     pub page_tables: u64,
@@ -19,7 +19,7 @@ impl HeldMemory {
     /// Returns the current figures.
     ///
     /// # Errors
-    /// The kernel does not report them.
+    /// Fails if the kernel does not report these figures.
     pub fn now() -> Result<Self, Untold> {
         let rollup = Fields::read(ROLLUP);
         let held = rollup.known("Rss")? + rollup.known("Swap")?;

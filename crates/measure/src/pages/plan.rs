@@ -1,7 +1,7 @@
 //! The plan of the device's contents: the files in order, one after the other.
 //!
-//! The plan must fit millions of files, so each needs 32 bytes and its name. A path is composed of
-//! the names of its directories when it is needed.
+//! The plan may contain millions of files, so each file takes only 32 bytes and the bytes of its
+//! name. A path is composed of the names of its directories when it is needed.
 //!
 //! ```text
 //!   device pages | file 0 .... | file 1 . | file 3 ........ |      empty files take none
@@ -17,14 +17,14 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The parent of a path given on the command line.
+/// The number that replaces the parent directory for a path given on the command line.
 const NO_DIR: u32 = u32::MAX;
 
-/// A file of the plan.
+/// The index of a file in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIndex(u32);
 
-/// A directory of the plan.
+/// The index of a directory in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DirIndex(u32);
 
@@ -33,7 +33,7 @@ pub(crate) struct DirIndex(u32);
 pub(crate) struct FileStamp {
     /// The bytes of the file.
     pub(crate) size: u64,
-    /// The time of the last modification in nanoseconds; wraps.
+    /// The time of the last modification in nanoseconds, modulo 2^64.
     modified: i64,
 }
 
@@ -71,7 +71,8 @@ const _: () = assert!(size_of::<PlannedFile>() == 32);
 pub struct FilePages {
     /// The file.
     pub file: FileIndex,
-    /// The pages, relative to the range. The last one may be filled in part.
+    /// The pages, counted from the start of the range. The file may fill only a part of the last
+    /// page.
     pub pages: Range<usize>,
     /// The offset of the part in the file.
     pub offset: u64,
@@ -100,8 +101,8 @@ impl FilePlan {
         self.entries.len() as u64 + self.empty_files
     }
 
-    /// Adds a directory: either one below another directory, or one given on the command line.
-    /// Returns `None` if the plan is full.
+    /// Adds the directory `name` below `parent`, or, without a parent, a directory given on the
+    /// command line. Returns `None` if the plan is full.
     pub(crate) fn add_dir(&mut self, parent: Option<DirIndex>, name: &OsStr) -> Option<DirIndex> {
         let dir = DirIndex(u32::try_from(self.dirs.len()).ok().filter(|&dir| dir != NO_DIR)?);
         let name = self.add_name(parent, name)?;
@@ -148,7 +149,7 @@ impl FilePlan {
         &self.entries[file.0 as usize]
     }
 
-    /// Returns the path of a file, which begins with the path given on the command line.
+    /// Returns the path of a file. It begins with the path given on the command line.
     pub fn path(&self, file: FileIndex) -> PathBuf {
         let entry = self.entry(file);
         let mut name =
@@ -217,7 +218,8 @@ mod tests {
         FileStamp { size, modified: 0 }
     }
 
-    /// a: 1 page, empty: 0, sub/b: 3 of 5 pages, /c: 2 pages, the last of which is partly filled.
+    /// The plan has the files a with 1 page, empty with 0, sub/b with 3 of its 5 pages, and /c with
+    /// 2 pages, the last of which is partly filled.
     fn plan() -> FilePlan {
         let mut plan = FilePlan::default();
         let top = plan.add_dir(None, OsStr::new("/top")).unwrap();

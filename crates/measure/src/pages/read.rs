@@ -12,9 +12,9 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 /// The purpose of reading pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The pages are to be stored: all data that can be read are used.
+    /// The pages are read to be stored. All data that can be read are used.
     Store,
-    /// The pages are to be compared: a file that has changed since it was planned is left out.
+    /// The pages are read to be compared. A file that has changed since it was planned is left out.
     Compare,
 }
 
@@ -29,9 +29,9 @@ pub struct PageReader<'a> {
 }
 
 impl PageReader<'_> {
-    /// Reads these pages of the plan into `buf`, and fills the rest of a file's last page with
-    /// zeros. Sets `runs` to the ranges of pages, counted from the first, that are to be stored or
-    /// compared.
+    /// Reads the pages `pages` of the plan into `buf`, and fills the rest of a file's last page
+    /// with zeros. Sets `runs` to the ranges of pages to store or compare, counted from the first
+    /// page read.
     pub fn read(
         &self,
         pages: Range<u32>,
@@ -58,18 +58,20 @@ impl PageReader<'_> {
         }
     }
 
-    /// Reads these pages to store them. Returns true if all of them could be read.
+    /// Reads these pages to store them. Returns true if all these pages could be read.
     pub fn read_all(&self, pages: Range<u32>, buf: &mut [u8]) -> bool {
         let (count, mut runs) = (pages.len(), Vec::new());
         self.read(pages, Purpose::Store, buf, &mut runs);
         runs.iter().map(|run| run.len()).sum::<usize>() == count
     }
 
-    /// Returns the number of pages of the part that are to be stored: those before an error.
+    /// Reads a part, and returns the number of its pages to store: the pages before the first
+    /// error.
     fn store(&self, part: &FilePages, buf: &mut [u8]) -> usize {
         let mut done = 0;
         let read = open(self.plan, part.file).and_then(|file| fill(&file, part, buf, &mut done));
-        // Missing data are not replaced by zeros, because these would compress well.
+        // Missing data are not replaced by zeros, because zeros would make the data seem to
+        // compress well.
         let read = read.and_then(|()| match done {
             done if done == part.bytes => Ok(()),
             _ => {
@@ -86,12 +88,12 @@ impl PageReader<'_> {
         }
     }
 
-    /// Returns the number of pages of the part that are to be compared: all or none.
+    /// Reads a part, and returns the number of its pages to compare: all or none.
     fn compare(&self, part: &FilePages, buf: &mut [u8]) -> usize {
         let mut done = 0;
         let read = open(self.plan, part.file).and_then(|file| {
             fill(&file, part, buf, &mut done)?;
-            // Taken after the read, so that any change before it is detected.
+            // The stamp is taken after the read, so that every change before the read is detected.
             stamp(&file)
         });
         match read {
@@ -112,7 +114,7 @@ impl PageReader<'_> {
     }
 }
 
-/// Opens a regular file without blocking, because it may have been replaced by a pipe or a device.
+/// Opens a regular file. Does not block, even if a pipe or a device has replaced the file.
 fn open(plan: &FilePlan, file: FileIndex) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(plan.path(file))?;
@@ -188,7 +190,7 @@ mod tests {
             }
         }
 
-        /// Returns the runs as pairs.
+        /// Reads pages, and returns the runs as pairs.
         fn read(&mut self, pages: Range<u32>, purpose: Purpose) -> Vec<(usize, usize)> {
             self.source.read(pages, purpose, &mut self.buf, &mut self.runs);
             self.runs.iter().map(|run| (run.start, run.end)).collect()
@@ -237,7 +239,7 @@ mod tests {
         let (dir, plan) = files();
         let skipped = SkippedFiles::default();
         let mut reader = Reader::new(&plan, &skipped);
-        // b is now empty, c has a page and one byte, and d has only its first page.
+        // Now b is empty, c has a page and one byte, and d has only its first page.
         for (name, bytes) in [("b", 0), ("c", 4097), ("d", 4096)] {
             let file = OpenOptions::new().write(true).open(dir.path().join(name)).unwrap();
             file.set_len(bytes).unwrap();

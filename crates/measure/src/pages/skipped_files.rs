@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The maximum number of files of a kind whose names are reported.
 const NAMED_MAX: usize = 100;
 
-/// The reason for which a file is left out.
+/// The reason why a file is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SkipReason {
     /// The file, or a directory, can't be read.
@@ -17,7 +17,7 @@ pub enum SkipReason {
     Changed,
 }
 
-/// All files that were left out. Shared by all threads.
+/// All files that were left out. All threads share this value.
 #[derive(Debug, Default)]
 pub struct SkippedFiles(Mutex<[Kind; 2]>);
 
@@ -51,8 +51,8 @@ impl SkippedFiles {
         self.kinds()[why as usize].count
     }
 
-    /// Returns the text of an error, extended by the first file that was left out, which may be its
-    /// reason.
+    /// Returns the text of an error, extended by the first file that was left out, because that may
+    /// be the cause of the error.
     pub fn explain(&self, text: String) -> String {
         match self.lines().first() {
             Some(first) => format!("{text}; {first}"),
@@ -61,7 +61,7 @@ impl SkippedFiles {
     }
 
     /// Returns a line for each named file, in order, and for each kind a line with the number of
-    /// its other files.
+    /// files that are not named.
     pub fn lines(&self) -> Vec<String> {
         let mut all = Vec::new();
         for kind in &mut *self.kinds() {

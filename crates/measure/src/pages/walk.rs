@@ -1,4 +1,4 @@
-//! From paths to a plan of every regular file at or under them, by name.
+//! Makes a plan of every regular file at or under given paths, in the order of names.
 
 use super::{DirIndex, FilePlan, FileStamp, SkipReason, SkippedFiles};
 use crate::error::{Error, escaped};
@@ -13,19 +13,19 @@ use std::path::{Path, PathBuf};
 /// The files that are planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// All files. One that can't be read is skipped when it is read.
+    /// All files. If a file can't be read, it is skipped later, when its pages are read.
     All,
-    /// The readable files. Others are skipped at once and have no pages in the plan.
+    /// Only readable files. Other files are skipped at once and have no pages in the plan.
     Readable,
 }
 
 /// Plans all regular files at or under `paths`, up to `pages_max` pages. Directories are walked in
-/// the order of their names. A symbolic link is followed only if it is one of the paths. A file
-/// that can be reached in two ways is read twice.
+/// the order of their names. A symbolic link is followed only if it is one of the paths. If two of
+/// the paths lead to a file, it is read twice.
 ///
 /// # Errors
-/// A path does not exist, no regular file was found, the files exceed a device's capacity, or the
-/// user pressed Ctrl-C. Files under a path that can't be read are added to `skipped`.
+/// Fails if a path does not exist, no regular file was found, the files exceed a device's capacity,
+/// or the user pressed Ctrl-C. Files under a path that can't be read are added to `skipped`.
 pub fn plan(
     paths: &[PathBuf],
     pages_max: Option<u64>,
@@ -33,7 +33,7 @@ pub fn plan(
     skipped: &SkippedFiles,
     interrupt: &Interrupt,
 ) -> Result<FilePlan, Error> {
-    // Checks all paths first, so that an error in the second one is not reported after an hour of
+    // Checks all paths first, so that an error in the second path is not reported after an hour of
     // work.
     let kinds = paths.iter().map(|path| kind(path)).collect::<Result<Vec<_>, Error>>()?;
     let (plan, pages_left) = (FilePlan::default(), pages_max.unwrap_or(u64::MAX));
@@ -58,8 +58,9 @@ pub fn plan(
     }
 }
 
-/// Returns the kind of a path from the command line. A file is opened once, because an unreadable
-/// path from the command line is an error, but an unreadable file below a directory is skipped.
+/// Returns the kind of a path from the command line. A file is opened as a test, because an
+/// unreadable path from the command line is an error, whereas an unreadable file below a directory
+/// is skipped.
 fn kind(path: &Path) -> Result<FileType, Error> {
     let kind = fs::metadata(path).and_then(|metadata| match metadata.is_file() {
         true => fs::File::open(path).map(|_| metadata.file_type()),
@@ -94,8 +95,9 @@ struct TreeWalk<'a> {
 }
 
 impl TreeWalk<'_> {
-    /// Adds the file `name` of a directory, or all files below it. Without a directory, it is the
-    /// root. A tree has no more levels than a path has names.
+    /// Adds `name` in the directory `dir`: a file, or all files below a directory. If `dir` is
+    /// `None`, `name` is the root. The depth of recursion is limited, because a path has a maximum
+    /// length.
     fn add(
         &mut self,
         dir: Option<DirIndex>,
@@ -115,7 +117,7 @@ impl TreeWalk<'_> {
                 self.add(Some(dir), &path.join(&name), &name, kind)?;
             }
         } else if kind.is_file() && self.is_wanted(path) {
-            // A link is followed only if it is the root.
+            // A symbolic link is followed only if it is the root.
             let found = if dir.is_none() { fs::metadata(path) } else { path.symlink_metadata() };
             match found {
                 Ok(of) => self.file(dir, name, &of).ok_or_else(full)?,
@@ -125,8 +127,8 @@ impl TreeWalk<'_> {
         Ok(())
     }
 
-    /// Returns the entries of a directory by name. An error is recorded, and the remaining entries
-    /// are skipped.
+    /// Returns the entries of a directory, sorted by name. An error is recorded, and the remaining
+    /// entries are skipped.
     fn entries(&self, path: &Path) -> Vec<(OsString, FileType)> {
         let mut entries = Vec::new();
         let read = fs::read_dir(path).and_then(|found| {
@@ -168,7 +170,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// Files of these sizes, and links that must not be followed.
+    /// Creates files of several sizes, and links that must not be followed.
     fn tree() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("b/deep/er")).unwrap();

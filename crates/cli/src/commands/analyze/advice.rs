@@ -9,17 +9,17 @@ use serde::Serialize;
 /// The recommendation.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Advice {
-    /// The memory saved, relative to the uncompressed data.
+    /// The bytes of memory saved, compared with the uncompressed data.
     pub(super) saved_bytes: u64,
     /// For a process: the options of `uzram run` with which a program gets memory of this kind.
     pub(super) run: Option<Vec<String>>,
-    /// For files: the options of `uzram serve` that create such a disk. There are none for a
-    /// process, because it would use the disk as swap, and swap on a served disk may deadlock.
+    /// For files: the options of `uzram serve` that create such a disk. For a process: empty,
+    /// because the process would use the disk as swap, and swap on a served disk may deadlock.
     pub(super) serve: Vec<String>,
-    /// A command that must run before the others.
+    /// A command that must be executed before the other commands.
     pub(super) before: Option<String>,
-    /// Shell commands for the kernel's zram, whose blocks are pages; N is the device's number. For
-    /// a process the device becomes swap.
+    /// Shell commands that set up the kernel's zram, which compresses single pages. N is the
+    /// device's number. For a process, the commands use the device as swap.
     pub(super) kernel: Vec<String>,
 }
 
@@ -83,7 +83,8 @@ impl Advice {
     }
 }
 
-/// Returns the setup of the kernel's device with the best candidate that the kernel supports.
+/// Returns the shell commands that set up the kernel's device with the best candidate that the
+/// kernel supports.
 fn kernel(data: u64, is_process: bool, rows: &[Row]) -> Vec<String> {
     let is_the_kernels =
         |(_, row): &(usize, &Row)| row.block_bytes == PAGE_SIZE as u64 && row.dictionary_bytes == 0;
@@ -104,7 +105,7 @@ fn kernel(data: u64, is_process: bool, rows: &[Row]) -> Vec<String> {
     lines.into_iter().chain(is_process.then_some(swap)).collect()
 }
 
-/// Returns the bytes in MiB, rounded up.
+/// Returns `bytes` in MiB, rounded up.
 fn mib(bytes: f64) -> u64 {
     (bytes / f64::from(1 << 20)).ceil().max(1.0) as u64
 }

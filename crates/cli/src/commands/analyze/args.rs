@@ -13,9 +13,10 @@ use zram::memparse;
 /// Takes a sample of pages, spread evenly over the regular files at or under the paths, or over the
 /// resident private anonymous memory of a process (mostly its heap). Stores the sample on real
 /// devices, one for each algorithm, level and block size, with and without a dictionary, and reads
-/// it back. For each device, prints the memory that all the data would need with everything
-/// counted, the error that results from the sampling, and the processor time to store and to read a
-/// page. Recommends one of the devices: twice the time has to save a tenth of the memory.
+/// it back. For each device, prints all the memory that the whole data would need, the error that
+/// results from the sampling, and the processor time to store and to read a page. Recommends one of
+/// the devices; a device that takes twice as long as another is preferred if it saves a tenth of
+/// the memory.
 ///
 /// A dictionary is trained with a quarter of the sample, at most 8 MiB, and tried on the rest. For
 /// a process no dictionary is recommended, because there are no files to train it with. A process
@@ -46,8 +47,8 @@ pub(crate) struct AnalyzeArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     #[arg(requires = "process", conflicts_with = "paths")]
     pub(super) idle: Option<Duration>,
-    /// Maximum size of the sample; if there are fewer data, all are used, and there is no sampling
-    /// error
+    /// Maximum size of the sample; if there are fewer data, the sample contains all of them and has
+    /// no sampling error
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = sample)]
     pub(super) sample: u64,
     /// Algorithm to try, with a level or its default; can be repeated [default: lz4, lz4hc,
@@ -63,8 +64,8 @@ pub(crate) struct AnalyzeArgs {
     /// Seed of the sample; another number draws another sample
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(super) seed: u64,
-    /// Append a row for each line of the table to a Parquet file, which is made if it does not
-    /// exist; for tools that examine many machines
+    /// Append a row for each line of the table to a Parquet file, which is created if it does not
+    /// exist; useful to collect the results of many machines
     #[cfg(feature = "parquet")]
     #[arg(long, value_name = "FILE")]
     pub(super) parquet: Option<PathBuf>,

@@ -3,10 +3,10 @@
 //! ```text
 //!   lengths, scaled -> open size classes, as the pool's plan has them -> pages, tables -> memory
 //! ```
-//! A device with the sample alone would use too much memory per object: a smaller pool has fewer
-//! classes, so its objects are rounded up further. So the pool's arithmetic is done with the number
-//! of objects of all the data. `bench analyze` compares the result with devices that hold all the
-//! data.
+//! A device that holds only the sample would use too much memory per object, because a smaller pool
+//! has fewer classes, so its objects are rounded up further. So the forecast computes the pool's
+//! size for the number of objects in all the data. `bench analyze` compares the result with devices
+//! that hold all the data.
 
 use super::candidate::Candidate;
 use super::sample::Sample;
@@ -15,12 +15,12 @@ use measure::page::PAGE_SIZE;
 use zcomp::{Dictionary, Params};
 use zram::{ClassShape, Config, Device, Geometry};
 
-/// The bytes per object: its entry, and a number and a bit in the header of its zspage.
+/// The bytes of metadata per object: its entry, and a number and a bit in its zspage's header.
 const ENTRY: f64 = 8.0;
 const IN_HEADER: f64 = 4.125;
 
-/// The other bytes of a zspage: its header, its descriptor and the tables of both; and the bytes
-/// for each of its pages.
+/// The other bytes of metadata per zspage (its header, its descriptor, and the tables of both), and
+/// the bytes of metadata for each of its pages.
 const ZSPAGE: f64 = 110.0;
 const ZSPAGE_PAGE: f64 = 0.5;
 
@@ -30,14 +30,14 @@ const RETAINED: f64 = 1.0 / 512.0;
 /// 95 of 100 samples differ from the data by at most this number of standard errors.
 const STANDARD_ERRORS: f64 = 1.96;
 
-/// A property that none of n sampled clusters has may still apply to `UNSEEN` of every n clusters
-/// of the data, in 95 of 100 samples.
+/// If none of n sampled clusters has a property, at most the share `UNSEEN` / n of the data's
+/// clusters has this property, in 95 of 100 samples.
 const UNSEEN: f64 = 3.0;
 
 /// The forecast for all the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Forecast {
-    /// The bytes of memory, with everything counted.
+    /// All memory of the device, in bytes.
     pub(super) memory: f64,
     /// The maximum error of `memory` in bytes, in 95 of 100 samples.
     pub(super) error: f64,
@@ -69,8 +69,8 @@ pub(super) fn of(
     Forecast { memory, error: error(trial, sample, grows), pool }
 }
 
-/// Returns the bytes of a pool's pages, and of the metadata of its zspages, with blocks of `block`
-/// bytes. Each element of `objects` is a length and the number of objects of this length.
+/// For blocks of `block` bytes, returns the bytes of a pool's pages, and of its zspages' metadata.
+/// Each element of `objects` is a length and the number of objects of this length.
 pub(crate) fn stored(block: usize, objects: impl Iterator<Item = (usize, f64)>) -> (f64, f64) {
     let order = (block / PAGE_SIZE).ilog2();
     // Classes exist for every block size.
@@ -92,8 +92,8 @@ pub(crate) fn stored(block: usize, objects: impl Iterator<Item = (usize, f64)>) 
     (pages * PAGE_SIZE as f64 * (1.0 + RETAINED), headers)
 }
 
-/// Returns the open classes with their numbers of objects. They are the set that minimizes the
-/// memory lost by rounding up and by the last page of each class, as the pool plans it.
+/// Returns the open classes with their numbers of objects. As in the pool's plan, this set of
+/// classes minimizes the memory lost by rounding up and in the last page of each class.
 fn opened<'c>(classes: &'c [ClassShape], counts: &[f64]) -> Vec<(&'c ClassShape, f64)> {
     let per_class = PAGE_SIZE as f64 / 2.0 + ZSPAGE;
     let (mut objects, mut bytes) = (vec![0.0], vec![0.0]);
@@ -101,8 +101,8 @@ fn opened<'c>(classes: &'c [ClassShape], counts: &[f64]) -> Vec<(&'c ClassShape,
         objects.push(objects[objects.len() - 1] + count);
         bytes.push(bytes[bytes.len() - 1] + count * class.size as f64);
     }
-    // Element n holds the least cost of the first n classes if the last of them is open, and the n
-    // of the open class before it.
+    // Element n holds the least cost of the first n classes if class n is open, and the number of
+    // the open class before class n.
     let mut cost: Vec<(f64, usize)> = vec![(0.0, 0)];
     for end in 1..=classes.len() {
         let size = classes[end - 1].size as f64;
@@ -127,9 +127,10 @@ fn opened<'c>(classes: &'c [ClassShape], counts: &[f64]) -> Vec<(&'c ClassShape,
     open
 }
 
-/// Returns the error in bytes of the part of the memory that `grows` with the data, because
-/// clusters differ. Neighbouring clusters are compared: clusters are spread evenly, so a slow
-/// change from the first to the last cluster is represented in the sample and causes no error.
+/// Returns the sampling error, in bytes, of `grows`, the part of the memory that grows with the
+/// data. The error is computed from the differences between neighbouring clusters. A slow change
+/// from the first to the last cluster causes no error, because the sampled clusters are spread
+/// evenly.
 fn error(trial: &Trial, sample: &Sample, grows: f64) -> f64 {
     let clusters: Vec<f64> = trial.clusters.iter().map(|&bytes| bytes as f64).collect();
     let (count, sum) = (clusters.len() as f64, clusters.iter().sum::<f64>());
@@ -148,8 +149,8 @@ fn error(trial: &Trial, sample: &Sample, grows: f64) -> f64 {
         }
     };
     // If all sampled clusters are alike, their variance gives no information about different
-    // clusters in the data. If most are empty, it gives no information about the few clusters with
-    // data.
+    // clusters in the data. If most sampled clusters are empty, their variance gives no information
+    // about the few clusters with data.
     let empty = clusters.iter().filter(|&&bytes| bytes == 0.0).count() as f64;
     if squares > 0.0 && 2.0 * empty <= count {
         return differing;
@@ -184,7 +185,7 @@ mod tests {
         noise
     }
 
-    /// Zeros, except for the last pages.
+    /// A population whose pages are zeros, except the last pages.
     struct Sparse {
         pages: u64,
         last: Vec<u8>,
@@ -215,7 +216,7 @@ mod tests {
             for nth in 0..8 {
                 let sparse = Sparse { pages: 1 << 18, last: last.clone() };
                 let Forecast { memory, error, .. } = forecast_of(&sparse, 1 << 20, nth);
-                // The table of slots uses two MiB.
+                // Includes the 2 MiB of the table of slots.
                 let taken = (bytes + (2 << 20)) as f64;
                 assert!(memory + error > taken && memory - error < taken, "{memory} +- {error}");
                 assert!(error >= (160 << 20) as f64, "16 clusters of GiBs tell so little: {error}");
@@ -228,7 +229,7 @@ mod tests {
     #[test]
     fn a_dictionary_gives_what_was_forecast_whatever_the_order_of_the_data() {
         let mut rng = fastrand::Rng::with_seed(seed(9));
-        // Two kinds of data, each composed of its own pieces.
+        // There are two kinds of clusters, each with its own set of pieces.
         let pieces = [noise(6400, &mut rng), noise(6400, &mut rng)];
         let orders: [fn(usize) -> bool; 3] =
             [|nth| nth % 4 == 0, |nth| nth < 128, |nth| nth % 2 > 0];
@@ -236,7 +237,7 @@ mod tests {
             let kinds = (0..256).map(|nth| &pieces[usize::from(order(nth))]);
             let clusters: Vec<Vec<u8>> = kinds
                 .map(|of| {
-                    // Half of the cluster consists of the kind's common pieces, the other half is
+                    // Half of each cluster consists of pieces of its kind, and the other half is
                     // noise.
                     let mut cluster = noise(CLUSTER, &mut rng);
                     for piece in cluster.chunks_mut(128) {
@@ -286,7 +287,7 @@ mod tests {
 
     #[test]
     fn the_set_is_the_cheapest() {
-        // Four classes; any set that contains the last class is possible.
+        // Any set of these four classes that contains the last one may be open.
         let classes: Vec<ClassShape> = classes().into_iter().step_by(120).take(4).collect();
         let per_class = PAGE_SIZE as f64 / 2.0 + ZSPAGE;
         let mut rng = fastrand::Rng::with_seed(seed(7));

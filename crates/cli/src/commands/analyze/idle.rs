@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt as _;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The kernel's files about pages, indexed by page number.
+/// The paths of the kernel's files that describe all pages, in the order of page numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places<'a> {
     /// The path of the bitmap: eight bytes for 64 pages.
@@ -26,10 +26,10 @@ pub(super) struct Places<'a> {
 pub(super) const KERNEL: Places<'_> =
     Places { bitmap: "/sys/kernel/mm/page_idle/bitmap", flags: "/proc/kpageflags" };
 
-/// The flag of a page that is in a compound page but not its first.
+/// The flag of every page of a compound page except the first.
 const TAIL: u64 = 1 << 16;
 
-/// Returns the pages among `numbers` that are not used for `time`.
+/// Waits for `time`, and returns those of the pages `numbers` that were not used during this time.
 pub(super) fn pages(
     places: &Places<'_>,
     numbers: Vec<u64>,
@@ -114,8 +114,8 @@ mod tests {
 
     #[test]
     fn pages_that_are_used_meanwhile_are_not_idle() {
-        // Two huge pages, of 3 and 4 pages. The process uses only the last two pages of the second
-        // huge page.
+        // Two compound pages, of 3 and 4 pages. The process uses only the last two pages of the
+        // second compound page.
         let (_dir, [bitmap, flags]) = kernel(&[129, 130, 257, 258, 259]);
         let places = Places { bitmap: &bitmap, flags: &flags };
         let idle = thread::scope(|scope| {
@@ -124,7 +124,8 @@ mod tests {
                 let numbers = vec![3, 64, 65, 200, 130, 129, 128, 258, 259, 0];
                 pages(&places, numbers, time, &Interrupt::default()).unwrap()
             });
-            // Changes the bitmap like the kernel when page 65 and the second huge page are used.
+            // Changes the bitmap as the kernel does when page 65 and the second compound page are
+            // used.
             let file = OpenOptions::new().read(true).write(true).open(&bitmap).unwrap();
             while read(&file, 4).unwrap() == 0 && !looks.is_finished() {
                 thread::yield_now();

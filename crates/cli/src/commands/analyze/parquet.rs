@@ -1,7 +1,8 @@
 //! Rows of many runs and many machines in one Parquet file.
 //!
-//! A run adds a row group. The existing ones are copied unchanged, and the new file replaces the
-//! old one when it is complete. If another program is doing this, the run waits for a while.
+//! Each run of `uzram analyze` adds a row group. The existing row groups are copied unchanged, and
+//! the new file replaces the old one when it is complete. If another program is appending to the
+//! same file, the run waits for a while.
 
 use super::report::Report;
 use super::row::Row;
@@ -52,7 +53,7 @@ const SCHEMA: &str = "message uzram_analyze {
 }";
 
 /// Checks that rows can be appended to an existing file, so that an error is reported before the
-/// work.
+/// sample is taken.
 pub(super) fn check(path: &Path) -> Result<(), Error> {
     let check = |before| copied(before, &parse_message_type(SCHEMA)?).map(drop);
     match before(path).map_err(|why| failed(path, &why))? {
@@ -78,7 +79,7 @@ pub(super) fn append(path: &Path, report: &Report, interrupt: &Interrupt) -> Res
         }
         sleep(SIGNAL_TICK);
     };
-    // Opened after the lock is held, so that no other program replaces it.
+    // The file is opened while the lock is held, so that no other program replaces the file.
     let before = before(path).map_err(|why| failed(&why))?;
     write(&mut file, before, report).map_err(|why| failed(&why))?;
     file.sync().and_then(|()| file.put_in_place()).map_err(|why| failed(&why))
@@ -116,7 +117,8 @@ fn write(
     writer.close().map(drop)
 }
 
-/// Opens a file to copy its row groups. Returns an error if it has other columns.
+/// Opens a file to copy its row groups. Returns an error if the columns of the file are not those
+/// of `schema`.
 fn copied(before: File, schema: &Type) -> Result<SerializedFileReader<File>, ParquetError> {
     let reader = SerializedFileReader::new(before)?;
     match reader.metadata().file_metadata().schema() == schema {
@@ -150,7 +152,7 @@ fn copy<W: Write + Send>(
     Ok(())
 }
 
-/// Writes all columns. Values of the whole report are repeated in each row.
+/// Writes all columns. Values that apply to the whole report are repeated in each row.
 fn columns<W: Write + Send>(
     rows: &mut SerializedRowGroupWriter<'_, W>,
     report: &Report,

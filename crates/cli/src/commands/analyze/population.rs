@@ -1,4 +1,4 @@
-//! All pages that can be sampled, in a sequence.
+//! The population: all pages that can be sampled, as a sequence.
 
 use measure::page::PAGE_SIZE;
 use measure::pages::{FilePlan, PageReader, SkippedFiles};
@@ -8,7 +8,7 @@ pub(super) trait Population {
     /// Returns the number of pages.
     fn pages(&self) -> u64;
 
-    /// Reads pages from `first` until `buf` is full. Returns whether all of them could be read.
+    /// Reads pages from `first` until `buf` is full. Returns whether all these pages could be read.
     fn read(&self, first: u64, buf: &mut [u8]) -> bool;
 }
 

@@ -1,14 +1,14 @@
-//! The resident private anonymous memory of a process, which could be compressed.
+//! The resident private anonymous memory of a process. `uzram run` could compress this memory.
 //!
 //! ```text
 //!   /proc/PID/smaps -> mappings with anonymous pages -> pagemap: which are resident -> runs
 //!   runs, one behind the other -> /proc/PID/mem
 //! ```
-//! The process continues to run. Memory that it released before it is read is left out.
+//! The process continues to run. Memory that the process releases before it is read is left out.
 //!
-//! If the process read memory that it never wrote, the kernel's zero page is mapped there, many
-//! times. It uses no memory, but pagemap shows it like a page that is shared since a fork. So pages
-//! that are not exclusive to the process are read, and left out if they are zeros.
+//! If the process reads memory that it never wrote, the kernel maps its zero page there. The zero
+//! page uses no memory, but pagemap shows it like a page that is shared since a fork. So pages that
+//! are not exclusive to the process are read, and left out if they are zeros.
 
 use super::idle;
 use super::population::Population;
@@ -52,17 +52,19 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Finds the pages of process `pid`: all, or those that the process does not use for `idle`.
+    /// Finds the pages of process `pid`: all pages, or those that the process does not use for the
+    /// time `idle`.
     ///
     /// # Errors
-    /// The process does not exist or may not be read. Or the kernel does not report idle pages.
+    /// Fails if the process does not exist or may not be read, or if the kernel does not report
+    /// idle pages.
     pub(super) fn new(
         pid: u32,
         idle: Option<Duration>,
         interrupt: &Interrupt,
     ) -> Result<Self, Error> {
         let failed = |why: io::Error| unreadable(pid, &why);
-        // The names of files may contain any bytes.
+        // smaps contains names of files, which may have any bytes.
         let smaps = fs::read(format!("/proc/{pid}/smaps")).map_err(failed)?;
         let mappings = mappings(&String::from_utf8_lossy(&smaps));
         let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(failed)?;
@@ -97,7 +99,7 @@ impl Process {
         self.mem.read_exact_at(&mut page, address).is_ok() && same_filled(&page) == Some(0)
     }
 
-    /// Adds a page that follows all others.
+    /// Adds a page after all pages that were added before.
     fn add(&mut self, address: u64) {
         match self.runs.last_mut() {
             Some(run) if run.address + run.pages * PAGE_SIZE as u64 == address => run.pages += 1,
@@ -109,7 +111,7 @@ impl Process {
     /// Returns the description of the process.
     pub(super) fn source(&self) -> Source {
         let pid = self.pid;
-        // The name may be cut within a character.
+        // The kernel may have cut the name in the middle of a character.
         let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
         let name = String::from_utf8_lossy(&name);
         Source {
@@ -237,8 +239,8 @@ mod tests {
 
     #[test]
     fn memory_that_was_only_read_is_not_counted() {
-        // malloc maps a block of this size from the kernel, so it is never written, except for one
-        // page or huge page.
+        // malloc maps a block of this size directly from the kernel, so only one page or huge page
+        // of it is ever written.
         let pages = 10240;
         let mut own = vec![0_u8; pages * PAGE_SIZE];
         own[2000 * PAGE_SIZE] = 1;
@@ -275,7 +277,8 @@ mod tests {
         assert_eq!(own[start + 512], 0xabcd_0001);
     }
 
-    /// The other process waits for input, so its memory does not change between the two counts.
+    /// The other process waits for input, so its memory does not change between this test's two
+    /// counts.
     #[test]
     fn every_page_of_another_process_is_found() {
         let mut cat = std::process::Command::new("cat");

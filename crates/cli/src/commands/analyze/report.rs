@@ -1,4 +1,4 @@
-//! The report.
+//! The report of `uzram analyze`.
 
 use super::advice::{self, Advice};
 use super::row::Row;
@@ -11,7 +11,7 @@ use serde::Serialize;
 pub(super) struct Source {
     /// `files` or `process`.
     pub(super) kind: &'static str,
-    /// The paths, or the number and the name of the process.
+    /// The paths, or the ID and the name of the process.
     pub(super) name: String,
     pub(super) files: Option<u64>,
     pub(super) pid: Option<u32>,
@@ -25,7 +25,7 @@ pub(super) struct Source {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Report {
     pub(super) source: Source,
-    /// All pages that could be sampled, in bytes.
+    /// The size in bytes of all pages that could be sampled.
     pub(super) data_bytes: u64,
     pub(super) sample_bytes: u64,
     /// The number of 64-KiB clusters in the sample, the number in all the data, and the number of
@@ -33,7 +33,7 @@ pub(super) struct Report {
     pub(super) clusters: u64,
     pub(super) clusters_in_all: u64,
     pub(super) clusters_unread: u64,
-    /// True if the sample contains all the data, which excludes a sampling error.
+    /// True if the sample contains all the data and so has no sampling error.
     pub(super) is_all: bool,
     pub(super) candidates: Vec<Row>,
     pub(super) advice: Advice,

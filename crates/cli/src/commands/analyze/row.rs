@@ -15,15 +15,15 @@ pub(super) struct Row {
     pub(super) block_bytes: u64,
     /// The bytes of the dictionary, or 0 without one.
     pub(super) dictionary_bytes: u64,
-    /// The bytes of memory, with everything counted, and the bytes of the pool's pages among them.
+    /// All memory in bytes, and the bytes of it that are pages of the pool.
     pub(super) memory_bytes: u64,
     pub(super) pool_bytes: u64,
     /// The maximum error of the memory in bytes, in 95 of 100 samples.
     pub(super) error_bytes: u64,
     /// The ratio of the data to the memory.
     pub(super) ratio: f64,
-    /// The processor time for a page of 4 KiB: to store it, to read it with its neighbours, and to
-    /// read it alone.
+    /// The processor time to store a page of 4 KiB, to read it with its neighbours, and to read it
+    /// alone.
     pub(super) store_nanoseconds: f64,
     pub(super) read_nanoseconds: f64,
     pub(super) read_one_nanoseconds: f64,

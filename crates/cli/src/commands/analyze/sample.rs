@@ -1,5 +1,5 @@
-//! The sample: clusters of consecutive pages. All pages are divided into equal parts, each of which
-//! has one cluster.
+//! The sample: clusters of consecutive pages. All pages are divided into equal parts, and one
+//! cluster is taken from each part.
 //!
 //! ```text
 //!   population | part 0      | part 1      | part 2      |      parts of equal length
@@ -22,15 +22,16 @@ pub(super) const CLUSTER: usize = CLUSTER_PAGES as usize * PAGE_SIZE;
 
 /// A sample of clusters.
 pub(super) struct Sample {
-    /// The clusters in sequence. Only the last may be shorter, if all pages were taken.
+    /// The clusters in sequence. Only the last cluster may be shorter, and only if the sample
+    /// contains all pages.
     data: Vec<u8>,
-    /// The number of all pages.
+    /// The number of pages in the population.
     pub(super) population: u64,
     /// True if the sample contains all pages.
     pub(super) is_all: bool,
     /// The number of clusters that could not be read.
     pub(super) unread: u64,
-    /// The indices of the clusters that train a dictionary, ascending.
+    /// The ascending indices of the clusters that train a dictionary.
     training: Vec<usize>,
 }
 
@@ -62,8 +63,8 @@ impl Sample {
             };
             let first = rng.u64(of(part)..of(part + 1)) * CLUSTER_PAGES;
             let len = (pages - first).min(CLUSTER_PAGES);
-            // Only the last cluster of all is shorter. A smaller sample contains a whole cluster
-            // instead.
+            // If the sample contains all pages, the last cluster may be shorter. Else a cluster at
+            // the end is moved back, so that it is whole.
             let first = if is_all { first } else { first.min(pages - CLUSTER_PAGES) };
             let len = if is_all { len } else { CLUSTER_PAGES };
             let at = data.len();
@@ -127,9 +128,9 @@ impl Sample {
     }
 }
 
-/// Returns the indices of those of `clusters` clusters that train a dictionary. All are divided
-/// into equal parts with one each, because a contiguous part would not represent the rest. They are
-/// chosen at random within the parts, because a fixed step could match a period of the data.
+/// Returns the indices of the clusters, out of `clusters`, that train a dictionary. One cluster is
+/// chosen from each of several equal parts, because contiguous clusters would not represent the
+/// rest. The choice within a part is random, because a fixed step could match a period of the data.
 fn training(clusters: usize, rng: &mut fastrand::Rng) -> Vec<usize> {
     let parts = clusters.div_ceil(TRAINING_ONE_OF).min(TRAINED_MAX / CLUSTER);
     let start = |part: usize| part * clusters / parts;
@@ -141,7 +142,7 @@ mod tests {
     use super::*;
     use testkit::seed;
 
-    /// Pages that are filled with their numbers.
+    /// A population of pages, each of which is filled with its number.
     struct Numbers(u64);
 
     impl Population for Numbers {
@@ -153,7 +154,7 @@ mod tests {
             for (page, number) in buf.chunks_mut(PAGE_SIZE).zip(first..) {
                 page.as_chunks_mut::<8>().0.fill(number.to_ne_bytes());
             }
-            // One cluster can't be read.
+            // The cluster at page 32 can't be read.
             first != 32
         }
     }
@@ -193,7 +194,8 @@ mod tests {
     #[test]
     fn a_dictionary_is_trained_with_all_parts_of_the_sample_and_in_no_step_with_it() {
         let mut rng = fastrand::Rng::with_seed(seed(5));
-        // For the large sample, the maximum of training data is less than a quarter.
+        // For the largest sample, the maximum amount of training data is less than a quarter of the
+        // sample.
         for (clusters, expected) in [(4096, 128), (400, 100), (5, 2), (1, 1), (0, 0)] {
             let chosen = training(clusters, &mut rng);
             assert_eq!(chosen.len(), expected);

@@ -16,16 +16,16 @@ use zram::{Compaction, Config, Device};
 pub(super) struct Trial {
     /// The number of objects of each length.
     pub(super) objects: BTreeMap<usize, u64>,
-    /// The bytes of each cluster's objects, in order.
+    /// The number of bytes of each cluster's objects, in the order of the clusters.
     pub(super) clusters: Vec<u64>,
     pub(super) pages: u64,
-    /// The same-filled pages, including those that share a block with others.
+    /// The number of same-filled pages, including those in blocks that also hold other pages.
     pub(super) same_filled: u64,
     /// The bytes of the device without any data.
     pub(super) empty: u64,
     /// The bytes of the dictionary.
     pub(super) dictionary: usize,
-    /// The seconds of processor time to store all pages, to read them in order, and to read one
+    /// The processor time, in seconds, to store all pages, to read all in order, and to read one
     /// page of each cluster alone.
     pub(super) store: f64,
     pub(super) read: f64,
@@ -77,7 +77,7 @@ impl Trial {
             interrupt.check()?;
             let first = before;
             let whole = cluster.len() / block * block;
-            // A rest that is shorter than a block is stored by pages.
+            // The rest, which is shorter than a block, is stored page by page.
             let (blocks, rest) = cluster.split_at(whole);
             let pieces = blocks.chunks(block).chain(rest.chunks(PAGE_SIZE));
             let mut at = (nth * CLUSTER) as u64;
@@ -103,7 +103,7 @@ impl Trial {
         Ok(())
     }
 
-    /// Reads all clusters in order and then one page of each, and compares them.
+    /// Reads all clusters in order, then one page of each, and compares the data with the sample.
     fn read(
         &mut self,
         device: &Device,
@@ -120,7 +120,7 @@ impl Trial {
         }
         self.read = watch.seconds();
         let mut watch = Stopwatch::new(Clock::ThreadCpu);
-        // The pages are far apart, so that none is found already decompressed.
+        // The pages are far apart, so that no read finds its block already decompressed.
         for (nth, cluster) in clusters.iter().enumerate() {
             let page = nth * 7 % (cluster.len() / PAGE_SIZE) * PAGE_SIZE;
             let back = &mut back[..PAGE_SIZE];

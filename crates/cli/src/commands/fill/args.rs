@@ -52,8 +52,8 @@ pub(crate) struct FillArgs {
     /// short]
     #[arg(long, value_name = "N", value_parser = threads)]
     pub(super) threads: Option<u16>,
-    /// Limit of the compressed pages in bytes: all pages that hold compressed data, including their
-    /// free parts. Tables and the memory of this command itself are not counted (--set
+    /// Limit of the compressed pages in bytes: all pages that hold compressed data, including the
+    /// free space in them. Tables and the memory of this command itself are not counted (--set
     /// total_limit=SIZE counts tables too). A value of 0 means no limit; the smallest limit is 64K
     /// [default: 85% of the machine's memory, or of the memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
@@ -61,19 +61,19 @@ pub(crate) struct FillArgs {
     /// Stop after this number of bytes of input, rounded down to whole pages [default: none]
     #[arg(long, value_name = "SIZE", value_parser = input_limit)]
     pub(super) input_limit: Option<u64>,
-    /// Block size in bytes: 4K, 8K, 16K, 32K or 64K; larger blocks compress better and are faster
-    /// to write and read whole, but slower to read a single page from
+    /// Block size in bytes: 4K, 8K, 16K, 32K or 64K; larger blocks compress better, and whole
+    /// blocks are written and read faster, but reading a single page of a block takes longer
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
     pub(super) block: usize,
     #[command(flatten)]
     pub(super) cold: ColdArgs,
     #[command(flatten)]
     pub(super) geometry: GeometryLine,
-    /// When to compact, that is, to move objects together so that pages become free
+    /// When to compact the device: to move objects together so that pages become free
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = named(COMPACTION))]
     pub(super) compaction: Compaction,
-    /// Set an attribute of the device before it is made ('uzram attributes' lists them); overrides
-    /// other options; can be repeated
+    /// Set an attribute of the device before the device is created ('uzram attributes' lists the
+    /// attributes); overrides other options; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub(super) set: Vec<AttributeSetting>,
     /// Also show an attribute after everything is stored; can be repeated

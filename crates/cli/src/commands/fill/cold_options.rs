@@ -1,4 +1,5 @@
-//! Cold data in `uzram fill`: some are written back to a file, and all are saved to another.
+//! Cold data in `uzram fill`: idle pages are written back to one file, and the whole device is
+//! saved to another.
 
 use crate::backing::{backing_failed, backing_store};
 use crate::error::Error;
@@ -18,8 +19,8 @@ pub(crate) struct ColdArgs {
     /// new one is complete
     #[arg(long, value_name = "FILE")]
     pub(super) save: Option<PathBuf>,
-    /// After everything is stored, write idle pages back to FILE, which frees their memory; FILE is
-    /// a new file, which is removed at the end, or a block device, whose contents are lost
+    /// After everything is stored, write idle pages back to FILE, and free their memory; FILE is a
+    /// new file, which is removed at the end, or a block device, whose contents are lost
     #[arg(long, value_name = "FILE")]
     backing: Option<PathBuf>,
     /// With --backing, write back only pages that were stored more than SECONDS ago [default: all]
@@ -30,7 +31,7 @@ pub(crate) struct ColdArgs {
 /// The results of the operations on cold data.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct ColdReport {
-    /// The pages that were written back.
+    /// The number of pages that were written back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) written_back_pages: Option<u64>,
     /// The bytes of the backing store that the written pages use.

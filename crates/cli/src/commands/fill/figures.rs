@@ -17,8 +17,8 @@ pub(super) struct Filled {
     pub(super) mem_total: u64,
     pub(super) classes: Option<String>,
     pub(super) shown: Vec<(&'static str, String)>,
-    /// The error that ended storing early, and the limit of all memory if this limit caused the
-    /// error.
+    /// The error that stopped the first phase early, and the limit of all memory if this limit
+    /// caused the error.
     pub(super) full: Option<(zsmalloc::Error, Option<u64>)>,
     pub(super) cold: ColdReport,
     /// The error if cold data could not be written back or saved completely.

@@ -18,7 +18,7 @@ pub(crate) struct FillJob<'a> {
     pub(crate) interrupt: &'a Interrupt,
     /// The device, set after the workers have been created.
     pub(crate) device: OnceLock<Open>,
-    /// The number of pages of each batch, from its first, that were processed.
+    /// The number of pages at the start of each batch that were processed.
     stored: Box<[AtomicU16]>,
     next_batch: AtomicU32,
     failure: Mutex<Option<Error>>,
@@ -82,7 +82,7 @@ impl<'a> FillJob<'a> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Stops all workers, to which no batch is left. The first error is kept.
+    /// Stops all workers by leaving no batch to take. Only the first error is kept.
     pub(crate) fn fail(&self, error: Error) {
         self.next_batch.store(self.stored.len() as u32, Relaxed);
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);

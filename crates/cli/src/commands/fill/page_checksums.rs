@@ -1,9 +1,9 @@
 //! A checksum of each page as it was stored, so that an undetected change of a file is not
 //! attributed to the device.
 //!
-//! Comparing is byte for byte. But files that are written through a mapping, and those of /proc and
-//! /sys, may change without a change of their time or size. Then the checksum shows whether the
-//! file or the device changed.
+//! Pages that are read back are compared with the file byte for byte. But files that are written
+//! through a mapping, and files of /proc and /sys, may change without a change of their time or
+//! size. Then the checksum shows whether the file or the device changed the data.
 
 use super::try_slice::many;
 use crate::error::Error;
@@ -23,7 +23,7 @@ impl PageChecksums {
         Ok(PageChecksums(many(pages as usize, || AtomicU32::new(1))?))
     }
 
-    /// Records whole pages, the first of which is page `first`.
+    /// Records the checksums of whole pages, the first of which is page `first`.
     pub(crate) fn set(&self, first: u32, data: &[u8]) {
         let (pages, _) = data.as_chunks();
         for (sum, page) in self.0[first as usize..].iter().zip(pages) {

@@ -19,22 +19,22 @@ pub(crate) struct Report {
     pub(crate) geometry: GeometryNames,
     #[serde(serialize_with = "compaction")]
     pub(crate) compaction: Compaction,
-    /// The regular files that were found, up to the input limit.
+    /// The number of regular files that were found, up to the input limit.
     pub(crate) files: u64,
-    /// The pages that are stored.
+    /// The number of pages that are stored.
     pub(crate) pages: u64,
-    /// The pages that the plan contains.
+    /// The number of pages that the plan contains.
     pub(crate) pages_planned: u64,
-    /// The pages that were read back and compared.
+    /// The number of pages that were read back and compared.
     pub(crate) pages_compared: u64,
     pub(crate) orig_data_size: u64,
     pub(crate) compr_data_size: u64,
-    /// C: the sum over stored pages or blocks of min(size, length from the raw codec), without
-    /// same-filled ones.
+    /// C: the sum of min(size, length from the raw codec) over all stored pages or blocks that are
+    /// not same-filled.
     pub(crate) codec_size: u64,
-    /// The pages of the pool, as the kernel counts them.
+    /// The bytes of the pool's pages, as the kernel counts them.
     pub(crate) mem_used_total: u64,
-    /// All memory of the device.
+    /// All memory of the device, in bytes.
     pub(crate) mem_total: u64,
     /// The memory limit; 0 means none.
     pub(crate) mem_limit: u64,
@@ -53,15 +53,15 @@ pub(crate) struct Report {
     pub(crate) huge_pages: u64,
     #[serde(flatten)]
     pub(crate) rates: Rates,
-    /// The pages that read back differently.
+    /// The number of pages whose data read back differ from the file's.
     pub(crate) mismatches: u64,
-    /// The files and directories that can't be read.
+    /// The number of files and directories that can't be read.
     pub(crate) skipped_files: u64,
-    /// The files that changed during the run and were not compared.
+    /// The number of files that changed during the run and were not compared.
     pub(crate) changed_files: u64,
     #[serde(flatten)]
     pub(crate) cold: ColdReport,
-    /// The kernel's nine columns.
+    /// The nine columns of the kernel's mm_stat.
     pub(crate) mm_stat: String,
     /// The kernel's table of size classes, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,5 @@
-//! The raw codec on the pages and blocks of a request: the result without a store, for comparison
-//! with the device.
+//! Compresses the pages and blocks of a request with the raw codec and without storing them, for
+//! comparison with the device.
 
 use crate::commands::packed::PackedBlocks;
 use crate::policy::REQUEST_PAGES;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use zcomp::{Prepared, Stream};
 use zram::Config;
 
-/// The size of the buffer for a compressed page in bytes; no codec needs more.
+/// The size in bytes of the buffer for a compressed page. No codec needs more.
 const ROOM: usize = 2 * PAGE_SIZE;
 
-/// The codec with the device's settings: for pages, and for blocks of several.
+/// The codec with the device's settings: for single pages, and for blocks of several pages.
 pub(crate) struct Codecs {
     page: Box<dyn Prepared>,
     block: Option<Box<dyn Prepared>>,
@@ -45,12 +45,12 @@ pub(crate) struct RequestCodec {
 /// The raw codec's figures for the pages of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RawFigures {
-    /// min(size, compressed length) of each page or block, at its first page; 0 for a same-filled
-    /// one.
+    /// min(size, compressed length) of each page or block, at the index of its first page; 0 if it
+    /// is same-filled.
     pub(crate) lens: [usize; REQUEST_PAGES],
     /// The bytes that were compressed and decompressed: all except same-filled pages or blocks.
     pub(crate) bytes: usize,
-    /// True if a page is same-filled, so that the device has less to do.
+    /// True if a page of the request is same-filled, which takes the device less time.
     pub(crate) has_same: bool,
     pub(crate) compress_time: Duration,
     pub(crate) decompress_time: Duration,
@@ -64,8 +64,8 @@ impl RequestCodec {
         Ok(RequestCodec { page: codecs.page.stream()?, block, pages: codecs.pages, packed })
     }
 
-    /// Returns the page ranges of the blocks and single pages of a request that begins `first`
-    /// pages after the start of a block, without same-filled ones.
+    /// Returns the page ranges of the blocks and single pages of a request that are not
+    /// same-filled. The request begins `first` pages after the start of a block.
     fn pieces(&self, first: usize, data: &[u8]) -> Vec<Range<usize>> {
         let count = data.len() / PAGE_SIZE;
         let mut pieces = Vec::with_capacity(count);
@@ -90,8 +90,8 @@ impl RequestCodec {
         (&mut **stream, &mut self.packed)
     }
 
-    /// Compresses the pages of `data`, whole blocks as one, then decompresses them into `back`;
-    /// both are timed. The first page is `first` pages after the start of a block.
+    /// Compresses the pages of `data`, each whole block as one, then decompresses them into `back`,
+    /// and measures both times. The first page is `first` pages after the start of a block.
     pub(crate) fn run(
         &mut self,
         first: usize,
@@ -128,7 +128,7 @@ impl RequestCodec {
     }
 }
 
-/// Returns the byte range of pages.
+/// Returns the range of bytes that `pages` occupies.
 pub(super) fn bytes_of(pages: &Range<usize>) -> Range<usize> {
     pages.start * PAGE_SIZE..pages.end * PAGE_SIZE
 }
@@ -168,7 +168,7 @@ mod tests {
         let mut raw = RequestCodec::new(&Codecs::new(&settings).unwrap()).unwrap();
         let data: Vec<u8> = (0..8 * PAGE_SIZE).map(|at| (at / 100) as u8).collect();
         let mut back = vec![0; REQUEST_PAGES * PAGE_SIZE];
-        // Page 2 of a block and the pages after it.
+        // The request begins at page 2 of a block.
         let figures = raw.run(2, &data, &mut back).unwrap();
         let units: Vec<_> = (0..16).filter(|nth| figures.lens[*nth] > 0).collect();
         assert_eq!((units, figures.bytes), (vec![0, 1, 2, 6, 7], 8 * PAGE_SIZE));

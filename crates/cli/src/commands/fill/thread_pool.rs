@@ -10,8 +10,8 @@ use crate::error::Error;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-/// The threads of a job, which end when this value is dropped. A thread receives a phase, or `None`
-/// when it has executed the phase before.
+/// The threads of a job, which end when this value is dropped. A thread receives each phase,
+/// followed by `None`, which it receives after it has executed the phase.
 pub(crate) struct ThreadPool<'scope>(
     Vec<(SyncSender<Option<Phase>>, ScopedJoinHandle<'scope, Totals>)>,
 );
@@ -24,7 +24,8 @@ impl<'scope> ThreadPool<'scope> {
         job: &'env FillJob<'env>,
     ) -> Result<Self, Error> {
         let threads = workers.into_iter().enumerate().map(|(nth, mut worker)| {
-            // Without a buffer, so that a message is sent when the thread receives it.
+            // The channel has no buffer, so that a send returns only when the thread receives the
+            // message.
             let (phases, inbox) = sync_channel::<Option<Phase>>(0);
             let work = move || {
                 inbox.iter().flatten().for_each(|phase| worker.work_phase(job, phase));
@@ -46,13 +47,13 @@ impl<'scope> ThreadPool<'scope> {
     pub(crate) fn run(&self, phase: &Phase) -> Result<(), Error> {
         for message in [Some(phase), None] {
             let send = |(phases, _): &(SyncSender<_>, _)| phases.send(message.cloned());
-            // A thread that does not receive has panicked.
+            // A send fails only if the thread has panicked.
             self.0.iter().try_for_each(send).map_err(|_| Error::worker())?;
         }
         Ok(())
     }
 
-    /// Ends the threads and returns their figures.
+    /// Ends the threads and returns the totals of each.
     pub(crate) fn finish(self) -> Result<Vec<Totals>, Error> {
         let (phases, threads): (Vec<_>, Vec<_>) = self.0.into_iter().unzip();
         drop(phases);

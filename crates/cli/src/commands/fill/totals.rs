@@ -39,23 +39,23 @@ pub(crate) struct Meters {
 /// The figures of one worker.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
-    /// The times of all pages; those of the codec exclude same-filled pages.
+    /// The times for all pages; the codec's times exclude same-filled pages.
     pub(crate) all: Meters,
-    /// The times of requests without a same-filled page, for which the device and the codec do the
+    /// The times for requests without a same-filled page. For these the device and the codec do the
     /// same work.
     pub(crate) alike: Meters,
-    /// C: the sum over stored pages or blocks of min(size, length from the raw codec), without
-    /// same-filled ones.
+    /// C: the sum of min(size, length from the raw codec) over all stored pages or blocks that are
+    /// not same-filled.
     pub(crate) codec_bytes: u64,
     pub(crate) pages_stored: u64,
     pub(crate) pages_compared: u64,
     pub(crate) mismatches: u64,
-    /// A file with a mismatch.
+    /// A file whose data were not read back as stored.
     pub(crate) mismatch: Option<FileIndex>,
 }
 
 impl Totals {
-    /// Adds a request of `bytes` bytes that was stored, and the raw codec's work on the same pages.
+    /// Adds a stored request of `bytes` bytes, and the raw codec's figures for the same pages.
     pub(crate) fn count_stored(&mut self, figures: &RawFigures, bytes: usize, time: Duration) {
         let is_alike = !figures.has_same;
         for meters in
@@ -77,8 +77,7 @@ impl Totals {
     }
 }
 
-/// Returns the throughput of all workers together: the sum of the rates, each in the worker's own
-/// time.
+/// Returns the throughput of all workers: the sum of their rates, each for the worker's own time.
 pub(crate) fn mb_s(totals: &[Totals], meter: impl Fn(&Totals) -> Meter) -> f64 {
     totals.iter().map(|thread| meter(thread).mb_s()).sum()
 }

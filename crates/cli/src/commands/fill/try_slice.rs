@@ -1,11 +1,11 @@
-//! Slices whose memory may not be available.
+//! Allocates slices, and reports an error if the memory is not available.
 
 use crate::error::Error;
 
 /// Returns a slice of `count` elements made by `make`.
 ///
 /// # Errors
-/// The system has no memory for them.
+/// Fails if the system has no memory for the elements.
 pub(crate) fn many<T>(count: usize, make: impl FnMut() -> T) -> Result<Box<[T]>, Error> {
     let mut all = Vec::new();
     let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);

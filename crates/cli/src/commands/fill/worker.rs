@@ -1,8 +1,8 @@
 //! The work of one thread: batches of pages are written to the device and read back for comparison.
 //!
 //! A batch is first read from the files. Then each request is timed on the device, and in the first
-//! phase also on the raw codec; the two take turns at being first. Only the time of the device and
-//! of the codec is counted.
+//! phase also on the raw codec; the device and the codec take turns at being first. Only the time
+//! that the device and the codec take is counted.
 
 use super::job::{FillJob, Phase};
 use super::request_codec::{Codecs, RequestCodec, bytes_of};
@@ -15,11 +15,11 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 use zram::Device;
 
-/// The bytes of a worker's buffers, without the codec's.
+/// The bytes of a worker's buffers, not counting the codec's buffers.
 pub(crate) const WORKER_BYTES: usize =
     BATCH_PAGES as usize * PAGE_SIZE + 3 * REQUEST_PAGES * PAGE_SIZE;
 
-/// The reason for which a file is left out although its stored pages read back correctly.
+/// The reason why a file is left out although its pages read back as they were stored.
 const UNSEEN: &str = "it changed while it was read, though its time and size did not";
 
 /// The buffers and figures of a thread.
@@ -29,7 +29,7 @@ pub(crate) struct Worker {
     data: Box<[u8]>,
     /// A request as read back from the device.
     back: Box<[u8]>,
-    /// True if the codec processed the last request before the device; the sides alternate.
+    /// True if the codec processed the last request before the device did; the two alternate.
     codec_first: bool,
     totals: Totals,
 }
@@ -51,7 +51,7 @@ impl Worker {
         self.totals
     }
 
-    /// Executes the worker's share of a phase.
+    /// Processes batches of a phase until none is left.
     pub(crate) fn work_phase(&mut self, job: &FillJob<'_>, (purpose, progress): Phase) {
         let Some(device) = job.device.get() else { return };
         let mut runs = Vec::with_capacity(BATCH_PAGES as usize);
@@ -93,7 +93,8 @@ impl Worker {
     }
 
     /// Writes a request, and compresses the same pages with the raw codec before or after it.
-    /// Returns the number of stored pages; some are missing only if the result is an error.
+    /// Returns the number of stored pages, which is less than the request's only if there is also
+    /// an error.
     fn store_request(
         &mut self,
         device: &Device,
@@ -119,7 +120,7 @@ impl Worker {
         }
         let stored = match &written {
             Ok(()) => pages.len(),
-            // The slots before the slot in the error were written.
+            // The device has written the slots before the slot that the error names.
             Err(zram::Error::OutOfMemory { slot, .. }) => {
                 slot.saturating_sub(offset / PAGE_SIZE as u64).min(pages.len() as u64) as usize
             }
@@ -170,8 +171,8 @@ fn offset_of(first: u32, page: usize) -> u64 {
     (u64::from(first) + page as u64) * PAGE_SIZE as u64
 }
 
-/// Returns the runs, cut at multiples of the request's length. These are also boundaries of blocks
-/// of any size and of batches.
+/// Returns the runs, cut at multiples of the request's length. These multiples are also boundaries
+/// of blocks, whatever their size, and of batches.
 fn requests(runs: &[Range<usize>]) -> impl Iterator<Item = Range<usize>> + '_ {
     runs.iter().flat_map(|run| {
         let mut at = run.start;

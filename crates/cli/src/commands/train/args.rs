@@ -10,13 +10,14 @@ use zram::memparse;
 ///
 /// Reads blocks of every regular file at or under the paths (at most 64 MiB, spread evenly, without
 /// same-filled blocks), trains a dictionary with seven of every eight blocks, and tries it with
-/// every algorithm on the rest. Often a dictionary does not pay. It pays if a device with all the
-/// files, and a stream for each processor, uses less memory with the dictionary than without.
-/// Finally the command writes the dictionary; an existing file is replaced when the new one is
-/// complete.
+/// every algorithm on the rest. Often a dictionary does not pay. It pays only if a device that
+/// holds all the files, and a stream for each processor, uses less memory with the dictionary than
+/// without. Finally the command writes the dictionary; an existing file is replaced when the new
+/// one is complete.
 ///
-/// The dictionary is a zstd one, with its tables. lz4 and lz4hc treat all of it as content and can
-/// refer to its last 64 KiB only. A dictionary helps only with blocks that resemble the files.
+/// The dictionary has zstd's format, with tables for zstd. lz4 and lz4hc treat the whole file as
+/// content and can refer only to its last 64 KiB. A dictionary helps only with blocks that resemble
+/// the files.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Sizes are bytes, decimal or 0x, with K or M behind them for KiB or MiB.

@@ -31,11 +31,10 @@ pub(crate) struct Evaluation {
 /// processor time.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Figures {
-    /// The sum of min(block, compressed length).
+    /// The sum over the blocks of min(block size, compressed length), in bytes.
     pub(crate) stored: u64,
     pub(crate) ratio: f64,
-    /// The memory of a device with all the files, with everything counted, and the memory of an
-    /// empty device.
+    /// All memory of a device that holds all the files, and all memory of an empty device.
     pub(crate) memory: u64,
     pub(crate) memory_empty: u64,
     pub(crate) compress_mb_s: f64,
@@ -80,7 +79,7 @@ pub(crate) fn run(
     Ok(tried)
 }
 
-/// A codec that processes the blocks that were held out.
+/// The run of a codec over the blocks that were held out.
 struct CodecRun<'a> {
     codec: &'static dyn Codec,
     params: Params,
@@ -88,7 +87,7 @@ struct CodecRun<'a> {
     samples: &'a Samples,
     packed: PackedBlocks,
     back: Vec<u8>,
-    /// The seconds of each pass.
+    /// The times of each pass, in seconds.
     compressing: Vec<f64>,
     decompressing: Vec<f64>,
 }
@@ -116,7 +115,8 @@ impl<'a> CodecRun<'a> {
         let Samples { block, held_out, .. } = self.samples;
         let (packed, stream) = (&mut self.packed, &mut *self.stream);
         packed.clear();
-        // Processor time, because other load on the machine affects it less than wall clock time.
+        // Measures processor time, because other load on the machine affects it less than wall
+        // clock time.
         let mut watch = Stopwatch::new(Clock::ThreadCpu);
         watch.time(|| held_out.chunks(*block).try_for_each(|src| packed.push(stream, src)))?;
         self.compressing.push(watch.seconds());
@@ -141,7 +141,8 @@ impl<'a> CodecRun<'a> {
         let (block, algorithm, params) = (*block, self.codec, self.params);
         let config = Config { block, algorithm, params, ..Config::new(*bytes_of_all)? };
         let memory_empty = Device::new(config)?.mem_total();
-        // The number of blocks of all files that each held-out block represents.
+        // `sampled` is the share of the blocks read that are not same-filled. `scale` is the number
+        // of blocks in all files that each held-out block represents.
         let sampled = (training.len() + held_out.len()) as f64 / (*taken as usize * block) as f64;
         let scale = *bytes_of_all as f64 * sampled / held_out.len() as f64;
         let (pages, headers) = stored(block, lens.map(|len| (len, scale)));

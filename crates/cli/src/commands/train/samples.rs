@@ -1,4 +1,4 @@
-//! Blocks of files to train a dictionary with, and others to try it on.
+//! Blocks of files with which a dictionary is trained, and other blocks on which it is tried.
 
 use crate::error::Error;
 use crate::policy::{HELD_ONE_OF, SAMPLE_BYTES, SEED};
@@ -37,7 +37,8 @@ impl Samples {
         let bytes_of_all = u64::from(source.plan.pages()) * PAGE_SIZE as u64;
         let mut samples = Samples { block, taken, bytes_of_all, ..Samples::default() };
         let mut rng = fastrand::Rng::with_seed(SEED);
-        // The number of blocks that remain in the group, and the number at which one is held out.
+        // `left` is the number of blocks that remain in the group; a block is held out when `left`
+        // equals `held`.
         let (mut left, mut held) = (0, 0);
         let mut data = vec![0; block];
         for nth in 0..taken {
@@ -84,7 +85,8 @@ mod tests {
     #[test]
     fn blocks_are_cut_as_on_a_device_and_one_of_eight_is_held_out() {
         let dir = tempfile::tempdir().unwrap();
-        // 100 numbered pages, then 3 same-filled ones, then 5 bytes in a page.
+        // The file has 100 pages of numbers, then 3 same-filled pages, then a page with only 5
+        // bytes.
         let numbers = (0..100 * 1024u32).flat_map(u32::to_le_bytes);
         let bytes: Vec<u8> = numbers.chain([7; 3 * PAGE_SIZE]).chain([1, 2, 3, 4, 5]).collect();
         std::fs::write(dir.path().join("a"), bytes).unwrap();

@@ -5,13 +5,13 @@
 //!   tables: | 64 buckets | 128 | ... | 131,072 |     added with sections; the last is in use
 //! ```
 //! A section never straddles a window, because segments are aligned to their size or to 64 MiB.
-//! Small segments may share a window, which then takes several buckets; a look-up probes until the
-//! first empty bucket.
+//! Small segments may share a window, whose sections then take several buckets. A look-up probes
+//! buckets until it finds an empty one.
 //!
 //! pg-W1: the table in use has a bucket for each section. The bucket is filled before any thread
 //! receives an address in the section, and is not removed while the section has address space. No
 //! bucket becomes empty again, so a look-up visits all buckets of a window. A replaced table does
-//! not change any more: a thread that still reads such a table has received no address in a section
+//! not change any more. A thread that still reads such a table has received no address in a section
 //! that was added later.
 
 use crate::Error;
@@ -40,7 +40,7 @@ pub(crate) struct AddressIndex {
     current: AtomicUsize,
     /// The number of buckets of the first table.
     first: usize,
-    /// The number of sections in the table: at most half the number of buckets.
+    /// The number of sections in the table in use, at most half the number of its buckets.
     sections: AtomicU32,
 }
 
@@ -101,8 +101,8 @@ impl AddressIndex {
             .find_map(|bucket| look(bucket - 1))
     }
 
-    /// Extends the index so that `more` further sections fit. `base` returns the address at which a
-    /// section begins. A concurrent look-up still finds the sections that were present before.
+    /// Enlarges the index so that `more` further sections fit. `base` returns the address at which
+    /// a section begins. A concurrent look-up still finds the sections that were present before.
     pub(crate) fn make_room(
         &self,
         more: u32,
@@ -208,8 +208,8 @@ mod tests {
     }
 }
 
-/// Models of pg-W1: one thread changes the table, as under the space's lock, while another thread
-/// looks addresses up.
+/// Models of pg-W1. One thread changes the table, as if it held the space's lock, while another
+/// thread looks up addresses.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
@@ -218,8 +218,8 @@ mod loom_tests {
 
     const PLACES: [usize; 2] = [0x7000_0000_0000, 0x7000_4000_0000];
 
-    /// The bases of two sections, an index with room for one section, and whether the other thread
-    /// has received the second section's address.
+    /// The bases of two sections, an index that initially has room for one section, and whether the
+    /// other thread has received the second section's address.
     struct Subject {
         index: AddressIndex,
         bases: [AtomicUsize; 2],

@@ -1,4 +1,5 @@
-//! Bits in words of 64, and sets of an extent's pages: bit n is bit `n % 64` of word `n / 64`.
+//! Bits in words of 64 bits, and sets of an extent's pages. Bit n of a set is bit `n % 64` of word
+//! `n / 64`.
 
 use crate::sync::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::ops::Range;
@@ -9,8 +10,8 @@ pub const EXTENT_PAGES_MAX: u32 = 256;
 /// The number of words of a set that has room for every page of the longest extent.
 pub(crate) const WORDS: usize = EXTENT_PAGES_MAX as usize / 64;
 
-/// Loads a word that [`set_release`] changes. The caller also sees all writes that preceded those
-/// changes.
+/// Loads a word that [`set_release`] changes. The caller also sees all writes that preceded the
+/// changes in the result.
 #[inline]
 pub(crate) fn load_acquire(word: &AtomicU64) -> u64 {
     word.load(Acquire)
@@ -25,7 +26,8 @@ pub(crate) fn set_release(word: &AtomicU64, nth: u32, set: bool) -> bool {
     before & bit != 0
 }
 
-/// Returns the number of each word that contains bits of `range`, with a mask of those bits.
+/// Returns, for each word that contains bits of `range`, the word's number and a mask of those
+/// bits.
 #[inline]
 pub fn masks(range: Range<u32>) -> impl Iterator<Item = (usize, u64)> {
     let mut at = range.start;
@@ -47,7 +49,7 @@ pub fn any(words: &[AtomicU64], range: Range<u32>) -> bool {
     masks(range).any(|(word, bits)| words[word].load(Relaxed) & bits != 0)
 }
 
-/// Returns the first bit at or after `from` whose value is `set`.
+/// Returns the number of the first bit at or after `from` whose value is `set`.
 #[inline]
 pub fn first(words: &[AtomicU64], from: u32, set: bool) -> Option<u32> {
     let flip = if set { 0 } else { u64::MAX };
@@ -97,20 +99,20 @@ impl<const W: usize> PageSet<W> {
         self.0[0].load(Relaxed)
     }
 
-    /// Returns each word that contains bits of `range`, with a mask of those bits.
+    /// Returns each word that contains bits of `range`, and a mask of those bits.
     #[inline]
     fn words(&self, range: Range<u32>) -> impl Iterator<Item = (&AtomicU64, u64)> {
         masks(range).map(|(word, bits)| (&self.0[word], bits))
     }
 
-    /// Adds `range`. Returns how many of its pages were not in the set.
+    /// Adds the pages of `range`. Returns the number of those that were not in the set.
     #[inline]
     pub fn insert(&mut self, range: Range<u32>) -> u32 {
         self.set(range)
     }
 
-    /// The same as [`insert`](Self::insert), through a shared reference; one thread at a time may
-    /// call it.
+    /// As [`insert`](Self::insert), but through a shared reference. One thread at a time may change
+    /// the set.
     #[inline]
     pub(crate) fn set(&self, range: Range<u32>) -> u32 {
         let added = self.words(range).map(|(word, bits)| {
@@ -121,8 +123,8 @@ impl<const W: usize> PageSet<W> {
         added.sum()
     }
 
-    /// Removes `range`; one thread at a time may call it. Returns how many of its pages were in the
-    /// set.
+    /// Removes the pages of `range`. Returns the number of those that were in the set. One thread
+    /// at a time may change the set.
     #[inline]
     pub(crate) fn unset(&self, range: Range<u32>) -> u32 {
         let removed = self.words(range).map(|(word, bits)| {
@@ -133,7 +135,7 @@ impl<const W: usize> PageSet<W> {
         removed.sum()
     }
 
-    /// Returns how many pages of `range` are in the set.
+    /// Returns the number of pages of `range` that are in the set.
     #[inline]
     pub fn count(&self, range: Range<u32>) -> u32 {
         self.words(range).map(|(word, bits)| (word.load(Relaxed) & bits).count_ones()).sum()
@@ -145,7 +147,7 @@ impl<const W: usize> PageSet<W> {
         self.words(range).all(|(word, bits)| word.load(Relaxed) & bits == bits)
     }
 
-    /// Returns whether a page of `range` is in the set.
+    /// Returns whether any page of `range` is in the set.
     #[inline]
     pub fn contains_any(&self, range: Range<u32>) -> bool {
         any(&self.0, range)

@@ -1,12 +1,13 @@
-//! Limits of memory: the count of committed pages, with a limit; and the supply, through which a
-//! test, or another limit, may refuse memory. `used <= limit` at all times, except after the limit
-//! is lowered.
+//! Limits of memory: the budget, which counts committed pages up to a limit, and the supply,
+//! through which a test or another limit may refuse memory. `used <= limit` at all times, except
+//! after the limit is lowered.
 
 use crate::Error;
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
 use std::fmt::Debug;
 
-/// Charged pages, which are uncharged on drop unless [`keep`](Self::keep) was called.
+/// Charged pages. They are uncharged when this value is dropped, unless [`keep`](Self::keep) was
+/// called.
 pub(crate) struct Charge<'b> {
     budget: &'b Budget,
     pages: usize,
@@ -28,9 +29,9 @@ impl Drop for Charge<'_> {
 
 /// A count of pages in use, with a limit that may change at any time.
 ///
-/// A limit below the pages in use releases no page; further charges fail until enough pages are
-/// released. A charge that runs concurrently with the change of the limit may still be compared
-/// with the old limit.
+/// If the limit is set below the number of pages in use, no page is released, and charges fail
+/// until enough pages are released. A charge that runs concurrently with the change of the limit
+/// may still be compared with the old limit.
 #[derive(Debug)]
 pub struct Budget {
     limit: AtomicUsize,
@@ -48,7 +49,7 @@ impl Budget {
         }
     }
 
-    /// Returns the pages in use.
+    /// Returns the number of pages in use.
     #[inline]
     pub fn used(&self) -> usize {
         self.used.load(Relaxed)
@@ -69,17 +70,17 @@ impl Budget {
         self.limit.store(limit.unwrap_or(usize::MAX), Relaxed);
     }
 
-    /// Sets the peak to the pages in use.
+    /// Sets the peak to the number of pages in use.
     pub fn reset_peak(&self) {
         self.peak.store(self.used(), Relaxed);
     }
 
-    /// Sets the pages in use to `used`, which the child of a fork has counted.
+    /// Sets the number of pages in use to `used`, which the child of a fork has counted.
     pub(crate) fn recount(&self, used: usize) {
         self.used.store(used, Relaxed);
     }
 
-    /// Counts `pages` more pages as in use, or returns an error and counts none if that would
+    /// Counts `pages` more pages as in use, or returns an error and counts no page if that would
     /// exceed the limit.
     pub(crate) fn charge(&self, pages: usize) -> Result<(), Error> {
         let limit = self.limit.load(Relaxed);
@@ -98,8 +99,8 @@ impl Budget {
         }
     }
 
-    /// Counts `pages` more pages as in use until the result is dropped, or permanently if it is
-    /// kept.
+    /// Counts `pages` more pages as in use until the result is dropped, or permanently if
+    /// [`Charge::keep`] is called.
     #[inline]
     pub(crate) fn try_charge(&self, pages: usize) -> Result<Charge<'_>, Error> {
         self.charge(pages)?;
@@ -122,12 +123,12 @@ pub enum Request {
         /// The bytes of the mapping.
         bytes: usize,
     },
-    /// Pages to be committed, which the budget already counts.
+    /// The commit of pages, which the budget already counts.
     Commit {
         /// The number of pages.
         pages: usize,
     },
-    /// Memory outside of any space, which is touched immediately.
+    /// An allocation outside of any space, whose memory is touched immediately.
     Allocate {
         /// The bytes of the allocation.
         bytes: usize,
@@ -137,8 +138,8 @@ pub enum Request {
 /// Grants or refuses requests before they reach the system. A refusal is handled like a refusal by
 /// the system, so tests can reach every failure path.
 ///
-/// [`grant`](Self::grant) is called while the locks of the space and of its owners are held. The
-/// function must take none of these locks, and must not fork.
+/// [`grant`](Self::grant) is called while the locks of the space and of its owners are held. It
+/// must take none of these locks, and must not fork.
 pub trait Supply: Debug + Send + Sync {
     /// Returns whether the request is granted.
     fn grant(&self, request: Request) -> bool;
@@ -153,8 +154,8 @@ pub struct RefuseNth {
 }
 
 impl RefuseNth {
-    /// Returns a supply that refuses request `nth`, counted from 1, and also all later ones if
-    /// `from_then_on` is set.
+    /// Returns a supply that refuses request `nth`, counted from 1, and all later requests too if
+    /// `from_then_on` is true.
     pub fn new(nth: usize, from_then_on: bool) -> Self {
         RefuseNth { nth, from_then_on, requests: AtomicUsize::new(0) }
     }

@@ -1,16 +1,16 @@
-//! The configuration of a space, and the sizes of its parts, beginning with the page.
+//! The configuration of a space, and the sizes of pages, sections and segments.
 
 use crate::EXTENT_PAGES_MAX;
 use crate::budget::Supply;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The number of bits of an offset: a space has 4 TiB of offsets.
+/// The number of bits of an offset. The offsets of a space are below 4 TiB.
 pub const OFFSET_BITS: u32 = 42;
 
-/// The bytes of the smallest segment that is tried after the system has refused larger ones, unless
-/// the extent needs a larger one. (In this crate's tests it is smaller than the longest extent,
-/// which is otherwise possible only with large pages.)
+/// The bytes of the smallest segment that is requested after the system has refused larger ones,
+/// unless the extent needs more. (In this crate's tests the value is smaller than the longest
+/// extent, as it otherwise is only with large pages.)
 pub(crate) const SEGMENT_BYTES_MIN: usize = if cfg!(test) { 1 << 16 } else { 1 << 20 };
 /// The bytes of the largest segment. Large segments need fewer of the 65,530 mappings that a
 /// process may have; small segments are refused less often.
@@ -23,7 +23,8 @@ pub(crate) const SECTION_BYTES: usize = 1 << SECTION_SHIFT;
 /// The maximum number of sections of a space.
 pub(crate) const SECTIONS_MAX: u32 = 1 << (OFFSET_BITS - SECTION_SHIFT);
 
-/// Returns the bytes in a page of this system: 4096 on x86-64; 4, 16 or 64 KiB on aarch64.
+/// Returns the number of bytes in a page of this system: 4096 on x86-64; 4, 16 or 64 KiB on
+/// aarch64.
 #[inline]
 pub fn page_size() -> usize {
     /// The page size, or 0 until it is read. Threads that read the page size concurrently all store
@@ -58,18 +59,18 @@ pub struct Config {
     pub limit: Option<usize>,
     /// A supply that may refuse requests before they reach the system; `None` grants all.
     pub supply: Option<Arc<dyn Supply>>,
-    /// The pages of a granule, a power of two up to 256. A granule is one entry of the map from
-    /// page to extent. An extent occupies whole granules; the larger a granule, the smaller the
-    /// map.
+    /// The number of pages in a granule, a power of two up to 256. Each granule has one entry in
+    /// the map from pages to extents. An extent occupies whole granules; the larger a granule, the
+    /// smaller the map.
     pub granule: u32,
     /// Whether the space has an address index, which [`Space::offset_of`](crate::Space::offset_of)
     /// and [`Space::extent_at`](crate::Space::extent_at) need. The index takes 256 bytes for up to
-    /// 32 sections, and more for larger numbers.
+    /// 32 sections, and more for more sections.
     pub by_address: bool,
     /// Whether core dumps contain the segments.
     pub in_dumps: bool,
-    /// Whether the child of a fork inherits the pages. If false, the child reads zeros in the
-    /// pages, and the owner must refuse to read objects stored before the fork: see
+    /// Whether the child of a fork inherits the pages. If false, the pages read as zeros in the
+    /// child, where the owner must refuse to read objects stored before the fork: see
     /// [`fork::generation`](crate::fork::generation).
     pub in_children: bool,
 }

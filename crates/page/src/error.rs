@@ -20,19 +20,20 @@ pub enum Error {
         /// The number of pages requested.
         pages: usize,
     },
-    /// The system refused address space or memory (`ulimit -v`, overcommit, number of mappings).
+    /// The system refused address space or memory because of `ulimit -v`, overcommit or the number
+    /// of mappings.
     #[error(
         "the system refused {bytes} bytes of address space (ulimit -v, overcommit or max_map_count)"
     )]
     Mapping {
-        /// The number of bytes requested in the last attempt.
+        /// The number of bytes requested by the last attempt.
         bytes: usize,
     },
-    /// There was no memory to register the fork handlers, without which a child may find locks that
-    /// are never released.
+    /// No memory was available to register the fork handlers. Without them, a child may find locks
+    /// that are never released.
     #[error("handlers of forks can't be registered: out of memory (pthread_atfork)")]
     Forks,
-    /// The space's own range of offsets, 4 TiB, is used up.
+    /// All offsets of the space, which are below 4 TiB, are in use.
     #[error("all 4 TiB of the space are in use")]
     Exhausted,
     /// The extent is too long or empty: an extent has 1 to

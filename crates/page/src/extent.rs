@@ -5,8 +5,8 @@
 //!   used:    | bit per descriptor |      set while it belongs to an extent
 //!   spare:   a number for each word of `used`, 1 if the word has a clear bit
 //! ```
-//! The lowest free number is assigned first. A page of the table without a used descriptor is
-//! released, so after most extents are freed, only a few pages with low numbers remain.
+//! The lowest free number is assigned first. A page of the table is released when none of its
+//! descriptors is used. So after most extents are freed, only a few pages with low numbers remain.
 //!
 //! All changes are made under the space's lock; look-ups take no lock.
 //!
@@ -53,9 +53,10 @@ impl ExtentId {
 /// to old values or zeros, never to other memory.
 #[derive(Debug)]
 pub struct Extent<D> {
-    /// The number of the first page: its offset divided by the page size.
+    /// The number of the first page, which is the page's offset divided by the page size.
     first: AtomicU32,
-    /// The number of pages; 0 while the descriptor is free. The field is stored last, read first.
+    /// The number of pages; 0 while the descriptor is free. This field is stored last and read
+    /// first.
     pages: AtomicU32,
     /// The owner's number, set when the extent is allocated.
     tag: AtomicU32,
@@ -95,9 +96,9 @@ impl<D> Extent<D> {
         (self.first.load(Relaxed) as u64) << page_shift()
     }
 
-    /// Returns the number of pages that were requested, or 0 if the extent is freed. A caller that
-    /// does not own the extent and calls this first reads `start` and `tag` of the same extent, or
-    /// of a later one with the same number.
+    /// Returns the number of pages that were requested, or 0 if the extent is freed. If a caller
+    /// that does not own the extent calls this function before `start` and `tag`, these belong to
+    /// the same extent, or to a later one with the same number.
     pub fn pages(&self) -> u32 {
         self.pages.load(Acquire)
     }
@@ -108,7 +109,7 @@ impl<D> Extent<D> {
         self.tag.load(Relaxed)
     }
 
-    /// Replaces the owner's number of the extent, which belongs to the caller.
+    /// Replaces the owner's number. The caller owns the extent.
     pub fn set_tag(&self, tag: u32) {
         self.tag.store(tag, Relaxed);
     }
@@ -140,7 +141,7 @@ impl<D: Zeroed> ExtentTable<D> {
         self.pages.load(Relaxed) as usize * page_size() + self.used.bytes()
     }
 
-    /// Returns the lowest spare descriptor; adds one to the table if all are used.
+    /// Returns the lowest spare descriptor. If all are used, adds one to the table first.
     pub(crate) fn spare(
         &self,
         spare: &mut MaxTree,

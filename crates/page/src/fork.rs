@@ -2,11 +2,11 @@
 //! each fork and unlocked after it.
 //!
 //! A child has only the thread that forked. A lock that another thread held would never be released
-//! in the child, and the data behind the lock would stay half changed; so all locks are taken
+//! in the child, and the data behind the lock would stay half changed. So all locks are taken
 //! before the fork, in their order. The handlers are registered when the program is loaded, before
-//! it has threads. A fork that began before the registration would call no handler, and a lock
-//! taken after the registration would stay locked in the child. (This can happen if a program loads
-//! a library with this crate late, while another thread forks.)
+//! it has threads. If a fork began before the handlers were registered, it would call none of them,
+//! and a lock taken after the registration would stay locked in the child. (This can happen if a
+//! program loads a library with this crate late, while another thread forks.)
 //!
 //! # Safety
 //! The handlers are plain functions, which the C library calls in the thread that forks.
@@ -36,15 +36,15 @@ pub trait AtFork: Send + Sync {
     fn in_child(&self);
 }
 
-/// The phase of a fork in which a member is locked.
+/// The turn in which a member is locked before a fork.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Turn {
-    /// The member is locked before all of [`Turn::Last`], in the order of registration.
+    /// The member is locked before all members of [`Turn::Last`], in the order of registration.
     #[default]
     First,
-    /// The member is locked after all of [`Turn::First`], in the order of registration. This turn
-    /// is for locks that a thread may wait for while it holds a lock of the first turn. Examples
-    /// are the locks that a fault takes when such a thread touches evicted memory.
+    /// The member is locked after all members of [`Turn::First`], in the order of registration.
+    /// This turn is for locks that a thread may wait for while it holds a lock of the first turn.
+    /// For example, such a thread may touch evicted memory and take locks in the page fault.
     Last,
 }
 
@@ -67,16 +67,16 @@ impl Registry {
 static REGISTRY: Mutex<Registry> =
     Mutex::new(Registry { members: [Vec::new(), Vec::new()], prepared: Vec::new() });
 
-/// Held from before a fork until after it, so that one thread at a time forks: two forking threads
-/// could wait for each other's locks.
+/// The lock that is held from before a fork until after it, so that one thread at a time forks. Two
+/// forking threads could wait for each other's locks.
 static FORKING: Mutex<()> = Mutex::new(());
 
 /// The number of forks between the process in which the handlers were installed and this one.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// Returns a number that differs between a child and its parent. An object that was created under a
-/// different number was inherited: threads that do not exist in this process may hold its locks,
-/// and its memory may exist in the parent only.
+/// Returns a number that differs between a child and its parent. If an object was created under a
+/// different number, this process inherited it. Threads that do not exist in this process may hold
+/// its locks, and its memory may exist only in the parent.
 #[inline]
 pub fn generation() -> u32 {
     GENERATION.load(Relaxed)
@@ -84,7 +84,7 @@ pub fn generation() -> u32 {
 
 #[used]
 // SAFETY: `.init_array` contains functions of this type, each called once before `main` or when the
-// library is loaded. `at_load` needs nothing that Rust's runtime sets up before `main`.
+// library is loaded. `at_load` uses nothing that Rust's runtime sets up before `main`.
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = at_load;
 
@@ -96,7 +96,7 @@ extern "C" fn at_load() {
 /// Installs the handlers, if they are not installed yet.
 ///
 /// # Errors
-/// [`Error::Forks`] if there is no memory; the next call tries again.
+/// [`Error::Forks`] if no memory is available. The next call tries again.
 pub fn install() -> Result<(), Error> {
     static ARE_INSTALLED: AtomicBool = AtomicBool::new(false);
     install_once(&ARE_INSTALLED, || {
@@ -112,10 +112,11 @@ pub fn install() -> Result<(), Error> {
     })
 }
 
-/// Installs the handlers with `ask` unless `are_installed` is set, and then sets the flag.
+/// Installs the handlers by a call of `ask` and sets `are_installed`, unless this flag is already
+/// set.
 ///
-/// No lock is taken, because before the handlers are installed, a child may lack the thread that
-/// holds it. If several threads install the handlers at the same time, each handler is called
+/// No lock is taken, because until the handlers are installed, a child may lack the thread that
+/// holds a lock. If several threads install the handlers at the same time, each handler is called
 /// several times at a fork: see [`DEPTH`].
 fn install_once(
     are_installed: &AtomicBool,
@@ -131,14 +132,14 @@ fn install_once(
 }
 
 /// Registers `member`, which is locked during every fork as long as it exists. If [`install`]
-/// fails, the member is not locked; to detect the failure, the owner may call `install` first.
+/// fails, the member is not locked. To detect this failure, the owner may call `install` first.
 pub fn register(member: Weak<dyn AtFork>, turn: Turn) {
     let _not_installed = install();
     REGISTRY.lock().add(member, turn);
 }
 
-/// Registers `member` for the life of the process unless `is_registered` is set, and then sets the
-/// flag.
+/// Registers `member` for the life of the process and sets `is_registered`, unless this flag is
+/// already set.
 pub fn register_once(is_registered: &AtomicBool, member: impl AtFork + 'static, turn: Turn) {
     if is_registered.load(Acquire) {
         return;
@@ -154,17 +155,17 @@ pub fn register_once(is_registered: &AtomicBool, member: impl AtFork + 'static, 
     }
 }
 
-/// Whether the handlers that the C library calls do nothing: see [`take_over`].
+/// True if the handlers that the C library calls do nothing: see [`take_over`].
 static IS_TAKEN_OVER: AtomicBool = AtomicBool::new(false);
 
-/// Disables the handlers that the C library calls, for a caller that intercepts each fork itself
-/// and brackets it with [`before`], and [`after_in_parent`] or [`after_in_child`]. Must be called
-/// while no thread forks.
+/// Disables the handlers that the C library calls, for a caller that intercepts each fork. The
+/// caller calls [`before`] before the fork, and [`after_in_parent`] or [`after_in_child`] after it.
+/// No thread may fork during this call.
 pub fn take_over() {
     IS_TAKEN_OVER.store(true, Release);
 }
 
-/// Takes all locks before a fork.
+/// Takes the locks of all members before a fork.
 pub fn before() {
     FORKING.lock_for_fork();
     // The registry stays locked, so a concurrent registration completes only after the fork.
@@ -174,12 +175,12 @@ pub fn before() {
     });
 }
 
-/// Releases the locks in the parent.
+/// Releases the locks in the parent after a fork.
 pub fn after_in_parent() {
     after(|member| member.in_parent());
 }
 
-/// Releases the locks in the child, which has no other thread yet.
+/// Releases the locks in the child after a fork. The child has no other thread yet.
 pub fn after_in_child() {
     GENERATION.store(generation().wrapping_add(1), Relaxed);
     after(|member| member.in_child());

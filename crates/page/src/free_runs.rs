@@ -16,7 +16,7 @@ pub(crate) struct FreeRuns {
     /// The length of each section's longest free run, at most the length of the largest extent; 0
     /// for a section without address space.
     pub(crate) longest: MaxTree,
-    /// The number of a section; all sections below it have address space.
+    /// The number of a section. All sections with lower numbers have address space.
     pub(crate) bare: u32,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn runs(
     })
 }
 
-/// Returns the length of the longest free run in `range`, at most `enough`.
+/// Returns the length of the longest free run in `range`, or `enough` if that is less.
 fn longest(used: &[AtomicU64], range: Range<u32>, enough: u32) -> u32 {
     let mut longest = 0;
     for run in runs(used, range, enough) {
@@ -57,8 +57,8 @@ fn longest(used: &[AtomicU64], range: Range<u32>, enough: u32) -> u32 {
     longest
 }
 
-/// Returns the length of the longest free run after `taken` was marked as used. The previous length
-/// was `before`, and all free granules lie in `range`.
+/// Returns the length of the longest free run after `taken` was marked as used. Its length was
+/// `before` until then, and all free granules lie in `range`.
 pub(crate) fn longest_after_alloc(
     used: &[AtomicU64],
     range: Range<u32>,
@@ -75,8 +75,8 @@ pub(crate) fn longest_after_alloc(
     longest(used, range, before)
 }
 
-/// Returns the length of the longest free run, at most `enough`, after `given` was marked as free.
-/// The previous length was `before`, and the section has `granules` granules.
+/// Returns the length of the longest free run after `given` was marked as free, or `enough` if that
+/// is less. Its length was `before` until then, and the section has `granules` granules.
 pub(crate) fn longest_after_free(
     used: &[AtomicU64],
     granules: u32,

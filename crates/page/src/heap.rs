@@ -14,7 +14,7 @@ pub fn grant(supply: Option<&dyn Supply>, bytes: usize) -> Result<(), Error> {
     }
 }
 
-/// Returns a table of `items`, of fixed length, if the supply grants its memory.
+/// Returns a boxed slice of `items`, if the supply grants its memory.
 ///
 /// # Errors
 /// [`Error::Refused`] if the supply refuses, or [`Error::Mapping`] if there is no memory.
@@ -25,7 +25,7 @@ pub fn boxed<T>(
     try_boxed(supply, items.map(Ok))
 }
 
-/// Returns a table of `items`, as [`boxed`] does, or the first error among the items.
+/// Returns a boxed slice of `items`, as [`boxed`] does, or the first error among the items.
 ///
 /// # Errors
 /// The errors of [`boxed`], or the first error among the items.
@@ -56,7 +56,8 @@ pub fn reserve<T>(
     if len <= elements.capacity() {
         return Ok(());
     }
-    // At least twice the capacity, so that copying takes constant amortised time per element.
+    // The new capacity is at least twice the old one, so copying takes constant amortised time per
+    // element.
     let wanted = len.max(elements.capacity() * 2);
     let bytes = wanted * size_of::<T>();
     grant(supply, bytes)?;
@@ -96,7 +97,7 @@ mod tests {
     fn memory_that_there_is_not_is_an_error() {
         let mut elements: Vec<[u8; 1 << 20]> = Vec::new();
         let bytes = 1 << 60;
-        // The compiler removes an allocation that nothing uses.
+        // `black_box` prevents the compiler from removing an allocation that is not used.
         let elements = std::hint::black_box(&mut elements);
         assert_eq!(reserve(elements, 1 << 40, None), Err(Error::Mapping { bytes }));
     }

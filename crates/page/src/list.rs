@@ -1,5 +1,5 @@
-//! A list of extents, linked through their descriptors, or through another place in which the owner
-//! keeps a [`Links`] for each extent.
+//! A list of extents. They are linked through their descriptors, or through other memory in which
+//! the owner keeps a [`Links`] for each extent.
 //!
 //! ```text
 //!   ListHead --> Links of an extent <--> Links <--> Links         0 ends the list both ways
@@ -8,8 +8,8 @@
 //! stale reader reads an old id without a data race.
 //!
 //! # Safety
-//! Links are two atomic integers, for which zeros are valid: an extent in no list, or the only
-//! extent in a list, has such links.
+//! Links are two atomic integers, for which zeros are valid. An extent in no list has zeros as
+//! links, and so has the only extent in a list.
 #![allow(unsafe_code)]
 
 use crate::extent::ExtentId;
@@ -70,7 +70,7 @@ impl ListHead {
         self.0.is_none()
     }
 
-    /// Inserts an extent, which is in no list with these links, at the front.
+    /// Inserts an extent at the front. The extent is in no list that uses these links.
     pub fn push_front<'l>(&mut self, id: ExtentId, links: impl Fn(ExtentId) -> &'l Links) {
         let own = links(id);
         own.set_previous(None);

@@ -40,7 +40,7 @@ struct Number(#[allow(dead_code)] u64);
 // SAFETY: zero bytes are a valid number.
 unsafe impl Zeroed for Number {}
 
-/// Every element below the length has a chunk, even an element that was just added.
+/// Every element below the length lies in a chunk, even an element that was just added.
 #[test]
 fn loom_table_push_against_look_up() {
     model(|| {
@@ -99,8 +99,8 @@ fn loom_extent_made_and_freed_against_live() {
     });
 }
 
-/// A thread that reads `pages` first reads `start` and `tag` of the same extent, or of a later one
-/// with its number.
+/// A thread that reads `pages` before `start` and `tag` finds those of the same extent, or of a
+/// later one with its number.
 #[test]
 fn loom_extent_made_again_against_look_up() {
     model(|| {
@@ -120,8 +120,7 @@ fn loom_extent_made_again_against_look_up() {
     });
 }
 
-/// A section that has granules has a map for them. The section's base is the base of a segment, or
-/// null.
+/// If a section has granules, it has a map for them. Its base is the base of a segment, or null.
 #[test]
 fn loom_section_attached_against_look_up() {
     const GRANULES: u32 = 16;

@@ -6,9 +6,9 @@
 //! contain any type for which zero bytes are valid.
 //!
 //! If a process already has its maximum number of mappings, the system refuses to unmap a range
-//! inside a larger mapping (it merges neighbours of the same kind). Such a range is *stuck*: its
-//! memory is released, and the range is unmapped when a later mapping is dropped. Until then
-//! `STUCK` contains the range once, and nothing else refers to the range.
+//! inside a larger mapping. (The system merges adjacent mappings of the same kind.) Such a range is
+//! *stuck*: its memory is released, and the range is unmapped when a later mapping is dropped.
+//! Until then `STUCK` contains the range once, and nothing else refers to the range.
 #![allow(unsafe_code)]
 
 use crate::budget::{Request, Supply};
@@ -62,7 +62,8 @@ impl Mapping {
         // SAFETY: `skip <= slack`, so the result lies in the len + slack bytes just mapped.
         let base = unsafe { whole.add(skip) };
         drop(Mapping { base: whole, len: skip });
-        // SAFETY: `skip + len <= len + slack`: this is at most the end of the range just mapped.
+        // SAFETY: `skip + len <= len + slack`, so the result is at most the end of the range just
+        // mapped.
         drop(Mapping { base: unsafe { base.add(len) }, len: slack - skip });
         drop(asked);
         let mapping = Mapping { base, len };
@@ -94,14 +95,15 @@ impl Mapping {
         unsafe { self.advise(Advice::LinuxWipeOnFork) }
     }
 
-    /// Calls `madvise` for the whole range: a part with an advice would count as a separate
-    /// mapping, of which a process may have 65,530. Even the whole range may be one mapping too
-    /// many, if it was merged with a neighbour.
+    /// Calls `madvise` for the whole range, because a part with other advice would count as a
+    /// separate mapping, of which a process may have 65,530. Even the whole range may become one
+    /// mapping too many, if it was merged with an adjacent mapping.
     ///
     /// # Safety
     /// The advice changes no byte that a thread depends on.
     unsafe fn advise(&self, advice: Advice) -> Result<(), Error> {
-        // SAFETY: the range is this live mapping; the caller guarantees a harmless advice.
+        // SAFETY: the range is this live mapping; the caller guarantees that the advice is
+        // harmless.
         match unsafe { madvise(self.base.as_ptr().cast(), self.len, advice) } {
             // If the kernel does not support the advice, the mapping is used without it.
             Ok(()) | Err(Errno::INVAL) => Ok(()),
@@ -127,8 +129,8 @@ impl Mapping {
     }
 }
 
-/// Releases `len` bytes at `start` to the system, which then read as zero. If the system refuses
-/// (locked memory), returns false, and the bytes are unchanged.
+/// Releases `len` bytes at `start` to the system. They then read as zero. If the system refuses, as
+/// for locked memory, returns false, and the bytes are unchanged.
 ///
 /// # Safety
 /// The range lies in a live `Mapping`, and no thread depends on the old bytes.
@@ -137,7 +139,7 @@ pub(crate) unsafe fn release_at(start: NonNull<u8>, len: usize) -> bool {
     unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxDontNeed) }.is_ok()
 }
 
-/// An address range in the form of an `iovec`, because one system call accepts many of these.
+/// An address range in the form of an `iovec`, because one system call accepts many `iovec`s.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub(crate) struct IoRange(libc::iovec);
@@ -151,7 +153,8 @@ impl IoRange {
 }
 
 /// Releases all `ranges` in one call, which interrupts the other processors once. Returns false if
-/// the kernel lacks this call (before Linux 6.14) or refuses a range; it may still release others.
+/// the kernel lacks this call (before Linux 6.14) or refuses a range. Other ranges may be released
+/// even then.
 ///
 /// # Safety
 /// As for [`release_at`], for each range.
@@ -165,11 +168,11 @@ pub(crate) unsafe fn release_all_at(ranges: &[IoRange]) -> bool {
     !crate::is_confined() && unsafe { advise_all(ranges, libc::MADV_DONTNEED) }
 }
 
-/// Asks the system to populate `ranges`, which are whole pages. This is a hint: it changes no byte
-/// of memory, and if the system refuses, the pages are populated at the first touch.
+/// Asks the system to populate `ranges`, which are whole pages. The request changes no byte of
+/// memory. If the system refuses it, the pages are populated at the first touch.
 pub(crate) fn populate_all_at(ranges: &[IoRange]) {
-    // SAFETY: the advice overwrites each writable page with its own bytes, so no byte changes. It
-    // fails without effect if nothing is mapped.
+    // SAFETY: the advice overwrites each writable page with its own bytes, so no byte changes. The
+    // call fails without effect if nothing is mapped.
     let _ = !crate::is_confined() && unsafe { advise_all(ranges, libc::MADV_POPULATE_WRITE) };
 }
 
@@ -212,13 +215,13 @@ unsafe fn unmap(start: NonNull<u8>, len: usize) -> bool {
     len == 0 || unsafe { munmap(start.as_ptr().cast(), len) }.is_ok()
 }
 
-/// Returns the bytes of unused address space that the system refused to unmap because the process
-/// had its maximum number of mappings (`vm.max_map_count`).
+/// Returns the number of bytes of unused address space that the system refused to unmap because the
+/// process had its maximum number of mappings (`vm.max_map_count`).
 pub fn stuck_bytes() -> usize {
     STUCK_BYTES.load(Relaxed)
 }
 
-/// Records a stuck range. Without memory for the record, the range stays mapped forever.
+/// Records a stuck range. If no memory is available for the record, the range stays mapped forever.
 ///
 /// # Safety
 /// `start` and `len` are those of a mapping whose only owner no longer uses it.

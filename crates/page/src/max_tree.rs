@@ -1,5 +1,5 @@
 //! A tree of maxima over an array of numbers. The tree finds the first number that is large enough,
-//! or changes a number, in at most one step per level.
+//! and changes a number, in at most one step per level.
 //!
 //! ```text
 //!   level 2: | largest of the 16 at 0 of level 1 | ...
@@ -180,7 +180,7 @@ mod tests {
                 row.resize(row.len() + random.usize(1..20), 0);
                 tree.grow(row.len() as u32, None).unwrap();
             }
-            // Usually one of the last numbers, as in a table that grows.
+            // Usually one of the last numbers is changed, as in a table that grows.
             let back = if random.bool() { row.len() } else { row.len().min(20) };
             let index = row.len() - random.usize(1..=back);
             row[index] = random.u16(..9);

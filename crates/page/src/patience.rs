@@ -1,5 +1,5 @@
-//! Waits for other threads. In debug builds, a wait that lasts too long aborts the process with a
-//! message that identifies the object of the wait.
+//! Waits for other threads. In debug builds, a wait that lasts too long aborts the process. The
+//! message names what the thread waited for.
 
 use crate::policy::{WAIT_MAX, WAIT_ROUND_MAX};
 use std::time::{Duration, Instant};

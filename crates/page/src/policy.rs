@@ -1,31 +1,31 @@
-//! Tuning parameters: sizes of tables that grow, and of steps. `config` defines the layout of
-//! offsets.
+//! Tuning parameters: the sizes of growing tables and of steps, and the durations of waits. The
+//! layout of offsets is in `config`.
 
 use std::time::Duration;
 
-/// The number of buckets of the first table of the index of addresses: enough for a small space.
+/// The number of buckets of the address index's first table, which are enough for a small space.
 pub(crate) const INDEX_BUCKETS_FIRST: usize = 64;
-/// The number of these tables. Each has twice as many buckets as the one before it, and the last
-/// has twice as many buckets as a space has sections.
+/// The number of tables of the address index. Each has twice as many buckets as the one before it,
+/// and the last has twice as many buckets as a space has sections.
 pub(crate) const INDEX_TABLES: usize = 12;
 
-/// The number of elements whose maximum is one number in the level above: those that
-/// one vector instruction compares.
+/// The number of numbers in a group of a `MaxTree`. One vector instruction compares all of them.
 pub(crate) const MAX_TREE_WIDTH: usize = 16;
-/// The maximum number of levels: enough for 2 to the power of 28 numbers.
+/// The maximum number of levels of a `MaxTree`, enough for 2 to the power of 28 numbers.
 pub(crate) const MAX_TREE_LEVELS: usize = 7;
 
-/// The number of elements of a table's first chunk; 1 in a model, so that the chunk soon fills.
+/// The number of elements of a `GrowingTable`'s first chunk; 1 in a loom model, so that the chunk
+/// soon fills.
 pub(crate) const TABLE_CHUNK_FIRST: u32 = if cfg!(all(test, loom)) { 1 } else { 1024 };
-/// The number of chunks, each of which is twice as long as the one before it.
+/// The number of chunks of a `GrowingTable`, each of which is twice as long as the one before it.
 pub(crate) const TABLE_CHUNKS: usize = 22;
 
-/// The maximum number of address ranges that one system call releases. More ranges hardly reduce
-/// the cost of each, and the list is on the stack.
+/// The maximum number of address ranges that one system call releases. More ranges per call would
+/// hardly reduce the cost of each range, and the list is on the stack.
 pub(crate) const RELEASE_RANGES_MAX: usize = 64;
 
-/// The maximum duration of a wait; a longer wait aborts the process. No correct wait lasts that
-/// long, even on a slow machine.
+/// The maximum duration of a wait; a longer wait aborts the process. No correct wait takes this
+/// time, even on a slow machine.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(300);
 /// The maximum time that one round adds to the wait, because the process may have been stopped
 /// during the round.

@@ -1,4 +1,5 @@
-//! Which pages of an extent have memory, and which of these hold no live object.
+//! A record of the pages of an extent that have memory, and of those among them that hold no live
+//! object.
 
 use crate::bits::{PageSet, WORDS};
 use crate::sync::Ordering::Relaxed;
@@ -11,7 +12,7 @@ use std::ops::Range;
 ///                            ^                   | ^
 ///                            '-------enter-------' '------prefault-- untouched
 /// ```
-/// A page that is being released, without the owner's lock, stays retained until
+/// A page that is being released while the owner's lock is not held stays retained until
 /// [`released`](Self::released). Until then the owner does not allocate slots on that page, and
 /// records separately that the extent is busy. The owner ensures that one thread at a time changes
 /// the residency.
@@ -32,14 +33,15 @@ impl<const W: usize> Residency<W> {
         &self.retained
     }
 
-    /// Returns how many of `pages` must be committed before an object may lie on them.
+    /// Returns the number of `pages` that must be committed before an object may lie on all of
+    /// them.
     #[inline]
     pub fn missing(&self, pages: Range<u32>) -> u32 {
         pages.len() as u32 - self.committed.count(pages)
     }
 
-    /// Marks `pages` as holding a live object. The pages are charged to the budget. Returns how
-    /// many of them were retained.
+    /// Marks `pages` as holding a live object. The caller has charged them to the budget. Returns
+    /// the number of pages that were retained.
     #[inline]
     pub fn enter(&self, pages: Range<u32>) -> u32 {
         // Usually all pages are committed and none is retained; in that case no word is written.
@@ -64,7 +66,7 @@ impl<const W: usize> Residency<W> {
         self.retained.set(pages);
     }
 
-    /// Returns at most `most` of the retained pages, the highest ones, for the owner to release.
+    /// Returns the highest retained pages, at most `most`, which the owner may release.
     pub fn releasable(&self, most: u32) -> PageSet<W> {
         let highest = PageSet::default();
         let mut left = most;
@@ -160,7 +162,7 @@ mod tests {
                     let mut highest: Vec<_> = retained.take(most as usize).collect();
                     highest.reverse();
                     assert!(going.runs().flatten().eq(highest.iter().map(|&page| page as u32)));
-                    // Some pages are not released, as is the case for locked pages.
+                    // Some pages are not released, as if they were locked.
                     highest.iter().filter(|_| random.u8(..4) == 0).for_each(|&page| {
                         going.unset(page as u32..page as u32 + 1);
                     });

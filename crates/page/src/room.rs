@@ -1,5 +1,5 @@
 //! Limited address space (`ulimit -v`, `-d`). Mappings for pages can be refused without harm, so
-//! they leave some address space for work that can't be refused.
+//! they leave some address space free for work that can't be refused.
 //!
 //! No function here waits or allocates. The bytes of a mapping in progress count as used, so two
 //! concurrent requests are not both granted if only one of them fits.
@@ -16,14 +16,14 @@ static KEPT: AtomicUsize = AtomicUsize::new(0);
 /// The bytes of address space that mappings for pages leave free: at least [`KEPT`].
 static KEPT_OF_PAGES: AtomicUsize = AtomicUsize::new(0);
 
-/// The total bytes of the mappings in progress.
+/// The total bytes of mappings that threads are creating at present.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 static IS_SHORT: OnceLock<fn() -> bool> = OnceLock::new();
 
 /// Keeps `bytes` of the process's address space free for work that can't be refused: neither
-/// mappings for pages nor callers of [`is_left`] use these bytes. Mappings for pages leave
-/// `for_work` more bytes free, for the callers of [`is_left`].
+/// mappings for pages nor callers of [`is_left`] use these bytes. Mappings for pages also leave
+/// `for_work` further bytes free, which callers of [`is_left`] may use.
 pub fn keep(bytes: usize, for_work: usize) {
     KEPT.store(bytes, Relaxed);
     KEPT_OF_PAGES.store(bytes.saturating_add(for_work), Relaxed);
@@ -69,7 +69,8 @@ fn used(field: usize) -> Option<usize> {
     pages.checked_mul(page_size())
 }
 
-/// The bytes of a mapping in progress, which count as used until this value is dropped.
+/// The bytes of a mapping that a thread is creating. They count as used until this value is
+/// dropped.
 pub(crate) struct Asked(usize);
 
 /// Reserves `bytes` for a mapping, or returns `None` if less address space is left.

@@ -22,11 +22,11 @@ use std::ptr::NonNull;
 pub(crate) struct Section {
     base: AtomicPtr<u8>,
     map: AtomicPtr<AtomicU32>,
-    /// The number of granules with address space: 0 without a segment, fewer than in a full section
-    /// if the segment is small.
+    /// The number of granules with address space. It is 0 if the section has no segment, and less
+    /// than that of a full section if the segment is small.
     granules: AtomicU32,
     free: AtomicU32,
-    /// The number of a granule; no granule below it is free.
+    /// The number of a granule. No granule with a lower number is free.
     hint: AtomicU32,
 }
 
@@ -42,7 +42,7 @@ impl Section {
         Section { base, map, granules, free, hint }
     }
 
-    /// Returns whether the section has a map. No model reads the map itself.
+    /// Returns whether the section has a map. No loom model reads the map itself.
     #[cfg(all(test, loom))]
     pub(crate) fn has_map(&self) -> bool {
         !self.map.load(Relaxed).is_null()
@@ -89,7 +89,7 @@ impl Section {
     /// Unmaps the map.
     ///
     /// # Safety
-    /// No thread uses the section again, and `attach` created its map with `map_bytes`.
+    /// No thread uses the section again, and `attach` created its map with this `map_bytes`.
     pub(crate) unsafe fn destroy(&self, map_bytes: usize) {
         if let Some(map) = NonNull::new(self.map.swap(std::ptr::null_mut(), Relaxed)) {
             // SAFETY: `attach` forgot exactly this mapping, of this length, and the caller
@@ -166,7 +166,8 @@ impl Section {
         let Some(map) = NonNull::new(self.map.load(Relaxed)) else { return 0 };
         let pages = unused_pages(used, range).map(|page| {
             // SAFETY: `attach` mapped whole pages for all possible granules, so the page is mapped.
-            // All its entries are zero now, and remain zero if the page is locked.
+            // All its entries are zero already, and remain zero if the page is locked and not
+            // released.
             unsafe { release_at(map.cast().byte_add(page * page_size()), page_size()) };
         });
         pages.count()

@@ -29,7 +29,7 @@ use crate::{EXTENT_PAGES_MAX, Error, page_size};
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// The place of the granules of a new extent.
+/// The result of an allocation of granules for a new extent.
 pub(crate) struct Placed {
     /// The extent's first page.
     pub(crate) first: u32,
@@ -40,8 +40,8 @@ pub(crate) struct Placed {
 pub(crate) struct Sections {
     sections: GrowingTable<Section>,
     used: GrowingTable<AtomicU64>,
-    /// The number of words of `used` that were written, and the bytes of memory that those words
-    /// take.
+    /// The number of words of `used` that were written, and the bytes of the pages that contain
+    /// those words.
     used_touched: AtomicU32,
     used_bytes: AtomicUsize,
     /// The number of pages of maps that have a used granule.
@@ -111,7 +111,8 @@ impl Sections {
         self.granules(EXTENT_PAGES_MAX.min(section_pages()))
     }
 
-    /// Assigns the lowest free run of granules that fits `pages` pages to the extent `extent_id`.
+    /// Assigns the lowest free run of granules with room for `pages` pages to the extent
+    /// `extent_id`.
     pub(crate) fn alloc_run(
         &self,
         free_runs: &mut FreeRuns,
@@ -135,8 +136,8 @@ impl Sections {
         Some(Placed { first: number * section_pages() + start * self.granule, new_section })
     }
 
-    /// Frees the granules that `alloc_run` assigned to an extent. Returns the section's number, if
-    /// no granule of the section is used any more.
+    /// Frees the granules that `alloc_run` assigned to an extent. Returns the number of their
+    /// section, if no granule of the section is used any more.
     ///
     /// # Safety
     /// No thread uses the extent any more.
@@ -159,7 +160,7 @@ impl Sections {
         section.is_unused().then_some(number)
     }
 
-    /// Returns the id of the extent whose granule is at `offset`, or 0 if the granule is free.
+    /// Returns the id of the extent whose granule contains `offset`, or 0 if the granule is free.
     #[inline]
     pub(crate) fn extent_id_at(&self, offset: u64) -> Option<u32> {
         let section = self.sections.get(u32::try_from(offset >> SECTION_SHIFT).ok()?)?;
@@ -256,7 +257,7 @@ impl Sections {
         let granules = (mapping.len() - at).min(SECTION_BYTES) / self.granule_bytes();
         // SAFETY: the caller guarantees that `at` is below the mapping's length.
         let base = unsafe { mapping.base().add(at) };
-        // SAFETY: the mapping, which the caller keeps, contains these granules from `at` on;
+        // SAFETY: the mapping, which the caller keeps, contains these granules from byte `at` on;
         // `map_bytes` depends only on the size of a granule, and is at least 4 bytes per granule of
         // a section.
         unsafe { section.attach(base, granules as u32, self.map_bytes(), supply) }?;
@@ -311,7 +312,7 @@ impl Sections {
         Err(Error::Exhausted)
     }
 
-    /// Returns how many of `sections` have a used granule.
+    /// Returns the number of `sections` that have a used granule.
     pub(crate) fn count_used(&self, sections: Range<u32>) -> u32 {
         self.iter(sections).filter(|section| !section.is_unused()).count() as u32
     }

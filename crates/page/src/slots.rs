@@ -1,4 +1,5 @@
-//! Slots of equal length, adjacent from an extent's first byte on, and the pages that contain them.
+//! Adjacent slots of equal length, beginning at an extent's first byte, and the pages that contain
+//! them.
 //!
 //! ```text
 //!   pages: |         0         |         1         |         2         |
@@ -24,8 +25,8 @@ impl SlotGrid {
         slot * self.stride..(slot + 1) * self.stride
     }
 
-    /// Returns the slot that contains the byte `at`. Beyond the last slot, the result is a slot
-    /// that does not exist.
+    /// Returns the number of the slot that contains the byte `at`. If `at` is beyond the last slot,
+    /// no slot has the returned number.
     #[inline]
     pub fn slot_at(self, at: u32) -> u32 {
         at / self.stride
@@ -52,8 +53,8 @@ impl SlotGrid {
         self.first_slot_from(pages.start)..end.min(self.slots)
     }
 
-    /// Returns the first slot that has no byte before `page`. Beyond the last slot, the result is a
-    /// slot that does not exist.
+    /// Returns the number of the first slot that has no byte before `page`. If no slot begins
+    /// there, no slot has the returned number.
     #[inline]
     pub fn first_slot_from(self, page: u32) -> u32 {
         (page << page_shift()).div_ceil(self.stride)

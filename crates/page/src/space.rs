@@ -1,7 +1,7 @@
 //! A space: segments of address space, and the extents in them.
 //!
 //! Lock order: the space's lock is taken after all other locks; its holder calls only the supply
-//! and the system. `charge`, `release` and look-ups take no lock: the owner of an extent serialises
+//! and the system. `charge`, `release` and look-ups take no lock. The owner of an extent serialises
 //! its own calls, and records which pages of the extent are committed. The budget counts the
 //! committed pages of all extents.
 //!
@@ -76,10 +76,10 @@ impl State {
     }
 }
 
-/// Address space in segments, handed out as extents of consecutive pages. Each extent's descriptor
-/// contains a `D`, which belongs to the owner.
+/// Address space in segments, which is allocated as extents of consecutive pages. Each extent's
+/// descriptor contains a `D`, which belongs to the extent's owner.
 ///
-/// A new extent has address space only; its pages are committed and released one by one.
+/// A new extent has only address space. Its pages are committed and released one by one.
 pub struct Space<D> {
     budget: Budget,
     supply: Option<Arc<dyn Supply>>,
@@ -121,7 +121,8 @@ impl<D: Zeroed> Space<D> {
         &self.budget
     }
 
-    /// Returns the bytes of the space's metadata: maps, bitmaps and descriptors, not the pages.
+    /// Returns the size in bytes of the space's metadata: maps, bitmaps and descriptors, without
+    /// the pages.
     pub fn metadata_bytes(&self) -> usize {
         self.sections.bytes() + self.extents.bytes() + self.state_bytes.load(Relaxed)
     }
@@ -131,8 +132,8 @@ impl<D: Zeroed> Space<D> {
         self.supply.as_deref()
     }
 
-    /// Allocates an extent of `pages` pages, none of them committed, with the lowest free number
-    /// and at the lowest offset with room. Only the owner reads `tag`.
+    /// Allocates an extent of `pages` pages, none of which is committed, at the lowest offset with
+    /// room. The extent gets the lowest free number. Only the owner reads `tag`.
     pub fn alloc(&self, pages: u32, tag: u32) -> Result<ExtentId, Error> {
         if pages == 0 || pages > EXTENT_PAGES_MAX.min(section_pages()) {
             return Err(Error::ExtentLength { pages });
@@ -181,7 +182,7 @@ impl<D: Zeroed> Space<D> {
     }
 
     /// Reserves one more segment, large enough for an extent of `pages` pages. If the system
-    /// refuses, smaller segments are tried.
+    /// refuses it, smaller segments are tried.
     fn grow(&self, state: &mut State, pages: u32) -> Result<(), Error> {
         let segments = state.segments.len();
         reserve(&mut state.segments, segments + 1, self.supply())?;
@@ -216,7 +217,8 @@ impl<D: Zeroed> Space<D> {
     /// Records that section `number` has no used granule left. Unmaps the section's segment if the
     /// segment has no used granule and another segment is unused, too. One unused segment is kept,
     /// so that a caller that allocates and frees at the edge of a segment does not map and unmap it
-    /// repeatedly. If the system refuses, the segment is used again or unmapped later.
+    /// repeatedly. If the system refuses to unmap a segment, the segment is used again or unmapped
+    /// later.
     fn shrink(&self, state: &mut State, number: u32) {
         let at = state.segment_of(number);
         state.segments[at].used -= 1;
@@ -230,7 +232,7 @@ impl<D: Zeroed> Space<D> {
             match mapping.unmap() {
                 Ok(()) => {
                     state.unused -= 1;
-                    // SAFETY: the segment has no used section.
+                    // SAFETY: no section of the segment has a used granule.
                     unsafe { self.sections.detach(&mut state.free_runs, sections) };
                     state.segment_bytes = state.segment_bytes.min(bytes);
                 }
@@ -257,8 +259,8 @@ impl<D: Zeroed> Space<D> {
     }
 
     /// Returns the extent whose granules contain `offset`. The extent's last granule may extend
-    /// beyond its pages: if the offset may not belong to a live extent, the caller compares it with
-    /// [`Extent::start`] and [`Extent::pages`].
+    /// beyond its pages. So a caller whose offset may lie in no live extent compares the offset
+    /// with [`Extent::start`] and [`Extent::pages`].
     pub fn find(&self, offset: u64) -> Option<ExtentId> {
         self.sections.extent_id_at(offset).and_then(ExtentId::from_raw)
     }
@@ -270,8 +272,8 @@ impl<D: Zeroed> Space<D> {
     }
 
     /// Returns the extent whose granules contain `address`. If `address` is outside of all extents,
-    /// the result may be any extent: a caller that did not get the address from a live extent
-    /// compares it with the extent's addresses.
+    /// the result may be any extent. So a caller whose address may lie in no live extent compares
+    /// the address with those of the result.
     #[inline]
     pub fn extent_at(&self, address: usize) -> Option<(ExtentId, &Extent<D>)> {
         let id = ExtentId::from_raw(self.sections.extent_id_at_address(address)?)?;
@@ -296,11 +298,11 @@ impl<D: Zeroed> Space<D> {
         }
     }
 
-    /// Returns the `len` bytes at `offset`.
+    /// Returns `len` bytes at `offset`.
     ///
     /// # Safety
-    /// The bytes lie in one live extent, which is not freed while the slice lives, and no thread
-    /// writes to them or releases them in that time.
+    /// The bytes lie in one live extent, which is not freed while the slice exists, and no thread
+    /// writes or releases the bytes during that time.
     pub unsafe fn bytes(&self, offset: u64, len: usize) -> &[u8] {
         debug_assert!(len as u64 <= SECTION_BYTES as u64 - (offset & (SECTION_BYTES as u64 - 1)));
         // SAFETY: the caller guarantees that the bytes lie in a live extent, which is contiguous
@@ -322,8 +324,8 @@ impl<D: Zeroed> Space<D> {
         }
     }
 
-    /// Counts `pages` more pages as committed, all or none of them. This function only counts:
-    /// before any thread touches the pages, the owner records which ones are committed.
+    /// Counts `pages` more pages as committed, or none if it returns an error. This function only
+    /// counts. Before a thread touches the pages, the owner records which pages are committed.
     pub fn charge(&self, pages: u32) -> Result<(), Error> {
         let wanted = pages as usize;
         if wanted == 0 {
@@ -331,7 +333,7 @@ impl<D: Zeroed> Space<D> {
         }
         // The pages are counted first, so one of two concurrent requests sees the other's pages.
         let charge = self.budget.try_charge(wanted)?;
-        // The supply is foreign code. If the supply panics, the pages are uncharged.
+        // The supply is foreign code. If it panics, dropping `charge` uncharges the pages.
         if self.supply().is_some_and(|supply| !supply.grant(Request::Commit { pages: wanted })) {
             return Err(Error::Refused { pages: wanted });
         }
@@ -340,7 +342,7 @@ impl<D: Zeroed> Space<D> {
     }
 
     /// Releases committed pages of an extent to the system, and uncharges them. Returns the pages
-    /// that were released. The others (locked memory) stay committed.
+    /// that were released. Other pages, such as locked ones, stay committed.
     ///
     /// # Safety
     /// No thread depends on the contents of these pages, and no thread commits or touches them
@@ -379,8 +381,7 @@ impl<D: Zeroed> Space<D> {
     }
 
     /// Asks the system to populate committed pages of extents, so that a later touch does not
-    /// fault. The call is only a hint: no byte changes, and at worst the system populates pages
-    /// that no extent uses.
+    /// fault. No byte changes. At worst, the system populates pages that no extent uses.
     pub fn populate<'b, const W: usize>(
         &self,
         batch: impl Iterator<Item = (ExtentId, &'b PageSet<W>)>,
@@ -427,7 +428,7 @@ impl<D: Zeroed> Space<D> {
     }
 
     /// Sets the number of committed pages to the owners' count. A child of fork calls this, because
-    /// a lost thread may have updated only one of its own count and the budget.
+    /// a lost thread may have updated its own count but not the budget, or the reverse.
     pub fn recount(&self, committed: usize) {
         self.budget.recount(committed);
     }
@@ -469,7 +470,7 @@ impl<D: Zeroed> Space<D> {
 mod tests {
     use super::*;
 
-    /// Refuses segments above a size.
+    /// A supply that refuses segments above a size.
     #[derive(Debug)]
     struct Refuse(usize);
 
@@ -479,7 +480,8 @@ mod tests {
         }
     }
 
-    /// A segment too small for the extent would remain, and each attempt would add another one.
+    /// If a segment too small for the extent were reserved, it would remain, and each attempt would
+    /// add another one.
     #[test]
     fn no_segment_is_made_that_is_too_small_for_the_extent() {
         for granule in [1, 16] {

@@ -1,4 +1,4 @@
-//! A growing array whose elements never move and exist as long as the array, so readers need no
+//! A growing array whose elements never move, and exist as long as the array. So readers need no
 //! lock.
 //!
 //! ```text
@@ -31,7 +31,8 @@ pub(crate) struct TablePage {
 /// The array.
 #[derive(Debug)]
 pub(crate) struct GrowingTable<T> {
-    /// The starts of the chunks, in mappings that were forgotten; null before a chunk is mapped.
+    /// The starts of the chunks; null before a chunk is mapped. The `Mapping` of each chunk was
+    /// forgotten.
     chunks: [AtomicPtr<T>; CHUNKS],
     len: AtomicU32,
     /// The bytes of the pages that contain the elements.
@@ -105,7 +106,7 @@ impl<T: Zeroed> GrowingTable<T> {
         let made = start.checked_add(count).is_some_and(|end| end <= self.len());
         let fits = at + count as usize <= capacity(chunk);
         match self.chunk(chunk).filter(|_| made && fits) {
-            // SAFETY: as in `get`; `made` means that `len` is beyond the last of these elements.
+            // SAFETY: as in `get`; if `made` is true, `len` is beyond the last of these elements.
             Some(base) => unsafe {
                 std::slice::from_raw_parts(base.add(at).as_ptr(), count as usize)
             },
@@ -113,7 +114,7 @@ impl<T: Zeroed> GrowingTable<T> {
         }
     }
 
-    /// Returns the pages that contain element `index` or a part of it.
+    /// Returns the pages that contain at least a part of element `index`.
     pub(crate) fn pages_of(index: u32) -> impl Iterator<Item = TablePage> {
         let (chunk, at) = Self::locate(index);
         let (page_size, size) = (page_size(), size_of::<T>());
@@ -160,8 +161,8 @@ impl<T: Zeroed> GrowingTable<T> {
         Ok(index)
     }
 
-    /// Returns the bytes of the pages that contain the first `count` elements, in whole pages per
-    /// chunk.
+    /// Returns the number of bytes of the pages that contain the first `count` elements. Each chunk
+    /// has its own pages.
     pub(crate) fn bytes_below(count: u32) -> usize {
         let mut left = count as usize;
         let mut bytes = 0;

@@ -1,4 +1,4 @@
-//! Types that may be read from newly mapped or released memory before they were written.
+//! Types that may be read from newly mapped or released memory before they are written.
 //!
 //! # Safety
 //! New memory, and memory that was released, reads as zero. So a value of such a type must be valid
@@ -9,7 +9,7 @@ use crate::bits::PageSet;
 use crate::residency::Residency;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64};
 
-/// A type whose values may start, and may be reset, as zero bytes.
+/// A type whose values may begin as zero bytes, and may be reset to zero bytes.
 ///
 /// # Safety
 /// A value of zero bytes is valid. Zero bytes may replace a value at any time, even while

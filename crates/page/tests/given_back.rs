@@ -85,8 +85,8 @@ fn released_pages_are_really_given_back() {
     space.check();
 }
 
-/// One call releases pages of many extents. If one of the pages is locked, the other pages are
-/// still released.
+/// One call releases pages of many extents. If one page is locked, the other pages are still
+/// released.
 #[test]
 fn pages_of_many_extents_go_at_once() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -20,7 +20,7 @@ fn random_operations_match_the_model() {
     }
 }
 
-/// Tests any granule and limit, with requests that are refused.
+/// Tests random granules and limits, with requests that are refused.
 #[test]
 fn any_space_matches_the_model() {
     (100..scaled(140, 1000)).for_each(|nth| _ = run_any::<SpaceModel>(nth as u64, 500));
@@ -143,8 +143,8 @@ impl Granules {
         ((start / SECTION) as usize, first..first + pages.div_ceil(self.granule) as usize)
     }
 
-    /// Returns the offset of the lowest run of free granules that fits `pages` pages, in sections
-    /// with address space.
+    /// Returns the offset of the lowest run of free granules with room for `pages` pages, in
+    /// sections with address space.
     fn lowest(&self, pages: u32) -> Option<u64> {
         let count = pages.div_ceil(self.granule) as usize;
         let is_there = |number: usize| self.space.try_address(number as u64 * SECTION).is_some();
@@ -200,7 +200,7 @@ fn the_lowest_room_is_taken_in_whichever_section_it_is() {
     let extents = (all * SECTION / (256 * page_size() as u64)) as usize;
     (0..extents).for_each(|_| _ = granules.alloc(256));
     granules.space.check();
-    // Sections around the edges of the tree's groups and of words, and the last one.
+    // These are sections around the edges of the tree's groups and of words, and the last section.
     for section in [0, 1, 15, 16, 17, 63, 64, 65, 127, 128, 255, 256, 257, all - 1] {
         for place in [0, 1, 31, 63] {
             let start = section * SECTION + place * SECTION / 64;

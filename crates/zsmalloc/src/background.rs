@@ -1,5 +1,5 @@
-//! Compaction in the background, by a thread that starts when a class has too many free pages, and
-//! ends when idle.
+//! Compaction in the background, by a thread that starts when compaction could free many pages of a
+//! class, and ends when it is idle.
 //!
 //! ```text
 //!   free --class holds too many free pages, or pool much smaller--> thread started or woken
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Compact the classes for which it is worthwhile.
+    /// Compact the classes for which compaction is worthwhile.
     Pass,
     /// Compact every class in which compaction can free a page.
     Finish,
@@ -68,8 +68,8 @@ pub(crate) fn run_compactor(weak: &Weak<PoolInner>, worker: &Worker) {
     }
 }
 
-/// Compacts every class for which it is worthwhile, in small steps. Returns the number of objects
-/// moved.
+/// Compacts, in small steps, every class for which this is worthwhile. Returns the number of
+/// objects moved.
 fn pass(inner: &PoolInner, worker: &Worker, next: Next) -> usize {
     let alone = repaired_or_err(inner).ok().and_then(CompactionScope::begin);
     let Some(alone) = alone else { return 0 };

@@ -5,7 +5,8 @@ use crate::sync::{AtomicU32, Mutex, Ordering::Relaxed};
 use page::{ListHead, SlotGrid, page_shift, page_size};
 use std::ops::Range;
 
-/// Fullness groups: 0 is empty, 1 to 10 are "10%" to "99%", 11 is full.
+/// The number of fullness groups. Group 0 is empty, groups 1 to 10 are "10%" to "99%", group 11 is
+/// full.
 pub(crate) const GROUPS: usize = 12;
 pub(crate) const FULL: usize = GROUPS - 1;
 
@@ -17,14 +18,14 @@ pub(crate) struct Class {
     /// The number of live objects for which this is the smallest class, even if they are stored in
     /// another class.
     pub(crate) population: AtomicU32,
-    /// The size of the smallest object that the plan assigns to this class. An overwrite reads this
-    /// copy instead of the plan.
+    /// The size of the smallest object that the plan assigns to this class. A thread that
+    /// overwrites an object reads this copy instead of the plan.
     min_len: std::sync::atomic::AtomicU32,
     /// The distance between two slots, in bytes.
     size: u32,
-    /// The size of the largest object.
+    /// The size of the largest object, in bytes.
     capacity: u32,
-    /// The number of slots, and of pages, in a zspage.
+    /// The number of slots in a zspage, and the number of its pages.
     objects: u16,
     pages: u16,
     /// True if zspages are committed whole, as in the kernel; false if they are committed page by
@@ -33,7 +34,7 @@ pub(crate) struct Class {
     pub(crate) state: Mutex<ClassState>,
 }
 
-/// The state that the class's lock guards, besides the headers of its zspages.
+/// The state that the class's lock guards, in addition to the headers of its zspages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClassState {
     /// The zspages of each fullness group except the last.
@@ -71,8 +72,8 @@ impl Class {
         self.capacity as usize
     }
 
-    /// Records that new objects of at least `least` bytes are stored in the class, or none if
-    /// `least` is above the capacity.
+    /// Records that new objects of at least `least` bytes are stored in the class. If `least` is
+    /// above the capacity, no new objects are stored in the class.
     pub(crate) fn set_min_len(&self, least: usize) {
         self.min_len.store(least as u32, Relaxed);
     }
@@ -90,16 +91,16 @@ impl Class {
         self.pages.into()
     }
 
-    /// Returns the number of pages that `inuse` objects need when packed into full zspages and a
-    /// partial one.
+    /// Returns the number of pages that `inuse` objects need if all zspages except the last are
+    /// full.
     pub(crate) fn packed_pages(&self, inuse: u32) -> u32 {
         let objects = self.objects();
         let pages = |objects: u32| (objects as usize * self.size()).div_ceil(page_size()) as u32;
         inuse / objects * pages(objects) + pages(inuse % objects)
     }
 
-    /// Returns the number of pages that compaction could free. If zspages are committed whole,
-    /// these are the pages of the zspages that packing would empty, as in the kernel.
+    /// Returns the number of pages that compaction could free. If zspages are committed whole, this
+    /// is the number of pages of the zspages that packing would empty, as in the kernel.
     pub(crate) fn gain(&self, state: &ClassState) -> u32 {
         if self.commits_whole {
             let needed = state.inuse.div_ceil(self.objects());
@@ -108,7 +109,7 @@ impl Class {
         (state.committed - state.retained).saturating_sub(self.packed_pages(state.inuse))
     }
 
-    /// Counts one more object for which this is the smallest class.
+    /// Counts a new object for which this is the smallest class.
     pub(crate) fn grow_population(&self) {
         self.population.fetch_add(1, Relaxed);
     }
@@ -128,8 +129,8 @@ impl Class {
         if self.commits_whole { 0..self.pages() } else { self.grid().pages_of(slot) }
     }
 
-    /// Returns the last page of the slot after `slot`, or `None` if `slot` is the last or zspages
-    /// are committed whole.
+    /// Returns the last page of the slot after `slot`, or `None` if `slot` is the last slot or
+    /// zspages are committed whole.
     pub(crate) fn next_page(&self, slot: u32) -> Option<u32> {
         let is_there = slot + 1 < self.objects() && !self.commits_whole;
         is_there.then(|| self.grid().pages_of(slot + 1).end - 1)

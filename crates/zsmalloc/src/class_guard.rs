@@ -5,9 +5,9 @@
 //! held (`purge`). Only a mover locks two classes, and it never waits for the second lock.
 //!
 //! # Safety
-//! Headers of zspages are borrowed here. Each header belongs to a class and changes only under the
-//! lock of that class. A header is freed only after it was detached from its zspage, which requires
-//! the same lock.
+//! This module borrows headers of zspages. Each header belongs to a class and changes only under
+//! the lock of that class. A header is freed only after it was detached from its zspage, which
+//! requires the same lock.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -27,16 +27,16 @@ pub(crate) struct ClassGuard<'p> {
     pub(crate) state: MutexGuard<'p, ClassState>,
 }
 
-/// A slot that was taken, and the effects of taking it.
+/// A slot that was taken, and the effects on its zspage and pages.
 #[derive(Debug)]
 pub(crate) struct NewSlot {
     id: ExtentId,
     slot: u32,
     offset: u64,
     committed: u32,
-    /// The number of pages that are no longer retained.
+    /// The number of the slot's pages that were retained until the slot was taken.
     reused: u32,
-    /// The number of objects in the zspage.
+    /// The number of objects in the zspage, including the new one.
     inuse: u32,
     /// True if the next slot lies on a page that is not committed.
     pub(crate) wants_page: bool,
@@ -83,7 +83,7 @@ impl<'p> ClassGuard<'p> {
     /// Locks a class if it is unlocked. Never waits.
     ///
     /// # Safety
-    /// See `lock`.
+    /// As for [`lock`](Self::lock).
     pub(crate) unsafe fn try_lock(
         class: &'p Class,
         memory: &'p Memory,
@@ -214,14 +214,15 @@ impl<'p> ClassGuard<'p> {
         self.class.grid().slot_at(at)
     }
 
-    /// Adds a new zspage to the list of empty ones.
+    /// Adds a new zspage to the list of zspages without objects.
     pub(crate) fn insert(&mut self, zspage: Loose<'_>) {
         let id = zspage.attach(self.memory, self.class);
         self.link_group(id, 0);
         self.state.zspages += 1;
     }
 
-    /// Adds a zspage to the lists and counts during their reconstruction, according to its header.
+    /// Adds a zspage to the lists and counts, according to its header, while a child of fork
+    /// rebuilds them.
     pub(crate) fn insert_repaired(&mut self, id: ExtentId) {
         let fixed = self.fixed_header(id);
         let (inuse, committed, retained) =
@@ -313,8 +314,7 @@ impl<'p> ClassGuard<'p> {
         }
     }
 
-    /// Begins to release the retained pages of a zspage that offers some, and withholds the slots
-    /// on them.
+    /// Begins to release the pages that a zspage offers, and withholds the slots on these pages.
     pub(crate) fn begin_release(&mut self, id: ExtentId) -> InFlight {
         // SAFETY: the class is locked.
         let going = unsafe { self.header(id).begin_release() };
@@ -326,7 +326,7 @@ impl<'p> ClassGuard<'p> {
     /// again. Destroys the zspage if it is unused.
     ///
     /// # Safety
-    /// `begin_release` returned `id` and the pages, and the caller has finished their release.
+    /// `begin_release` returned `id` and the pages, and the caller has finished releasing them.
     pub(crate) unsafe fn end_release(mut self, id: ExtentId, gone: &PageSet) {
         // SAFETY: guaranteed by the caller.
         unsafe { self.header(id).end_release(gone) };
@@ -373,8 +373,8 @@ impl<'p> ClassGuard<'p> {
         self.memory.space.extent(id).data.header(self.class.position).is_some()
     }
 
-    /// Moves the header of a zspage to a lower place, if such a place is free on pages with other
-    /// headers. Does nothing if `id` is no longer a zspage of the class.
+    /// Moves the header of a zspage to a lower address, if memory there is free on a page with
+    /// other headers. Does nothing if `id` is no longer a zspage of the class.
     pub(crate) fn relocate_header(&mut self, id: ExtentId) {
         if !self.contains(id) {
             return;

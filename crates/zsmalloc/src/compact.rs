@@ -2,10 +2,10 @@
 //!
 //! Objects of classes that the plan has closed move to open classes. In each open class, objects of
 //! the emptiest zspages move to the fullest. After a pool has grown, objects that were stored under
-//! a coarser plan move to the finer classes that are open now. A move copies first and then
-//! retargets the entry by compare-and-swap, all under the class's lock. An object whose entry is
-//! locked is not moved, so no reader waits for a move, and no object moves while a thread reads it
-//! (I3).
+//! a coarser plan move to the finer classes that are open now. To move an object, a thread copies
+//! it and then retargets its entry by compare-and-swap, all under the class's lock. An object whose
+//! entry is locked is not moved, so no reader waits for a move, and no object moves while a thread
+//! reads it (I3).
 
 use crate::class::{Class, ClassState};
 use crate::class_guard::ClassGuard;
@@ -21,8 +21,8 @@ use crate::{Error, purge};
 use page::ExtentId;
 use std::time::Duration;
 
-/// The right to compact, which one thread holds at a time, and the thread's processor time at the
-/// beginning.
+/// The right to compact, which one thread holds at a time, and the processor time of that thread
+/// when it began.
 pub(crate) struct CompactionScope<'p> {
     pool: RepairedPool<'p>,
     begun: Duration,
@@ -73,12 +73,12 @@ impl Progress {
     }
 }
 
-/// The conditions under which a pass continues.
+/// The conditions under which a pass over a class continues.
 pub(crate) struct Aim<'a> {
     /// Returns whether packing an open class is worthwhile.
     pub(crate) worth: &'a dyn Fn(&Class, &ClassState) -> bool,
     /// Called after each step with no lock held, with the progress in the class. The pass continues
-    /// if it returns true.
+    /// if the function returns true.
     pub(crate) go_on: &'a mut dyn FnMut(&Progress) -> bool,
 }
 
@@ -87,8 +87,8 @@ pub(crate) fn shrink_until(inner: &PoolInner, wanted: usize) -> Progress {
     let alone = repaired_or_err(inner).ok().and_then(CompactionScope::begin);
     let Some(alone) = alone else { return Progress::default() };
     inner.replan(Purpose::Compaction);
-    // Refining commits pages before it frees any, so objects are not refined if the caller needs a
-    // limited number of pages.
+    // Moving objects to finer classes commits pages before it frees any. So it is not done if the
+    // caller needs a limited number of pages.
     let grown = inner.has_grown().filter(|_| wanted == usize::MAX);
     let mut total = Progress::default();
     for class in inner.classes.iter().rev() {
@@ -119,9 +119,9 @@ pub(crate) fn compact_class(
     if is_open { done.and(pack(pool, class, aim)) } else { done }
 }
 
-/// Moves objects of one class together while that is worthwhile and can free pages. The lock is
-/// dropped after each step, so that waiting threads can take it. A zspage from which no object can
-/// be moved is skipped.
+/// Moves objects of one class together while `aim` finds it worthwhile and it can free pages. The
+/// lock is dropped after each step, so that waiting threads can take it. A zspage from which no
+/// object can be moved is skipped.
 fn pack(pool: RepairedPool<'_>, class: &Class, aim: &mut Aim<'_>) -> Progress {
     let mut done = Progress::default();
     let mut skipped = Vec::new();

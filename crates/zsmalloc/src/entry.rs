@@ -9,21 +9,21 @@
 //! ```
 //!
 //! Lock rules:
-//! 1. A reader holds off writers, but not other readers (up to 6 share the entry).
-//! 2. A writer first sets `exclusive`, which holds off new readers, then waits until the present
+//! 1. A reader excludes writers, but not other readers. Up to 6 readers share an entry.
+//! 2. A writer first sets `exclusive`, which excludes new readers, then waits until the present
 //!    readers have left.
 //! 3. Only the holder of `exclusive` changes the other bits, after all readers have left.
-//! 4. A mover retargets the offset by compare-and-swap from the unlocked entry, so it waits for no
+//! 4. A mover retargets an unlocked entry by one compare-and-swap. So the mover waits for no
 //!    thread, and no thread waits for it.
 //! 5. The table moves an entry to another node in four steps (see [`crate::table`]). It marks the
 //!    unlocked entry as *being moved*, copies it to an absent place, changes the entry to *absent*
 //!    unless another thread has locked it since, and makes the copy present. Locking an entry that
 //!    is being moved removes the mark, so no thread waits for a move. An absent place can't be
 //!    locked: the entry is elsewhere, or does not exist.
-//! 6. Only flags may change without the exclusive lock. A reader clears flags in one atomic step
-//!    while it holds its lock. A thread that sets flags of an unlocked entry retargets the entry as
-//!    a mover does. So a writer sees the final flags after the readers have left. If a mover copied
-//!    the object during such a change, the mover's compare-and-swap fails.
+//! 6. The flags may also change without the exclusive lock. A reader clears flags in one atomic
+//!    step while it holds its lock. A thread that sets flags of an unlocked entry retargets the
+//!    entry as a mover does. So a writer sees the final flags after the readers have left. If a
+//!    mover copied the object during such a change, the mover's compare-and-swap fails.
 //!
 //! Only [`Entry::wait_for_readers`] waits. A lock function that fails without waiting returns the
 //! reason.
@@ -46,7 +46,7 @@ const READERS: u64 = 0b111;
 const EXCLUSIVE: u64 = 1 << 3;
 const LOCK: u64 = READERS | EXCLUSIVE;
 const READERS_MAX: u64 = 6;
-/// The lock bits of an entry that is being moved: above any sum of readers and a writer.
+/// The lock bits of an entry that is being moved: greater than any sum of readers and a writer.
 const MOVING: u64 = LOCK;
 /// The lock bits of an absent place: more readers than an entry can have.
 const ABSENT: u64 = READERS;
@@ -105,7 +105,7 @@ impl Entry {
     /// # Safety
     /// `from` was read from the entry. If `to` refers to an object, all its bytes are written, and
     /// no other entry refers to it. If `to` no longer refers to the object of `from`, that object's
-    /// place belongs to the caller afterwards.
+    /// slot belongs to the caller afterwards.
     pub(crate) unsafe fn retarget(&self, from: Value, to: Value) -> bool {
         self.0.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
@@ -148,7 +148,8 @@ impl Entry {
         self.0.load(Ordering::Acquire) & LOCK != ABSENT
     }
 
-    /// Adds `lock`. Fails if the entry has a writer or more than `readers_max` readers.
+    /// Adds `lock` to the lock bits. Fails if the entry has a writer or more than `readers_max`
+    /// readers.
     fn enter(&self, lock: u64, readers_max: u64) -> Result<Value, Busy> {
         // A thread that finds the entry absent must later see the place to which it was moved.
         let mut word = self.0.load(Ordering::Acquire);
@@ -212,8 +213,8 @@ impl Entry {
             if flags == place.flags {
                 return Ok(true);
             }
-            // Only the flags change, and the mark of a move, which then fails. (The exchange fails
-            // if another thread has changed the entry.)
+            // The flags change, and the mark of a move is removed, so that the move fails. (The
+            // exchange fails if another thread has changed the entry.)
             let to = Value::object(place.with_flags(flags)).0;
             let _ = self.0.compare_exchange(word, to, Ordering::AcqRel, Ordering::Relaxed);
         }

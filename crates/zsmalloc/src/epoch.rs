@@ -13,7 +13,8 @@
 //!   Both the reader and `wait` use a read-modify-write of that count, so the reader sees all
 //!   writes that preceded `wait`.
 //! - zs-R2: new readers enter in the phase for which `wait` is not waiting, so a steady stream of
-//!   them does not delay `wait`. If a reader enters late in the old phase, `wait` waits for it.
+//!   them does not delay `wait`. If a reader still enters in the old phase, `wait` waits for that
+//!   reader.
 //! - zs-R3: no thread waits while it is counted as a reader, so `wait` is short.
 
 use crate::sync::{AtomicU64, Backoff, Ordering, thread_number};
@@ -50,7 +51,7 @@ impl Epoch {
     }
 
     /// Counts the caller as a reader. Memory that the caller reaches by later loads is not freed
-    /// until it drops the guard.
+    /// until the caller drops the guard.
     pub(crate) fn enter(&self) -> EpochGuard<'_> {
         self.enter_on(thread_number())
     }
@@ -81,8 +82,8 @@ impl Epoch {
         }
     }
 
-    /// Increments a tally, which is part of the stripe because this thread already owns the
-    /// stripe's cache line.
+    /// Counts an entry that has become empty. The count is part of the stripe, because this thread
+    /// has just used the stripe's cache line.
     pub(crate) fn count_emptied(&self) {
         self.stripes[thread_number() % STRIPES].emptied.fetch_add(1, Ordering::Relaxed);
     }
@@ -127,7 +128,7 @@ mod tests {
         assert_eq!(readers.emptied(), 1);
     }
 
-    /// A retired value is overwritten after the wait for readers; no reader may see that.
+    /// A retired value is overwritten after the wait for readers; no reader may see the new value.
     #[test]
     fn nothing_is_retired_under_a_reader() {
         const ROUNDS: u32 = 2000;
@@ -168,8 +169,8 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// Two places, to one of which the pointer refers. The other place is overwritten, as by its
-    /// next user.
+    /// Two places, to one of which `current` refers. The other place is overwritten, as if its
+    /// memory were reused.
     struct Scene {
         readers: Epoch,
         current: AtomicU64,

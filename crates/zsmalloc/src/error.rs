@@ -23,7 +23,7 @@ pub enum Error {
     /// No memory is left for the pool's metadata.
     #[error(transparent)]
     Meta(#[from] meta::Error),
-    /// The entry's number is outside its table.
+    /// The entry's number is not below the number of entries in the table.
     #[error("entry {index} is outside the table of {len} entries")]
     Index {
         /// The requested number.

@@ -1,6 +1,7 @@
 //! Fork: the pool is locked before a fork, and repaired on the first use in the child.
 //!
-//! While all locks are held, other threads can have left only the following state unfinished:
+//! While the forking thread holds all locks, other threads can have left only the following state
+//! unfinished:
 //! - Objects to which no entry refers yet or any more.
 //! - Locked entries.
 //! - Slots withheld for a release.
@@ -11,14 +12,14 @@
 //! and counts. (The memory of a header that was allocated but not attached to a zspage is not
 //! recovered.)
 //!
-//! The thread that forks is not inside a call of the pool, so it holds none of these locks and can
-//! take them all. The thread's guards lock nothing in the child (`ForkStamp`), and can only be
-//! dropped there.
+//! The thread that forks is not executing a function of the pool, so it holds none of these locks
+//! and can take them all. The thread's guards lock nothing in the child (`ForkStamp`), and can only
+//! be dropped there.
 //!
 //! If the pages are not `in_children`, the pool has no objects in a child, and no repair is made.
-//! Counts do not change, every request is refused, and no call waits for an operation that a lost
-//! thread had begun. The pool detects this by comparing generations of processes, so it needs no
-//! fork handler.
+//! In the child, counts do not change, every request is refused, and no call waits for an operation
+//! that a lost thread had begun. The pool detects this by comparing generations of processes, so it
+//! needs no fork handler.
 //!
 //! # Safety
 //! The functions that repair are unsafe, because they unlock and free what lost threads had locked
@@ -51,7 +52,7 @@ impl AtFork for PoolInner {
     }
 }
 
-/// Takes or releases all locks of the pool, in their order.
+/// Takes all locks of the pool before a fork, in their order, or releases them after the fork.
 fn at_fork(inner: &PoolInner, step: Step) {
     inner.compactor.at_fork(step);
     inner.prefaulter.at_fork(step);
@@ -94,8 +95,8 @@ impl Deref for RepairedPool<'_> {
 }
 
 /// On the first use in a child, repairs the state that lost threads left unfinished. Every use of
-/// the pool calls this function. The function does not use the heap, because it may run in the
-/// handling of a page fault.
+/// the pool calls this function first. It does not use the heap, because it may run while a page
+/// fault is handled.
 ///
 /// # Errors
 /// [`Error::LeftBehind`]
@@ -116,8 +117,8 @@ pub(crate) fn repaired_or_panic(inner: &PoolInner) -> RepairedPool<'_> {
     }
 }
 
-/// As [`repaired_or_err`], but returns a pool that is left behind too: its statistics do not change
-/// after the fork.
+/// As [`repaired_or_err`], but also returns a pool that is left behind, whose statistics do not
+/// change after the fork.
 #[inline]
 pub(crate) fn repaired_or_left_behind(inner: &PoolInner) -> RepairedPool<'_> {
     let _left_behind = repaired_or_err(inner);
@@ -131,8 +132,8 @@ fn repair_in_child(inner: &PoolInner) -> Result<(), Error> {
     }
     let _one = inner.repairing.lock();
     if inner.is_in_child() {
-        // SAFETY: this process is a child that has the pages, and this thread holds `repairing`,
-        // for which other threads wait.
+        // SAFETY: this process is a child that has the pages. This thread holds the lock
+        // `repairing`, for which other threads wait.
         unsafe { repair(inner) };
     }
     Ok(())

@@ -14,7 +14,8 @@ use std::ops::RangeInclusive;
 /// The unit of object offsets and of native class sizes.
 pub(crate) const GRAIN: usize = 8;
 const SIZE_MIN: usize = 32;
-/// The bytes of a device's slot, and of the largest class of order 0, for slots stored raw.
+/// The bytes of a device's slot. The largest class of order 0 has this size too, for slots stored
+/// raw.
 const BLOCK: usize = 4096;
 /// The maximum order, that of blocks of 64 KiB.
 pub const ORDER_MAX: u32 = 4;
@@ -23,21 +24,21 @@ pub const ORDER_MAX: u32 = 4;
 pub(crate) const OBJECT_MAX: usize = BLOCK << ORDER_MAX;
 /// The bytes that the kernel adds to every request, because it keeps the handle in the object.
 const HEADER: usize = 8;
-/// The maximum numbers of objects in a native zspage: in general, and of objects below `SMALL`
-/// bytes. Headers have room for these numbers.
+/// The maximum numbers of objects in a native zspage: for objects of at least `SMALL` bytes, and
+/// for smaller ones. Headers have room for these numbers.
 const NATIVE_OBJECTS_MAX: usize = 160;
 const SMALL_OBJECTS_MAX: usize = 512;
 const SMALL: usize = 512;
-/// The maximum number of objects in any zspage, reached by a page of the maximum size with the
-/// smallest objects.
+/// The maximum number of objects in any zspage: a page of the maximum size with the smallest
+/// objects.
 pub(crate) const OBJECTS_MAX: usize = OBJECT_MAX / SIZE_MIN;
 
 /// The rule that determines a class table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Geometry {
-    /// Classes 8 bytes apart (8 << order above 4 KiB). The plan opens the classes that save more
-    /// than they cost, given the pool's objects. A zspage has about a hundred objects and is
-    /// committed page by page.
+    /// Classes whose sizes are 8 bytes apart (8 << order above 4 KiB). The plan opens the classes
+    /// that save more than they cost for the pool's objects. A zspage has about a hundred objects
+    /// and is committed page by page.
     Native {
         /// The largest object has 4096 << order bytes.
         order: u32,
@@ -56,17 +57,18 @@ pub struct KernelGeometry {
     pub rule: ChainRule,
     /// True if sizes whose zspages have the same shape share a class.
     pub merge: bool,
-    /// The largest object has 4096 << order bytes, but at least a page.
+    /// The largest object has 4096 << order bytes, or the bytes of a page if that is more.
     pub order: u32,
 }
 
 /// The kernel's rules for the length of a class's zspages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainRule {
-    /// The shortest length with the greatest integer percentage used. This was the rule until Linux
-    /// 6.2, and the kernel's documentation describes it.
+    /// The shortest length at which the greatest integer percentage of the bytes is used. This was
+    /// the rule until Linux 6.2, and the kernel's documentation describes it.
     UsedPercent,
-    /// The shortest length with the fewest bytes wasted: the rule of the current kernel.
+    /// The shortest length at which the fewest bytes are wasted. This is the rule of the current
+    /// kernel.
     LeastWaste,
 }
 
@@ -102,7 +104,8 @@ pub enum GeometryError {
 }
 
 impl Default for KernelGeometry {
-    /// Returns the geometry of the current kernel: chains of up to 8 pages, least waste, merged.
+    /// Returns the geometry of the current kernel: chains of up to 8 pages, the rule of least
+    /// waste, and merged sizes.
     fn default() -> Self {
         KernelGeometry { chain: 8, rule: ChainRule::LeastWaste, merge: true, order: 0 }
     }
@@ -152,7 +155,7 @@ impl Geometry {
         }
     }
 
-    /// Returns the same as [`ClassTable::huge_size`], but creates a table only if necessary.
+    /// Returns the result of [`ClassTable::huge_size`], but creates a table only if necessary.
     ///
     /// # Errors
     /// As for [`table`](Self::table).
@@ -209,7 +212,7 @@ impl ClassShape {
         (bytes - self.waste_for(page)) * 100 / bytes
     }
 
-    /// Returns true if a zspage is one block (of pages) with one object.
+    /// Returns whether a zspage has only one object, and so is one block of pages.
     fn is_huge(&self) -> bool {
         self.objects == 1
     }
@@ -251,7 +254,7 @@ impl ClassTable {
         self.classes.iter().rev().find(within).map_or(0, |class| class.size)
     }
 
-    /// Returns the compressed length at and above which blocks of `order` are stored raw, because
+    /// Returns the minimum compressed length at which blocks of `order` are stored raw, because
     /// compression would gain nothing.
     pub fn huge_size(&self, order: u32) -> usize {
         match self.geometry {
@@ -261,17 +264,16 @@ impl ClassTable {
     }
 }
 
-/// Returns the compressed length at and above which a native block is stored raw. A raw block is
-/// read by a copy alone, so compression must save at least a 64th to be worth the time of
-/// decompression.
+/// Returns the minimum compressed length at which a native block is stored raw. A raw block is read
+/// by a copy alone, so compression must save at least a 64th to be worth the time of decompression.
 fn native_huge_size(order: u32) -> usize {
     (BLOCK << order) - ((BLOCK << order) >> 6) + 1
 }
 
 fn native_classes(page: usize, order: u32) -> Vec<ClassShape> {
     if cfg!(loom) {
-        // Models have one class, whose objects straddle pages: 4 in 3 pages. From order 1 on,
-        // models also have a smaller class, and therefore a plan.
+        // Loom models have one class, whose objects straddle pages: 4 objects lie in 3 pages. From
+        // order 1 on, models also have a smaller class, and therefore a plan.
         let (small, large) = (shape(page, 0, 2048, 2048, 1), shape(page, order, 3072, 3072, 3));
         return if order == 0 { vec![large] } else { vec![small, large] };
     }
@@ -289,8 +291,8 @@ fn native_classes(page: usize, order: u32) -> Vec<ClassShape> {
     merged(shapes.collect())
 }
 
-/// Returns the number of pages of a native zspage: among the upper third of the possible lengths,
-/// the shortest with the smallest wasted share of its bytes.
+/// Returns the number of pages of a native zspage: the shortest length in the upper third of the
+/// possible lengths that wastes the smallest share of its bytes.
 fn native_chain(page: usize, size: usize) -> usize {
     let objects = if size < SMALL { SMALL_OBJECTS_MAX } else { NATIVE_OBJECTS_MAX };
     let least = size.div_ceil(page);
@@ -311,7 +313,7 @@ fn native_chain(page: usize, size: usize) -> usize {
 }
 
 impl KernelGeometry {
-    /// Returns the classes of at most a page, then those of at most 4096 << order bytes.
+    /// Returns the classes of sizes up to a page, then those of sizes up to 4096 << order bytes.
     fn classes(&self, page: usize) -> Vec<ClassShape> {
         let mut classes = self.run(page, page, SIZE_MIN..=page, 0);
         let block = BLOCK << self.order;
@@ -324,8 +326,8 @@ impl KernelGeometry {
         classes
     }
 
-    /// Returns the classes of `sizes`, a 256th of `unit` apart, with zspages of blocks of `unit`
-    /// bytes.
+    /// Returns the classes of the sizes in `sizes` that are a 256th of `unit` apart. Their zspages
+    /// consist of blocks of `unit` bytes.
     fn run(
         &self,
         page: usize,
@@ -337,8 +339,8 @@ impl KernelGeometry {
         let count = (top - sizes.start()).div_ceil(step) + 1;
         let shapes = (0..count).map(|nth| {
             let size = (sizes.start() + nth * step).min(top);
-            // The largest class stores objects of its full size. In other classes the handle takes
-            // 8 bytes.
+            // The largest class stores objects of its full size. In other classes the kernel's
+            // handle takes 8 bytes of each object.
             let capacity = if size == top { size } else { size - HEADER };
             let of_blocks =
                 |blocks| shape(page, first + nth as u32, size, capacity, blocks * unit / page);
@@ -360,7 +362,7 @@ impl KernelGeometry {
         }
     }
 
-    /// Returns the shapes of a zspage with each possible length, for a `size` of at most a page.
+    /// Returns the shape of a zspage for each possible length, for a `size` of at most a page.
     pub fn candidates(&self, size: usize) -> impl Iterator<Item = ClassShape> {
         let capacity = size.saturating_sub(HEADER);
         (1..=self.chain).map(move |pages| shape(page_size(), 0, size, capacity, pages))

@@ -8,8 +8,9 @@
 //! ```
 //! A slot is free if its entry is empty and unlocked, and a thread takes it by locking that entry.
 //! Shards and counts are only hints for the search. A slot's generation grows when its entry
-//! becomes empty, before the entry is unlocked; at the last generation the slot is worn out. A free
-//! slot may be removed from the table, which keeps the floor of the slot's leaf.
+//! becomes empty, before the entry is unlocked. After the last generation the slot is *worn out*,
+//! and is not used again. A free slot may be removed from the table, which keeps the floor of the
+//! slot's leaf.
 //!
 //! Lock order: shard, then the table's lock.
 
@@ -32,16 +33,16 @@ const NO_LEAF: u32 = u32::MAX;
 #[repr(align(128))]
 struct Shard {
     free: Mutex<Free>,
-    /// The shard's leaf. Other shards' threads read it, to take another leaf.
+    /// The shard's leaf. Threads of other shards read this number, so that they take another leaf.
     leaf: AtomicU32,
 }
 
 /// Handle slots that may be free.
 #[derive(Debug, Default)]
 struct Free {
-    /// A bitmap of the slots of the shard's leaf that were not tried yet.
+    /// A bitmap of the slots of the shard's leaf that threads have not tried to take yet.
     of_leaf: [u64; LEAF.div_ceil(64)],
-    /// The slots that were freed last, whose entries are likely in the processor's caches; the
+    /// The slots that were freed last, whose entries are likely in the processor's caches. The
     /// first `count` numbers are valid.
     recent: [u32; RECENT_SLOTS],
     count: usize,
@@ -74,7 +75,7 @@ pub(crate) struct HandleSlots {
     shards: Box<[Shard]>,
     /// The number of leaves that shards have taken so far.
     opened: AtomicU32,
-    /// The number of a leaf; no leaf below it had room at the last search.
+    /// The number of a leaf. No leaf with a lower number had room at the last search.
     lowest: AtomicU32,
     worn_out: AtomicU64,
 }
@@ -117,8 +118,8 @@ impl HandleSlots {
         &self.shards[thread_number() % HANDLE_SHARDS]
     }
 
-    /// Finds a leaf for a shard: the lowest with enough free slots that no other shard has taken,
-    /// else a new leaf, else any leaf with a free slot.
+    /// Finds a leaf for a shard: the lowest leaf with enough free slots that no other shard has
+    /// taken, else a new leaf, else any leaf with a free slot.
     fn leaf_with_room(
         &self,
         table: &Table,
@@ -183,13 +184,13 @@ impl HandleSlots {
         used.sum::<u64>().saturating_sub(self.worn_out.load(Relaxed))
     }
 
-    /// Locks or unlocks the shards for a fork, so that no thread is allocating a slot. The shards
-    /// are locked before the table.
+    /// Locks the shards before a fork, or unlocks them after the fork. No thread allocates a slot
+    /// during the fork. The shards are locked before the table.
     pub(crate) fn at_fork(&self, step: Step) {
         self.shards.iter().for_each(|shard| shard.free.at_fork(step));
     }
 
-    /// Rebuilds the counts in a child, whose table is already repaired.
+    /// In a child of fork, rebuilds the counts. The table is already repaired.
     pub(crate) fn repair(&self, table: &Table) {
         // Handle slots without an object are free, even if a lost thread had taken them. That
         // thread may not have advanced the slots' generation or counted the slots.

@@ -3,7 +3,8 @@
 //!
 //! The single class has 4 slots of 3072 bytes in 3 pages (see `native_classes`), so slots 1 and 2
 //! straddle pages. If there are two classes, the other class has 2 slots of 2048 bytes in one page.
-//! Contents differ per version, and every model ends with a check of all invariants.
+//! The contents of an object depend on its version, and every model ends with a check of all
+//! invariants.
 #![allow(clippy::unwrap_used)]
 
 mod alone;
@@ -54,7 +55,7 @@ impl Scene {
     }
 
     /// Returns the version of the object in entry `index`, or 0 if the entry is empty. Reads the
-    /// object twice, and loom may switch threads in between.
+    /// object twice, and loom may switch threads between the two reads.
     fn read(&self, index: u32) -> u8 {
         let pin = self.core.read(index);
         let Content::Object { bytes: first, .. } = pin.content() else { return 0 };
@@ -83,16 +84,16 @@ impl Scene {
         assert_eq!(self.core.pages().used(), 0, "pages left");
     }
 
-    /// Creates two zspages with two objects each: those of entries 0 and 1 in one, those of 4 and 5
-    /// in the other.
+    /// Creates two zspages with two objects each. The objects of entries 0 and 1 are in one zspage,
+    /// those of entries 4 and 5 in the other.
     fn two_half_full(&self) {
         (0..6).for_each(|index| self.store(index, index as u8 + 1));
         self.free(2);
         self.free(3);
     }
 
-    /// As `two_half_full`, with entries 0 and 4 only: few enough that one zspage can be emptied
-    /// even while a third object is staged.
+    /// As `two_half_full`, but only entries 0 and 4 have objects. So one zspage can be emptied even
+    /// while a third object is staged.
     fn two_sparse(&self) {
         self.two_half_full();
         self.free(1);
@@ -130,8 +131,8 @@ fn model_of_two<const N: usize>(
     model_of(preemptions, make, before, actors, Scene::step, after);
 }
 
-/// The same as [`model`] for any type of scene. Each actor except the first runs on its own thread,
-/// and calls `ended` last.
+/// As [`model`], for any type of scene. Each actor except the first runs on its own thread, and
+/// calls `ended` last.
 pub(crate) fn model_of<S: Send + Sync + 'static, const N: usize>(
     preemptions: usize,
     make: fn() -> S,

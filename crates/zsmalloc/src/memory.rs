@@ -51,7 +51,7 @@ pub(crate) struct HeaderPtr(AtomicPtr<u8>);
 unsafe impl Zeroed for HeaderPtr {}
 
 impl HeaderPtr {
-    /// Makes the extent a zspage of `class`, or replaces its header.
+    /// Makes the extent a zspage of `class`, or replaces the zspage's header.
     ///
     /// # Safety
     /// The header was created for the objects of that class, and is not freed while it is attached
@@ -100,8 +100,8 @@ impl<'m> Loose<'m> {
     /// Returns a `Loose` for a zspage of `class` that was detached.
     ///
     /// # Safety
-    /// `id` is such a zspage in this memory, in no list, without objects and committed pages, and
-    /// `header` was its header.
+    /// `id` is such a zspage in this memory. It is in no list, has neither objects nor committed
+    /// pages, and `header` was its header.
     pub(crate) unsafe fn new(
         memory: &'m Memory,
         class: &'m Class,
@@ -228,7 +228,8 @@ impl Memory {
         }
     }
 
-    /// Returns a copy of a header at a lower place, if one is free on pages with other headers.
+    /// Copies a header to a lower address, if memory there is free on a page with other headers.
+    /// Returns the copy.
     ///
     /// # Safety
     /// `header` is that of a zspage with `objects` slots, and does not change during the call.

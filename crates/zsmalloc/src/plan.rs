@@ -6,8 +6,8 @@
 //! ```
 //! An open class costs about half a page, the unused part of its last page. If the class is closed,
 //! its objects are rounded up to the next open class instead. Therefore, a small pool needs few
-//! open classes, and a large pool many. The cost of the cheapest set of open classes up to size j,
-//! if the class of size j is open:
+//! open classes, and a large pool needs many. The cost of the cheapest set of open classes up to
+//! size j, if the class of size j is open:
 //!
 //! ```text
 //!   cost(j) = min over i < j of
@@ -26,7 +26,7 @@ use page::heap::boxed;
 use page::{Supply, page_size};
 use std::sync::atomic::AtomicU16;
 
-/// The maximum number of classes at any order.
+/// The maximum number of classes of a pool, whatever the order of its blocks.
 const CLASSES_MAX: usize = 1536;
 
 /// The open class for objects of each size. Sizes and classes are given by their position in the
@@ -35,7 +35,7 @@ const CLASSES_MAX: usize = 1536;
 pub(crate) struct Plan {
     /// For the size at each position, the position of the open class for objects of that size.
     pub(crate) class_for: Box<[AtomicU16]>,
-    /// True if the plan is adapted to the stored objects. If false, all classes stay open.
+    /// True if the plan depends on the stored objects. If false, all classes stay open.
     is_remade: bool,
     open: AtomicUsize,
     /// The maximum and minimum number of pages in use for which the plan is not outdated.
@@ -55,7 +55,7 @@ pub(crate) struct Size {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// The pool has grown. Present objects remain in their classes; the plan is for new objects.
+    /// The pool has grown. Present objects remain in their classes, so the plan is for new objects.
     Growth,
     /// The compactor runs. The compactor will empty the classes that the plan closes.
     Compaction,
@@ -157,7 +157,8 @@ impl Plan {
         size_of_val(&*self.class_for)
     }
 
-    /// Locks or unlocks the plan for a fork, so that no thread is computing a plan.
+    /// Locks the plan before a fork, or unlocks it after the fork. No thread computes a plan during
+    /// the fork.
     pub(crate) fn at_fork(&self, step: Step) {
         self.planning.at_fork(step);
     }
@@ -177,7 +178,7 @@ impl Plan {
 struct Line {
     /// cost(i) + B(i)
     intercept: i64,
-    /// N(i): the line falls by this number per byte.
+    /// N(i), by which the line falls per byte.
     count: u32,
     /// The position of i plus 1, or 0 if no class below j is open.
     open: u16,
@@ -199,7 +200,7 @@ impl Line {
 }
 
 /// The lower hull of the added lines: `lines[first..end]`, in the order of their slopes. A line
-/// before `first` is the lowest only at sizes below those of earlier queries.
+/// before `first` is the lowest only at sizes below those already queried.
 struct Hull {
     lines: [Line; CLASSES_MAX + 1],
     first: usize,
@@ -207,7 +208,8 @@ struct Hull {
 }
 
 impl Hull {
-    /// Returns a hull of one line whose value is 0: no open class and no objects below.
+    /// Returns a hull of one line, whose value is 0 because no class below is open and no objects
+    /// are smaller.
     fn new() -> Self {
         Hull { lines: [Line::default(); CLASSES_MAX + 1], first: 0, end: 1 }
     }
@@ -221,10 +223,11 @@ impl Hull {
         self.lines[self.first]
     }
 
-    /// Adds a line, which must fall at least as fast as the last one.
+    /// Adds a line, which must fall at least as steeply as the last line of the hull.
     fn add(&mut self, line: Line) {
         let last = self.lines[self.end - 1];
-        // Parallel lines: no size between the two has objects. Only the lower line is needed.
+        // The lines are parallel if no size between the two has objects. Only the lower line is
+        // needed.
         if last.count == line.count {
             if last.intercept <= line.intercept {
                 return;
@@ -249,7 +252,8 @@ struct Draft {
 }
 
 impl Draft {
-    /// Finds the cheapest set of open classes among `len`. The largest class is always open.
+    /// Finds the cheapest set of open classes among `len` classes. The largest class is always
+    /// open.
     fn new(len: usize, purpose: Purpose, size: impl Fn(usize) -> Size) -> Self {
         let mut hull = Hull::new();
         // For each class, the position plus 1 of the best open class below it if the class itself
@@ -341,7 +345,8 @@ mod tests {
         let mut seed = testkit::seed(3);
         for round in 0..400 {
             let spread = [1, 8, 60, 2000][round % 4];
-            // Sizes at equal distances, or each twice the size before, roughly as above a page.
+            // The sizes have equal distances, or each is twice the size before, roughly as above a
+            // page.
             let bytes =
                 |nth: usize| if round % 3 == 0 { 8 << nth } else { nth * 8 * (1 + round % 5) };
             let sizes: Vec<Size> = (1..=10)

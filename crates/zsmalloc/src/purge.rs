@@ -1,8 +1,8 @@
-//! Purging: retained pages are released if there are more than the pool may retain, or if another
-//! class or store needs pages.
+//! Purging releases retained pages if the pool has more than it may retain, or if another class or
+//! a store needs pages.
 //!
 //! A release is a system call, so the thread holds no lock during the call. No object may be stored
-//! on those pages during the release, so all their slots are withheld. Only one thread at a time
+//! on the pages during their release, so all slots on them are withheld. Only one thread at a time
 //! releases pages of a zspage.
 #![allow(unsafe_code)]
 
@@ -14,8 +14,8 @@ use crate::retained::{InFlight, ReleaseScope, no_batch, pages_of};
 use crate::sync::JobGuard;
 use page::{ExtentId, PageSet};
 
-/// Releases pages if more are retained than allowed. The prefault thread does this, or the caller
-/// if there is no such thread or if that thread is too slow. The caller holds no lock.
+/// Releases pages if more are retained than allowed. The prefault thread releases the pages; if
+/// there is no such thread, or it is too slow, the caller does. The caller holds no lock.
 pub(crate) fn relax(inner: &PoolInner) {
     let retained = inner.retained.pages();
     let most = policy::retained_max(inner.used(), inner.retained.prefaulted());
@@ -32,7 +32,7 @@ pub(crate) fn relax(inner: &PoolInner) {
 pub(crate) fn purge_excess(inner: &PoolInner, most: usize) -> bool {
     let mut total = 0;
     // If another thread has taken the job, this thread leaves the work to that thread, which checks
-    // for more pages after it has dropped its guard.
+    // for surplus pages again after it has dropped its guard.
     while total < most
         && let Some(wanted) = excess(inner)
         && let Some(alone) = inner.retained.tend()
@@ -47,7 +47,7 @@ pub(crate) fn purge_excess(inner: &PoolInner, most: usize) -> bool {
     total > 0
 }
 
-/// Returns the number of pages to release if more are retained than allowed.
+/// Returns the number of pages to release, or `None` if no more pages are retained than allowed.
 fn excess(inner: &PoolInner) -> Option<usize> {
     let retained = inner.retained.pages();
     policy::purge_target(inner.used(), inner.retained.prefaulted(), retained)
@@ -100,8 +100,8 @@ pub(crate) fn purge(inner: &PoolInner, wanted: usize) -> usize {
     total
 }
 
-/// Begins to release the retained pages of one zspage, in the first class at or after `from` with
-/// retained pages. Sets `from` to the class at which to continue.
+/// Begins to release the retained pages of one zspage, in the first class at or after `from` that
+/// has such pages. Sets `from` to the class at which the next call continues.
 fn next_offer(inner: &PoolInner, from: &mut usize) -> Option<InFlight> {
     while let Some(position) = inner.retained.first_offer(*from) {
         *from = position;
@@ -113,8 +113,8 @@ fn next_offer(inner: &PoolInner, from: &mut usize) -> Option<InFlight> {
     None
 }
 
-/// Begins to release the retained pages of the emptiest of the first few zspages of the class that
-/// have retained pages.
+/// Begins to release retained pages in a class. The zspage is the emptiest of the first few zspages
+/// that have retained pages.
 fn begin_any_release(locked: &mut ClassGuard<'_>) -> Option<InFlight> {
     let some = locked.offering().take(OFFERS_LOOKED_AT);
     let emptiest = some.min_by_key(|&id| locked.fixed_header(id).inuse())?;
@@ -125,8 +125,8 @@ fn begin_any_release(locked: &mut ClassGuard<'_>) -> Option<InFlight> {
 /// number of pages released.
 ///
 /// # Safety
-/// `ClassGuard::begin_release` of this pool returned the whole batch, and none of it has been
-/// released yet.
+/// `ClassGuard::begin_release` of this pool returned the whole batch, and none of its pages has
+/// been released yet.
 unsafe fn give_back(
     inner: &PoolInner,
     batch: &[Option<InFlight>],
@@ -153,8 +153,8 @@ pub(crate) fn for_each_in_flight(
     }
 }
 
-/// Drops the class's lock after a free has left pages of a zspage without objects. The pages are
-/// retained; if the pool retains too many pages now, some are released.
+/// Drops the class's lock after the free of an object has left pages without objects. These pages
+/// are retained. If the pool now retains too many pages, some of them are released.
 pub(crate) fn retain(inner: &PoolInner, locked: ClassGuard<'_>, id: ExtentId) {
     // In the kernel's geometry an empty zspage is freed immediately, as in the kernel.
     if locked.class().commits_whole {

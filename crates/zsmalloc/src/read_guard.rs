@@ -1,13 +1,14 @@
-//! The shared lock of an entry, and an iterator that locks consecutive entries in advance, so that
-//! the next objects are fetched from memory while the caller processes the current one.
+//! The shared lock of an entry, and an iterator that locks the next entries in advance, so that the
+//! next objects are fetched from memory while the caller processes the current one.
 //!
 //! ```text
 //!   entry n           | n + 1                        | n + 2                       | n + 3 ...
 //!   returned, read    | pinned, its bytes prefetched | pinned, its first line too  | not touched
 //! ```
 //! Objects of neighbouring entries lie in zspages of different classes, so the processor can't
-//! predict the next address as it does in a sequential stream. A prefetch of one line two entries
-//! ahead causes the page table walk, for which all lines would otherwise wait.
+//! predict the next address as it does in a sequential stream. Only one line is prefetched of the
+//! object two entries ahead. This starts the page table walk, for which all lines would otherwise
+//! wait.
 //!
 //! Entries are pinned in ascending order, so threads that hold pins and wait for the next entry
 //! never deadlock.
@@ -75,7 +76,7 @@ impl<'p> EntryReadGuard<'p> {
         Self::new_if(pool, index, |_| true)
     }
 
-    /// Locks entry `index`, unless it is empty and `admits` returns false for its row.
+    /// Locks entry `index`, if it exists and `admits` returns true for its row.
     #[inline(always)]
     pub(crate) fn new_if(
         pool: RepairedPool<'p>,
@@ -101,8 +102,8 @@ impl<'p> EntryReadGuard<'p> {
     /// Returns the entry's content.
     ///
     /// # Panics
-    /// In a child of the process that pinned the entry, as [`row`](Self::row) does. In such a child
-    /// a pin can only be dropped, which has no effect.
+    /// In a child of the process that pinned the entry. [`row`](Self::row) panics there too. In
+    /// such a child a pin can only be dropped, which has no effect.
     #[inline]
     pub fn content(&self) -> Content<&[u8]> {
         self.lock.iter().for_each(ReadLock::assert_same_process);
@@ -142,7 +143,7 @@ impl<'p> EntryReadGuard<'p> {
     }
 }
 
-/// Pins of entries with consecutive numbers: see
+/// An iterator over pins of entries with ascending numbers: see
 /// [`EntryPool::read_ahead`](crate::EntryPool::read_ahead).
 pub struct EntryIter<'p, W> {
     inner: &'p PoolInner,

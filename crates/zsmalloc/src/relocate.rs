@@ -1,12 +1,12 @@
-//! Moving objects: within a class, to pack them, and from a class to the class that the plan
-//! assigns to them.
+//! Moves of objects: within a class, to pack them, and to the class that the plan assigns to them.
 //!
 //! ```text
 //!   entry's number -> entry names this place, and is unlocked? -> slot taken -> bytes copied
 //!     -> entry retargeted by compare-and-swap -> old slot freed (or new, if entry changed)
 //! ```
 //! All steps are done under the lock of the object's old class. An object is overwritten only under
-//! that lock, and a free waits for the lock. A mover never waits for the lock of the target class.
+//! that lock, and a thread that frees the object waits for the lock. A mover never waits for the
+//! lock of the target class.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -26,7 +26,7 @@ pub(crate) struct Moved {
     pub(crate) entered: usize,
     /// The number of pages on which no object lies after the step.
     pub(crate) emptied: usize,
-    /// The reason why the step ended early, if the caller can remove this obstacle.
+    /// The obstacle that ended the step early, if the caller can remove it.
     pub(crate) obstacle: Option<Obstacle>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Obstacle {
     Busy,
 }
 
-/// An object that may move, as its unlocked entry described it.
+/// An object that may be moved, as its entry described it while it was unlocked.
 struct Movable {
     index: u32,
     location: Location,
@@ -72,11 +72,11 @@ unsafe fn move_object(pool: RepairedPool<'_>, from: &Movable, to: &NewSlot) -> b
     let mut is_moved = false;
     let retarget = |entry: &Entry| {
         let value = entry.unlocked()?;
-        // Uses the current flags, which may have changed.
+        // The new location has the entry's current flags, which may have changed.
         let location = value.decode().ok().filter(|location| location.offset == offset)?;
         let moved = Location { offset: to.offset(), ..location };
         // SAFETY: the copy is complete, and no other entry refers to it; the caller frees the old
-        // place.
+        // slot.
         Some(unsafe { entry.retarget(value, Value::object(moved)) })
     };
     // `peek` may look again after the object has moved, if the table has moved the entry.
@@ -84,8 +84,8 @@ unsafe fn move_object(pool: RepairedPool<'_>, from: &Movable, to: &NewSlot) -> b
     is_moved
 }
 
-/// Moves at most `most` objects of `source`, the highest first, to the lowest free slots of
-/// `target`. An object is not moved if its entry is locked or does not refer to it yet.
+/// Moves at most `most` objects of `source`, beginning with the highest slot, to the lowest free
+/// slots of `target`. An object is not moved if its entry is locked or does not refer to it yet.
 pub(crate) fn migrate(
     pool: RepairedPool<'_>,
     locked: &mut ClassGuard<'_>,
@@ -116,8 +116,8 @@ pub(crate) fn migrate(
     moved
 }
 
-/// Allocates slot `lowest` of a zspage. At the pool's limit, allocates the lowest slot on committed
-/// pages if `will_do` accepts this slot.
+/// Allocates slot `lowest` of a zspage. At the pool's limit, allocates instead the lowest slot on
+/// committed pages, if `will_do` returns true for this slot.
 fn alloc_slot_in(
     locked: &mut ClassGuard<'_>,
     target: ExtentId,
@@ -180,7 +180,8 @@ pub(crate) fn reclassify(
     moved
 }
 
-/// Allocates a slot; at the limit, a slot on committed pages. Returns `None` if no zspage has room.
+/// Allocates a slot, or a slot on committed pages if the pool is at its limit. Returns `None` if no
+/// zspage has room.
 fn alloc_for_move(locked: &mut ClassGuard<'_>, entry: u32) -> Result<Option<NewSlot>, Error> {
     alloc_slot(locked, entry, Search::Lowest).or_else(|limit| {
         let new = alloc_slot(locked, entry, Search::Committed(SCAN_MAX))?;

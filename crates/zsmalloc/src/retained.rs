@@ -23,8 +23,8 @@ pub(crate) struct Retained {
     pages: AtomicUsize,
     /// The approximate number of retained pages that were prefaulted.
     prefaulted: AtomicUsize,
-    /// The classes with zspages that offer retained pages: one bit each, changed under the class's
-    /// lock, read without it.
+    /// A bit for each class, set if zspages of the class offer retained pages. The bit is changed
+    /// under the class's lock, and read without it.
     offers: Box<[AtomicU64]>,
     /// The number of pages that each class has requested since the last prefault.
     wanted: Box<[AtomicU8]>,
@@ -33,7 +33,7 @@ pub(crate) struct Retained {
     /// The total number of pages released or prefaulted. A thread that waits for released pages
     /// compares two reads of this count.
     released: AtomicUsize,
-    /// True while a thread has taken the job of releasing or prefaulting.
+    /// True while a thread holds the job of releasing or prefaulting pages.
     tending: AtomicBool,
 }
 
@@ -56,7 +56,7 @@ impl Retained {
     }
 
     pub(crate) fn pages(&self) -> usize {
-        // Sequentially consistent with `tending`: see `purge::purge_excess`.
+        // The load is sequentially consistent with `tending`: see `purge::purge_excess`.
         self.pages.load(SeqCst)
     }
 
@@ -74,14 +74,14 @@ impl Retained {
         self.pages.fetch_add(pages, SeqCst);
     }
 
-    /// Counts retained pages that new objects use. The pages are counted as prefaulted ones until
-    /// the count of those is 0.
+    /// Counts retained pages that new objects use. The pages are also subtracted from the count of
+    /// prefaulted pages until that count is 0.
     pub(crate) fn take(&self, pages: usize) {
         self.pages.fetch_sub(pages, Relaxed);
         let prefaulted = self.prefaulted();
         if prefaulted > 0 {
-            // If two threads do this concurrently, one update may be lost; the next release of
-            // pages corrects the count.
+            // If two threads execute this store concurrently, one update may be lost. The next
+            // release of pages corrects the count.
             self.prefaulted.store(prefaulted.saturating_sub(pages), Relaxed);
         }
     }
@@ -96,7 +96,7 @@ impl Retained {
         self.prefaulted.fetch_min(self.pages.load(Relaxed), Relaxed);
     }
 
-    /// Resets the counts of pages and of the threads that were working on them, in a child.
+    /// In a child of fork, resets the counts of pages and of the threads that were working on them.
     pub(crate) fn reset(&self) {
         self.pages.store(0, Relaxed);
         self.offers.iter().for_each(|word| word.store(0, Relaxed));
@@ -109,7 +109,7 @@ impl Retained {
     pub(crate) fn set_offer(&self, class: &Class, has: bool) {
         let bit = 1 << (class.position % 64);
         let word = &self.offers[class.position as usize / 64];
-        // A thread that sees the bit set or clear also sees the cause: pages were retained, or
+        // A thread that reads the bit also sees the cause of its value: pages were retained, or
         // another thread has taken the pages.
         if has {
             word.fetch_or(bit, Release)
@@ -122,7 +122,8 @@ impl Retained {
         bits::any(&self.offers, class.position..class.position + 1)
     }
 
-    /// Returns the first class at or after `from` that has zspages that offer retained pages.
+    /// Returns the position of the first class, at or after `from`, whose zspages offer retained
+    /// pages.
     pub(crate) fn first_offer(&self, from: usize) -> Option<usize> {
         let mut ignored = (1u64 << (from % 64)) - 1;
         let mut words = self.offers.iter().enumerate().skip(from / 64);
@@ -132,7 +133,7 @@ impl Retained {
         })
     }
 
-    /// Records that a class requests another page. (If two threads do this concurrently, one
+    /// Records that a class requests another page. (If two threads call this concurrently, one
     /// request may be lost.)
     pub(crate) fn want(&self, class: &Class) {
         let wanted = &self.wanted[class.position as usize];
@@ -163,7 +164,7 @@ impl Retained {
         self.released.load(SeqCst)
     }
 
-    /// Returns whether pages are being released or prefaulted, or have been since
+    /// Returns whether pages are being released or prefaulted now, or have been since
     /// [`released`](Self::released) returned `released`.
     pub(crate) fn is_release_under_way(&self, released: usize) -> bool {
         self.releases.load(SeqCst) > 0 || self.released() != released
@@ -194,11 +195,12 @@ impl Drop for ReleaseScope<'_> {
     }
 }
 
-/// A busy zspage and its pages that are being released (their slots are withheld) or prefaulted.
+/// A busy zspage, and its pages that are being prefaulted, or released while their slots are
+/// withheld.
 pub(crate) type InFlight = (ExtentId, PageSet);
 
-/// Zspages whose pages are released or prefaulted by one call, which interrupts other processors
-/// once.
+/// Zspages whose pages are released or prefaulted by one system call, which interrupts other
+/// processors once.
 pub(crate) type Batch = [Option<InFlight>; 32];
 
 pub(crate) fn no_batch() -> Batch {

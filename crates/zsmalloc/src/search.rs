@@ -8,13 +8,13 @@ use crate::policy::ALIKE_MAX;
 use crate::zspage::Header;
 use page::{ExtentId, page_size};
 
-/// A condition for the free slot to find.
+/// The condition that a free slot must satisfy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Search {
     /// The lowest slot of the fullest zspage with room.
     Lowest,
-    /// Only a slot whose pages are all committed, in one of this number of the fullest zspages.
-    /// This variant is for a pool at its limit.
+    /// A slot whose pages are all committed, in one of the fullest zspages, of which this number
+    /// are searched. This variant is for a pool at its limit.
     Committed(usize),
 }
 
@@ -32,8 +32,8 @@ pub(crate) fn alloc_slot(
     Ok(Some(locked.count(new)))
 }
 
-/// Returns the lowest free slot of a zspage. The fullest group is searched first, from the head of
-/// its list.
+/// Returns the lowest free slot of a zspage that satisfies `search`. The fullest group is searched
+/// first, from the head of its list.
 fn find<'g>(locked: &'g ClassGuard<'_>, search: Search) -> Option<Found<'g>> {
     let mut partial = fullest_first(locked).flat_map(|group| locked.group(group));
     match search {
@@ -76,11 +76,12 @@ fn has_committed_room(locked: &ClassGuard<'_>) -> bool {
     bytes >= (locked.state.inuse as u64 + 1) * locked.class().size() as u64
 }
 
-/// Returns the zspages to move objects from and to, if that can free pages or a zspage: the
-/// emptiest and the fullest zspage that are neither empty nor full. Among zspages of similar
-/// fullness, objects move from the last to the first, so that headers and descriptors also stay
-/// close together. If only one zspage is left, and zspages are committed page by page, that zspage
-/// is also the target, and its objects move to lower slots. No zspage in `skipped` is the source.
+/// Returns the zspage from which and the zspage to which objects should move, if this can free
+/// pages or a zspage. They are the emptiest and the fullest zspage that are neither empty nor full.
+/// Among zspages of similar fullness, objects move from the last to the first, so that headers and
+/// descriptors also stay close together. If only one zspage is left, and zspages are committed page
+/// by page, that zspage is also the target, and its objects move to lower slots. No zspage in
+/// `skipped` is the source.
 pub(crate) fn pick_source_and_target(
     locked: &ClassGuard<'_>,
     skipped: &[ExtentId],

@@ -23,9 +23,9 @@ pub struct CompactionStat {
     pub cpu: Duration,
     /// The number of times that any thread computed a new plan of open classes.
     pub plans: u64,
-    /// The number of background threads, including those that prefault, that ended by a panic. If
-    /// there is work, another thread is started after a pause of one second, and the pause doubles
-    /// with each panic up to a minute.
+    /// The number of background threads, including those that prefault, that a panic ended. If work
+    /// is left, another thread is started after a pause of one second. The pause doubles with each
+    /// panic, up to a minute.
     pub panics: u64,
 }
 
@@ -91,8 +91,8 @@ impl ClassStat {
         self.obj_allocated / self.shape.objects as u64 * self.shape.pages as u64
     }
 
-    /// Returns the number of pages that compaction could free: the pages of all zspages that
-    /// packing would empty, but only committed pages.
+    /// Returns the number of pages that compaction could free: the committed pages of the zspages
+    /// that packing would empty.
     pub fn freeable(&self) -> u64 {
         let free = self.obj_allocated.saturating_sub(self.obj_used);
         let zspages = free / self.shape.objects as u64 * self.shape.pages as u64;

@@ -18,7 +18,7 @@ pub(crate) use page::fork::Mutex;
 pub(crate) use rustix_futex_sync::MutexGuard;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 
-/// A pointer whose changes synchronize threads, so that models must use loom's type.
+/// A pointer whose changes synchronize threads, so loom models must use loom's type.
 #[cfg(not(loom))]
 pub(crate) type AtomicLink = std::sync::atomic::AtomicPtr<u8>;
 #[cfg(loom)]
@@ -45,8 +45,8 @@ loom::thread_local! {
     static NUMBER: std::cell::Cell<usize> = std::cell::Cell::new(0);
 }
 
-/// In a model, the number of every thread is 0 by default, because shared cache lines cause more
-/// conflicts.
+/// In a loom model, the number of every thread is 0 by default, because threads that share a stripe
+/// conflict more often.
 #[cfg(loom)]
 pub(crate) fn thread_number() -> usize {
     NUMBER.with(|number| number.get())
@@ -59,8 +59,8 @@ pub(crate) fn set_thread_number(of_its_own: usize) {
     NUMBER.with(|number| number.set(of_its_own));
 }
 
-/// A flag that is set while a job is taken. It is changed only by read-modify-write, so a thread
-/// that clears the flag sees the writes of other threads that later found the flag set.
+/// A flag that is set while a thread holds a job. It is changed only by read-modify-write. So a
+/// thread that clears the flag sees the earlier writes of the threads that found the flag set.
 pub(crate) trait Flag {
     /// Sets the flag to `taken`. Returns its previous value.
     fn swap(&self, taken: bool) -> bool;
@@ -79,15 +79,14 @@ impl Flag for loom::sync::atomic::AtomicBool {
     }
 }
 
-/// The right to do a job that one thread does at a time. A thread that finds the job taken does not
-/// wait, but leaves the work to the other thread.
+/// The right to do a job that one thread does at a time. In `begin`, a thread that finds the job
+/// taken does not wait, but leaves the work to the other thread.
 pub(crate) struct JobGuard<'f, F: Flag = AtomicBool>(&'f F);
 
 impl<'f, F: Flag> JobGuard<'f, F> {
     /// Takes the job, unless another thread has taken it.
     pub(crate) fn begin(taken: &'f F) -> Option<Self> {
-        // Not `then_some`: its argument would be dropped if unused, which would end the other
-        // thread's job.
+        // `then_some` would drop an unused argument, which would end the other thread's job.
         (!taken.swap(true)).then(|| JobGuard(taken))
     }
 
@@ -109,14 +108,15 @@ impl<F: Flag> Drop for JobGuard<'_, F> {
     }
 }
 
-/// Sleeps by a direct system call. In the C library's function the thread may be cancelled, which
-/// would unwind through code that can't be unwound.
+/// Sleeps by a direct system call. The C library's function is a cancellation point. A cancellation
+/// there would unwind through code that can't be unwound.
 #[cfg(not(loom))]
 fn sleep() {
     _ = rustix::thread::nanosleep(&rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000 });
 }
 
-/// Waits longer each time, for a lock that is held for nanoseconds unless its holder was preempted.
+/// A wait for a lock, which takes longer each time. Such a lock is held for nanoseconds unless its
+/// holder is preempted.
 #[derive(Default)]
 pub(crate) struct Backoff {
     rounds: u32,
@@ -137,7 +137,7 @@ impl Backoff {
 
 /// loom's mutex with the interface of the real mutex. Locks that are taken under a class's lock are
 /// real even in a model: loom schedules no other thread while such a lock is held, so no model ever
-/// waits for one.
+/// waits for it.
 #[cfg(loom)]
 mod model {
     use super::{AtomicU64, Ordering};
@@ -146,9 +146,9 @@ mod model {
     #[derive(Debug, Default)]
     pub(crate) struct Mutex<T> {
         mutex: loom::sync::Mutex<T>,
-        /// Incremented after each unlock. Without this counter, loom switches to no other thread
-        /// between an unlock and the next lock, although pages are released and objects written in
-        /// between.
+        /// Incremented after each unlock. Without this counter, loom does not switch to another
+        /// thread between an unlock and the next lock, although pages are released and objects
+        /// written in between.
         unlocked: AtomicU64,
     }
 

@@ -1,7 +1,7 @@
 //! A thread of the pool. The thread is started on the first request, and ends after a time without
 //! requests.
 //!
-//! Locks: `inner` is taken while the thread holds no other lock except an entry's or a stream's; a
+//! A thread that takes the lock `inner` holds no other lock, except an entry's or a stream's. A
 //! fork takes `inner` before all other locks.
 
 use crate::policy::{self, NICENESS};
@@ -27,7 +27,7 @@ pub(crate) enum Wake {
 struct Inner {
     thread: Option<JoinHandle<()>>,
     stopping: bool,
-    /// No thread is started before this moment, because the last one panicked.
+    /// No thread is started before this moment, because the last thread panicked.
     not_before: Option<Instant>,
 }
 
@@ -77,14 +77,14 @@ impl Worker {
         }
     }
 
-    /// Starts the thread, which calls `run`, or wakes it.
+    /// Starts the thread, which calls `run`, or wakes the running thread.
     pub(crate) fn start_or_wake(self: &Arc<Self>, run: impl FnOnce() + Send + 'static) {
         let mut inner = self.inner.lock();
         if inner.thread.is_none() && !inner.stopping {
             let worker = self.clone();
             let run = move || {
-                // On Linux this changes the niceness of this thread only. If the call fails, the
-                // thread has the normal niceness.
+                // On Linux this call changes the niceness of this thread only. If the call fails,
+                // the thread keeps the normal niceness.
                 let _ = rustix::process::nice(NICENESS);
                 // If the thread panics, unwinding releases its locks, and the panic message is
                 // printed.
@@ -117,7 +117,7 @@ impl Worker {
         self.panics.load(Relaxed).into()
     }
 
-    /// Called by the thread: waits for a request, at most for `time`. If `ends` is true, the thread
+    /// Called by the thread. Waits for a request, at most for `time`. If `ends` is true, the thread
     /// must end after that time.
     pub(crate) fn wait(&self, time: Duration, ends: bool) -> Wake {
         let mut inner = self.inner.lock();
@@ -136,13 +136,13 @@ impl Worker {
         if inner.stopping { Wake::Stop } else { Wake::Notified }
     }
 
-    /// Called by the thread: sets whether the thread checks for work repeatedly, so that requests
+    /// Called by the thread. Sets whether the thread checks for work repeatedly, so that requests
     /// need not wake it.
     pub(crate) fn set_awake(&self, awake: bool) {
         self.notified.store(awake, SeqCst);
     }
 
-    /// Called by the thread: waits for `time`, or until the thread must end. Returns whether the
+    /// Called by the thread. Waits for `time`, or until the thread must end. Returns whether the
     /// thread must end.
     pub(crate) fn rest(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
@@ -174,7 +174,8 @@ impl Worker {
         }
     }
 
-    /// Locks or unlocks the worker for a fork, so that its thread neither starts nor ends.
+    /// Locks the worker before a fork, or unlocks it after the fork. Its thread neither starts nor
+    /// ends during the fork.
     pub(crate) fn at_fork(&self, step: Step) {
         self.inner.at_fork(step);
     }
@@ -192,7 +193,7 @@ mod tests {
     use crate::policy::IDLE;
     use std::sync::atomic::AtomicUsize;
 
-    /// Each thread before the fourth panics. A new thread serves requests after a pause.
+    /// The first three threads panic. After each panic, a new thread serves requests after a pause.
     #[test]
     fn another_thread_comes_after_a_panic() {
         let worker = Arc::new(Worker::new("uzram-test"));

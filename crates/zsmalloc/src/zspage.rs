@@ -17,8 +17,8 @@
 //! atomics.
 //!
 //! # Safety
-//! The owner of a slot writes to it, and pages are released on condition that their slots are
-//! withheld. So functions that take or free a slot, or end a release or prefault, are unsafe.
+//! The owner of a slot writes to it, and pages are released only while their slots are withheld. So
+//! functions that take or free a slot, or end a release or prefault, are unsafe.
 #![allow(unsafe_code)]
 
 mod release;
@@ -47,7 +47,8 @@ pub(crate) struct FixedHeader {
 const _: () = assert!(size_of::<FixedHeader>() == 88 && align_of::<FixedHeader>() == 8);
 
 impl FixedHeader {
-    /// Returns the number of live objects: taken slots without withheld ones.
+    /// Returns the number of live objects, which is the number of taken slots that are not
+    /// withheld.
     pub(crate) fn inuse(&self) -> u32 {
         self.inuse.load(Relaxed)
     }
@@ -70,7 +71,7 @@ impl FixedHeader {
     }
 
     /// Returns whether retained pages may be released: such pages exist, and the zspage is not
-    /// busy. Such a zspage is in the list of offers.
+    /// busy. A zspage is in the list of offers if this function returns true.
     pub(crate) fn has_offer(&self) -> bool {
         !self.is_busy() && !self.residency.retained().is_empty()
     }
@@ -97,8 +98,8 @@ impl<'a> Header<'a> {
         let objects = class.objects() as usize;
         let words = Self::words(objects);
         // SAFETY: the caller guarantees that the header was created for this number of slots. So
-        // fixed part, bits and entries follow each other in it (`bytes`), and zeros are valid for
-        // all of these.
+        // the fixed part, the bits and the entries follow each other in it (`bytes`), and zeros are
+        // valid for all of them.
         unsafe {
             let taken = header.add(size_of::<FixedHeader>());
             let entries = taken.add(words * 8);
@@ -138,9 +139,9 @@ impl<'a> Header<'a> {
         bits::first(self.taken, start, false).filter(|&slot| (slot as usize) < self.entries.len())
     }
 
-    /// Returns the lowest free slot whose pages are all committed. Skips in bulk the free slots
-    /// without pages and the committed pages without free slots, because at the limit hundreds of
-    /// zspages are searched.
+    /// Returns the lowest free slot whose pages are all committed. Skips ranges of free slots
+    /// without pages, and of pages without free slots, because at the limit hundreds of zspages are
+    /// searched.
     pub(crate) fn lowest_committed(&self) -> Option<u32> {
         let (class, committed) = (self.class, self.fixed.committed());
         let room = committed.len() as usize * page_size();
@@ -205,7 +206,7 @@ impl<'a> Header<'a> {
     pub(crate) unsafe fn free(&self, slot: u32) -> u32 {
         self.clear(slot);
         self.fixed.inuse.store(self.fixed.inuse() - 1, Relaxed);
-        // Usually a neighbour is live.
+        // Usually a neighbouring slot is live, so it is checked first.
         let is_live = |page| self.has_live_neighbour(slot, page) || self.is_live(page);
         let emptied = self.class.pages_for(slot).filter(|&page| !is_live(page));
         emptied.filter(|&page| self.fixed.residency.leave(page)).count() as u32

@@ -6,8 +6,8 @@ use page::page_size;
 use testkit::seed;
 use zsmalloc::{ClassStat, Config, Geometry, Handle, Pool};
 
-/// The smallest object size, in bytes, for which the densities below are measured. The largest is
-/// the block size.
+/// The smallest object size, in bytes, for which the densities below are measured. The largest size
+/// is the block size.
 const SMALLEST: usize = 64;
 
 /// The maximum allowed ratio of the measured waste to the predicted waste.
@@ -19,8 +19,8 @@ const CELL: usize = 20;
 const METADATA_SLACK: usize = 128 << 10;
 
 /// Returns the overhead in bytes that docs/design.md predicts for `count` objects of evenly spread
-/// sizes. If classes are `d` bytes apart, each object wastes `d / 2` bytes, and each class half a
-/// page. The best `d` is at least 8.
+/// sizes. If class sizes are `d` bytes apart, each object wastes `d / 2` bytes, and each class
+/// wastes half a page. The best `d` is at least 8.
 fn expected_waste(count: usize, bytes: usize, largest: usize) -> f64 {
     let page = page_size() as f64;
     let (count, width) = (count as f64, (largest - SMALLEST) as f64);
@@ -49,8 +49,8 @@ fn metadata(pool: &Pool) -> usize {
     pool.bytes() - pool.pages().used() * page_size()
 }
 
-/// Returns the total size in bytes of the headers of all zspages, if each header had exactly the
-/// size that it needs.
+/// Returns the total size in bytes of the headers of all zspages, if each header had only the bytes
+/// that it needs.
 fn bodies(pool: &Pool) -> usize {
     let bytes = |objects: usize| 80 + objects.div_ceil(64) * 8 + objects * 4;
     let zspages = |stat: &ClassStat| stat.obj_allocated as usize / stat.shape.objects;

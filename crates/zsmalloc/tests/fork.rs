@@ -161,8 +161,8 @@ fn a_guard_from_before_the_fork_holds_nothing_in_a_child() {
 }
 
 /// A thread of the child looks up entries while another thread, which uses the pool for the first
-/// time in the child, repairs the pool. The thread with the look-up is not treated as lost: the
-/// other thread waits for it before nodes are freed.
+/// time in the child, repairs the pool. The thread that looks up entries is not treated as lost:
+/// the other thread waits for it before nodes are freed.
 #[test]
 fn a_thread_that_looks_for_entries_in_a_child_is_not_lost() {
     let core = Arc::new(EntryPool::new(Config::default(), 1 << 17, Columns::default()).unwrap());

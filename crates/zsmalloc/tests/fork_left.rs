@@ -16,8 +16,8 @@ fn left() -> Config {
     Config { pages, ..Config::default() }
 }
 
-/// Allocates memory of the child. Some of it would have the addresses of the pool's pages if these
-/// addresses were free.
+/// Allocates memory in the child. If the addresses of the pool's pages were free there, some
+/// allocations would get them.
 fn own_memory() -> Vec<Vec<u8>> {
     (0..16).map(|nth| vec![nth + 1; 4 << 20]).collect()
 }
@@ -60,7 +60,7 @@ fn a_child_without_the_pages_is_refused_everything() {
     std::thread::scope(|scope| {
         let _stop = Stop(&stop);
         let (pool, stop) = (pool.as_ref().unwrap(), &stop);
-        // The child does not wait for any operation of these threads that a fork interrupts.
+        // The child waits for no operation of these threads that the fork interrupts.
         let mut seeds = Rng::with_seed(seed(1));
         for _ in 0..3 {
             let mut rng = seeds.fork();

@@ -117,7 +117,7 @@ fn eight_sizes_share_eleven_objects() {
     }
 }
 
-/// The patch of 2016: the first size of the huge class at chains of 4, 5 and 6 pages.
+/// The patch of 2016: the first size of the huge class for chains of 4, 5 and 6 pages.
 #[test]
 fn first_huge_sizes_of_2016() {
     for (chain, first_huge) in [(4, 3280), (5, 3424), (6, 3520)] {
@@ -153,7 +153,8 @@ fn multi_page_classes_of_2024() {
         assert_eq!((table.watermark(0), table.largest()), (3632, 4096 << order));
         let unmerged = KernelGeometry { merge: false, ..kernel };
         let table = Geometry::Kernel(unmerged).table().unwrap();
-        // The page size counts among the sizes, although it is the last size of the lower run.
+        // The page size counts among the sizes, although it is the last size of the run up to a
+        // page.
         assert_eq!(table.classes().iter().filter(|class| class.size > 4096).count() + 1, sizes);
     }
 }
@@ -203,8 +204,8 @@ fn expect(pool: &Pool, header: &str, rows: [&str; 2], total: &str) {
     }
 }
 
-/// The table has the columns of the kernel's `classes` file, followed by our column if pages are
-/// committed one by one.
+/// The table has the columns of the kernel's `classes` file. If pages are committed one by one, a
+/// further column follows.
 #[test]
 fn the_printed_table() {
     let stored = |pool: &Pool, len: usize, count: usize| -> Vec<Handle> {

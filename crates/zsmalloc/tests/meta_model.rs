@@ -10,8 +10,8 @@ use std::sync::Arc;
 use testkit::seed;
 use zsmalloc::meta::{Cache, CacheStat, Error, MetadataArena};
 
-/// The slabs by offset, with their objects in use, and the retained pages, each by its slab and its
-/// number in the slab.
+/// The slabs by offset, with their objects in use, and the retained pages, each of which is given
+/// by its slab and its number in the slab.
 #[derive(Default)]
 struct Model {
     slabs: BTreeMap<u64, BTreeSet<usize>>,
@@ -46,7 +46,8 @@ impl Subject {
         objects.collect()
     }
 
-    /// Returns the lowest free object in the model, among those on `committed` pages if given.
+    /// Returns the lowest free object in the model. If `committed` is given, only objects on these
+    /// pages are considered.
     fn lowest(&self, committed: Option<&BTreeSet<(u64, usize)>>) -> Option<(u64, usize)> {
         let is_committed = |slab, index| {
             let mut pages = self.pages_of(index).map(|page| (slab, page));
@@ -106,8 +107,8 @@ impl Subject {
         Ok(())
     }
 
-    /// Moves an object down if the model predicts a move: to the lowest free place in a scattered
-    /// cache, or to the lowest free place on committed pages.
+    /// Moves an object to a lower offset if the model predicts this: to the lowest free place in a
+    /// scattered cache, else to the lowest free place on committed pages.
     fn move_down(&mut self, nth: usize, is_refused: impl Fn() -> bool) {
         let (object, stamp) = self.live[nth];
         let end = self.offset_of(object);

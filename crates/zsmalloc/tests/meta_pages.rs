@@ -1,5 +1,5 @@
-//! Tests that pages without objects are returned to the system, regardless of the thread that
-//! frees, and that moving objects packs a cache densely.
+//! Tests that pages without objects are returned to the system, regardless of the thread that frees
+//! the objects, and that moving objects packs a cache densely.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -66,7 +66,7 @@ fn locked_pages_stay_and_are_counted() {
     let (arena, cache) = cache_of(page_size());
     let objects: Vec<_> = (0..8).map(|_| cache.alloc().unwrap()).collect();
     let (first, bytes) = (objects[0].as_ptr().cast(), 8 * page_size());
-    // SAFETY: the eight objects are eight consecutive pages.
+    // SAFETY: the eight objects lie on eight consecutive pages.
     if unsafe { rustix::mm::mlock(first, bytes) }.is_err() {
         return; // the process may not lock this number of bytes
     }

@@ -111,7 +111,7 @@ fn threads_that_write_one_slot_leave_one_object() {
     assert_eq!((objects(), core.pages().used()), (0, 0));
 }
 
-/// The maximum time for which the concurrent threads of a test wait until an object was moved. On a
+/// The maximum time for which the concurrent threads of a test wait until an object is moved. On a
 /// busy machine they could otherwise finish before the mover runs. The full time passes only if no
 /// object is moved.
 const MOVED_WITHIN: Duration = Duration::from_secs(120);
@@ -375,8 +375,8 @@ fn both_geometries() -> [Geometry; 2] {
     [Geometry::default(), Geometry::Kernel(KernelGeometry::default())]
 }
 
-/// Stores `count` objects of `len` bytes and frees those for whose numbers `goes` returns true.
-/// Returns the remaining objects.
+/// Stores `count` objects of `len` bytes and frees each object for whose number `goes` returns
+/// true. Returns the remaining objects.
 fn fragmented(
     pool: &Pool,
     len: usize,
@@ -537,8 +537,8 @@ impl Supply for Halting {
     }
 }
 
-/// Row 8: while one thread compacts, a compaction by another thread returns immediately, and so
-/// does a second one.
+/// Row 8: while one thread compacts, a call by another thread that would compact returns
+/// immediately, and so does a second call.
 #[test]
 fn a_second_compactor_is_sent_away_at_once() {
     let supply = Arc::new(Halting { ask: Mutex::new(None), answer: Mutex::new(None) });
@@ -672,8 +672,8 @@ fn what_a_supply_refuses_is_told_from_what_the_system_does() {
     }
 }
 
-/// Before the fix, entries with numbers beyond the last could be found and locked, because they
-/// exist in the last entry's node.
+/// Before the fix, entries with numbers beyond the last could be found and locked, because places
+/// for them exist in the last entry's node.
 #[test]
 fn no_entry_is_behind_the_last() {
     const LEN: u32 = 300;

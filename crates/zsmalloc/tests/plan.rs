@@ -119,7 +119,8 @@ impl Store for Words {
     }
 }
 
-/// The maximum number of pages that refinement may need in addition to the pages that it frees.
+/// The maximum number of pages that moves to finer classes may need in addition to the pages that
+/// they free.
 const REFINED_MAX: usize = 8;
 /// The maximum number of objects at a time for order 0. For a larger `order` the number is smaller,
 /// so that the total bytes are the same.
@@ -142,7 +143,7 @@ fn subjects(order: u32) -> [Subject; 2] {
 struct Subject {
     store: Box<dyn Store>,
     largest: usize,
-    /// The stored bytes of each object, and the object's position in `live`.
+    /// For each number, the stored bytes of the object, and the object's position in `live`.
     model: Vec<Option<(Vec<u8>, usize)>>,
     live: Vec<usize>,
     versions: u64,
@@ -178,7 +179,8 @@ impl Subject {
         }
     }
 
-    /// Stores and frees until the pool has `most` objects, whose sizes shift to `sizes`.
+    /// Stores and frees objects until the pool has `most` objects. The sizes of new objects are
+    /// taken from `sizes`.
     fn shift(&mut self, rng: &mut Rng, sizes: &Sizes, most: usize) {
         for step in 0.. {
             let nth = rng.usize(..self.objects());
@@ -205,8 +207,8 @@ impl Subject {
         }
     }
 
-    /// Calls `compact`. Asserts that the reported pages were freed. If none are reported,
-    /// refinement may have committed a few pages.
+    /// Calls `compact`. Asserts that the reported pages were freed. If no page is reported, moves
+    /// to finer classes may have committed a few pages.
     fn compact(&self) {
         let before = self.store.used();
         let freed = self.store.compact();

@@ -29,7 +29,8 @@ impl Expected {
         Expected(Self::INLINE | payload)
     }
 
-    /// Returns the bytes and flags of the object, or else the payload as an error.
+    /// Returns the bytes and flags of the object, or the payload as an error if the entry has no
+    /// object.
     fn content(self, index: u32) -> Result<(Vec<u8>, u8), u64> {
         if self.0 & Self::INLINE != 0 {
             return Err(self.0 & !Self::INLINE);
@@ -108,7 +109,7 @@ impl Words {
         }
     }
 
-    /// Overwrites the old object in place. The call may be refused if the old object is shorter.
+    /// Overwrites the old object in place. The pool may refuse this if the old object is shorter.
     fn write_over(
         &self,
         word: EntryWriteGuard<'_>,
@@ -226,8 +227,8 @@ impl Subject for Words {
     }
 }
 
-/// A zspage whose pages one thread is about to release may be destroyed, or replaced by another
-/// one, before the thread locks its class.
+/// A thread is about to release pages of a zspage. Before it locks the zspage's class, the zspage
+/// may be destroyed, or replaced by another one.
 #[test]
 fn stress_zspages_come_and_go_beside_trims() {
     let core = EntryPool::new(Config::default(), 2, Columns::default()).unwrap();

@@ -105,7 +105,7 @@ fn slots_keep_their_contents_while_leaves_are_converted() {
     core.check();
 }
 
-/// Entries are pinned in order for any number of entries, empty or not.
+/// For any number of entries, empty or not, the entries are pinned in order.
 #[test]
 fn words_in_a_row_are_pinned_in_order() {
     const SLOTS: u32 = 1200;

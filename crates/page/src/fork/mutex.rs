@@ -1,8 +1,8 @@
 //! A mutex that is locked during a fork.
 //!
 //! # Safety
-//! A mutex is unlocked without its guard only after `lock_for_fork` took it and forgot the guard;
-//! the flag beside the mutex records that.
+//! A mutex is unlocked without its guard only after `lock_for_fork` locked it and forgot the guard.
+//! The flag `is_locked_for_fork` records that state.
 #![allow(unsafe_code)]
 
 use crate::patience::Patience;
@@ -23,7 +23,7 @@ impl<T> Mutex<T> {
         Mutex { mutex: futex::Mutex::new(value), is_locked_for_fork: AtomicBool::new(false) }
     }
 
-    /// Takes the lock; waits if another thread holds it.
+    /// Takes the lock. Waits while another thread holds it.
     #[inline]
     pub fn lock(&self) -> futex::MutexGuard<'_, T> {
         if !cfg!(debug_assertions) {
@@ -55,7 +55,7 @@ impl<T> Mutex<T> {
         if step == Step::Lock { self.lock_for_fork() } else { self.unlock_after_fork() }
     }
 
-    /// The same as [`lock_for_fork`](Self::lock_for_fork), but also calls `look` with the data.
+    /// As [`lock_for_fork`](Self::lock_for_fork), but also calls `look` with the data.
     pub fn lock_for_fork_with(&self, look: impl FnOnce(&mut T)) {
         let mut guard = self.lock();
         look(&mut guard);

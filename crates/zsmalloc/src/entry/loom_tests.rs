@@ -19,7 +19,7 @@ fn guarded() -> Arc<Guarded> {
     Arc::new(Guarded { entry: Entry::new(Value::inline(1)), cell: UnsafeCell::new(1) })
 }
 
-/// Locks an entry as the table of entries does, but expects no frozen entry.
+/// Locks an entry as the table of entries does, but expects no absent entry.
 fn lock_shared(entry: &Entry) -> Value {
     loop {
         match entry.try_lock_shared() {
@@ -100,8 +100,8 @@ fn loom_readers_share_the_word() {
     });
 }
 
-/// Two places of one object. A freed place is overwritten immediately, as by the next object in
-/// that place.
+/// Two places for one object. A freed place is overwritten immediately, as if the next object were
+/// stored in it.
 struct Moving {
     entry: Entry,
     places: [UnsafeCell<u64>; 2],
@@ -246,8 +246,8 @@ fn loom_unmark_against_writer() {
     });
 }
 
-/// A flag that marks the object as old is not left set after a read: either the reader clears the
-/// flag, or the marking thread sees that the entry was used.
+/// After a read, no flag marks the object as old. Either the reader clears the flag, or the marking
+/// thread sees that the entry was used.
 #[test]
 fn loom_remark_against_reader() {
     model(|| {

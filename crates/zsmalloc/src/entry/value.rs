@@ -47,7 +47,7 @@ impl Value {
     }
 
     pub(crate) fn object(place: Location) -> Value {
-        // More bits would change the length.
+        // Flags with more than 4 bits would change the encoded length.
         assert!(place.flags < 16, "flags {:#x} have more than 4 bits", place.flags);
         debug_assert!((1..=OBJECT_MAX).contains(&place.len));
         debug_assert!(place.offset.is_multiple_of(GRAIN as u64));

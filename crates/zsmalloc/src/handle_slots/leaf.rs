@@ -23,8 +23,8 @@ pub(super) fn free_slots(table: &Table, leaf: u32) -> [u64; LEAF.div_ceil(64)] {
     free
 }
 
-/// Returns the number of used slots of a leaf, and the number of worn-out slots among them. If
-/// `end` is true, first advances the generation of each slot that holds no object.
+/// Returns the number of used slots of a leaf, including worn-out slots, and the number of worn-out
+/// slots. If `end` is true, first advances the generation of each slot that holds no object.
 pub(super) fn count(table: &Table, leaf: u64, end: bool) -> (u32, u32) {
     let (mut used, mut worn_out) = (0, 0);
     table.for_each_of(leaf, |_, entry, row| {

@@ -73,7 +73,7 @@ fn slots_are_given_out_from_the_lowest_leaf_with_room() {
     let (_arena, slots) = slots(1);
     let leaf = LEAF as u32;
     (0..4 * leaf).for_each(|nth| assert_eq!(give_out(&slots), (nth, 1)));
-    // The leaf has fewer free slots than a shard requires, until another slot is freed.
+    // Until another slot is freed, the leaf has fewer free slots than a shard requires.
     (0..LEAF_ROOM_MIN - 1).for_each(|nth| take_back(&slots, leaf + nth));
     forget_recent(&slots);
     assert_eq!(give_out(&slots), (4 * leaf, 1));
@@ -109,8 +109,8 @@ fn give_out_in_place(slots: &Slots, index: u32) -> u32 {
     index
 }
 
-/// A slot that is removed from the table raises the floor. Raising the floor must not remove a slot
-/// that should be kept.
+/// A slot that is removed from the table raises the floor. The higher floor must not cause the
+/// removal of a slot that should be kept.
 #[test]
 fn slots_that_go_leave_those_that_stay() {
     let (_arena, slots) = slots(1);

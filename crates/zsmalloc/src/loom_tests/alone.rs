@@ -1,5 +1,5 @@
-//! A model of a job that one thread does at a time, such as the release of retained pages. A thread
-//! that finds the job taken leaves the work to the other thread.
+//! A model of a job that only one thread does at a time, such as the release of retained pages. A
+//! thread that finds the job taken leaves the work to the other thread.
 #![allow(clippy::unwrap_used)]
 
 use super::model_of;

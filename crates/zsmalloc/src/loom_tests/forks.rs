@@ -1,5 +1,5 @@
-//! The state that a fork copies: the fork takes the locks of the classes, and the child has the
-//! entries and bytes of that moment.
+//! Models of the state that a fork copies. A fork takes the locks of the classes, and the child
+//! then has the entries and bytes of that moment.
 #![allow(clippy::unwrap_used, unsafe_code)]
 
 use super::{Actor, Scene, bytes, model};

@@ -1,6 +1,6 @@
 //! Models of objects' flags: readers clear them, marking threads set them on unlocked entries, and
-//! threads that move the object or its entry keep them. In one model an object is discarded while
-//! a thread reads it, and its flag could outlive it.
+//! threads that move the object or its entry keep them. In one model an object is discarded while a
+//! thread reads it, so that its flag might wrongly remain in the entry.
 #![allow(clippy::unwrap_used)]
 
 use super::{Actor, Scene, model};

@@ -1,6 +1,7 @@
-//! Two entries: each thread locks one and then looks at the other, and at least one thread sees the
-//! other's lock. A device relies on this when it combines slots to a block: the writer of a slot
-//! looks at the block's entry, and the thread that combines the slots locks the slot's entry.
+//! Models of two entries. Each of two threads locks one entry and then looks at the other, and at
+//! least one thread sees the other's lock. A device relies on this when it combines slots to a
+//! block: the writer of a slot looks at the block's entry, and the thread that combines the slots
+//! locks the slot's entry.
 #![allow(clippy::unwrap_used)]
 
 use super::model_of;
@@ -36,7 +37,7 @@ fn make(scene: &Scene, index: u32) {
     drop(scene.core.lock(index).unwrap());
 }
 
-/// Locks entry `index` and checks whether the other is vacant.
+/// Locks entry `index` and checks whether entry `other` is vacant.
 fn lock_and_look(scene: &Scene, index: u32, other: u32) {
     let entry = scene.core.lock(index).unwrap();
     fence(SeqCst);

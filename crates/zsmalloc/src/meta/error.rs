@@ -29,7 +29,7 @@ pub enum Error {
         /// The address that was passed.
         address: usize,
     },
-    /// The object is free already.
+    /// The object is already free.
     #[error("the object at {address:#x} is free already")]
     DoubleFree {
         /// The address that was passed.

@@ -22,8 +22,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Returns the shape for which the descriptor and the unused bytes, divided by the number of
-    /// objects, are smallest.
+    /// Returns the shape with the lowest cost per object. The cost of a slab is the size of its
+    /// descriptor plus its unused bytes.
     pub fn new(size: usize, align: usize) -> Result<Self, Error> {
         let page = page_size();
         if !align.is_power_of_two() || align > page {

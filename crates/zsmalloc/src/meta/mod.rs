@@ -2,7 +2,7 @@
 //! allocated first, and no objects are kept per thread.
 //!
 //! A slab's pages are committed when objects on them are allocated. Pages without objects are
-//! released, except for a few that a cache retains.
+//! released, except a few that the cache retains.
 //!
 //! ```text
 //!   MetadataArena -- page::Space<Slab> -- extent | descriptor: links, summary, bits |

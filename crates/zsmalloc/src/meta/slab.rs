@@ -7,10 +7,10 @@
 //!   | 16  residency: committed, retained             |  two bits per page
 //!   | 32  used: 512 bits                             |  bit n: object n is in use
 //! ```
-//! While a thread releases pages without the lock, no object is allocated on a retained page,
-//! because this may be one of the released pages.
+//! While a thread releases pages without holding the lock, no object is allocated on a retained
+//! page of the slab, because that page may be one of those being released.
 //!
-//! All fields change under the cache's lock only. They are atomic so that a stale reader of a
+//! All fields change only under the cache's lock. They are atomic so that a stale reader of a
 //! descriptor reads old values without a data race.
 //!
 //! # Safety
@@ -47,7 +47,7 @@ pub(crate) struct Slab {
     used: [AtomicU64; OBJECTS_MAX / 64],
 }
 
-// The sizes are those of the drawing above.
+// These are the sizes in the diagram above.
 const _: () =
     assert!(size_of::<Slab>() == 96 && size_of::<page::Extent<Slab>>() == DESCRIPTOR_BYTES);
 
@@ -123,7 +123,7 @@ impl Slab {
         self.lowest_on(grid, |page| self.committed().contains(page) && is_kept(page))
     }
 
-    /// Returns the lowest free object for all of whose pages `may` returns true.
+    /// Returns the lowest free object such that `may` returns true for all of its pages.
     fn lowest_on(&self, grid: SlotGrid, may: impl Fn(u32) -> bool) -> Option<u32> {
         let mut from = 0;
         loop {
@@ -185,11 +185,10 @@ impl Slab {
         Some(emptied.filter(|&page| self.residency.leave(page)).count() as u32)
     }
 
-    /// Begins to release the highest retained pages, at most `most`. Returns these pages.
+    /// Begins to release at most `most` retained pages, the highest ones. Returns these pages.
     ///
     /// # Panics
-    /// If a release is already under way, because the release that ends first would also end the
-    /// other.
+    /// If a release is already under way, because the first one to end would also end the other.
     ///
     /// # Safety
     /// The slab belongs to the caller's cache, which is locked.
@@ -216,7 +215,7 @@ impl Slab {
             false => self.active() < grid.slots as usize,
             true => self.lowest_free(grid).is_some(),
         };
-        // Most slabs are full, and then no search is needed.
+        // Most slabs are full, so `has_room` is checked first to avoid the search.
         let has_committed = has_room && self.lowest_committed(grid).is_some();
         let has_retained = !is_busy && !self.retained().is_empty();
         flag(HAS_ROOM, has_room)

@@ -29,12 +29,12 @@ pub(crate) struct SlabTree {
 }
 
 impl SlabTree {
-    /// Returns the slab at the lowest offset whose summary has a flag of `wanted`.
+    /// Returns the slab at the lowest offset among those whose summary has a flag of `wanted`.
     pub(crate) fn first(&self, space: &Space<Slab>, wanted: u8) -> Option<ExtentId> {
         self.outermost(space, wanted, Slab::left, Slab::right)
     }
 
-    /// Returns the slab at the highest offset whose summary has a flag of `wanted`.
+    /// Returns the slab at the highest offset among those whose summary has a flag of `wanted`.
     pub(crate) fn last(&self, space: &Space<Slab>, wanted: u8) -> Option<ExtentId> {
         self.outermost(space, wanted, Slab::right, Slab::left)
     }
@@ -137,8 +137,8 @@ impl<'a> Tree<'a> {
 
     /// Makes `left` and `right` the children of `top`. Returns `top`.
     fn join(self, left: Link, top: ExtentId, right: Link) -> ExtentId {
-        // SAFETY: all are slabs in one tree, or the slab that `SlabTree::insert` inserts, of the
-        // same cache. The tree is borrowed mutably, and the cache's lock guards it.
+        // SAFETY: all are slabs of one cache: they are in its tree, or `SlabTree::insert` inserts
+        // them. The tree is borrowed mutably, and the cache's lock guards it.
         unsafe { self.slab(top).set_children(left, right) };
         self.refresh(top)
     }
@@ -184,7 +184,7 @@ impl<'a> Tree<'a> {
         })
     }
 
-    /// Splits a tree into the slabs below `offset` and the rest.
+    /// Splits a tree into the slabs at offsets below `offset` and the other slabs.
     fn split(self, top: Link, offset: u64) -> (Link, Link) {
         let Some(top) = top else { return (None, None) };
         let (left, right) = (self.slab(top).left(), self.slab(top).right());

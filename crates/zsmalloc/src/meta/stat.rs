@@ -15,7 +15,7 @@ pub struct CacheStat {
     pub slabs: usize,
     /// The number of committed pages.
     pub pages: usize,
-    /// The number of committed pages that are retained: no object lies on them.
+    /// The number of retained pages, which are committed pages on which no object lies.
     pub retained: usize,
 }
 
@@ -25,8 +25,7 @@ impl CacheStat {
         CACHE_RETAINED_MIN.max(self.pages / CACHE_RETAINED_SHARE)
     }
 
-    /// Returns whether the objects, packed into the first slabs, would need clearly fewer pages or
-    /// slabs.
+    /// Returns whether the objects would need clearly fewer pages or slabs if they were packed.
     pub(crate) fn is_scattered(&self, geometry: &Geometry) -> bool {
         let (full, rest) =
             (self.active_objects / geometry.objects, self.active_objects % geometry.objects);

@@ -35,7 +35,7 @@ pub(super) fn check(table: &Table) {
         leaves.for_each(|(leaf, chain)| check_chain(chain, Level::Leaf(leaf)));
         let Some(first) = chain.first() else { continue };
         all_entries(first, Level::Span, &mut |key, place| {
-            // A second place that is present would be found in place of the first, or conversely.
+            // If an entry had two present places, the look-up would find only one of them.
             let found = find(chain, key).map(|found| from_ref(found.entry));
             let index = index_of(span, key);
             assert_eq!(found, Some(from_ref(place.entry)), "places of entry {index}");
@@ -44,7 +44,8 @@ pub(super) fn check(table: &Table) {
     }
 }
 
-/// Asserts that a chain's nodes have kinds and keys of its level, and that no place has a copy.
+/// Asserts that a chain's nodes have kinds and keys of its level, and that no entry is being moved
+/// to one of their places.
 fn check_chain(chain: Chain<'_>, level: Level) {
     for node in chain.nodes() {
         let at = node.node_ref();

@@ -24,7 +24,7 @@ impl<T> Chunks<T> {
         Chunks { chunks: [const { OnceLock::new() }; CHUNKS] }
     }
 
-    /// Returns the chunk of an entry and the entry's index in that chunk.
+    /// Returns the number of an entry's chunk, and the entry's index in that chunk.
     #[inline]
     fn locate(nth: u64) -> (usize, usize) {
         let order = (nth | (FIRST - 1)).ilog2();
@@ -32,7 +32,8 @@ impl<T> Chunks<T> {
         (order.wrapping_sub(FIRST.ilog2() - 1) as usize, (nth ^ Self::start(order)) as usize)
     }
 
-    /// Returns the first entry of the chunk whose last entry has `order + 1` bits.
+    /// Returns the number of the first entry in the chunk whose last entry's number has `order + 1`
+    /// bits.
     #[inline]
     fn start(order: u32) -> u64 {
         (1 << order) & !(FIRST - 1)

@@ -1,17 +1,17 @@
-//! Conversion: the entries of a leaf or span move to the nodes that suit their number. No entry
-//! is created during a conversion, which holds the table's lock. Each entry moves by itself, in
-//! four steps:
+//! A conversion moves the entries of a leaf or span to nodes that suit their number. The table is
+//! locked during a conversion, so no entry is created. Each entry is moved separately, in four
+//! steps:
 //!
 //! ```text
 //!   old place: entry --1--> entry, being moved --3--> absent         1 and 3: compare-and-swap
 //!   new place: absent          --2--> copy, arriving --4--> entry
 //! ```
-//! A thread that locks the entry before step 3 makes step 3 fail: the entry stays, and the copy is
-//! erased. A thread that finds the copy after step 3 completes step 4. So no thread waits for a
-//! conversion (I3), and a conversion waits for no thread: an entry that is locked stays in its old
-//! node, and a later pass moves it. Between two steps of a conversion, and after one that was not
-//! completed, all places that can be found are consistent (zs-T1), so such a conversion is neither
-//! recorded nor undone.
+//! A thread that locks the entry before step 3 makes step 3 fail: the entry stays in its old place,
+//! and the copy is erased. A thread that finds the copy after step 3 performs step 4. So no thread
+//! waits for a conversion (I3), and a conversion waits for no thread: an entry that is locked stays
+//! in its old node, and a later pass moves it. The places that threads can find are consistent
+//! between two steps, and after a conversion that was not completed (zs-T1). So an incomplete
+//! conversion is neither recorded nor undone.
 //!
 //! The safety rules are those of [`node`](super::node) and of [`Table`].
 #![allow(unsafe_code)]
@@ -47,13 +47,13 @@ struct Subject<'s> {
     span: u64,
     level: Level,
     chain: Chain<'s>,
-    /// The first node before the conversion.
+    /// The chain's first node before the conversion.
     first: Node<'s>,
     inside: &'s Inside<'s>,
 }
 
-/// Moves the entries of a leaf or span to the nodes that suit them and `more` others, and removes
-/// the empty entries.
+/// Moves the entries of a leaf or span to nodes that suit their number plus `more`, and removes the
+/// empty entries.
 pub(super) fn convert(locked: &mut Locked<'_>, span: u64, level: Level, more: usize) -> Outcome {
     let table = locked.table;
     let inside = &table.enter();
@@ -83,9 +83,9 @@ fn is_kept(table: &Table, index: u32, source: &EntryRef<'_>) -> bool {
     source.entry.peek() != Value::EMPTY || table.floors.as_ref().is_some_and(stays)
 }
 
-/// Moves all entries of a chain to new packed nodes before its present nodes, which are then
-/// removed. Does nothing if this would not free memory. Packed nodes are also replaced if new ones
-/// would be at lower addresses.
+/// Moves all entries of a chain to new packed nodes, and removes the old nodes from the chain. Does
+/// nothing unless this frees a quarter of the nodes' memory, or packed nodes would be replaced by
+/// nodes at lower addresses.
 fn repack(locked: &mut Locked<'_>, subject: &Subject<'_>, kept: usize, is_locked: bool) -> Outcome {
     let (table, Subject { level, chain, first, .. }) = (locked.table, *subject);
     let (before, room) = footprint(table, first);
@@ -125,13 +125,14 @@ fn repack(locked: &mut Locked<'_>, subject: &Subject<'_>, kept: usize, is_locked
     Outcome::Converted(before.saturating_sub(after))
 }
 
-/// Returns true if the chain has only packed nodes, and new ones would be at lower addresses.
+/// Returns whether the chain has only packed nodes, and a new packed node would be at a lower
+/// address than the highest of them.
 fn can_sink(table: &Table, chain: Chain<'_>) -> bool {
     let highest = chain.nodes().map(Node::node_ref).max_by_key(|node| node.address);
     chain.wide().is_none() && highest.is_some_and(|highest| table.nodes.has_room_below(highest))
 }
 
-/// Moves the entries of a chain's packed nodes to the wide node behind them, if there is one.
+/// Moves the entries of a chain's packed nodes to the wide node at its end, if it has one.
 fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
     let (table, Subject { span, level, chain, first, inside }) = (locked.table, *subject);
     let Some(wide) = chain.wide().filter(|_| first.kind() == NodeKind::Packed) else {
@@ -142,7 +143,7 @@ fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
     for (key, source) in packed().flat_map(Node::packed_places) {
         if source.entry.is_present() {
             are_moved &= remove_or_move(locked, subject, key, source, |locked| {
-                // SAFETY: this is the chain of that level, in the table that `convert` locked. It
+                // SAFETY: `chain` is the chain of `level` in the table that `convert` locked. It
                 // has a wide node.
                 unsafe { place(locked, inside, chain, level, index_of(span, key)) }.ok()
             });
@@ -163,8 +164,8 @@ fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
     if level == Level::Span { Outcome::Absorbed(freed) } else { Outcome::Converted(freed) }
 }
 
-/// Removes an entry that need not be kept, or moves it to the absent place that `target` returns.
-/// Returns false if the entry stays, because it is locked or there is no memory for a place.
+/// Removes an entry if it need not be kept, else moves it to the absent place that `target`
+/// returns. Returns false if the entry stays because it is locked or memory for a place is missing.
 fn remove_or_move<'s>(
     locked: &mut Locked<'_>,
     subject: &Subject<'s>,
@@ -182,7 +183,7 @@ fn remove_or_move<'s>(
     };
     let Some(value) = source.entry.begin_move() else { return false };
     let Some(target) = target else {
-        // Another thread may have filled the entry before it was marked.
+        // Another thread may have filled the entry before `begin_move` marked it.
         if is_kept(table, index, &source) {
             source.entry.stay(value);
             return false;
@@ -191,10 +192,11 @@ fn remove_or_move<'s>(
         if let Some(floors) = &table.floors {
             floors.dropped(index, source.row.generation());
         }
-        // SAFETY: this thread marked the entry, and alone moves entries (zs-T4). It is empty.
+        // SAFETY: this thread marked the entry, and only this thread moves entries (zs-T4). The
+        // entry is empty.
         return unsafe { source.entry.leave(value) };
     };
-    // The row is stable, because locking the entry makes `leave` fail.
+    // If another thread locks the entry to change its row, `leave` fails.
     target.row.set_values(source.row.values());
     // SAFETY: as above, and `target` is an absent place of the same entry, which only the holder of
     // the table's lock changes (zs-W4). When `leave` has succeeded, no other place is present.
@@ -210,8 +212,8 @@ fn remove_or_move<'s>(
     }
 }
 
-/// Returns the total bytes of all nodes from `first` on, and the number of entries that fit in
-/// them.
+/// Returns the total size in bytes of the nodes from `first` on, and the number of entries for
+/// which they have room.
 fn footprint(table: &Table, first: Node<'_>) -> (usize, usize) {
     let (mut bytes, mut room) = (0, 0);
     each_node(first, &mut |node| {

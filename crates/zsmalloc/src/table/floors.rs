@@ -1,9 +1,9 @@
 //! Floors: the data kept for each leaf of handle slots, even after its slots were removed from the
 //! table.
 //!
-//! A free handle slot may be removed from the table. The floor of the slot's leaf is the generation
-//! with which such slots begin when they are created again. The floor is above all generations of
-//! their earlier handles, so a stale handle never matches a live object.
+//! A free handle slot may be removed from the table. If the slot is created again, its generation
+//! begins with the *floor* of its leaf. The floor is above the generations of all earlier handles
+//! of removed slots, so a stale handle never matches a live object.
 
 use super::chunks::Chunks;
 use super::layout::LEAF;
@@ -18,7 +18,7 @@ pub(crate) const GENERATION_MAX: u32 = (1 << 20) - 1;
 /// The data kept for a leaf.
 #[derive(Debug)]
 pub(crate) struct HandleLeaf {
-    /// The initial generation of slots that are created again.
+    /// The initial generation of slots that are created, for the first time or again.
     floor: AtomicU32,
     /// The number of handle slots that are in use or worn out.
     pub(crate) used: AtomicU32,
@@ -36,7 +36,7 @@ pub(super) struct Floors {
     /// The data of each leaf. The data exist after an entry was created in the leaf or in another
     /// leaf of the same chunk.
     pub(super) leaves: Chunks<HandleLeaf>,
-    /// The generation with which all slots begin.
+    /// The initial floor of each leaf.
     first: u32,
 }
 

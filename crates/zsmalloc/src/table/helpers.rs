@@ -4,13 +4,13 @@
 use super::{Table, WriteLock};
 use crate::entry::{Location, Value};
 
-/// Unlocks an entry with the payload `payload`.
+/// Stores `payload` in a locked entry, and unlocks the entry.
 pub(crate) fn unlock(entry: WriteLock<'_>, payload: u64) {
     // SAFETY: the new value refers to no object.
     unsafe { entry.unlock(Value::inline(payload)) }
 }
 
-/// Unlocks an entry with a value that refers to an object, which is never read.
+/// Makes a locked entry refer to an object, which is never read, and unlocks the entry.
 pub(crate) fn unlock_object(entry: WriteLock<'_>, offset: u64, len: usize) {
     // SAFETY: the table belongs to no pool, so no thread reads or frees the object.
     unsafe { entry.unlock(Value::object(Location { offset, len, flags: 0 })) }

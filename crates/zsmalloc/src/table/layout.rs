@@ -12,9 +12,9 @@ pub(super) const LEAVES: usize = if cfg!(loom) { 2 } else { 128 };
 /// The number of entries in a span, which is the number of different keys.
 pub(super) const SPAN: usize = LEAF * LEAVES;
 const _: () = assert!(SPAN <= 1 << 16);
-/// The number of entries for which a packed node has room. With 4, a node without rows fills 48
-/// bytes exactly. The spans of a device of 16 TiB that holds a gibibyte at random have 4 entries on
-/// average, so larger nodes would be half empty, and smaller ones need more links.
+/// The number of entries for which a packed node has room. With 4 entries, a node without rows has
+/// exactly 48 bytes. If a device of 16 TiB holds 1 GiB at random offsets, its spans have 4 entries
+/// on average: larger nodes would be half empty, and smaller nodes would need more links.
 pub(super) const PACKED: usize = if cfg!(loom) { 2 } else { 4 };
 /// The size in bytes of a link, or of the head of a packed node.
 pub(super) const LINK_BYTES: usize = size_of::<AtomicLink>();
@@ -26,7 +26,7 @@ pub(super) const ALIGN: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum NodeKind {
-    /// `PACKED` entries of any keys.
+    /// Up to `PACKED` entries, with any keys.
     Packed,
     /// All entries of a leaf.
     Dense,
@@ -40,7 +40,7 @@ pub(super) struct NodeRef {
     pub(super) kind: NodeKind,
 }
 
-/// The level of a chain of nodes: a span, or a leaf, by its number in the span.
+/// The level of a chain of nodes: a span, or the leaf with this number in its span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     Span,

@@ -5,11 +5,11 @@
 //!   head     | count of keys: 16  | address of the node behind             | kind |
 //!              bits 63 to 48        bits 47 to 4                             4 bits
 //! ```
-//! One load of a head returns the number of keys and the node behind them at that moment.
+//! One load of a head returns both the number of keys and the node behind.
 //!
 //! # Safety
 //! Readers follow links and heads, by the rules of [`node`](super::node). So functions that change
-//! a link or head are unsafe. They are called only by the holder of the table's lock (zs-W4).
+//! a link or head are unsafe. Only the holder of the table's lock calls them (zs-W4).
 #![allow(unsafe_code)]
 
 use super::layout::{ALIGN, LINK_BYTES, NodeKind, NodeRef};
@@ -57,9 +57,9 @@ impl PackedHeader {
     /// Publishes the number of keys and the node behind this node.
     ///
     /// # Safety
-    /// `count` keys and places were written, and the node `behind` is complete (zs-W1). The caller
-    /// holds the table's lock, or no other thread uses the node. A present entry that can be found
-    /// through the head before the call can still be found after it.
+    /// The first `count` keys and places were written, and the node `behind` is complete (zs-W1).
+    /// The caller holds the table's lock, or no other thread uses the node. A present entry that
+    /// can be found through the head before the call can still be found after it.
     pub(super) unsafe fn store(&self, count: usize, behind: Option<NodeRef>) {
         let raw = to_raw(behind).map_addr(|address| address | count << COUNT_SHIFT);
         self.0.store(raw, Ordering::Release);
@@ -88,12 +88,12 @@ impl NodeLink {
         from_raw(self.0.load(Ordering::Acquire))
     }
 
-    /// Changes the first node of the chain.
+    /// Makes `node` the first node of the chain.
     ///
     /// # Safety
-    /// The node is complete (zs-W1) and belongs to this table, and the caller gives up its
-    /// ownership. The caller holds the table's lock. A present entry that can be found through the
-    /// link before the call can still be found after it (zs-W3).
+    /// `node` is complete (zs-W1) and belongs to this table, and the caller gives up its ownership.
+    /// The caller holds the table's lock. A present entry that can be found through the link before
+    /// the call can still be found after it (zs-W3).
     pub(super) unsafe fn store(&self, node: Option<NodeRef>) {
         self.0.store(to_raw(node), Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! Entries in their nodes, and locked entries, which are not moved until they are unlocked.
+//! References to entries in their nodes, and locks of entries. A locked entry is not moved.
 #![allow(unsafe_code)]
 
 use super::row::Row;
@@ -8,8 +8,8 @@ use page::fork::generation;
 use std::mem::ManuallyDrop;
 
 /// Identifies the process that locked an entry or staged an object. A guard that the child of a
-/// fork inherits locks nothing in the child: the child repairs all entries as if none were locked,
-/// and the pages may belong to the parent.
+/// fork inherits locks nothing in the child, because the child unlocks all entries, and the pages
+/// may have stayed with the parent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ForkStamp(u32);
 
@@ -26,7 +26,7 @@ impl ForkStamp {
     }
 
     /// # Panics
-    /// If the stamp is stale.
+    /// If [`is_stale`](Self::is_stale) returns true.
     #[inline]
     pub(crate) fn assert_same_process(self) {
         if self.is_stale() {
@@ -152,7 +152,8 @@ impl<'t> PendingLock<'t> {
     }
 }
 
-/// An exclusively locked entry without readers. Dropping the lock leaves the entry unchanged.
+/// An exclusively locked entry without readers. Dropping the lock unlocks the entry and keeps its
+/// value.
 #[derive(Debug)]
 pub(crate) struct WriteLock<'t> {
     /// The readers of the entry's table.
@@ -168,7 +169,8 @@ impl<'t> WriteLock<'t> {
     }
 
     /// # Panics
-    /// In a child of the process that locked the entry, as all methods below do.
+    /// In a child of the process that locked the entry. All methods below panic in such a child
+    /// too.
     #[inline]
     pub(crate) fn assert_same_process(&self) {
         self.stamp.assert_same_process();
@@ -189,11 +191,10 @@ impl<'t> WriteLock<'t> {
     /// # Safety
     /// If `value` refers to an object, the object is complete, in the pool of this table, and no
     /// other entry refers to it. If the entry no longer refers to its previous object, that
-    /// object's place belongs to the caller.
+    /// object's slot belongs to the caller.
     pub(crate) unsafe fn unlock(self, value: Value) {
         self.assert_same_process();
-        // `ManuallyDrop` is used instead of `forget` at the end, because an unlocked entry may be
-        // freed.
+        // A call of `forget` would follow the unlock, when the entry may already be freed.
         let held = ManuallyDrop::new(self);
         if value == Value::EMPTY && held.value() != value {
             // SAFETY: this thread holds the entry's exclusive lock, and all readers have left.

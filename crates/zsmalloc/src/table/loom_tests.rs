@@ -14,7 +14,8 @@ fn table() -> Table {
     Table::new(&arena, Columns::default()).unwrap()
 }
 
-/// Adds one to an entry's payload. No increment is lost only if all threads find the same entry.
+/// Adds one to an entry's payload. If threads found different copies of the entry, an increment
+/// would be lost.
 fn add(table: &Table, index: u32) {
     let entry = table.lock(index).unwrap();
     let payload = entry.value().decode().unwrap_err();
@@ -130,7 +131,7 @@ fn loom_table_conversion_against_pin() {
     );
 }
 
-/// Both threads may find frozen entries, and then give the conversion up.
+/// Both threads may find an entry that is being moved, and then prevent the move.
 #[test]
 fn loom_table_two_against_conversion() {
     model(
@@ -141,8 +142,7 @@ fn loom_table_two_against_conversion() {
     );
 }
 
-/// The thread that gives up the first conversion is delayed before it thaws the entry, and the
-/// second conversion begins during this delay.
+/// Two conversions follow each other while another thread locks an entry that they move.
 #[test]
 fn loom_table_two_conversions_in_turn() {
     let twice: Actor = |table| {
@@ -152,7 +152,8 @@ fn loom_table_two_conversions_in_turn() {
     model(slow(4), sparse, [twice, |table| add(table, 1)], |table| ends(table, &[(0, 1), (1, 3)]));
 }
 
-/// A leaf is removed while another thread looks up an entry of it, and creates the entry.
+/// A leaf is removed while another thread looks up an entry of the leaf, and then creates the
+/// entry.
 #[test]
 fn loom_table_removal_against_making() {
     model(
@@ -192,7 +193,7 @@ fn loom_table_reader_against_absorption() {
     model(slow(3), hiding, [tidy, read], |table| ends(table, &[(0, 1), (2, 3), (9, 2)]));
 }
 
-/// A move that was given up leaves no copies, and the next pass completes it.
+/// A move that fails leaves no copy, and the next pass moves the entry.
 #[test]
 fn loom_table_writer_against_absorption() {
     model(
@@ -241,7 +242,7 @@ fn loom_table_absorption_against_pin() {
     );
 }
 
-/// Both threads may find frozen entries, and then give the move up.
+/// Both threads may find an entry that is being moved, and then prevent the move.
 #[test]
 fn loom_table_two_against_absorption() {
     model(
@@ -252,8 +253,8 @@ fn loom_table_two_against_absorption() {
     );
 }
 
-/// The entries of a packed node move behind an inner node, and the leaf and then the span are
-/// packed, while an entry is changed.
+/// While a thread changes an entry, the entries of a packed node move behind an inner node. Then
+/// the leaf and the span are packed.
 #[test]
 fn loom_table_span_in_turn() {
     let fall: Actor = |table| {

@@ -1,7 +1,7 @@
-//! Creating entries: an entry is added to a packed node with room, or to a new node. A new packed
-//! node is the first of its chain, and a new wide node the last. An addition needs no conversion.
-//! But once the chain has a wide node, the packed nodes before it only slow look-ups down, so their
-//! entries are moved if they are not locked.
+//! Creation of entries. An entry is added to a packed node with room, or to a new node. A new
+//! packed node becomes the first of its chain, and a new wide node becomes the last. Adding an
+//! entry never converts an existing node. But packed nodes before a wide node slow look-ups down,
+//! so their unlocked entries then move to the wide node.
 #![allow(unsafe_code)]
 
 use super::layout::{LEAF, LEAVES, Level, NodeKind, PACKED};
@@ -13,8 +13,8 @@ use super::{Inside, Locked, Table, split};
 use crate::Error;
 use crate::entry::Entry;
 
-/// Creates entry `index`, if it does not exist. If a chain on the path to the entry now has packed
-/// nodes before a wide node, returns the level of that chain.
+/// Creates entry `index`, if it does not exist. If a new node was added, and a chain on the entry's
+/// path has packed nodes before a wide node, returns the level of that chain.
 pub(super) fn make(table: &Table, index: u32) -> Result<Option<Level>, Error> {
     let mut locked = table.lock_making();
     let (span, key) = split(index);
@@ -39,7 +39,7 @@ pub(super) fn make(table: &Table, index: u32) -> Result<Option<Level>, Error> {
     Ok(has_grown.then(|| level_to_absorb(chain, key)).flatten())
 }
 
-/// Returns the level at which packed nodes precede a wide node, on the path to an entry.
+/// Returns the level of the chain on an entry's path in which packed nodes precede a wide node.
 fn level_to_absorb(span: Chain<'_>, key: u16) -> Option<Level> {
     let is_mixed = |chain: Chain<'_>| {
         chain.wide().is_some_and(|wide| chain.first().map(Node::node_ref) != Some(wide.node_ref()))
@@ -51,8 +51,8 @@ fn level_to_absorb(span: Chain<'_>, key: u16) -> Option<Level> {
 }
 
 /// Returns a place for entry `index`: in the wide node of the chain if it has one, else in a packed
-/// node. Adds a node if necessary. The place is absent, except in a new dense node if the entry
-/// does not exist.
+/// node. Adds a node if necessary. If a dense node is added for an entry that does not exist, the
+/// place is present and empty. In all other cases the place is absent.
 ///
 /// # Safety
 /// `chain` is the chain of the entry's span or leaf at this level. The chain belongs to the table
@@ -71,7 +71,7 @@ pub(super) unsafe fn place<'s>(
             return Ok(wide.dense_place(key as usize % LEAF));
         }
         let nth = key as usize / LEAF;
-        // SAFETY: `wide.leaf(nth)` is the chain of that leaf of the span.
+        // SAFETY: `wide.leaf(nth)` is the chain of leaf `nth` of the span.
         return unsafe { place(locked, inside, wide.leaf(nth), Level::Leaf(nth), index) };
     }
     let absent = chain.nodes().find_map(|node| node.place(key));
@@ -100,7 +100,7 @@ pub(super) unsafe fn place<'s>(
 pub(super) unsafe fn prepend(locked: &mut Locked<'_>, chain: Chain<'_>) -> Result<(), Error> {
     let node = locked.table.nodes.make(NodeKind::Packed, Default::default())?;
     // SAFETY: the node was just created for the table that is locked (zs-W4). All nodes that could
-    // be found through the link are behind the node, whose ownership this function gives up.
+    // be found through the link are behind the new node, whose ownership this function gives up.
     unsafe {
         Node::new(node, locked.table.nodes.row).set_behind(chain.first().map(Node::node_ref));
         chain.link().store(Some(node));
@@ -109,7 +109,7 @@ pub(super) unsafe fn prepend(locked: &mut Locked<'_>, chain: Chain<'_>) -> Resul
     Ok(())
 }
 
-/// Adds a wide node behind the packed nodes of a chain, with a place for entry `index`.
+/// Adds a wide node, which has a place for entry `index`, behind the packed nodes of a chain.
 ///
 /// # Safety
 /// As for [`place`].
@@ -134,12 +134,13 @@ unsafe fn append_wide(
             return Err(error);
         }
     } else {
-        // Entries of the leaf that exist are in packed nodes.
+        // Existing entries of the leaf are in packed nodes. Their places in the new node are
+        // absent.
         let above = inside.chain(index as u64 / (LEAF * LEAVES) as u64);
         for (key, place) in above.into_iter().chain([chain]).flat_map(packed_places) {
             if key as usize / LEAF == nth && place.entry.is_present() {
                 let rows = (table.nodes.row, Default::default());
-                // SAFETY: the node has all places of the leaf, and no other thread uses it.
+                // SAFETY: the node has a place for each entry of the leaf. No other thread uses it.
                 unsafe { write(node, key as usize % LEAF, Entry::absent(), rows) };
             }
         }
@@ -165,9 +166,9 @@ fn packed_places<'s>(chain: Chain<'s>) -> impl Iterator<Item = (u16, EntryRef<'s
     chain.nodes().flat_map(Node::packed_places)
 }
 
-/// Returns whether the leaf of entry `index` is being filled. A leaf is being filled if the leaf
-/// below has a dense node, as in a table that is filled in order, or if some of its entries are in
-/// packed nodes of the span.
+/// Returns whether the leaf of entry `index` is being filled. This is so if the preceding leaf has
+/// a dense node, as in a table that is filled in order. It is also so if at least `LEAF_CROWD` of
+/// the leaf's entries are in packed nodes of the span.
 fn is_filled(inside: &Inside<'_>, index: u32) -> bool {
     let (leaf, leaves) = (index as u64 / LEAF as u64, LEAVES as u64);
     let is_dense = |leaf: u64| {

@@ -7,27 +7,29 @@
 //!                        '--> packed --> ...           '--> packed --> packed --> ...
 //! ```
 //! A packed node has room for 4 entries, and a look-up searches its keys. A span or leaf with few
-//! entries has a chain of packed nodes. A span with more has an inner node, and a leaf with more
-//! a dense one. A chain that becomes too long gets such a wide node at its end, and the entries
-//! before it move there, unless they are locked. `rebalance` converts spans and leaves that have
-//! changed: it moves entries to fewer packed nodes or to a wide node, and removes empty entries.
+//! entries has a chain of packed nodes. A span with more entries has an inner node, and a leaf with
+//! more entries has a dense node. A chain that becomes too long gets such a *wide* node at its end.
+//! The unlocked entries of its packed nodes then move to the wide node. `rebalance` converts spans
+//! and leaves that have changed. It moves their entries to fewer packed nodes or to a wide node,
+//! and removes empty entries.
 //!
-//! [`convert`] describes how entries move, and how other threads proceed during a move.
+//! [`convert`] describes how entries move, and what other threads do during a move.
 //!
 //! Invariants, in addition to those of [`node`] and [`epoch`](crate::epoch):
-//! - zs-T1: at most one place on an entry's path is present. An entry that is not empty has such a
-//!   place, and a look-up finds it, except between the third and the fourth step of a move.
-//! - zs-T2: in these steps the entry's old place is absent, and its copy is complete. A look-up
-//!   that finds the copy, and afterwards no present place on the path, completes the move.
+//! - zs-T1: at most one place on an entry's path is present. A nonempty entry has a present place,
+//!   which a look-up finds, except between the third and the fourth step of a move.
+//! - zs-T2: between these steps, the entry's old place is absent, and its copy is complete. A
+//!   look-up that finds the copy, and afterwards no present place on the path, completes the move.
 //! - zs-T3: after an attempt to move an entry, the entry is not moved again before all present
-//!   readers have left. So a reader's look-up finds the entry at the second attempt at the latest,
-//!   and a place that a reader has found does not become the target of a move later.
-//! - zs-T4: one thread at a time moves entries, until it has waited for the readers. It holds the
-//!   table's lock during all steps of a move.
+//!   readers have left. So a reader finds the entry at its second search at the latest. A place at
+//!   which a reader has found an entry does not become the target of a move before the reader
+//!   leaves.
+//! - zs-T4: one thread at a time moves entries. Another thread may begin only after this thread has
+//!   waited for the readers. The thread holds the table's lock during all steps of a move.
 //!
-//! Locks: `making`, under which entries are created and moved; under `making`, the locks of the
-//! slab caches and of the space. Looking up and locking an entry takes no lock, and no thread waits
-//! while it is counted as a reader (zs-R3).
+//! Lock order: `making`, under which entries are created and moved, then the locks of the slab
+//! caches and of the space. A look-up takes none of these locks, nor does a thread that locks an
+//! entry. No thread waits while it is counted as a reader (zs-R3).
 
 mod check;
 mod chunks;
@@ -76,10 +78,10 @@ pub use row::{Columns, Row};
 #[derive(Debug)]
 pub(crate) struct Table {
     spans: Chunks<NodeLink>,
-    /// The data of leaves, in a table of handle slots.
+    /// The data kept for each leaf, if this is a table of handle slots.
     floors: Option<Floors>,
     nodes: Nodes,
-    /// The readers of the table. The tally counts entries that became empty.
+    /// The counts of the table's readers, and of entries that have become empty.
     epoch: Epoch,
     making: Mutex<Making>,
     read_waits: AtomicU64,
@@ -100,7 +102,7 @@ struct Locked<'t> {
     making: MutexGuard<'t, Making>,
 }
 
-/// Returns the span of an entry, and the entry's key in that span.
+/// Returns the number of an entry's span, and the entry's key in that span.
 #[inline]
 fn split(index: u32) -> (u64, u16) {
     (index as u64 / SPAN as u64, (index as u64 % SPAN as u64) as u16)
@@ -138,15 +140,15 @@ impl Table {
         })
     }
 
-    /// Counts the caller as a reader.
+    /// Counts the caller as a reader until the result is dropped.
     #[inline(always)]
     fn enter(&self) -> Inside<'_> {
         Inside { table: self, _reader: self.epoch.enter() }
     }
 
-    /// Locks entry `index` for reading. Returns `None` if it does not exist or `admits` returns
-    /// false for its row. `admits` is called before the call waits for the entry, and again while
-    /// the entry is locked.
+    /// Locks entry `index` for reading. Returns `None` if the entry does not exist or `admits`
+    /// returns false for its row. `admits` is called before this function waits for the entry, and
+    /// again while the entry is locked.
     #[allow(unsafe_code)]
     #[inline]
     pub(crate) fn lock_shared(
@@ -154,7 +156,7 @@ impl Table {
         index: u32,
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Option<ReadLock<'_>> {
-        // SAFETY: `try_lock` found the entry in the table of these readers, and counts as a reader.
+        // SAFETY: `try_lock` found the entry in the table of these readers, and is counted as one.
         let lock = |entry: EntryRef<'_>, epoch| unsafe { entry.try_lock_shared(epoch) };
         let attempt = || self.try_lock(index, &admits, lock);
         let entry = attempt().unwrap_or_else(|busy| {
@@ -168,9 +170,9 @@ impl Table {
         entry.filter(|entry| admits(entry.row()))
     }
 
-    /// Looks entry `index` up and calls `lock`, which tries to lock it, with the entry and the
-    /// readers of this table. Returns `None` if the entry does not exist or `admits` returns false
-    /// for its row.
+    /// Looks up entry `index`, and passes the entry and the readers of this table to `lock`, which
+    /// tries to lock the entry. Returns `None` if the entry does not exist or `admits` returns
+    /// false for its row.
     #[inline(always)]
     fn try_lock<'t, L>(
         &'t self,
@@ -218,7 +220,7 @@ impl Table {
             let inside = self.enter();
             if let Some(entry_ref) = inside.find(index) {
                 // SAFETY: the entry was found in the table of these readers, and is used while this
-                // thread counts as a reader.
+                // thread is counted as a reader.
                 return Ok(unsafe { entry_ref.try_claim(&self.epoch) });
             }
             drop(inside);
@@ -245,13 +247,13 @@ impl Table {
         }
     }
 
-    /// Returns the result of `look` for entry `index`, locked or not, if the entry exists. Calls
-    /// `look` again if the entry was moved during the call.
+    /// Returns the result of `look` for entry `index`, if the entry exists. The entry may be
+    /// locked. Calls `look` again if the entry was moved during the call.
     pub(crate) fn peek<R>(&self, index: u32, look: impl FnMut(&Entry, Row<'_>) -> R) -> Option<R> {
         self.enter().peek(index, look)
     }
 
-    /// Calls `look` with all entries of a leaf, as [`peek`](Self::peek) does.
+    /// Calls `look` with each entry of a leaf, as [`peek`](Self::peek) does with one entry.
     pub(crate) fn for_each_of(&self, leaf: u64, mut look: impl FnMut(u32, &Entry, Row<'_>)) {
         let (span, nth) = (leaf / LEAVES as u64, (leaf % LEAVES as u64) as usize);
         let inside = self.enter();
@@ -262,7 +264,7 @@ impl Table {
         }
     }
 
-    /// Calls `look` with all entries, as [`peek`](Self::peek) does.
+    /// Calls `look` with each entry of the table, as [`peek`](Self::peek) does with one entry.
     pub(crate) fn for_each(&self, mut look: impl FnMut(u32, &Entry, Row<'_>)) {
         let mut next = 0;
         while let Some(index) = self.first_made(next) {
@@ -272,8 +274,8 @@ impl Table {
         }
     }
 
-    /// Returns the first entry from `index` on that exists. Entries between `index` and the result
-    /// were never created, or were removed.
+    /// Returns the lowest number from `index` on whose entry may exist. Entries between `index` and
+    /// the result were never created, or were removed.
     pub(crate) fn first_made(&self, index: u64) -> Option<u64> {
         let first = index / SPAN as u64;
         let mut made = self.spans.from(first).filter(|(_, link)| link.is_made());
@@ -290,7 +292,7 @@ impl Table {
     }
 
     /// Creates entry `index`, if it does not exist. If packed nodes then precede a wide node, their
-    /// entries move there, except those that are locked.
+    /// unlocked entries move to the wide node.
     #[cold]
     fn make(&self, index: u32) -> Result<(), Error> {
         let chain = make::make(self, index)?;
@@ -298,9 +300,10 @@ impl Table {
         Ok(())
     }
 
-    /// If enough entries have changed since the last pass, converts leaves and spans for which
-    /// this is worthwhile. Returns the number of bytes freed. Calls `go_on` before each conversion,
-    /// and stops if `go_on` returns false. Does nothing while another thread is in this function.
+    /// If enough entries have changed since the last pass, converts the leaves and spans for which
+    /// a conversion is worthwhile. Returns the number of bytes freed. Calls `go_on` before each
+    /// conversion, and stops if `go_on` returns false. Does nothing while another thread is in this
+    /// function.
     pub(crate) fn rebalance(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
         pass::rebalance(self, go_on)
     }
@@ -315,7 +318,7 @@ impl Table {
         self.floors.iter().flat_map(|floors| floors.leaves.from(0))
     }
 
-    /// Returns the row of a new entry.
+    /// Returns the initial values of the row of entry `index`.
     fn fresh_row(&self, index: u32) -> RowValues {
         self.floors.as_ref().map_or([0; 2], |floors| [floors.fresh(index), 0])
     }
@@ -345,14 +348,15 @@ impl Table {
         size_of::<Epoch>() + self.spans.bytes() + floors
     }
 
-    /// Locks or unlocks the table for a fork, so that no thread is creating or moving an entry.
+    /// Locks the table before a fork, or unlocks it after the fork. No thread creates or moves an
+    /// entry while the table is locked.
     pub(crate) fn at_fork(&self, step: Step) {
         self.making.at_fork(step);
         self.nodes.at_fork(step);
     }
 
-    /// In a child of fork, repairs the locked entries, the counts of readers and the retired nodes
-    /// that lost threads left.
+    /// In a child of fork, undoes what lost threads left. Unlocks their entries, resets the counts
+    /// of readers, and frees the retired nodes.
     ///
     /// # Safety
     /// The process is a child without the other threads of its parent. The process does not rely on
@@ -391,7 +395,8 @@ impl Inside<'_> {
     #[inline(always)]
     fn chain(&self, span: u64) -> Option<Chain<'_>> {
         let link = self.table.spans.get(span)?;
-        // SAFETY: `link` belongs to this table, and the borrower of this value counts as a reader.
+        // SAFETY: `link` belongs to this table, and the borrower of this value is counted as a
+        // reader.
         Some(unsafe { Chain::new(link, self.table.nodes.row) })
     }
 
@@ -406,7 +411,7 @@ impl Inside<'_> {
         loop {
             let EntryRef { entry, row } = self.find(index)?;
             let result = look(entry, row);
-            // The order of the loads is that of the program, because both acquire.
+            // This load follows the load in `look`, because both have acquire ordering.
             if entry.is_present() {
                 return Some(result);
             }
@@ -414,8 +419,8 @@ impl Inside<'_> {
     }
 }
 
-/// Calls `attempt` again after a wait as long as the entry is busy. Calls `count` with the reason
-/// for the first wait.
+/// Repeats `attempt` until the entry is not busy, and waits before each attempt. Calls `count` with
+/// the reason for the first wait.
 #[cold]
 fn persist<T>(mut busy: Busy, count: impl Fn(Busy), attempt: impl Fn() -> Result<T, Busy>) -> T {
     let mut backoff = Backoff::default();

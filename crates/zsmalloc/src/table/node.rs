@@ -7,21 +7,21 @@
 //! ```
 //! A chain is the list of nodes to which a link leads: packed nodes, and possibly a wide node at
 //! the end. A wide node is a dense node for a leaf, and an inner node for a span. A key is an
-//! entry's position in its span. The *path* of a key is the span's chain, and after an inner node
-//! the chain of the key's leaf. Nodes on the path may have several *places* for the key, at most
-//! one of which is present (zs-T1).
+//! entry's position in its span. The *path* of a key is the span's chain and, if it ends with an
+//! inner node, the chain of the key's leaf. The nodes of a path may have several *places* for the
+//! key, of which at most one is present (zs-T1).
 //!
 //! # Safety
 //! - zs-W1: a link refers to a node of its table that was complete before the link was stored: all
-//!   places up to the count, and their rows, were written. Keys below the count never change.
+//!   places below its count, and their rows, were written. Keys below the count never change.
 //! - zs-W2: a node is freed only when no link leads to it any more. Either no link ever did, or all
 //!   readers that were counted when the last link was removed have left (`free_retired`). Later
-//!   readers find no path to the node. A child has no reader (`Nodes::repair`).
+//!   readers find no path to the node. A child of fork has no readers (`Nodes::repair`).
 //! - zs-W3: the last path to a node is removed only when all of its places are absent. A locked
 //!   entry is present, and an absent place can't be locked. So a node is not freed while one of its
 //!   entries is locked.
-//! - zs-W4: links and heads of published nodes are changed only by the holder of the table's lock,
-//!   and so are places that are absent.
+//! - zs-W4: only the holder of the table's lock changes links, heads of published nodes, and absent
+//!   places. (A look-up may complete a move: zs-T2.)
 #![allow(unsafe_code)]
 
 use super::layout::{KEYS_AT, LEAF, LEAVES, NodeKind, NodeRef, PACKED};
@@ -36,16 +36,16 @@ use std::marker::PhantomData;
 // SAFETY: a NodeRef is only an address; threads share the node by the rules zs-W1 to zs-W4.
 unsafe impl Send for NodeRef {}
 
-/// Writes place `nth` of a node, and its row.
+/// Writes place `nth` of a node, and the row of this place.
 ///
 /// # Safety
-/// The node has such rows and room for the place, which no other thread uses.
+/// The node has rows of this kind and room for the place. No other thread uses the place.
 pub(super) unsafe fn write(node: NodeRef, nth: usize, entry: Entry, rows: (RowKind, RowValues)) {
     let (kind, values) = rows;
     assert!(nth < node.kind.capacity());
     let (entry_at, row_at) = node.kind.places(kind, nth);
-    // SAFETY: `bytes` of the kind cover all parts of this place, with their alignment. The caller
-    // guarantees that no other thread uses the place.
+    // SAFETY: `NodeKind::bytes` includes the entry and the row of this place, which are aligned.
+    // The caller guarantees that no other thread uses the place.
     unsafe {
         node.address.add(entry_at).cast::<Entry>().write(entry);
         let row = node.address.add(row_at).cast::<AtomicU32>();
@@ -55,7 +55,7 @@ pub(super) unsafe fn write(node: NodeRef, nth: usize, entry: Entry, rows: (RowKi
     }
 }
 
-/// A link of a table, borrowed from a counted reader.
+/// The link to a chain of nodes, borrowed from a counted reader.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chain<'s> {
     link: &'s NodeLink,
@@ -64,14 +64,14 @@ pub(super) struct Chain<'s> {
 
 impl<'s> Chain<'s> {
     /// # Safety
-    /// The link belongs to a table with such rows, of which the caller is a reader during `'s`, or
-    /// to a node that no other thread uses.
+    /// The link's nodes have rows of kind `row`. The link belongs to a table of which the caller is
+    /// a reader during `'s`, or to a node that no other thread uses.
     #[inline(always)]
     pub(super) unsafe fn new(link: &'s NodeLink, row: RowKind) -> Self {
         Chain { link, row }
     }
 
-    /// Returns the link, so that it can be changed.
+    /// Returns the link, so that the caller can change it.
     pub(super) fn link(self) -> &'s NodeLink {
         self.link
     }
@@ -79,7 +79,7 @@ impl<'s> Chain<'s> {
     #[inline(always)]
     pub(super) fn first(self) -> Option<Node<'s>> {
         // SAFETY: a link refers to a complete node of its table (zs-W1), which is not freed (zs-W2)
-        // as long as the caller of `new` counts as a reader.
+        // as long as the caller of `new` is counted as a reader.
         self.link.node_ref().map(|node| unsafe { Node::new(node, self.row) })
     }
 
@@ -93,7 +93,7 @@ impl<'s> Chain<'s> {
     }
 }
 
-/// A node to which links lead, borrowed from a counted reader.
+/// A node, borrowed from a counted reader.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node<'s> {
     node: NodeRef,
@@ -103,7 +103,7 @@ pub(super) struct Node<'s> {
 
 impl<'s> Node<'s> {
     /// # Safety
-    /// The node is complete, has such rows, and is not freed during `'s`.
+    /// The node is complete, its rows are of kind `row`, and it is not freed during `'s`.
     #[inline]
     pub(super) unsafe fn new(node: NodeRef, row: RowKind) -> Self {
         Node { node, row, inside: PhantomData }
@@ -119,12 +119,12 @@ impl<'s> Node<'s> {
     }
 
     fn header(self) -> Option<&'s PackedHeader> {
-        // SAFETY: a packed node begins with its head (zs-W1), and is not freed under a reader
-        // (zs-W2).
+        // SAFETY: a packed node begins with its head (zs-W1), and is not freed while a reader uses
+        // it (zs-W2).
         (self.kind() == NodeKind::Packed).then(|| unsafe { self.node.address.cast().as_ref() })
     }
 
-    /// Returns the keys of a packed node and the node behind it, both read at one moment.
+    /// Returns the keys of a packed node and the node behind it, which one load reads.
     pub(super) fn packed(self) -> (&'s [u16], Option<Self>) {
         let Some(head) = self.header() else { return (&[], None) };
         let (count, behind) = head.load();
@@ -133,7 +133,7 @@ impl<'s> Node<'s> {
             let keys = self.node.address.add(KEYS_AT);
             std::slice::from_raw_parts(keys.cast().as_ptr(), count)
         };
-        // SAFETY: a head leads to a complete node (zs-W1), not freed before this one (zs-W2).
+        // SAFETY: the node behind is complete (zs-W1), and not freed before this one (zs-W2).
         (keys, behind.map(|node| unsafe { Node::new(node, self.row) }))
     }
 
@@ -186,8 +186,9 @@ impl<'s> Node<'s> {
     unsafe fn place_at(self, nth: usize) -> EntryRef<'s> {
         assert!(nth < self.kind().capacity());
         let (entry_at, row_at) = self.kind().places(self.row, nth);
-        // SAFETY: entry and row were written before they could be found (zs-W1), because the caller
-        // found `nth` below a count. A row has a word per column. Neither is freed (zs-W2).
+        // SAFETY: the entry and the row were written before readers could find them (zs-W1): in a
+        // packed node, `nth` is below the count. A row has a word per column. The node is not freed
+        // (zs-W2).
         unsafe {
             let row = self.node.address.add(row_at).cast::<AtomicU32>();
             let cells = match self.row {
@@ -204,11 +205,11 @@ impl<'s> Node<'s> {
     #[inline]
     pub(super) fn leaf(self, leaf: usize) -> Chain<'s> {
         assert!(self.kind() == NodeKind::Inner && leaf < LEAVES);
-        // SAFETY: an inner node has `LEAVES` links (zs-W1) in its table, and is not freed (zs-W2).
+        // SAFETY: an inner node has `LEAVES` links (zs-W1) of its table, and is not freed (zs-W2).
         unsafe { Chain::new(self.node.address.cast::<NodeLink>().add(leaf).as_ref(), self.row) }
     }
 
-    /// Returns the chains of an inner node that have nodes, with the numbers of their leaves.
+    /// Returns the leaves of an inner node that have nodes: their numbers and their chains.
     pub(super) fn leaves(self) -> impl Iterator<Item = (usize, Chain<'s>)> {
         let leaves = if self.kind() == NodeKind::Inner { LEAVES } else { 0 };
         let leaves = (0..leaves).map(move |leaf| (leaf, self.leaf(leaf)));
@@ -216,7 +217,7 @@ impl<'s> Node<'s> {
     }
 
     /// Adds an absent place for `key` to a packed node. No other place of the node has the key.
-    /// Returns `None` if the node has no room.
+    /// Returns the place, or `None` if the node has no room.
     ///
     /// # Safety
     /// The caller holds the table's lock (zs-W4), or no other thread uses the node.
@@ -235,7 +236,7 @@ impl<'s> Node<'s> {
         }
     }
 
-    /// Changes the node behind this packed node.
+    /// Makes `behind` the node behind this packed node.
     ///
     /// # Safety
     /// As for [`PackedHeader::store`]. The caller gives up the ownership of `behind`.

@@ -42,15 +42,15 @@ impl Nodes {
         self.cache(kind).geometry().stride
     }
 
-    /// Returns a new node. A packed node has no places, and an inner node no leaves. The entries of
-    /// a dense node are empty, with the row `values`.
+    /// Returns a new node. A new packed node has no places, and a new inner node has no leaves. All
+    /// entries of a new dense node are empty, and their rows have the values `values`.
     pub(super) fn make(&self, kind: NodeKind, values: RowValues) -> Result<NodeRef, Error> {
         let address = self.cache(kind).alloc()?;
         let node = NodeRef { address, kind };
         let at = address.addr().get();
         assert!(at & !ADDRESS == 0, "a node at {at:#x} has no link");
         // SAFETY: this thread has just allocated the memory, which has this kind's size and
-        // alignment, from the cache for this kind and such rows.
+        // alignment, from the cache for nodes of this kind with these rows.
         unsafe {
             match kind {
                 NodeKind::Packed => address.cast().write(PackedHeader::new()),
@@ -65,8 +65,8 @@ impl Nodes {
         Ok(node)
     }
 
-    /// Returns true if a packed node made now would be at a lower address than `node`. Pages at
-    /// higher addresses become empty if nodes move down.
+    /// Returns whether a new node of the same kind would be at a lower address than `node`. Moving
+    /// nodes to lower addresses empties pages at higher addresses.
     pub(super) fn has_room_below(&self, node: NodeRef) -> bool {
         let cache = self.cache(node.kind);
         let Some(lower) = cache.alloc_before(node.address) else { return false };
@@ -85,8 +85,8 @@ impl Nodes {
         debug_assert_eq!(freed, Ok(()), "a node is freed once, to its own cache");
     }
 
-    /// Frees the oldest retired chain, if it is among the first `until` that were retired. Returns
-    /// whether it did.
+    /// Frees the oldest retired chain, if it is among the first `until` chains ever retired.
+    /// Returns whether a chain was freed.
     ///
     /// # Safety
     /// All readers that could have found the chain have left. `retired` belongs to this table
@@ -118,12 +118,12 @@ impl Nodes {
         self.caches.iter().map(|cache| cache.stat().pages).sum::<usize>() * page::page_size()
     }
 
-    /// Locks or unlocks the nodes' memory for a fork.
+    /// Locks the nodes' memory before a fork, or unlocks it after the fork.
     pub(super) fn at_fork(&self, step: Step) {
         self.caches.iter().for_each(|cache| cache.at_fork(step));
     }
 
-    /// Repairs the nodes' memory in a child.
+    /// Repairs the nodes' memory in a child of fork.
     ///
     /// # Safety
     /// The process is a child without the other threads of its parent. `retired` belongs to this

@@ -13,8 +13,8 @@ pub(super) enum Behind {
     Stays,
 }
 
-/// Nodes to which no link leads any more, although readers may still use them: the first node of
-/// each chain, in the order of retirement.
+/// The first nodes of chains, in the order in which the chains were retired. No link leads to a
+/// retired chain any more, although readers may still use it.
 #[derive(Debug)]
 pub(super) struct Retired {
     chains: [Option<(NodeRef, Behind)>; RETIRED_CHAINS_MAX],
@@ -48,8 +48,7 @@ impl Retired {
         self.freed + self.len as u64
     }
 
-    /// Removes the first chain, if it is among the first `until` that were retired. Returns the
-    /// chain.
+    /// Removes and returns the oldest chain, if it is among the first `until` chains ever retired.
     pub(super) fn take(&mut self, until: u64) -> Option<(NodeRef, Behind)> {
         if self.len == 0 || self.freed >= until {
             return None;

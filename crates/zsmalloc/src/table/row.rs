@@ -59,7 +59,7 @@ impl RowKind {
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'t>(pub(super) Cells<'t>);
 
-/// The columns of a row, in place.
+/// References to the columns of a row in a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Cells<'t> {
     Empty,
@@ -123,8 +123,8 @@ impl<'t> Row<'t> {
         Some(self.checksum_column()?.load(Relaxed))
     }
 
-    /// Sets the checksum, if the table has that column. The entry is locked exclusively, and the
-    /// checksum is that of the content about to be stored.
+    /// Sets the checksum, if the table has that column. The caller has locked the entry
+    /// exclusively, and passes the checksum of the content that it is about to store.
     #[inline]
     pub fn set_checksum(self, checksum: u32) {
         if let Some(column) = self.checksum_column() {
@@ -137,8 +137,8 @@ impl<'t> Row<'t> {
         self.generation_column().map_or(0, |column| column.load(Relaxed))
     }
 
-    /// Clears the access time and advances the generation, after the entry was emptied and while it
-    /// is still locked.
+    /// Clears the access time and advances the generation. The caller has emptied the entry and
+    /// still holds its lock.
     pub(crate) fn emptied(self) {
         self.set_access_time(0);
         if let Some(column) = self.generation_column() {

@@ -22,11 +22,11 @@ pub(super) fn find<'s>(chain: Chain<'s>, key: u16) -> Option<EntryRef<'s>> {
     search(chain, key)
 }
 
-/// As [`find`], for an entry that may be in any node, or is being moved. A thread may pass the
-/// entry's new place before, and its old place after the entry was moved, so it looks again if it
-/// finds only absent places. While the thread is counted as a reader, the entry is not moved again
-/// (zs-T3). If the only copy is arriving at a place that the thread had already seen before it
-/// looked again, the old place is absent, and the thread completes the move (zs-T2).
+/// As [`find`], for an entry that may be in any node, or is being moved. A thread that passes the
+/// entry's new place before the move, and the old place after it, finds only absent places. So it
+/// searches again. While the thread is counted as a reader, the entry is not moved again (zs-T3).
+/// If two searches find the same copy, and no present place, the old place is absent. The thread
+/// then completes the move (zs-T2).
 #[allow(unsafe_code)]
 #[inline(never)]
 fn search<'s>(chain: Chain<'s>, key: u16) -> Option<EntryRef<'s>> {
@@ -81,7 +81,7 @@ pub(super) fn all_entries<'s>(
     })
 }
 
-/// Returns the keys of a leaf for which the span's chain has places: a bit for each key.
+/// Returns a bit for each key of a leaf, which is 1 if a node on the key's path has a place for it.
 pub(super) fn keys_of(chain: Chain<'_>, leaf: usize) -> [u64; LEAF.div_ceil(64)] {
     let mut keys = [0; LEAF.div_ceil(64)];
     for node in chain.first().into_iter().flat_map(|first| first.path((leaf * LEAF) as u16)) {
@@ -94,8 +94,8 @@ pub(super) fn keys_of(chain: Chain<'_>, leaf: usize) -> [u64; LEAF.div_ceil(64)]
     keys
 }
 
-/// Returns the first key at or after `from` for which a span's chain may have an entry. If a leaf
-/// behind an inner node has nodes, this is the leaf's first key, or `from` within the leaf.
+/// Returns the first key at or after `from` for which a span's chain may have an entry. For a leaf
+/// behind an inner node, this is the leaf's first key, or `from` if it is in the leaf.
 pub(super) fn first_made(chain: Chain<'_>, from: usize) -> Option<usize> {
     let keys = chain.nodes().flat_map(|node| node.packed().0).map(|&key| key as usize);
     let packed = keys.filter(|&key| key >= from).min();

@@ -1,5 +1,5 @@
-//! Pages of a zspage that are being released (their slots are withheld) or prefaulted, and their
-//! repair in a child.
+//! Pages of a zspage that are being prefaulted, or released while their slots are withheld, and
+//! their repair in a child of fork.
 //!
 //! The safety rules are those of [`zspage`](super).
 #![allow(unsafe_code)]
@@ -9,7 +9,7 @@ use crate::sync::Ordering::Relaxed;
 use page::{Links, PageSet};
 
 impl FixedHeader {
-    /// Marks the zspage as busy: the calling thread releases or prefaults pages.
+    /// Marks the zspage as busy. The calling thread releases or prefaults its pages.
     ///
     /// # Panics
     /// If another thread has already marked the zspage as busy, because the thread that finishes

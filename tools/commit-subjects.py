@@ -25,34 +25,35 @@ SCOPE = re.compile(r"[a-z][\w/.,-]*(?: [\w/.,-]+){0,3}: ")
 AFTER_NOUNS = set("is are was were be has have had can can't may must will of that's which and".split())
 
 IMPERATIVES = set("""
-    abort accept account acknowledge adapt add adjust admit advertise align allocate allow analyze announce answer append apply arm
-    ask assert assign assume attach avoid back balance batch begin benchmark bind block boot bound break bring build bump bypass cache
-    calculate call cancel cap carry catch change charge check choose clamp clarify clean clear clone close collapse collect combine
-    commit compact compare compile complete compress compute configure confine connect consume continue convert copy correct count
-    cover create cut deallocate debug decide declare decode decompress decrease deduplicate default defer define delay delete deliver
-    deny deprecate derive describe destroy detach detect determine disable disarm discard disconnect discover dispatch display
-    distinguish distribute divide document double download drain draw drop dump duplicate elide embed emit empty enable encode end
-    enforce enlarge ensure enter enumerate escape establish estimate evict examine exclude execute exercise exit expand expect explain
-    export expose extend extract fail fall fence fetch fill filter find finish fit fix flag flush fold follow forbid force forget
-    fork format forward free freeze fuzz gather generate get give grant greet group grow guarantee guard handle harden hash hide hold host
-    honour hook identify ignore implement import improve include increase index inherit initialize inline insert inspect install
-    instrument interrupt introduce invalidate invoke isolate join judge keep kill label launch leave lend let lift limit link list
-    listen load locate lock log look lower maintain make manage map mark mask match measure mention merge migrate mirror model
-    modify mount move name narrow negotiate note notify number observe obtain offer omit open optimize order overwrite own pack pad
-    panic parse pass pause pin place plant poison poll populate port postpone prefer prepare preserve prevent print probe process
-    produce profile prohibit promise promote propagate protect prove provide prune publish pull punch put quantify query queue quote
-    raise randomize read rebase rebuild recalculate receive recheck recommend record recover redirect reduce refactor refer refresh
-    refuse register reject relax release reload remember remove rename render reorder repair repeat rephrase replace reply report
-    reproduce request require rerun reserve reset reshape resize resolve respect respond restart restore restrict restructure resume
-    retain retire retry return reuse revert review revise rewrite ring roll rotate round route run salvage sample save say scale scan
-    schedule scrub seal search seed select send separate serialize serve set settle shard share shift shorten show shrink shut sign
-    silence simplify simulate skip sleep slice smooth snapshot soak sort speed spell split spread stabilize stage start state stop
-    store stream strengthen stress strip structure study submit substitute subtract suggest sum supply support suppress suspend swap
+    abort accept account acknowledge adapt add adjust admit advertise align allocate allow analyze announce answer append apply
+    arm ask assert assign assume attach avoid back balance batch begin benchmark bind block boot bound break bring build bump
+    bypass cache calculate call cancel cap carry catch change charge check choose clamp clarify clean clear clone close collapse
+    collect combine commit compact compare compile complete compress compute configure confine connect consume continue convert
+    copy correct count cover create cut deallocate debug decide declare decode decompress decrease deduplicate default defer
+    define delay delete deliver deny deprecate derive describe destroy detach detect determine disable disarm discard disconnect
+    discover dispatch display distinguish distribute divide document double download drain draw drop dump duplicate elide embed
+    emit empty enable encode end enforce enlarge ensure enter enumerate escape establish estimate evict examine exclude execute
+    exercise exit expand expect explain export expose extend extract fail fall fence fetch fill filter find finish fit fix flag
+    flush fold follow forbid force forget fork format forward free freeze fuzz gather generate get give grant greet group grow
+    guarantee guard handle harden hash hide hold honour hook host identify ignore implement import improve include increase
+    index inherit initialize inline insert inspect install instrument interrupt introduce invalidate invoke isolate join judge
+    keep kill label launch leave lend let lift limit link list listen load locate lock log look lower maintain make manage map
+    mark mask match measure mention merge migrate mirror model modify mount move name narrow negotiate note notify number
+    observe obtain offer omit open optimize order overwrite own pack pad panic parse pass pause pin place plant poison poll
+    populate port postpone prefer prepare preserve prevent print probe process produce profile prohibit promise promote
+    propagate protect prove provide prune publish pull punch put quantify query queue quote raise randomize read rebase rebuild
+    recalculate receive recheck recommend record recover redirect reduce refactor refer refresh refuse register reject relax
+    release reload remember remove rename render reorder repair repeat rephrase replace reply report reproduce request require
+    rerun reserve reset reshape resize resolve respect respond restart restore restrict restructure resume retain retire retry
+    return reuse revert review revise rewrite ring roll rotate round route run salvage sample save say scale scan schedule scrub
+    seal search seed select send separate serialize serve set settle shard share shift shorten show shrink shut sign silence
+    simplify simulate skip sleep slice smooth snapshot soak sort speed spell split spread stabilize stage start state stop store
+    stream strengthen stress strip structure study submit substitute subtract suggest sum supply support suppress suspend swap
     switch synchronize take teach tell terminate test thaw throttle tidy tie tighten time tolerate trace track train transfer
-    transform translate trap treat trigger trim truncate try tune turn unblock undo unify uninstall unlink unlock unmap unmount unpack
-    unpin unregister update upgrade use validate verify wait wake walk warn watch weaken weigh widen wipe withdraw work wrap write
-    yield zero
-    """.split())
+    transform translate trap treat trigger trim truncate try tune turn unblock undo unify uninstall unite unlink unlock unmap
+    unmount unpack unpin unregister update upgrade use validate verify wait wake walk warn watch weaken weigh widen wipe
+    withdraw work wrap write yield zero
+""".split())
 
 
 def fault(subject):

@@ -62,8 +62,7 @@ impl Mapping {
         // SAFETY: `skip <= slack`, so the result lies in the len + slack bytes just mapped.
         let base = unsafe { whole.add(skip) };
         drop(Mapping { base: whole, len: skip });
-        // SAFETY: `skip + len <= len + slack`, so the result is at most the end of the range just
-        // mapped.
+        // SAFETY: `skip + len <= len + slack`, so the result is at most the end of the mapped range.
         drop(Mapping { base: unsafe { base.add(len) }, len: slack - skip });
         drop(asked);
         let mapping = Mapping { base, len };
@@ -102,8 +101,7 @@ impl Mapping {
     /// # Safety
     /// The advice changes no byte that a thread depends on.
     unsafe fn advise(&self, advice: Advice) -> Result<(), Error> {
-        // SAFETY: the range is this live mapping; the caller guarantees that the advice is
-        // harmless.
+        // SAFETY: the range is this live mapping; the caller guarantees harmless advice.
         match unsafe { madvise(self.base.as_ptr().cast(), self.len, advice) } {
             // If the kernel does not support the advice, the mapping is used without it.
             Ok(()) | Err(Errno::INVAL) => Ok(()),

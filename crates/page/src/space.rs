@@ -121,8 +121,7 @@ impl<D: Zeroed> Space<D> {
         &self.budget
     }
 
-    /// Returns the size in bytes of the space's metadata: maps, bitmaps and descriptors, without
-    /// the pages.
+    /// Returns the bytes of the space's metadata, which are maps, bitmaps and descriptors.
     pub fn metadata_bytes(&self) -> usize {
         self.sections.bytes() + self.extents.bytes() + self.state_bytes.load(Relaxed)
     }

@@ -1,15 +1,15 @@
-//! A buffer that O_DIRECT accepts: its first byte lies on a page boundary.
+//! A buffer for O_DIRECT, whose first byte lies on a page boundary.
 
 use std::ops::{Deref, DerefMut};
 
-/// The alignment of the first byte in bytes, which suffices for any block device.
+/// The alignment of the first byte, in bytes. It suffices for any block device.
 pub const ALIGNMENT: usize = 4096;
 
 /// Zeroed bytes of a fixed length, aligned to [`ALIGNMENT`].
 #[derive(Debug)]
 pub struct AlignedBuf {
-    // `ALIGNMENT` bytes longer than the buffer. The vector never grows, so the aligned start stays
-    // valid.
+    // The vector has `ALIGNMENT` bytes more than the buffer. It never grows, so the aligned start
+    // stays valid.
     room: Vec<u8>,
     start: usize,
     len: usize,
@@ -23,7 +23,7 @@ impl AlignedBuf {
         AlignedBuf { room, start, len }
     }
 
-    /// Shortens the buffer to `len` bytes. A `len` above the current length changes nothing.
+    /// Shortens the buffer to `len` bytes, if it is longer.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }

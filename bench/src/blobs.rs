@@ -15,7 +15,7 @@ pub struct Blobs {
 }
 
 impl Blobs {
-    /// Compresses `pages` as a store does: the blob of a same-filled page is empty; that of any
+    /// Compresses `pages` as a store does. The blob of a same-filled page is empty. The blob of any
     /// other page contains the output of lz4, or the page itself if lz4 does not shorten it.
     pub fn of_pages(pages: &[u8]) -> Result<Blobs, Error> {
         let mut codec = RawCodec::lz4()?;
@@ -45,8 +45,8 @@ impl Blobs {
         &self.bytes[start..self.ends[nth]]
     }
 
-    /// Returns the census of the pages that [`of_pages`](Self::of_pages) compressed to the blobs
-    /// with the numbers `numbers`.
+    /// Returns the census of the pages with the numbers `numbers`, which
+    /// [`of_pages`](Self::of_pages) compressed.
     pub fn census(&self, numbers: impl Iterator<Item = usize>) -> Census {
         let mut census = Census::default();
         numbers.for_each(|nth| {

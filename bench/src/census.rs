@@ -1,5 +1,5 @@
-//! The composition of an input, and C: the fewest bytes in which a store can hold it with the raw
-//! codec.
+//! The composition of an input, and C, the fewest bytes in which a store can hold the input with
+//! the raw codec.
 
 use zcomp::Error;
 
@@ -9,7 +9,7 @@ use measure::page::PAGE_SIZE;
 /// The kind of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// One word fills the page, so nothing is stored.
+    /// One repeated word fills the page, so no bytes are stored.
     SameFilled,
     /// The page is stored in this number of bytes.
     Compressible(usize),
@@ -31,14 +31,14 @@ impl Kind {
 /// The number of pages of each kind, and C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Census {
-    /// The pages that one word fills.
+    /// The number of pages that one repeated word fills.
     pub same_filled: u64,
-    /// The pages that the codec shrinks.
+    /// The number of pages that the codec shrinks.
     pub compressible: u64,
-    /// The pages that the codec does not shrink.
+    /// The number of pages that the codec does not shrink.
     pub incompressible: u64,
-    /// C in bytes: the sum, over all pages except same-filled ones, of the smaller of the codec's
-    /// length and the page's length.
+    /// C in bytes. Each page that is not same-filled adds its compressed length or its own length,
+    /// whichever is smaller.
     pub stored_bytes: u64,
 }
 
@@ -53,7 +53,7 @@ impl Census {
         Ok(census)
     }
 
-    /// Counts one page.
+    /// Counts one page of the kind `kind`.
     pub fn add(&mut self, kind: Kind) {
         match kind {
             Kind::SameFilled => self.same_filled += 1,

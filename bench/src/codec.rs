@@ -1,10 +1,10 @@
-//! The raw codec: the length of a compressed page or block, and its cost, without a store around
-//! it.
+//! The raw codec, which shows the compressed length of pages and blocks, and the cost, without a
+//! store.
 
 use measure::page::{PAGE_SIZE, same_filled};
 use zcomp::{Error, Params, Stream};
 
-/// A codec without a store around it, which compresses one block at a time into its own buffer.
+/// A codec without a store. It compresses one block at a time into its own buffer.
 pub struct RawCodec {
     stream: Box<dyn Stream>,
     out: Box<[u8]>,
@@ -39,8 +39,8 @@ impl RawCodec {
         self.stream.decompress(bytes, block)
     }
 
-    /// Returns C of one page or block in bytes: the smaller of its compressed length and its own
-    /// length, or 0 if it is same-filled.
+    /// Returns C of `block` in bytes: the smaller of the compressed length and the length of
+    /// `block`, or 0 if `block` is same-filled.
     pub fn stored_len(&mut self, block: &[u8]) -> Result<usize, Error> {
         if same_filled(block).is_some() {
             return Ok(0);

@@ -28,7 +28,7 @@ pub(crate) fn make_ext4(device: &Path) -> Result<(), Error> {
     MKFS.run(MKFS.command().args(options).arg(device)).map(drop)
 }
 
-/// The mount of a device. Dropping it unmounts the device.
+/// A mounted device, which is unmounted on drop.
 pub(crate) struct Mounted {
     pub(crate) dir: PathBuf,
     _undo: Undo,
@@ -64,7 +64,7 @@ impl Mounted {
         Ok(Mounted { dir, _undo: undo })
     }
 
-    /// Writes all data to the device and discards all freed blocks there.
+    /// Writes all data to the device, and discards the blocks that the file system has freed.
     pub(crate) fn settle(&self) -> Result<(), Error> {
         let dir = File::open(&self.dir).map_err(Error::file("open", &self.dir, RIGHTS))?;
         let synced = rustix::fs::syncfs(dir).map_err(std::io::Error::from);
@@ -73,7 +73,7 @@ impl Mounted {
     }
 }
 
-/// A loop device. Dropping it detaches the device.
+/// A loop device, which is detached from its file on drop.
 pub(crate) struct Looped {
     pub(crate) node: PathBuf,
     _undo: Undo,

@@ -1,5 +1,5 @@
-//! The experiments of the five documents that uzram implements. Each is compared with the kernel of
-//! this machine if the kernel can do the same work.
+//! The experiments of the five documents that uzram implements. In each experiment, uzram is
+//! compared with the kernel of this machine if the kernel can do the same work.
 //!
 //! ```text
 //!   bench experiments [NAME...] -> needs: what is missing? -> an experiment -> Found
@@ -46,22 +46,23 @@ use scene::Scene;
 
 const REMEDY: &str = "give a directory of yours by --out";
 
-/// An experiment of a document.
+/// The name of an experiment of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Name {
     /// Unpack a source tree on a disk and remove it directory by directory
     Untar,
-    /// Copy pieces of a text, of many sizes, to a disk, with page chains of increasing length
+    /// Copy pieces of many sizes from a text to a disk, with page chains of increasing length
     Pieces,
     /// Compute the tables of size classes for chains of 4 to 16 pages
     Classes,
     /// Store the object files of a compilation with page chains of 4 and 8 pages
     Artifacts,
-    /// Compute the tables of size classes for chains of 4 to 16 pages
+    /// Evict memory and fill it again a hundred times, in blocks of 4, 16 and 64 KiB
     Swap,
     /// Compile with parallel jobs under a memory limit, in blocks of 4 and 16 KiB
     Build,
-    /// Count the objects of a slab before and after its management data moved out of it
+    /// Count the objects that fit in a slab, before and after the management data moved out of the
+    /// slab
     Slabinfo,
     /// Exchange messages between groups of threads: cache misses and time
     Messaging,
@@ -77,8 +78,8 @@ pub struct Arguments {
     /// The experiments to run (default: all, in this order)
     #[arg(value_enum, value_name = "NAME")]
     names: Vec<Name>,
-    /// Run a shorter form of each experiment, in five minutes; bounds that need more data are not
-    /// checked
+    /// Run a shorter form of each experiment (five minutes in all), and do not check bounds that
+    /// need more data
     #[arg(long)]
     quick: bool,
     /// Directory for report.md, report.html and results.json
@@ -129,7 +130,7 @@ impl Name {
 pub fn run(arguments: &Arguments, request: &Request) -> Result<Verdict, Error> {
     let Arguments { names, quick, out, json } = arguments;
     catch_signals()?;
-    // Fails before anything is measured if the directory can't be written.
+    // If the directory can't be written, fails before any measurement.
     fs::create_dir_all(out).map_err(Error::file("create", out, REMEDY))?;
     NamedTempFile::new_in(out).map_err(Error::file("write in", out, REMEDY))?;
     let wanted = |experiment: &&Experiment| names.is_empty() || names.contains(&experiment.name);

@@ -15,7 +15,7 @@ pub enum Error {
     File {
         /// The attempted operation, as a verb.
         action: &'static str,
-        /// The file.
+        /// The file that the operation affects.
         path: PathBuf,
         /// The remedy that the user can apply.
         remedy: &'static str,
@@ -86,10 +86,10 @@ pub enum Error {
     Setup {
         /// The error in the setup.
         reason: String,
-        /// A way to set it up correctly.
+        /// The steps that set up the measurement correctly.
         remedy: &'static str,
     },
-    /// The files do not exist or do not fit.
+    /// A file or a directory of an input is not as required.
     #[error(transparent)]
     Pages(#[from] measure::Error),
     /// The kernel does not report how much memory is used.

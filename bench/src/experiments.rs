@@ -25,18 +25,19 @@ pub enum Experiment {
     /// A uzram device and the kernel's zram with every input: overhead, and counted memory relative
     /// to used memory
     Fill,
-    /// The whole source tree, and what remains after most of it was discarded: overhead, compared
-    /// with the kernel's zram
+    /// The whole source tree, whose directories are discarded one by one: overhead, compared with
+    /// the kernel's zram
     Removal,
     /// Writes and reads of a uzram device relative to the raw codec and the kernel's zram, on one
     /// thread and on two
     Throughput,
-    /// Pages of noise and runs: times to decompress them with lz4, the slowest relative to the
-    /// fastest
+    /// Pages that mix noise and runs: the time of lz4 to decompress the slowest kind of page,
+    /// relative to the fastest kind
     Runs,
-    /// The memory of a slot of a uzram device without its data, in order and scattered over 16 TiB
+    /// The memory that a uzram device uses for each slot besides the data, for slots in order and
+    /// for slots scattered over 16 TiB
     Sparse,
-    /// The device: throughput and sparse
+    /// The experiments throughput and sparse
     Zram,
     /// Blocks of 4, 16 and 64 KiB: memory relative to the output of the raw codec
     BlocksRatio,
@@ -44,7 +45,7 @@ pub enum Experiment {
     Nbd,
     /// A file system on a mounted uzram device compared with one on the kernel's zram
     Fuse,
-    /// The device as a disk for other programs: nbd and fuse
+    /// The device as a disk for other programs: the experiments nbd and fuse
     Serve,
     /// The forecast of `uzram analyze` from a sample, compared with the memory of a device
     Analyze,
@@ -53,19 +54,21 @@ pub enum Experiment {
     Grow,
     /// Memory that is evicted and filled again on access, compared with the kernel's swap
     Zmem,
-    /// JSON documents in an `LruCache`: the number that fits in the same memory as in moka and
-    /// quick_cache, and gets per second
+    /// JSON documents in an `LruCache`, compared with moka and quick_cache: the number of documents
+    /// in the same memory, and gets per second
     Lru,
     /// A CPython job under `uzram run` at two limits, compared with the kernel's swap in a cgroup
     RunHeap,
-    /// Other programs under `uzram run` with a third to two thirds of their memory, compared with
+    /// Other programs under `uzram run` with a third to four fifths of their memory, compared with
     /// the kernel's swap
     RunJobs,
     /// Programs under `uzram run` with enough memory, compared with the same programs run alone
     RunOverhead,
-    /// A table of programs under `uzram run` at half of their memory: equal output, limit kept
+    /// A table of programs under `uzram run` at half of their memory: whether the output is equal
+    /// and the limit is kept
     RunPrograms,
-    /// Programs under `uzram run`: the previous four
+    /// Programs under `uzram run`: the four experiments run-heap, run-jobs, run-overhead and
+    /// run-programs
     Run,
     /// All experiments
     All,

@@ -1,5 +1,5 @@
-//! A device filled with pages: the memory that it counts, the memory that the process and the
-//! machine lose, and the figures of the kernel's device.
+//! A device filled with pages. The figures are the memory that the device counts, the memory that
+//! the process and the machine lose, and the statistics of the kernel's device with the same pages.
 
 use std::time::Duration;
 
@@ -17,15 +17,15 @@ const REQUEST: usize = 64 << 10;
 /// The memory of a uzram device after it was filled and verified.
 #[derive(Debug, Clone, Copy)]
 pub struct Filled {
-    /// The bytes of pool pages.
+    /// The bytes of the pool's pages.
     pub mem_used: u64,
-    /// All counted bytes.
+    /// All bytes that the device counts.
     pub mem_total: u64,
-    /// The growth of resident and swapped memory without page tables.
+    /// The growth of the process's resident and swapped memory without page tables, in bytes.
     pub held: u64,
-    /// The growth of page tables.
+    /// The growth of the process's page tables in bytes.
     pub page_tables: u64,
-    /// The memory that the machine lost.
+    /// The memory that the machine lost, in bytes.
     pub machine: u64,
 }
 
@@ -67,11 +67,13 @@ impl Filled {
     }
 }
 
-/// The time to wait for memory to settle after work that freed some. `UZRAM_BENCH_SETTLE` sets
-/// another time in milliseconds; tests, which check only that figures are reported, wait less.
+/// The time to wait after work that freed memory, until the use of memory is steady.
+/// `UZRAM_BENCH_SETTLE` sets another time in milliseconds; tests, which check only that figures are
+/// reported, wait less.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Waits for memory to settle after work that freed some. Compaction continues during this time.
+/// Waits after work that freed memory, until the use of memory is steady. Compaction continues
+/// during this time.
 pub fn settle() {
     let asked = std::env::var("UZRAM_BENCH_SETTLE").ok().and_then(|text| text.parse().ok());
     std::thread::sleep(asked.map_or(SETTLE, Duration::from_millis));

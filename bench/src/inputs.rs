@@ -57,7 +57,7 @@ impl Input {
     }
 
     /// Returns all pages of the input, which is created if the cache does not contain it.
-    /// [`PageSet::capped`] limits them.
+    /// [`PageSet::capped`] limits the pages.
     pub fn open(self, cache: &Cache) -> Result<PageSet, Error> {
         match self {
             Input::Heap => PageSet::of_file(&heap::ensure(cache)?),

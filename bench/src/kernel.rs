@@ -1,5 +1,5 @@
-//! The rival: zram devices of the kernel, created for one measurement and always removed
-//! afterwards.
+//! The kernel's zram devices, with which uzram is compared. A device is created for one measurement
+//! and always removed afterwards.
 
 mod device;
 mod made;

@@ -3,7 +3,7 @@
 //! An experiment (see [`experiments`]) takes pages from [`inputs`], times work with [`turns`],
 //! measures memory with [`measure::memory`], compares uzram with the kernel's zram ([`kernel`]),
 //! and adds every figure to a [`report::Report`]. The experiments of the source documents
-//! ([`documents`]) are composed of these and write a report of their own.
+//! ([`documents`]) use the same modules and write a report of their own.
 
 pub mod aligned;
 pub mod blobs;

@@ -10,10 +10,10 @@ use crate::Error;
 /// The free memory of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MachineMemory {
-    /// The bytes of free pages: MemFree, and those in the per-processor lists for the next
-    /// allocation. MemFree does not include the latter, which may be some hundred MiB after much
-    /// memory was released. The two are read one after the other, so pages that move between them
-    /// cause an error of a few batches of 63 pages.
+    /// The number of bytes in free pages. It is the sum of MemFree and the pages in per-processor
+    /// lists for the next allocations. MemFree does not include these lists, which may hold some
+    /// hundred MiB after much memory was released. The two numbers are read one after the other, so
+    /// pages that move between them cause an error of a few batches of 63 pages.
     pub free: u64,
 }
 
@@ -21,7 +21,7 @@ impl MachineMemory {
     /// Returns the current figures.
     ///
     /// # Errors
-    /// The kernel does not report them.
+    /// The kernel does not report the figures.
     pub fn now() -> Result<MachineMemory, Error> {
         let free = Fields::read("/proc/meminfo").known("MemFree")?;
         let zones = read_to_string("/proc/zoneinfo").unwrap_or_default();

@@ -36,10 +36,11 @@ struct Arguments {
     #[arg(long, global = true, default_value = SEED_DEFAULT, value_parser = seed)]
     seed: u64,
     /// Largest number of bytes of each input, such as 64M (default: chosen by the experiment; for
-    /// most, the whole heap and 1G of the others)
+    /// most, the whole heap and 1G of each other input)
     #[arg(long, value_name = "SIZE", value_parser = zram::memparse::parse)]
     limit: Option<u64>,
-    /// Number of operations of a turn of grow (default: 100000), or of rounds of zmem and run
+    /// Number of operations in a turn of grow (default: 100000), or number of rounds of zmem and
+    /// run
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     operations: Option<u64>,
     /// Use only this input; may be given more than once (default: the inputs of the experiment)

@@ -44,8 +44,8 @@ impl fmt::Display for Method {
     }
 }
 
-/// Reports the memory of `pages`, by method and block size, relative to C and to their size.
-/// `used` stores the pages and returns the bytes of the pages in use.
+/// Reports the memory in which devices store `pages`, by method and block size, relative to C and
+/// to the size of `pages`. `used` stores `pages`, and returns the bytes of the memory pages in use.
 pub(crate) fn report_memory(
     experiment: &str,
     input: &str,

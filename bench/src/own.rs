@@ -1,5 +1,5 @@
-//! Processes of this program that do a part of an experiment: the task that such a process gets by
-//! its arguments, and its answers.
+//! Processes of this program that each do a part of an experiment. Such a process gets its task by
+//! its arguments, and prints its answers.
 //!
 //! ```text
 //!   an experiment -> command -> `bench --task NAME --order JSON` -> the function of the task
@@ -30,12 +30,12 @@ pub enum Task {
 }
 
 impl Task {
-    /// Returns the command of a process that does the task by `order`.
+    /// Returns the command of a process that does the task as `order` specifies.
     pub(crate) fn command(self, order: &impl Serialize) -> Result<Command, Error> {
         self.command_below(None, order)
     }
 
-    /// Like `command`, but the process runs below the program of `watcher`, if there is one.
+    /// Like `command`, but if there is a `watcher`, its program runs the process.
     pub(crate) fn command_below(
         self,
         watcher: Option<Command>,
@@ -57,10 +57,10 @@ impl Task {
     }
 }
 
-/// Returns the order in the arguments of this process.
+/// Parses the order in the arguments of this process.
 ///
 /// # Errors
-/// The text is no such order.
+/// `text` is not an order of type `T`.
 pub fn order<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     serde_json::from_str(text).map_err(|_| Error::Malformed {
         thing: "--order".into(),
@@ -69,7 +69,7 @@ pub fn order<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     })
 }
 
-/// Converts an error in a process of this program, or in its start.
+/// Converts an error in a process of this program, or in the start of such a process.
 pub(crate) fn failed(reason: impl Display) -> Error {
     Error::ToolFailed {
         tool: "a process of bench",
@@ -92,12 +92,12 @@ impl Pipes {
         Some(Pipes { orders: BufWriter::new(orders), answers: BufReader::new(answers) })
     }
 
-    /// Sends `bytes`, which have no answer of their own.
+    /// Sends `bytes`, which the process does not answer.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.orders.write_all(bytes).map_err(failed)
     }
 
-    /// Sends a line with `order`, and returns the answer.
+    /// Sends a line with `order`, and returns the answer of the process.
     pub(crate) fn ask<T: DeserializeOwned>(&mut self, order: &impl Serialize) -> Result<T, Error> {
         let sent = serde_json::to_writer(&mut self.orders, order).map_err(io::Error::from);
         sent.and_then(|()| self.orders.write_all(b"\n")).map_err(failed)?;

@@ -1,16 +1,18 @@
-//! The name of the processor on which figures were measured, which every time depends on.
+//! The name of the processor on which figures were measured. Every measured time depends on the
+//! processor.
 
 use std::fs;
 
 /// Returns the processor's name, its model and the number of processors of this machine: `AMD EPYC
-/// 9B14, family 25 model 17, 2 of them`. If the system does not report these, returns the
+/// 9B14, family 25 model 17, 2 of them`. If the system does not report a processor, returns the
 /// architecture.
 pub fn name() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     described(&text).unwrap_or_else(|| format!("unknown, {}", std::env::consts::ARCH))
 }
 
-/// Parses the format of x86 or the format of ARM, which contains numbers instead of a name.
+/// Parses the text of `/proc/cpuinfo` in the format of x86, or in that of ARM, which contains
+/// numbers instead of a name.
 fn described(cpuinfo: &str) -> Option<String> {
     let field = |name: &str| {
         let named = |line: &str| {

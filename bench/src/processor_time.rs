@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::Error;
 
-/// The indices of user and system time in `/proc/PID/stat`, counted from the end of the command's
+/// The indices of user and system time among the fields of `/proc/PID/stat` after the command's
 /// name.
 const OWN: [usize; 2] = [11, 12];
 const CHILDREN: [usize; 2] = [13, 14];
@@ -31,7 +31,8 @@ fn seconds(path: &Path, fields: [usize; 2]) -> Result<f64, Error> {
     Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// Returns the sum of two fields. The command's name, in parentheses, may contain spaces.
+/// Returns the sum of the fields with the indices `fields`. The command's name, in parentheses, may
+/// contain spaces.
 fn sum(stat: &str, fields: [usize; 2]) -> Option<u64> {
     let values: Vec<&str> = stat.rsplit(") ").next()?.split(' ').collect();
     fields.iter().map(|&field| values.get(field)?.parse::<u64>().ok()).sum()

@@ -1,4 +1,5 @@
-//! Figures and their bounds: an aligned table for people, or one JSON object per line for programs.
+//! Prints figures and their bounds: as an aligned table for people, or as lines of JSON for
+//! programs.
 
 mod bound;
 mod figure;
@@ -39,8 +40,8 @@ pub struct Report<'out> {
 }
 
 impl<'out> Report<'out> {
-    /// Returns an empty report that prints to `out`. `seed` and the processor are printed with
-    /// every figure, or above the table.
+    /// Returns an empty report that prints to `out`. `seed` and the processor's name are printed
+    /// with every JSON figure, or once above the table.
     pub fn new(form: Form, seed: u64, out: &'out mut dyn Write) -> Report<'out> {
         Report { form, seed, processor: processor::name(), out, figures: Vec::new() }
     }
@@ -72,7 +73,7 @@ impl<'out> Report<'out> {
     fn table(&mut self) -> io::Result<()> {
         const HEAD: [&str; 8] =
             ["experiment", "figure", "value", "unit", "must", "pass", "rival", "rival value"];
-        // Columns of numbers are right-aligned.
+        // The columns of numbers, which are right-aligned.
         const RIGHT: [usize; 2] = [2, 7];
         let rows: Vec<[String; 8]> = std::iter::once(HEAD.map(String::from))
             .chain(self.figures.iter().map(Figure::row))

@@ -1,8 +1,8 @@
-//! Bytes in binary units, and numbers as arguments.
+//! Conversion of bytes to binary units, and of arguments to numbers.
 
-/// The bytes of one MiB.
+/// The number of bytes in one MiB.
 pub const MIB: u64 = 1 << 20;
-/// The bytes of one GiB.
+/// The number of bytes in one GiB.
 pub const GIB: u64 = 1 << 30;
 
 /// Converts bytes to MiB.
@@ -15,7 +15,7 @@ pub fn percent_beyond(all: u64, part: u64) -> f64 {
     (all as f64 / part as f64 - 1.0) * 100.0
 }
 
-/// Parses a decimal or 0x number without sign or blanks.
+/// Parses a decimal number, or a hexadecimal number after `0x`, without a sign or blanks.
 pub fn number(digits: &str) -> Option<u64> {
     let (digits, radix) = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
         Some(hex) => (hex, 16),

@@ -22,7 +22,7 @@ type Done<T> = (Instant, Result<T, Error>, Instant);
 enum Gate {
     Closed,
     Open,
-    // Not all threads could be started, so those that were exit.
+    // Not all threads could be started, so the started threads exit.
     Cancelled,
 }
 

@@ -1,4 +1,4 @@
-//! Programs that create inputs and rivals.
+//! Programs of other projects, which create inputs or are rivals.
 
 use std::env;
 use std::io;
@@ -32,7 +32,7 @@ impl Tool {
         apart(self.name)
     }
 
-    /// Converts the error of starting the program.
+    /// Converts an error in the start of the program.
     pub(crate) fn started<T>(&self, result: io::Result<T>) -> Result<T, Error> {
         result.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
@@ -42,7 +42,7 @@ impl Tool {
         })
     }
 
-    /// Runs `command` of this program until it exits or a signal ends this process.
+    /// Runs `command`, which starts this program, until it exits or a signal ends the benchmark.
     pub(crate) fn run(&self, command: &mut Command) -> Result<Output, Error> {
         self.run_to(command, Stdio::piped())
     }
@@ -53,14 +53,15 @@ impl Tool {
         self.succeeded(ended(command)?)
     }
 
-    /// Like `run`. Returns the seconds that the program took.
+    /// Like `run`, but returns the duration in seconds.
     pub(crate) fn seconds(&self, command: &mut Command) -> Result<f64, Error> {
         let begun = Instant::now();
         self.run(command)?;
         Ok(begun.elapsed().as_secs_f64())
     }
 
-    /// Runs `command` of this program until it exits, while something is created or undone.
+    /// Runs `command`, which starts this program, until it exits. A signal does not end it early.
+    /// This is for commands that create or undo an object.
     pub(crate) fn run_whole(&self, command: &mut Command) -> Result<Output, Error> {
         self.succeeded(whole(command))
     }

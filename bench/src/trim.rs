@@ -1,7 +1,7 @@
-//! Free memory of malloc.
+//! The free memory that malloc keeps.
 #![allow(unsafe_code)]
 
-/// Returns free memory of malloc to the system.
+/// Releases the free memory that malloc keeps.
 pub(crate) fn trim() {
     // SAFETY: the call touches free memory only. A result of 0 means that no memory could be
     // released, which is no error.

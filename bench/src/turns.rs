@@ -1,5 +1,5 @@
-//! The same work done in several ways, in turns, so that a disturbance of the machine affects all
-//! of them.
+//! Several sides do the same work in turns, so that a disturbance of the machine affects all of
+//! them.
 
 use crate::Error;
 
@@ -27,7 +27,7 @@ pub fn in_turns<T>(
     Ok(results)
 }
 
-/// Returns the value of `part` in each result of a side.
+/// Returns the value that `part` selects from each of `results`.
 pub fn each<T>(results: &[T], part: impl Fn(&T) -> f64) -> Vec<f64> {
     results.iter().map(part).collect()
 }

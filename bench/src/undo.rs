@@ -1,9 +1,9 @@
 //! Devices, mounts and other objects that a run has created on this machine and must not leave
-//! behind. They are undone by their owners or by a signal that ends the run, in reverse order.
+//! behind. Their owners undo them in reverse order, and so does a signal that ends the run.
 //!
 //! Lock order: the list, then a device's file. The list is locked while an object is created, so
-//! that every created object is in the list. A signal locks the list and never unlocks it, so that
-//! nothing is created afterwards.
+//! that every created object is in the list. A signal's thread locks the list and never unlocks it,
+//! so that no object is created afterwards.
 
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -25,7 +25,7 @@ const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
 static LIST: Mutex<List> = Mutex::new(List { next: 0, made: Vec::new() });
 
-/// The action that undoes something.
+/// The action that undoes the creation of an object.
 pub type Action = Box<dyn FnOnce() -> Result<(), Error> + Send>;
 
 struct List {
@@ -33,12 +33,12 @@ struct List {
     made: Vec<(u64, Action)>,
 }
 
-/// Something that is undone on drop.
+/// An object whose undo action runs on drop.
 #[derive(Debug)]
 pub struct Undo(u64);
 
 impl Undo {
-    /// Creates something together with the action that undoes it.
+    /// Creates an object together with the action that undoes it.
     ///
     /// # Errors
     /// The error of `make`, or signals can't be caught.
@@ -62,7 +62,8 @@ impl Undo {
     fn undo(&self) -> Result<(), Error> {
         let mut list = list();
         let place = list.made.iter().position(|(number, _)| *number == self.0);
-        // Removed from the list first, because its number or path may soon be reused.
+        // The action leaves the list before it runs, because its object's number or path may be
+        // reused soon.
         place.map_or(Ok(()), |place| (list.made.remove(place).1)())
     }
 }
@@ -75,17 +76,17 @@ impl Drop for Undo {
     }
 }
 
-/// Returns a command in a process group of its own. Ctrl-C on a terminal does not signal it; this
-/// process handles the signal.
+/// Returns a command in a process group of its own. Ctrl-C on a terminal signals this process, but
+/// not the command.
 pub fn apart(program: &str) -> Command {
     let mut command = Command::new(program);
     command.process_group(0);
     command
 }
 
-/// Runs a command made by [`apart`] until it exits, while something is created or undone. A signal
-/// for this process's group can kill the child before it has its own group; the command is then run
-/// again.
+/// Runs a command made by [`apart`] until it exits. This is for commands that create or undo an
+/// object. A signal for this process's group can kill the child before it is in its own group. The
+/// command is then run again.
 ///
 /// # Errors
 /// The command can't be started.
@@ -99,7 +100,7 @@ pub fn whole(command: &mut Command) -> io::Result<Output> {
 }
 
 /// Runs a command until it exits. A signal that ends this process first kills the command and its
-/// group. Must not be used while something is created or undone.
+/// group. Must not be used while an object is created or undone.
 ///
 /// # Errors
 /// Signals can't be caught. The inner result is an error if the command can't be started.
@@ -124,7 +125,7 @@ pub fn ended(command: &mut Command) -> Result<io::Result<Output>, Error> {
         let stderr = scope.spawn(|| all(stderr));
         (all(stdout), stderr.join().unwrap_or_default())
     });
-    // NOWAIT leaves the process unreaped until its undo action runs, so its number is not reused.
+    // NOWAIT leaves the process unreaped until its undo action runs, so its id is not reused.
     let process = Pid::from_child(&child);
     let _status = waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
     undo.now()?;
@@ -171,7 +172,8 @@ pub fn folder(prefix: &str, within: &Path, remedy: &'static str) -> Result<(Path
     })
 }
 
-/// Starts a thread that waits for the signals that end a run and undoes what the run has created.
+/// Starts a thread that waits for the signals that end a run, and then undoes all that the run has
+/// created.
 ///
 /// # Errors
 /// The thread can't be started.

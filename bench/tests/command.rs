@@ -1,4 +1,4 @@
-//! The command from the view of its users.
+//! Tests the command `bench` as its users run it.
 #![allow(clippy::unwrap_used)]
 
 use std::process::{Command, Output};

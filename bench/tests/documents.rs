@@ -178,7 +178,7 @@ fn wrong_use_is_refused() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("--out"));
 }
 
-/// Returns the directory of the committed run.
+/// Returns the directory of the committed results.
 fn committed() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/results")
 }

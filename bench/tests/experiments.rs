@@ -1,5 +1,5 @@
-//! Each experiment on a small part of the system must report figures, whatever else the machine is
-//! doing.
+//! Each experiment must report figures for a small part of the input `system`, also on a busy
+//! machine.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::sync::Once;
 
 use serde_json::Value;
 
-/// Returns the figures that `bench EXPERIMENT` prints for a few pages of the system.
+/// Returns the figures that `bench EXPERIMENT` prints for a few pages of the input `system`.
 fn figures(experiment: &str, limit: &str, operations: &str) -> Vec<Value> {
     figures_with(&[], experiment, limit, operations)
 }
@@ -40,14 +40,14 @@ fn value(figures: &[Value], name: &str) -> f64 {
 
 #[test]
 fn analyze() {
-    // The tests of this crate alone do not build the command.
+    // If only the tests of this crate are run, the command is not built.
     if !Path::new(env!("CARGO_BIN_EXE_bench")).with_file_name("uzram").exists() {
         return;
     }
     let figures = figures("analyze", "8M", "1");
     for what in ["lz4 1, 4 KiB", "zstd 3, 16 KiB", "zstd 3, 64 KiB"] {
         let off = value(&figures, &format!("system/{what}: forecast off what it takes"));
-        // The error is large because the sample has 2 MiB only.
+        // The error is large because the sample has only 2 MiB.
         assert!((0.0..50.0).contains(&off), "{off}");
     }
 }
@@ -172,7 +172,7 @@ fn run_figures(experiment: &str) -> Vec<Value> {
     figures
 }
 
-/// Returns true if a test that takes minutes is left out.
+/// Returns true if the test `test`, which takes minutes, is left out, and prints the reason.
 #[cfg(target_arch = "x86_64")]
 fn is_left_out(test: &str) -> bool {
     if !testkit::is_long() {

@@ -1,5 +1,5 @@
 //! The documents must show the figures of the committed results, and the picture must be drawn from
-//! them.
+//! these results.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -12,7 +12,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Runs the check on a checkout. Returns whether it found no error, and its messages.
+/// Runs the check on a checkout. Returns true if the check found no error, and the messages of the
+/// check.
 fn check(checkout: &Path) -> (bool, String) {
     let program = root().join("tools/figures");
     let output = Command::new("python3")

@@ -1,4 +1,4 @@
-//! Inputs created from directories of the tests.
+//! Tests inputs that are created from directories, which the tests make.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;

@@ -99,7 +99,7 @@ fn an_unknown_algorithm_is_absence_with_a_reason() {
     }
 }
 
-// Not a test: the next test runs this function in a process that it ends with a signal.
+// This is not a test. The next test runs this function in a process, which it ends with a signal.
 #[test]
 fn holder() {
     if env::var_os(HOLDER).is_none() {
@@ -169,7 +169,7 @@ fn memory_is_swapped_to_a_device_of_its_own_and_comes_back() {
     }
 }
 
-/// The kernel's geometry in uzram's allocator has the kernel's own figures, within half a percent.
+/// With the kernel's geometry, uzram's allocator has the kernel's figures, within half a percent.
 #[test]
 fn parity_with_the_kernel() {
     let pages = PageSet::of_tree(Path::new("/usr"), &["lib", "share"]).unwrap();

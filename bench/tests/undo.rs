@@ -1,4 +1,4 @@
-//! Actions are undone by their owners and by a signal, in reverse order.
+//! Objects are undone in reverse order, by their owners and by a signal.
 #![allow(clippy::unwrap_used)]
 
 use std::env;
@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const HOLDER: &str = "UZRAM_TEST_HOLDS";
 
-/// Returns something that appends its name to a file when it is undone.
+/// Returns an object whose undo action appends `name` to the file `file`.
 fn noted(file: &Path, name: &'static str) -> Undo {
     let file: PathBuf = file.to_owned();
     let note: Action = Box::new(move || {
@@ -26,7 +26,7 @@ fn noted(file: &Path, name: &'static str) -> Undo {
     Undo::of(|| Ok::<_, Error>(((), note))).unwrap().1
 }
 
-// Not a test: the next test runs this function in a process that it ends by a signal.
+// This is not a test. The next test runs this function in a process, which it ends by a signal.
 #[test]
 fn holder() {
     let Some(file) = env::var_os(HOLDER) else { return };

@@ -1,4 +1,4 @@
-//! A codec's stream with random input.
+//! Random bytes as input of a codec's stream.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Random bytes from a client of the NBD server: alone, after a valid handshake, and as the choices
-//! of a client whose answers are checked against the protocol's document.
+//! Random bytes that a client sends to the NBD server, alone or after a valid handshake. They are
+//! also the choices of a model client, whose answers are checked against the protocol's document.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -11,12 +11,14 @@ use zram::{Config, Device};
 
 const SIZE: u64 = 1 << 20;
 
-/// Returns a valid handshake, after which the bytes are requests if they begin like one.
+/// Returns a valid handshake. Random bytes after the handshake are requests if they begin like a
+/// request.
 fn handshake() -> Vec<u8> {
     [&3_u32.to_be_bytes()[..], &option(STRUCTURED_REPLY, &[]), &option(GO, &info("", &[]))].concat()
 }
 
-/// Returns the answers of a server with a new disk.
+/// Returns the answers of a server with a new disk, which receives `bytes` in steps of `step`
+/// bytes.
 fn answers(bytes: &[u8], step: usize) -> Vec<u8> {
     let config = Config::new(SIZE).expect("the size is possible");
     let export = Export {
@@ -29,7 +31,8 @@ fn answers(bytes: &[u8], step: usize) -> Vec<u8> {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    // Creating devices takes most of the time, so each input is sent in one of the two ways only.
+    // Creating devices takes most of the time, so each input is sent in only one way: alone, or
+    // after a handshake.
     let sent = match bytes.len() % 2 {
         0 => bytes.to_vec(),
         _ => [&handshake()[..], bytes].concat(),

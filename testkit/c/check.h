@@ -1,4 +1,4 @@
-// For programs that check themselves.
+// Functions for programs that check their own results.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-//! What a test of an arena needs: a handler of faults, and a compressor thread.
+//! A handler of faults and a compressor thread, for tests of an arena.
 //!
 //! # Safety
 //! The handler passes its arguments to `answer_fault`, and has all signals blocked except SIGSEGV.
@@ -66,7 +66,7 @@ impl StartThread for Threads {
     }
 }
 
-/// Starts to use a compressor thread for `arena`.
+/// Makes `arena` use a compressor thread from now on.
 pub fn defer_stores(arena: &Arena) {
     // This list makes the leaked threads reachable for a leak checker.
     static ALL: Mutex<Vec<&Threads>> = Mutex::new(Vec::new());

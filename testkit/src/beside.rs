@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Returns the folder of a program's dev-dependencies: cargo builds them with the test.
+/// Returns the folder in which cargo builds the dev-dependencies of a test, beside `program`.
 pub fn dependencies(program: &Path) -> PathBuf {
     program.parent().unwrap().join("deps")
 }

@@ -1,6 +1,6 @@
-//! A backing store behind a page cache, like a file: written data reach the disk later, or by a
-//! sync. If such a write fails, only the next sync reports the failure, and reads return the old
-//! data again.
+//! A backing store behind a page cache, like a file. Written data reach the disk at a later time,
+//! or at a sync. If a write to the disk fails, only the next sync reports the failure, and later
+//! reads return the old data.
 
 use std::io;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use zram::Backing;
 #[derive(Debug)]
 pub struct Cached {
     state: Mutex<State>,
-    /// The duration of a sync, so that several syncs overlap.
+    /// The duration of a sync. A long sync lets several syncs overlap.
     pub latency: Duration,
 }
 
@@ -26,7 +26,7 @@ struct State {
     nth: u64,
     fails: u64,
     has_failed: bool,
-    /// Whether an error was not reported yet.
+    /// Whether there is an error that no sync has reported yet.
     untold: bool,
 }
 
@@ -38,7 +38,7 @@ impl Cached {
         Cached { state: Mutex::new(state), latency: Duration::from_millis(1) }
     }
 
-    /// Returns true if the write that fails has taken place.
+    /// Returns true if the write that must fail has been attempted.
     pub fn has_failed(&self) -> bool {
         self.state.lock().unwrap().has_failed
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// The file of version 1 that controls the reaction to a memory shortage.
+/// The file of cgroups of version 1 that controls the reaction to a memory shortage.
 const OOM: &str = "memory.oom_control";
 
 /// A memory cgroup, removed on drop.
@@ -18,7 +18,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Creates a group with this limit; returns `None` if groups can't be created.
+    /// Creates a group with the limit `limit`. Returns `None` if groups can't be created.
     pub fn new(name: &str, limit: usize) -> Option<Self> {
         let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
         let own = |controller: &str| {
@@ -35,7 +35,7 @@ impl Group {
         let dir = parent.join(format!("uzram-{name}-{}", std::process::id()));
         fs::create_dir(&dir).ok()?;
         let group = Group { dir, limit, file };
-        // If the controller is missing here, the group is dropped and so removed.
+        // If the memory controller is missing, this returns, and the drop removes the group.
         group.set(limit)?;
         Some(group)
     }
@@ -45,18 +45,18 @@ impl Group {
         self.dir.join("cgroup.procs")
     }
 
-    /// Makes the group's processes wait instead of being killed when memory runs out, until
-    /// [`let_on`](Self::let_on). Cgroups of version 2 do not support this.
+    /// When memory runs out, the group's processes then wait for [`let_on`](Self::let_on) instead
+    /// of being killed. With cgroups of version 2, this function has no effect.
     pub fn keep(&self) {
         let _version_2 = fs::write(self.dir.join(OOM), "1");
     }
 
-    /// Lets the waiting processes continue. Returns true if there were any.
+    /// Lets the waiting processes continue. Returns true if any process was waiting.
     pub fn let_on(&self) -> bool {
         let state = fs::read_to_string(self.dir.join(OOM)).unwrap_or_default();
         let waits = state.lines().any(|line| line == "under_oom 1");
         if waits {
-            // The waiting processes try again when the limit rises.
+            // The waiting processes try again to allocate memory when the limit rises.
             let _raised = self.set(self.limit + (1 << 20)).and_then(|()| self.set(self.limit));
         }
         waits

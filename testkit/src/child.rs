@@ -4,10 +4,10 @@
 use crate::scaled;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The seconds after which a child is ended, in short runs and in long ones.
+/// The seconds after which a child is ended, in short runs and in long runs.
 const TIME: [usize; 2] = [60, 600];
 
-/// A running child. Only [`wait`](Self::wait) or [`status`](Self::status) wait for it.
+/// A running child, for which only [`wait`](Self::wait) and [`status`](Self::status) wait.
 #[derive(Debug)]
 #[must_use]
 pub struct Child(i32);
@@ -59,7 +59,7 @@ impl Child {
             // SAFETY: the call writes only to `status`, a local variable.
             let ended = unsafe { libc::waitpid(self.0, &mut status, 0) };
             let error = std::io::Error::last_os_error();
-            // The timer of a fuzzer interrupts the call.
+            // The timer signal of a fuzzer may interrupt the call.
             if ended >= 0 || error.kind() != std::io::ErrorKind::Interrupted {
                 assert_eq!(ended, self.0, "{error}");
                 return status;
@@ -82,8 +82,8 @@ fn write_error(text: &str) {
     let _written = unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
 }
 
-/// Reports where a child that takes too long is executing, and ends the child. A second signal ends
-/// the child if this function blocks on a lock that the child holds.
+/// Reports the position in the code at which a child exceeds its time, and ends the child. A second
+/// signal ends the child if this function blocks on a lock that the child holds.
 extern "C" fn tell_where(_: libc::c_int) {
     // SAFETY: the default action ends the child. This handler would block the second signal.
     unsafe {

@@ -20,7 +20,7 @@ impl<'b> Choices<'b> {
         Choices::Bytes(bytes)
     }
 
-    /// Returns true if the bytes are used up. A seed never is.
+    /// Returns true if the bytes are used up. A seeded source is endless.
     pub fn is_over(&self) -> bool {
         matches!(self, Choices::Bytes([]))
     }
@@ -90,7 +90,7 @@ impl<'b> Choices<'b> {
         (edge + self.below(3)).saturating_sub(1).min(most)
     }
 
-    /// Returns at most `most` bytes, and no more than the source contains.
+    /// Returns at most `most` bytes. A source of bytes may have fewer.
     pub fn bytes(&mut self, most: usize) -> Vec<u8> {
         let len = self.within(0..=most);
         match self {

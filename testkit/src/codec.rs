@@ -1,5 +1,5 @@
-//! A stream of a codec. It turns any bytes into an error, or into output that depends on the input
-//! alone. Compressed data decompress to the original.
+//! A model of a codec's stream. Decompression of any bytes returns an error, or output that depends
+//! only on these bytes. Compressed data decompress to the original.
 
 use crate::Choices;
 use crate::contents::shorter;
@@ -30,10 +30,10 @@ pub struct Setup {
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Decompresses these bytes, whose expected output has `len` bytes.
+    /// Decompresses `bytes`, whose expected output has `len` bytes.
     Hostile { bytes: Vec<u8>, len: usize },
-    /// Compresses `len` bytes that repeat `bytes`, into a buffer that is `less` bytes too small.
-    /// Decompresses the result, also after damage and truncation.
+    /// Compresses `len` bytes that repeat `bytes`, also into a buffer that is `less` bytes too
+    /// small. Decompresses the result, also after damage and truncation.
     RoundTrip { bytes: Vec<u8>, len: usize, less: usize, flips: Vec<(usize, u8)> },
 }
 
@@ -50,7 +50,7 @@ fn compressed(stream: &mut dyn Stream, plain: &[u8], room: usize) -> Option<Vec<
     written.expect("it is no longer than the block").map(|len| output[..len].to_vec())
 }
 
-/// Returns the maximum length of `len` bytes after compression.
+/// Returns a length that suffices for `len` bytes after compression.
 fn bound(len: usize) -> usize {
     len + len / 64 + 512
 }
@@ -107,8 +107,8 @@ impl Model for CodecModel {
 
     fn draw(&self, choices: &mut Choices) -> Event {
         let len = match choices.below(3) {
-            // lz4 treats the last 5 and 12 bytes of a block specially; zstd's headers have 2 or 3
-            // bytes.
+            // lz4 treats the last 5 and the last 12 bytes of a block specially. zstd's headers have
+            // 2 or 3 bytes.
             0 => choices.beside(&[1, 5, 12, self.block], self.block),
             _ => self.block,
         };
@@ -144,7 +144,7 @@ impl Model for CodecModel {
         }
     }
 
-    /// The stream works like a new one after any events.
+    /// After any events, the stream must work like a new one.
     fn check(&mut self) {
         let page: Vec<u8> = (0..self.block).map(|nth| (nth / 7 % 251) as u8).collect();
         self.round_trip(&page);

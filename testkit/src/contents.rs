@@ -1,4 +1,4 @@
-//! Contents that are derived from a number.
+//! Contents of objects and slots, which are derived from a number.
 
 use crate::Choices;
 use fastrand::Rng;
@@ -16,24 +16,24 @@ pub fn stamped(stamp: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns lengths to try instead of `len`: 1, a half, and one byte less.
+/// Returns shorter lengths to try instead of `len`: 1, half of `len`, and `len` - 1.
 pub fn shorter(len: usize) -> impl Iterator<Item = usize> {
     let shorter = [1, len / 2, len.saturating_sub(1)].into_iter();
     shorter.filter(move |shorter| (1..len).contains(shorter))
 }
 
-/// Returns offsets to try instead of `at`: 0, and the start of its unit.
+/// Returns lower offsets to try instead of `at`: 0, and the start of the unit that contains `at`.
 pub fn lower(at: usize, unit: usize) -> impl Iterator<Item = usize> {
     [0, at / unit * unit].into_iter().filter(move |lower| *lower < at)
 }
 
-/// Returns bytes of any kind of [`Data`], which differ from all others.
+/// Returns `len` bytes of a random kind of [`Data`], which differ from the bytes of other calls.
 pub fn data(rng: &mut Rng, len: usize) -> Vec<u8> {
     let stamp = rng.u64(..);
     Data::draw(&mut Choices::Seeded(rng.fork()), stamp).bytes(len)
 }
 
-/// Contents of each kind that a device stores.
+/// Contents of the kinds that a device distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
     Zeros,
@@ -42,12 +42,12 @@ pub enum Data {
     Word(u64),
     /// Incompressible bytes.
     Noise(u64),
-    /// Runs of up to the given number of equal bytes, each followed by four different bytes:
-    /// compresses partly.
+    /// Runs of up to the given number of equal bytes, each followed by four different bytes. They
+    /// compress in part.
     Runs(u64, u16),
-    /// Four letters without repetitions, which zstd compresses much better than lz4.
+    /// Random sequences of four letters, which zstd compresses much better than lz4.
     Letters(u64),
-    /// Pieces of the given length, the first sixteenth of each random: compresses better.
+    /// Pieces of the given length, of which the first sixteenth is random. They compress better.
     Pieces(u64, u16),
 }
 

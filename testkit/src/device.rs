@@ -1,4 +1,4 @@
-//! A device, compared with an array of its expected contents.
+//! A model of a device, which is compared with an array of its expected contents.
 
 use crate::Choices;
 use crate::contents::{Data, lower, shorter};
@@ -19,7 +19,7 @@ pub use Limits::*;
 pub use zram::Which::{self, *};
 pub use zsmalloc::{ChainRule::*, Geometry, Geometry::*, KernelGeometry};
 
-/// The limits that change.
+/// The limits that events change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limits {
     Off,
@@ -40,7 +40,7 @@ pub struct Setup {
     /// Whether the pool is compacted in the background, which makes the results depend on time.
     pub is_compacted: bool,
     pub limits: Limits,
-    /// Whether many operations on cold data are drawn: marking, recompression, write-back.
+    /// Whether many events concern cold data: marking, recompression, write-back.
     pub is_cold: bool,
     /// The size in bytes of the store to which data are written back.
     pub store: Option<usize>,
@@ -105,7 +105,7 @@ pub enum Event {
         at: usize,
         len: usize,
     },
-    /// Requests past the end, all of which are refused.
+    /// Requests past the end of the device, all of which must be refused.
     PastTheEnd {
         offset: u64,
         len: u16,
@@ -116,7 +116,7 @@ pub enum Event {
         bytes: usize,
     },
     LimitPages(Option<u64>),
-    /// The limit of all memory, as a number of bytes above the use of the empty device.
+    /// Sets the limit of all memory, as a number of bytes above the memory of the empty device.
     LimitTotal(Option<u64>),
     Statistics,
     Recompress {
@@ -139,22 +139,22 @@ pub enum Event {
 /// The statistics of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// The device's requests for memory.
+    /// The numbers of the device's requests for memory.
     pub requests: Requests,
-    /// The requests that failed for lack of memory, and those that the total limit refused.
+    /// The numbers of requests that failed for lack of memory: all, and by the total limit.
     pub refused: u64,
     pub by_total: u64,
-    /// The failed writes, as the device counts them.
+    /// The number of failed writes, as the device counts them.
     pub failed_writes: u64,
     /// The numbers of slots that recompression shrank: in total, and in the final step.
     pub smaller: u64,
     pub smaller_in_the_end: u64,
     pub written_back: u64,
-    /// The requests and jobs that ended because the store failed or was full.
+    /// The number of requests and jobs that failed because the store failed or was full.
     pub failed: u64,
     pub store: BdStat,
     pub blocks: Option<OrderStat>,
-    /// The bytes of the pool's pages after all was discarded.
+    /// The bytes of the pool's pages after all contents were discarded.
     pub left: u64,
 }
 
@@ -166,11 +166,11 @@ pub struct DeviceModel {
     setup: Setup,
     supply: Option<Arc<RefuseNth>>,
     store: Option<Arc<Faulty>>,
-    /// Whether memory may be refused other than by a limit, and whether operations of the store may
-    /// fail.
+    /// Whether memory may be refused for another reason than a limit, and whether operations of the
+    /// store may fail.
     is_refusing: bool,
     is_failing: bool,
-    /// The bytes that the empty device uses.
+    /// The number of bytes that the empty device uses.
     empty: u64,
     used_max: u64,
     total_max: u64,
@@ -184,7 +184,7 @@ impl DeviceModel {
         &self.shadow.device
     }
 
-    /// Runs `work`, which examines the device from outside, while the store does not fail.
+    /// Runs `work`, which examines the device. The store does not fail during this call.
     fn soundly<R>(&mut self, work: impl FnOnce(&mut Shadow<Device>) -> R) -> R {
         let shadow = &mut self.shadow;
         match &self.store {
@@ -215,8 +215,8 @@ impl DeviceModel {
         }
     }
 
-    /// If a write is refused, slots before the error's slot hold the new bytes, and others the old
-    /// ones.
+    /// If a write is refused, the slots before the slot in the error hold the new bytes, and the
+    /// others hold the old bytes.
     fn write(&mut self, at: usize, bytes: &[u8]) {
         let old = self.shadow.bytes[at..at + bytes.len()].to_vec();
         let written = self.device().write(at as u64, bytes);
@@ -245,9 +245,9 @@ impl DeviceModel {
     }
 
     /// Checks a range that held `old`, after a request to zero the range failed with `error`. Whole
-    /// slots are freed before parts of others are written, in order. In a block that is covered in
-    /// part, freeing whole slots may fail: then the error contains one of them, and no part is
-    /// written.
+    /// slots are freed first. Then parts of other slots are written, in order. In a block that the
+    /// range covers only in part, freeing whole slots may fail. The error then contains one of
+    /// these slots, and no part is written.
     fn expect_freed(&self, at: usize, old: &[u8], error: &Error) {
         let Error::OutOfMemory { slot: named, .. } = *error else { return };
         let (named, end) = (named as usize * SLOT_BYTES, at + old.len());
@@ -301,7 +301,7 @@ impl DeviceModel {
         refused(self.device().discard(offset, u64::MAX - u64::from(len)));
     }
 
-    /// Frees pages by moving objects: for `wanted` bytes, or as many pages as possible.
+    /// Frees pages by moving objects: pages with `wanted` bytes, or as many pages as possible.
     fn compact(&self, wanted: Option<usize>) {
         let page = page_size() as u64;
         let used = || self.device().mm_stat().mem_used_total;
@@ -312,8 +312,8 @@ impl DeviceModel {
         };
         let (freed, after) = (freed as u64 * page, used());
         // When classes with few objects are closed, a zspage may be allocated for their objects,
-        // and none freed. Blocks that are stored again may also allocate one, and free others,
-        // which is not counted.
+        // and no zspage freed. Blocks that are stored again may also allocate a zspage, and free
+        // others without counting them.
         let classes = self.device().classes();
         let in_use = classes.iter().filter(|class| class.obj_allocated > 0);
         let taken = in_use.map(|class| class.shape.pages as u64).max().unwrap_or(0) * page;
@@ -326,7 +326,7 @@ impl DeviceModel {
     fn limit_pages(&mut self, limit: Option<u64>) {
         self.device().set_mem_limit(limit);
         let used = self.device().mm_stat().mem_used_total;
-        // If the use is above the limit, it can only decrease from now on.
+        // If the used memory exceeds the limit, it can only decrease from now on.
         let limit = limit.map_or(u64::MAX, |bytes| bytes.next_multiple_of(page_size() as u64));
         self.used_max = limit.max(used);
     }
@@ -334,7 +334,7 @@ impl DeviceModel {
     fn limit_total(&mut self, limit: Option<u64>) {
         let limit = limit.map(|above| self.empty + above);
         self.device().set_total_limit(limit);
-        // Above the limit, only the store's short list of readers still receives memory.
+        // Above the limit, memory is still granted only for the store's short list of readers.
         let unasked = self.setup.store.map_or(0, |_| 512);
         let at_most = self.device().mem_total() + unasked;
         self.total_max = limit.unwrap_or(u64::MAX).max(at_most);
@@ -409,7 +409,7 @@ impl DeviceModel {
         }
     }
 
-    /// Draws a range: whole slots, a block, a range at an edge of one, or a short range.
+    /// Draws whole slots, a block, a range at the edge of a slot or block, or a short range.
     fn draw_range(&self, choices: &mut Choices) -> (usize, usize) {
         let (block, end) = (self.setup.block, self.shadow.bytes.len());
         let slot = choices.below(end / SLOT_BYTES) * SLOT_BYTES;
@@ -421,7 +421,7 @@ impl DeviceModel {
                 let at = slot + choices.beside(&[1, SLOT_BYTES], SLOT_BYTES);
                 (at, choices.beside(&edges, 3 * block))
             }
-            // Up to an edge, or a byte or a word from the edge.
+            // A range that ends at an edge, or a few bytes from the edge.
             4 => {
                 let at = slot + choices.beside(&[1, SLOT_BYTES], SLOT_BYTES);
                 let end = (at + 1).next_multiple_of(*choices.pick(&[SLOT_BYTES, block]));
@@ -452,8 +452,8 @@ impl DeviceModel {
         (choices.within(0..=end) / unit * unit + beside).min(end)
     }
 
-    /// Draws a limit in bytes: at a page's edge or beside it, where the next request is refused, or
-    /// none.
+    /// Draws a limit in bytes, or no limit. Most limits are at the edge of a page or beside it, and
+    /// some refuse the next page.
     fn draw_limit(&self, choices: &mut Choices, used: u64) -> Option<u64> {
         let page = page_size();
         match choices.below(4) {
@@ -635,7 +635,7 @@ impl Model for DeviceModel {
         }
         let (used, total) = (self.device().mm_stat().mem_used_total, self.device().mem_total());
         assert!(used <= self.used_max, "{used} bytes of pages, {} may be", self.used_max);
-        // The request of a background thread is counted until it is refused.
+        // A request of the background thread counts until it is refused.
         let asked = if self.setup.is_compacted { 16 * page_size() as u64 } else { 0 };
         let most = self.total_max.saturating_add(asked);
         assert!(total <= most, "{total} bytes, {most} may be");
@@ -653,7 +653,7 @@ impl Model for DeviceModel {
         self.report.failed_writes = self.device().io_stat().failed_writes;
         self.report.store = self.device().bd_stat();
         self.report.blocks = self.device().order_stats().pop();
-        // Discarding all needs no memory, whatever the limit.
+        // Discarding all contents needs no memory, so it succeeds at any limit.
         self.device().set_mem_limit(Some(0));
         let len = self.shadow.bytes.len();
         self.device().discard(0, len as u64).expect("whole slots and blocks");

@@ -32,7 +32,7 @@ impl Disk {
         self.stretches[nth].write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Compares the whole device.
+    /// Compares the whole device with the shadows.
     pub fn compare(&self) {
         (0..self.stretches.len()).for_each(|nth| self.read(nth).compare(0, STRETCH * SLOT_BYTES));
     }
@@ -48,7 +48,8 @@ impl Disk {
     }
 }
 
-/// Returns blocks that compress to about one of `sizes`, or hold one pattern.
+/// Returns `len` bytes of slots. Each slot compresses to about one of `sizes`, or holds one
+/// repeated pattern.
 fn data(rng: &mut Rng, sizes: &Sizes, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     for block in bytes.chunks_mut(SLOT_BYTES) {
@@ -63,7 +64,7 @@ fn data(rng: &mut Rng, sizes: &Sizes, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Draws a range at any offset, or one of whole slots.
+/// Draws a range at any offset, or a range of whole slots.
 fn range(rng: &mut Rng) -> (usize, usize) {
     if rng.bool() {
         let first = rng.usize(..STRETCH);

@@ -1,5 +1,5 @@
-//! A table of entries, as in a device, compared with a map of its expected contents: each entry has
-//! an object, a payload or nothing.
+//! A model of a table of entries, as in a device, which is compared with a map of its expected
+//! contents. Each entry has an object, a payload or nothing.
 
 use crate::Choices;
 use crate::contents::{shorter, stamped};
@@ -15,26 +15,26 @@ pub use zsmalloc::{ChainRule::*, Geometry, Geometry::*, KernelGeometry};
 
 /// The number of entries.
 pub const ENTRIES: u32 = 3000;
-/// The number of entries of a leaf: tests try the edges of leaves more often.
+/// The number of entries in a leaf. Tests use entries at the edges of leaves more often.
 const LEAF: usize = 512;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     pub geometry: Geometry,
-    /// The highest value of the limit, which changes; `None` means no limit.
+    /// The highest value of the limit, which changes during a run. `None` means no limit.
     pub limit: Option<usize>,
     pub refuse: Option<Refuse>,
 }
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Stores an object in new memory, or over the old object if no new memory is available.
+    /// Stores an object in new memory, or overwrites the old object if no new memory is available.
     Write {
         index: u32,
         len: usize,
         flags: u8,
     },
-    /// Stores an object with the entry locked from the beginning.
+    /// Stores an object while the entry is locked during the whole store.
     Store {
         index: u32,
         len: usize,
@@ -48,7 +48,7 @@ pub enum Event {
         index: u32,
         flags: u8,
     },
-    /// Creates an object that is not published.
+    /// Creates an object and drops it without publishing it in the entry.
     Drop {
         index: u32,
         len: usize,
@@ -68,7 +68,7 @@ pub enum Event {
 /// The statistics of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// The table's requests for memory.
+    /// The numbers of the table's requests for memory.
     pub requests: Requests,
     /// The number of objects that were refused for lack of memory.
     pub refused: usize,
@@ -148,7 +148,7 @@ impl EntriesModel {
         stamped(self.versions, len)
     }
 
-    /// Stores an object in new memory, or over the old object if no new memory is available.
+    /// Stores an object in new memory, or overwrites the old object if no new memory is available.
     fn written(&self, index: u32, bytes: &[u8], flags: u8) -> Result<Old, Error> {
         match self.pool.stage(index, bytes) {
             Ok(staged) => Ok(self.pool.lock(index)?.replace(staged, flags)),

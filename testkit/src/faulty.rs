@@ -11,16 +11,16 @@ use crate::wait::patience;
 #[derive(Debug)]
 pub struct Faulty {
     bytes: Mutex<Vec<u8>>,
-    /// Every n-th operation fails; 0 means none.
+    /// Every n-th operation fails. If the value is 0, none does.
     pub every: AtomicU64,
     pub errno: AtomicU64,
     operations: AtomicU64,
     gate: Mutex<Gate>,
     /// Signalled when an operation blocks, or when blocked operations may continue.
     changed: Condvar,
-    /// The operation that fails, counted from 1; 0 means none.
+    /// The number of the operation that fails, counted from 1. It is 0 if none was chosen.
     nth: AtomicU64,
-    /// The number of quarters of its bytes that an operation transfers before it fails.
+    /// The part of its bytes, in quarters, that an operation transfers before it fails.
     pub quarters: AtomicUsize,
     /// The ranges of the store that can't be read.
     pub bad: Mutex<Vec<Range<u64>>>,
@@ -33,7 +33,7 @@ pub struct Faulty {
 #[derive(Debug, Default)]
 struct Gate {
     is_stuck: bool,
-    /// The only operation that blocks, counted from 1; 0 means none.
+    /// The number of the only operation that blocks, counted from 1. It is 0 if none was chosen.
     nth: u64,
     /// The number of operations that are blocked.
     stuck: usize,
@@ -74,13 +74,14 @@ impl Faulty {
         self.nth.store(nth, Relaxed);
     }
 
-    /// Returns the number of operations since an operation was chosen to fail or to block.
+    /// Returns the number of operations since `fail_nth` or a similar function set which operation
+    /// fails or blocks.
     pub fn operations(&self) -> u64 {
         self.operations.load(Relaxed)
     }
 
-    /// If `is_stuck`, blocks all operations from now on. Otherwise releases the blocked operations
-    /// and blocks no others.
+    /// If `is_stuck`, blocks all operations from now on. Otherwise releases the blocked operations,
+    /// and blocks no further ones.
     pub fn stick(&self, is_stuck: bool) {
         let mut gate = self.gate.lock().unwrap();
         (gate.is_stuck, gate.nth) = (is_stuck, 0);

@@ -1,4 +1,4 @@
-//! Memory that ends at an inaccessible page: an access one byte too far kills the test.
+//! Memory that ends at an inaccessible page, so an access one byte too far kills the test.
 //!
 //! # Safety
 //! A [`Fence`] owns the mapping that it created; its slice lies between the two inaccessible pages.
@@ -10,12 +10,12 @@ use std::ptr;
 
 use zcomp::{Error, Stream};
 
-/// The value of the bytes before the slice, which must not change: the page before them catches
-/// only distant accesses.
+/// The value of the bytes before the slice, which must not change. The inaccessible page before
+/// them catches only distant accesses.
 const GUARD: u8 = 0xa5;
 
 thread_local! {
-    /// Mappings that are not in use: creating a mapping is far slower than the test that uses it.
+    /// Mappings for reuse, because creating a mapping takes far longer than the test that uses it.
     static FREE: RefCell<Vec<Map>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -67,7 +67,7 @@ pub struct Fence {
 }
 
 impl Fence {
-    /// Returns `length` bytes of `fill`.
+    /// Returns a slice of `length` bytes with the value `fill`.
     pub fn new(length: usize, fill: u8) -> Self {
         // SAFETY: `sysconf` accesses no memory of the caller.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
@@ -129,8 +129,8 @@ impl Drop for Fence {
     }
 }
 
-/// Decompresses `src`, with both slices fenced. Decompresses twice, into a buffer of zeros and a
-/// buffer of ones; neither the zeros nor the ones may remain in the output.
+/// Decompresses `src` twice, into a buffer of zeros and a buffer of ones, with fences around all
+/// buffers. Asserts that no old byte of a buffer remains in the output.
 pub fn decompressed(stream: &mut dyn Stream, src: &[u8], length: usize) -> Result<Vec<u8>, Error> {
     let src = Fence::of(src);
     let [mut zeros, mut ones] = [Fence::new(length, 0), Fence::new(length, 0xff)];

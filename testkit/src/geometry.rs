@@ -17,8 +17,8 @@ pub fn draw(choices: &mut Choices) -> Geometry {
     })
 }
 
-/// Returns the native geometry, the kernel's default, the one of the kernel's document with long
-/// zspages, and one with zspages of a page each.
+/// Returns the native geometry, the kernel's default, the geometry of the kernel's document with
+/// long zspages, and one with zspages of one page.
 pub fn some() -> [Geometry; 4] {
     let kernel = KernelGeometry::default();
     let document = KernelGeometry { chain: 16, rule: ChainRule::UsedPercent, ..kernel };
@@ -27,7 +27,7 @@ pub fn some() -> [Geometry; 4] {
     [Geometry::default(), kernels[0], kernels[1], kernels[2]]
 }
 
-/// Returns both geometries with objects of up to 16 and 64 KiB: blocks of several pages.
+/// Returns the native and the kernel's geometry, each for blocks of 16 KiB and of 64 KiB.
 pub fn of_blocks() -> [Geometry; 4] {
     let kernel = |order| Geometry::Kernel(KernelGeometry { order, ..KernelGeometry::default() });
     [Geometry::Native { order: 2 }, Geometry::Native { order: 4 }, kernel(2), kernel(4)]
@@ -45,8 +45,8 @@ impl Edges {
         self.0[self.0.len() - 1]
     }
 
-    /// Draws a length: at the edge of a class, just below or above it, the longest, short, or any.
-    /// Some are too short or too long to be stored.
+    /// Draws a length: at the edge of a class, just below or above the edge, the longest, short, or
+    /// any. Some lengths are too short or too long to be stored.
     pub fn draw(&self, choices: &mut Choices) -> usize {
         match choices.below(10) {
             0..4 => choices.within(0..=self.largest() + 2),
@@ -56,7 +56,7 @@ impl Edges {
         }
     }
 
-    /// Draws a length in the same way, but only one that can be stored.
+    /// Like `draw`, but returns only lengths that can be stored.
     pub fn draw_possible(&self, choices: &mut Choices) -> usize {
         self.draw(choices).clamp(1, self.largest())
     }

@@ -1,5 +1,4 @@
-//! Distinguishes old slots from recently accessed ones, however much time passes between the
-//! accesses.
+//! Distinguishes slots with old accesses from those with recent ones, however slow the machine is.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::thread;
@@ -21,7 +20,8 @@ pub fn next_second() -> u32 {
     last
 }
 
-/// Marks the slots that were accessed up to the second `last`, which has passed, and no others.
+/// Marks as idle the slots whose last access was in the second `last` or earlier, and no others.
+/// The second `last` has passed.
 pub fn mark_idle_up_to(device: &Device, last: u32) {
     loop {
         let now = boot_seconds();

@@ -6,8 +6,8 @@
 //! results are compared. The events of a failing run are reduced to a few, and printed as a test
 //! that can be pasted.
 //!
-//! The core depends on none of the crates, so that their unit tests and loom models can use it.
-//! Code that depends on a crate is behind a feature with the crate's name.
+//! The code without features depends on no crate of the product, so that their unit tests and loom
+//! models can use it. Code that depends on a crate is behind a feature with the crate's name.
 #![allow(missing_docs, reason = "as in tests: names say it")]
 #![allow(clippy::unwrap_used)]
 
@@ -44,7 +44,7 @@ pub mod idle;
 pub mod load;
 mod model;
 pub mod nbd;
-// A model of loom has no regions.
+// Models of loom use no regions.
 #[cfg(all(feature = "zmem", not(loom)))]
 pub mod pager;
 #[cfg(feature = "zsmalloc")]
@@ -86,5 +86,5 @@ pub fn mappings_max() -> usize {
     text.trim().parse().unwrap()
 }
 
-/// The folder that C programs of tests include from.
+/// The folder of the header files that C programs of tests include.
 pub const INCLUDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/c");

@@ -1,5 +1,5 @@
-//! Load from several threads, while other threads compact the structure and change its limit.
-//! Between two rounds all threads are idle.
+//! Several threads use a structure, while other threads compact it and change its limit. Between
+//! two rounds all threads are idle.
 
 use crate::wait::load;
 use fastrand::Rng;
@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-/// The number of working threads of a round. An entry allows at most 6 readers, and a thread pins
-/// an entry once.
+/// The number of working threads of a round. An entry has at most 6 readers at a time, and each
+/// thread pins an entry at most once.
 const WORKERS: u64 = 4;
 /// The number of operations of each working thread.
 const OPERATIONS: usize = 2000;
 
-/// The sizes of objects in a phase, which determine the classes that are worthwhile.
+/// The sizes of objects in a phase. They determine the size classes that are open.
 #[derive(Clone, Debug)]
 pub struct Sizes(RangeInclusive<usize>);
 
@@ -41,7 +41,7 @@ impl Sizes {
     }
 }
 
-/// Signals other threads to stop when it is dropped, also after a panic.
+/// Signals other threads to stop when this value is dropped, also after a panic.
 pub struct Stop<'s>(pub &'s AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -50,30 +50,31 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// The structure under load. The contents are compared at each read.
+/// The structure under load. Each read compares the contents.
 pub trait Subject: Sync {
     /// Returns the largest size of an object.
     fn largest(&self) -> usize;
 
-    /// Performs a random operation. `filled` of 1000 places should hold an object.
+    /// Performs a random operation. `filled` of 1000 entries or bins should hold an object.
     fn operate(&self, rng: &mut Rng, sizes: &Sizes, filled: usize);
 
-    /// Compacts, shrinks, trims or reads statistics.
+    /// Compacts, shrinks or trims the structure, or reads its statistics.
     fn disturb(&self, rng: &mut Rng);
 
     fn pages_used(&self) -> usize;
 
     fn set_limit(&self, pages: Option<usize>);
 
-    /// Returns the numbers of moved objects and of plans.
+    /// Returns the number of moved objects, and the number of times that the open classes were
+    /// chosen.
     fn moved(&self) -> (u64, u64);
 
-    /// Asserts the state and the contents. Only the background thread is active at the same time.
+    /// Asserts that the state and the contents are as expected. The caller ensures that no other
+    /// thread except the background thread is active.
     fn check(&self);
 }
 
-/// Runs one round. In its middle, the load changes to another size of objects, and to more or fewer
-/// objects.
+/// Runs one round. In the middle of the round, the size and the number of objects change.
 pub fn round(subject: &dyn Subject, rng: &mut Rng) {
     let phases = [(); 2].map(|()| {
         let filled = [1000, 1000, 600, 50, 0][rng.usize(..5)];
@@ -112,14 +113,16 @@ pub fn round(subject: &dyn Subject, rng: &mut Rng) {
                 subject.set_limit(None);
             });
         }
-        // A worker that panics also ends the others.
+        // Waits for all workers before the panic of one is reported, so that the other threads end
+        // too.
         let ended: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
         done.store(true, Relaxed);
         assert!(ended.iter().all(Result::is_ok), "a worker found a fault");
     });
 }
 
-/// Runs rounds for `time`, and until objects were moved and classes were chosen again a few times.
+/// Runs rounds for `time`, and until many objects were moved and the open classes were chosen again
+/// a few times.
 pub fn rounds(subject: &dyn Subject, rng: &mut Rng, time: Duration) {
     let mut count = 0;
     load(

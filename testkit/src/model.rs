@@ -8,12 +8,12 @@ use std::sync::LazyLock;
 
 /// A structure and its expected behaviour.
 ///
-/// Events refer to objects by their position among the current ones, never by a handle, and to
-/// contents by a number from which they are derived. So each sublist of a list of events is a valid
-/// list of events.
+/// An event refers to an object by its position among the current objects, never by a handle, and
+/// to contents by a number from which the contents are derived. So each sublist of a list of events
+/// is a valid list of events.
 pub trait Model: Sized {
-    /// The parameters with which the model is created: geometry, sizes, and which requests for
-    /// memory are refused.
+    /// The parameters with which the model is created: geometry, sizes, and the requests for memory
+    /// that are refused.
     type Setup: Clone + Debug;
     /// An operation on the structure.
     type Event: Clone + Debug;
@@ -27,17 +27,16 @@ pub trait Model: Sized {
 
     fn draw(&self, choices: &mut Choices) -> Self::Event;
 
-    /// Applies `event` to both sides, and compares the results.
+    /// Applies `event` to the structure and to its expected behaviour, and compares the results.
     fn apply(&mut self, event: &Self::Event);
 
     /// Compares all contents, and checks the invariants of the structure.
     fn check(&mut self);
 
-    /// Removes all contents. Nothing may remain.
+    /// Removes all contents, and asserts that nothing remains.
     fn finish(self) -> Self::Report;
 
-    /// Returns simpler events that may fail in the same way: half as long, or the first of its
-    /// kind.
+    /// Returns simpler events that may fail in the same way, for example with half the length.
     fn simpler(_: &Self::Event) -> Vec<Self::Event> {
         Vec::new()
     }
@@ -51,11 +50,11 @@ pub struct Run {
     pub steps: usize,
     /// Everything is checked after each of the first `first` events.
     pub first: usize,
-    /// After those, everything is checked after every `every` events.
+    /// After the first events, everything is checked after every `every` events.
     pub every: usize,
 }
 
-/// Draws and applies events until the choices are used up. At the end `events` holds all of them.
+/// Draws and applies events until the choices are used up. Adds each drawn event to `events`.
 fn explore<M: Model>(
     setup: &M::Setup,
     choices: &mut Choices,
@@ -89,8 +88,8 @@ pub fn replay<M: Model>(setup: M::Setup, events: &[M::Event]) {
     model.finish();
 }
 
-/// Draws and applies events from a seed. After a failure it reduces the list, and panics with the
-/// result. Returns `None` if the set-up causes the creation to fail.
+/// Draws and applies events from a seed. After a failure, reduces the list of events, and panics
+/// with the shorter list. Returns `None` if the set-up causes the creation to fail.
 pub fn run<M: Model>(setup: M::Setup, run: Run) -> Option<M::Report> {
     let by = format!("UZRAM_SEED={}", run.seed);
     find::<M>(setup, Choices::seeded(run.seed), run, &by)
@@ -105,8 +104,8 @@ pub fn run_any<M: Model>(own_seed: u64, steps: usize) -> Option<M::Report> {
     find::<M>(setup, choices, run, &format!("UZRAM_SEED={seed}"))
 }
 
-/// The whole body of a fuzz target. If `UZRAM_SHRINK` is set in the environment, a failing list is
-/// reduced; otherwise the failure is passed to the fuzzer at once.
+/// The whole body of a fuzz target. If `UZRAM_SHRINK` is set in the environment, a failing list of
+/// events is reduced. Otherwise the failure is passed to the fuzzer at once.
 pub fn fuzz<M: Model>(bytes: &[u8]) {
     static SHRINKS: LazyLock<bool> = LazyLock::new(|| std::env::var_os("UZRAM_SHRINK").is_some());
     let mut choices = Choices::of_bytes(bytes);
@@ -143,7 +142,7 @@ fn explained<M: Model>(setup: &M::Setup, events: Vec<M::Event>, failure: &str, b
     text + &pasted::<M>(setup, &shrunk.events)
 }
 
-/// Returns a list of events as the body of a test.
+/// Returns the text of a test's body that applies `events`.
 fn pasted<M: Model>(setup: &M::Setup, events: &[M::Event]) -> String {
     let name = std::any::type_name::<M>();
     let (module, name) = name.rsplit_once("::").unwrap_or(("self", name));

@@ -1,4 +1,4 @@
-//! A region, compared with an array of its expected contents.
+//! A model of a region, which is compared with an array of its expected contents.
 //!
 //! # Safety
 //! A [`Subject`] outlives the locks and the second thread that refer to it. Only the model's thread
@@ -55,7 +55,7 @@ pub struct Report {
     pub children: u64,
     /// The number of requests that were refused because of locked blocks.
     pub locked: u64,
-    /// The number of system calls that met absent memory and copied less.
+    /// The number of system calls that reached absent memory, and so copied fewer bytes or none.
     pub refused: u64,
 }
 
@@ -75,7 +75,7 @@ pub struct PagerModel {
     /// The program's memory that the region manages, and its initial contents.
     memory: Option<(Memory, Vec<u8>)>,
     setup: Setup,
-    /// The bytes of a block.
+    /// The size of a block in bytes.
     block: usize,
     /// The lowest possible limit.
     needed: u64,
@@ -195,7 +195,8 @@ impl PagerModel {
         self.has_worker |= after.is_some();
     }
 
-    /// Returns whether the kernel can access a range: it is locked, or kernel faults fill it.
+    /// Returns whether the kernel can access a range: the range is locked, or faults in the kernel
+    /// fill it.
     fn is_accessible(&self, range: &Range<usize>) -> bool {
         let is_locked = |block: usize| self.locks_of(block) > 0;
         self.region().stats().backend == "userfaultfd" || self.blocks(range).all(is_locked)
@@ -249,7 +250,8 @@ impl PagerModel {
         assert_eq!(unsafe { libc::raise(mirror::SIGNAL) }, 0);
     }
 
-    /// In a child, whose only thread is this, compares all contents and writes to the copy.
+    /// Compares all contents and writes to the copy of the region. Runs in a child that has only
+    /// this thread.
     fn use_copy(&self, at: usize, bytes: &[u8], generations: usize) {
         if self.setup.is_left_to_parent() {
             return self.expect_forked();
@@ -275,7 +277,7 @@ impl PagerModel {
         assert_eq!(region.advise(0..1, Cold), Err(Error::Forked));
         assert_eq!(region.lock(0..1).map(drop), Err(Error::Forked));
         assert_eq!(region.set_limit(None), Err(Error::Forked));
-        // SAFETY: it is refused.
+        // SAFETY: the region refuses the call.
         assert_eq!(unsafe { region.dont_need_shared(0..1) }, Err(Error::Forked));
         assert_eq!((region.reclaim(1), region.stats().backend), (0, "none"));
         region.check();
@@ -286,8 +288,8 @@ impl PagerModel {
         self.report.children += 1;
     }
 
-    /// Does the same as `in_child` without a fork handler, unless another thread may be executing
-    /// the pager or the allocator.
+    /// Does the same as `in_child`, but creates the child without fork handlers. Does nothing if
+    /// another thread may be executing the pager or the allocator.
     fn unnoticed(&mut self, at: usize, bytes: &[u8]) {
         let is_quiet = self.company.as_ref().is_none_or(|company| company.work == Parked);
         if is_quiet && !self.has_worker && self.setup.is_signal() {
@@ -309,11 +311,12 @@ impl PagerModel {
         assert_eq!(region.advise(range.clone(), Cold), expected);
         assert_eq!(region.advise(range.clone(), Hot), expected);
         assert_eq!(region.lock(range.clone()).map(drop), expected);
-        // SAFETY: it is refused.
+        // SAFETY: the region refuses the call.
         assert_eq!(unsafe { region.dont_need_shared(range) }, expected);
     }
 
-    /// Draws an offset: any, one beside an edge of a block or chunk, or one in the first blocks.
+    /// Draws an offset: any offset, one at or beside an edge of a block or chunk, or one in the
+    /// first blocks.
     fn draw_point(&self, choices: &mut Choices) -> usize {
         let (bytes, block) = (self.bytes(), self.block);
         let first = bytes.min(16 * block);
@@ -329,7 +332,7 @@ impl PagerModel {
         }
     }
 
-    /// Draws a range: a short one, one of some blocks, or a large one.
+    /// Draws a range: a few bytes, some blocks, or a range of any length.
     fn draw_range(&self, choices: &mut Choices) -> (usize, usize) {
         let at = self.draw_point(choices);
         let len = match choices.below(8) {

@@ -1,8 +1,9 @@
-//! A pool of handles, compared with a map of its expected contents.
+//! A model of a pool with handles, which is compared with a map of its expected contents.
 //!
 //! # Safety
-//! A guard that exists during several events borrows the pool and its handle. Both are behind an
-//! `Arc`, which the model, or the field beside the guard, keeps until the guard is dropped.
+//! A guard that exists during several events borrows the pool and its handle. Each is behind an
+//! `Arc`. The model keeps the `Arc` of the pool until the guard is dropped, and the field beside
+//! the guard keeps the `Arc` of the handle.
 #![allow(unsafe_code)]
 
 use crate::Choices;
@@ -23,7 +24,8 @@ pub struct Setup {
     pub refuse: Option<Refuse>,
 }
 
-/// `nth` is the position of an object among the current ones, modulo their number.
+/// An operation on the pool. `nth` is the position of an object among the current objects, modulo
+/// their number.
 #[derive(Clone, Debug)]
 pub enum Event {
     Store {
@@ -82,7 +84,7 @@ pub enum Event {
     },
     Unlimited,
     Statistics,
-    /// Sets the kind of most of the following events.
+    /// Begins a phase, in which most events are of the given kind.
     Turn(Turn),
 }
 
@@ -99,7 +101,7 @@ pub struct Turn {
 pub enum Way {
     Up,
     Down,
-    /// Many objects are stored and freed at a time.
+    /// Many objects are stored at a time, and many are freed at a time.
     Waves,
 }
 pub use Way::*;
@@ -107,17 +109,17 @@ pub use Way::*;
 /// The statistics of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// The pool's requests for memory.
+    /// The numbers of the pool's requests for memory.
     pub requests: Requests,
     /// The number of objects that were refused for lack of memory.
     pub refused: usize,
     /// The maximum number of objects.
     pub objects_max: usize,
-    /// The pages freed by moving objects.
+    /// The number of pages that were freed by moving objects.
     pub compacted: u64,
 }
 
-/// An object that is being read. The fields are dropped in this order.
+/// An object that is being read. The fields are dropped in this order, the guard before the handle.
 struct Pinned {
     guard: ReadGuard<'static>,
     _handle: Arc<Handle>,
@@ -129,9 +131,9 @@ pub struct PoolModel {
     pins: Vec<Pinned>,
     pool: Arc<Pool>,
     supply: Option<Arc<RefuseNth>>,
-    /// Whether pages may be refused other than by the limit.
+    /// Whether pages may be refused for another reason than the limit.
     is_refusing: bool,
-    /// A pool with foreign handles, created when it is needed.
+    /// Another pool, whose handles are foreign to `pool`. It is created when it is needed.
     foreign: Option<Pool>,
     edges: Edges,
     contents: HashMap<u64, Vec<u8>>,
@@ -144,7 +146,7 @@ pub struct PoolModel {
     report: Report,
 }
 
-/// Returns a handle for its number. The model ensures that it is used correctly.
+/// Returns the handle with the number `raw`. The model ensures that the handle is used correctly.
 fn handle(raw: u64) -> Handle {
     Handle::from_raw(raw).expect("numbers of handles are not 0")
 }
@@ -160,7 +162,7 @@ impl PoolModel {
         self.live.get(nth % self.live.len().max(1)).copied()
     }
 
-    /// Returns an object that is not pinned: a write or a free of a pinned object would block
+    /// Returns object `nth` if it is not pinned. A write or a free of a pinned object would block
     /// forever.
     fn unpinned(&self, nth: usize) -> Option<u64> {
         self.raw(nth).filter(|raw| self.pins.iter().all(|pinned| pinned.raw != *raw))
@@ -247,7 +249,7 @@ impl PoolModel {
 
     fn pin(&mut self, nth: usize) {
         let Some(raw) = self.raw(nth) else { return };
-        // An object has at most 6 readers, and `read` is a reader for a moment.
+        // An object has at most 6 readers at a time, and `read` adds a reader for a moment.
         if self.pins.iter().filter(|pinned| pinned.raw == raw).count() >= 5 {
             return;
         }
@@ -266,7 +268,7 @@ impl PoolModel {
         assert!(*pinned.guard == self.contents[&raw], "{raw:#x} changed while it was read");
     }
 
-    /// Frees pages by moving objects: for `wanted` bytes, or as many pages as possible.
+    /// Frees pages by moving objects: pages with `wanted` bytes, or as many pages as possible.
     fn compact(&mut self, wanted: Option<usize>) {
         let (before, total) = (self.pool.pages().used(), self.pool.pages_compacted());
         let freeable = self.pool.freeable();
@@ -343,7 +345,7 @@ impl PoolModel {
             5 => Event::Shrink { bytes: choices.beside(&[0, page_size()], 1 << 24) },
             6 => Event::Shrink { bytes: 1 << choices.within(12..=20) },
             7 => Event::Trim,
-            // Usually a limit that refuses the next page or the page after it.
+            // Draws a limit that often refuses the next page or the page after the next.
             8 => Event::Limit { above: choices.beside(&[1, 3], 300) as isize - 1 },
             9 => Event::Limit { above: -(choices.below(64) as isize) },
             10 | 11 => Event::Unlimited,
@@ -371,7 +373,7 @@ impl Model for PoolModel {
             ..page::Config::default()
         };
         let Ok(pool) = Pool::new(Config { geometry: setup.geometry, pages }) else {
-            // Only refusals can cause the creation to fail, because all geometries are valid.
+            // All geometries are valid, so the creation can fail only because memory is refused.
             assert!(is_refusing, "{setup:?}");
             return None;
         };

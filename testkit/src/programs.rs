@@ -1,4 +1,5 @@
-//! Programs that tests run both with and without the code under test in their process.
+//! Programs that tests run twice: with the code under test in the program's process, and without
+//! it.
 
 use crate::rights::NOBODY;
 use crate::{INCLUDED, scaled};
@@ -63,7 +64,7 @@ impl Place {
         self.dir.path()
     }
 
-    /// Compiles the program `name`.c of the folder `sources`.
+    /// Compiles the program `name`.c in the folder `sources`. Returns the path of the program.
     pub fn compile(&self, sources: &Path, name: &str) -> PathBuf {
         let program = self.path().join(name);
         let flags =

@@ -1,4 +1,4 @@
-//! Expected panics: nothing is printed, and the message is returned.
+//! Catches expected panics: prints nothing and returns the message.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -10,7 +10,8 @@ thread_local! {
     static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs `work`. Returns its result, or the place and the message of its panic.
+/// Runs `work`. Returns the result of `work`, or if it panics, the location and the message of the
+/// panic.
 pub fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

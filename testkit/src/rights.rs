@@ -1,8 +1,8 @@
-//! The rights of an unprivileged process in a container: it runs as user nobody, with a seccomp
-//! filter made from Docker's default allow-list.
+//! Restricts a process like an unprivileged one in a container. It then runs as user nobody, with a
+//! seccomp filter from Docker's default allow-list.
 //!
 //! # Safety
-//! The calls change this process only, and a filter does not move while it is passed to the kernel.
+//! The calls change only this process, and a filter does not move while it is passed to the kernel.
 #![allow(unsafe_code)]
 
 use std::ptr;
@@ -64,7 +64,7 @@ const REFUSED: [i64; 51] = [
     libc::SYS_vhangup,
 ];
 
-/// Further calls that the list refuses on this processor.
+/// Further calls that the allow-list refuses on this processor.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_HERE: [i64; 13] = [
     libc::SYS__sysctl,
@@ -84,16 +84,16 @@ const REFUSED_HERE: [i64; 13] = [
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: [i64; 1] = [libc::SYS_userfaultfd];
 
-/// The number of the last call in the list (`mseal`): calls with larger numbers fail with ENOSYS.
+/// The number of the last call in the list (`mseal`). Calls with larger numbers fail with ENOSYS.
 const LAST: u32 = 462;
-/// The flags of `clone` that create namespaces, which are refused.
+/// The flags with which `clone` creates namespaces. The filter refuses them.
 const NAMESPACES: u32 = 0x7e02_0000;
 /// The offsets of a call's number and of the lower half of its first argument in a filter's data.
 const NUMBER: u32 = 0;
 const FIRST: u32 = 16;
 
-/// Makes this process run as nobody, with a filter that refuses the calls that a container refuses,
-/// and the calls `more`.
+/// Makes this process run as nobody, with a filter that refuses the calls `more` and those that a
+/// container refuses.
 pub fn give_up(more: &[i64]) {
     // SAFETY: the calls change only this process, and the filter does not move during the calls.
     unsafe {

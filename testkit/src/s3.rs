@@ -1,7 +1,7 @@
 //! The class tables of the kernel's zsmalloc document, and of a later kernel.
 
-/// Chain, classes by used percent (the document), classes by least waste (kernel 7.3), watermark of
-/// both.
+/// For each chain length: the number of classes by the rule of used percent (the document) and by
+/// the rule of least waste (kernel 7.3), and the watermark with both rules.
 pub const COUNTS: [(usize, usize, usize, usize); 13] = [
     (4, 69, 69, 3264),
     (5, 86, 86, 3408),

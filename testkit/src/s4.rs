@@ -1,7 +1,8 @@
 //! Caches of 4 KiB slabs, aligned to cache lines, for which the change of 2013 contains figures:
-//! the objects per slab before and after it.
+//! the objects per slab before and after the change.
 
-/// Cache, bytes, objects per slab with the header before the objects and without it.
+/// The cache, the size of an object in bytes, and the objects per slab with a header before the
+/// objects and without a header.
 pub const CACHES: [(&str, usize, usize, usize); 8] = [
     ("kmalloc-512", 512, 8, 8),
     ("kmalloc-256", 256, 15, 15),

@@ -10,8 +10,8 @@ pub fn random(length: usize, seed: u64) -> Vec<u8> {
     (0..length).map(|_| rng.u8(..)).collect()
 }
 
-/// Returns copies of earlier bytes, with `percent` of the runs random instead: from pure repetition
-/// (0) to incompressible (100).
+/// Returns runs of bytes. `percent` percent of the runs are random, and the others are copies of
+/// earlier bytes. So 0 is pure repetition, and 100 is incompressible.
 pub fn graded(length: usize, percent: usize, seed: u64) -> Vec<u8> {
     let mut rng = Rng::with_seed(seed);
     let mut bytes = vec![rng.u8(..)];
@@ -69,8 +69,8 @@ pub fn kinds(length: usize, seed: u64) -> Vec<Vec<u8>> {
     kinds
 }
 
-/// Returns blocks of real files: this program, and files of /usr/lib; from each file the first, the
-/// middle and the last whole block.
+/// Returns blocks of this program's file and of files in /usr/lib. From each file, returns the
+/// first, the middle and the last whole block.
 pub fn real(length: usize) -> Vec<Vec<u8>> {
     let mut paths = vec!["/proc/self/exe".into()];
     for folder in ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib"] {

@@ -1,6 +1,6 @@
-//! A saved file that is damaged, compared with the original: it is restored unchanged, or it is
-//! refused, or the lost parts are reported. If the test corrects the checksums of the damaged file,
-//! damage can't be detected, but the device is still either restored or stays empty.
+//! A saved file that is damaged. A device must restore the original contents from the file, or
+//! refuse the file, or report the lost parts. If the test corrects the checksums of the damaged
+//! file, damage can't be detected, but the device must still either be restored or stay empty.
 
 use crate::{Choices, Model};
 use std::sync::LazyLock;
@@ -30,7 +30,7 @@ pub struct Setup {
     pub is_large: bool,
     /// The block size of the device to which the file is restored.
     pub block: usize,
-    /// Whether checksums are corrected, so that the code behind the checks is reached.
+    /// Whether the test corrects checksums, so that the code after the checks is reached.
     pub is_forged: bool,
     pub is_salvaged: bool,
 }
@@ -135,7 +135,7 @@ fn sum(bytes: &mut [u8], len: usize) {
     }
 }
 
-/// Corrects all checksums.
+/// Corrects all checksums in the file.
 fn forge(file: &mut [u8]) {
     sum(file, HEAD - 4);
     for at in (ALIGN..file.len()).step_by(ALIGN) {
@@ -166,8 +166,8 @@ impl SavedModel {
         self.file.len() / ALIGN
     }
 
-    /// Draws the place of a number of the header, of a chunk, or of one of its records; often of an
-    /// existing one.
+    /// Draws the offset and the length of a number in the header, in a chunk, or in a record. Often
+    /// such a chunk exists in the file.
     fn draw_number(&self, choices: &mut Choices) -> (usize, usize) {
         let magic = |unit: &usize| self.file[unit * ALIGN..].starts_with(b"\x8bchunk\r\n");
         let chunks: Vec<usize> = (1..self.units()).filter(magic).collect();
@@ -186,7 +186,7 @@ impl SavedModel {
         }
     }
 
-    /// Draws a value that may be a special case for a reader of the number.
+    /// Draws a value that may be a special case for the code that reads the number.
     fn draw_value(&self, choices: &mut Choices, (at, bytes): (usize, usize)) -> u64 {
         let mut old = [0; 8];
         if let Some(field) = self.file.get(at..at + bytes) {
@@ -221,7 +221,7 @@ impl SavedModel {
                 let mut found = vec![0xee; self.saved.bytes.len()];
                 let read = device.read(0, &mut found);
                 assert!(restored.slots <= (found.len() / SLOT_BYTES) as u64);
-                // Forged data may not decompress; this must cause only an error.
+                // It may be impossible to decompress forged data. This must cause only an error.
                 if !self.setup.is_forged {
                     read.expect("what is restored can be read");
                     assert!(self.setup.is_salvaged || restored.lost.is_empty());
@@ -277,7 +277,7 @@ impl Model for SavedModel {
 
     fn draw(&self, choices: &mut Choices) -> Event {
         let (len, units) = (self.file.len().max(1), self.units().max(1));
-        // Either an offset in a header, because headers affect much of the file, or any offset.
+        // Draws any offset, or an offset in a header, because headers affect much of the file.
         let at = match choices.below(3) {
             0 => choices.below(HEAD).min(len - 1),
             1 => (choices.below(units) * ALIGN + choices.below(128)).min(len - 1),

@@ -1,9 +1,9 @@
-//! Seeds, and the extent of tests.
+//! The seeds of random tests, and the number of their steps.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// Returns the seed of a random test and prints it: `UZRAM_SEED`, or `own`.
+/// Returns the seed of a random test, which is `UZRAM_SEED` or else `own`, and prints the seed.
 pub fn seed(own: u64) -> u64 {
     let seed = setting("UZRAM_SEED", own);
     println!("UZRAM_SEED={seed}");
@@ -15,12 +15,13 @@ pub fn random_seed() -> u64 {
     seed(RandomState::new().hash_one(0))
 }
 
-/// Returns the seed of the n-th contents, which depends on `UZRAM_SEED`.
+/// Returns a seed for contents number `nth`, which depends on `UZRAM_SEED`.
 pub fn seed_of(nth: u64) -> u64 {
     setting("UZRAM_SEED", 0).rotate_left(32) ^ nth
 }
 
-/// Returns the number in an environment variable, decimal or `0x` and hexadecimal, or `default`.
+/// Returns the number in an environment variable, or `default` if it is not set. The number is
+/// decimal, or hexadecimal after `0x`.
 pub fn setting(name: &str, default: u64) -> u64 {
     let Ok(text) = std::env::var(name) else { return default };
     let number = match text.strip_prefix("0x") {

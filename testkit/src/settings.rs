@@ -1,4 +1,5 @@
-//! The settings of the suite: every codec, without a dictionary and with each kind.
+//! The settings of the codec tests: every codec, without a dictionary and with each kind of
+//! dictionary.
 
 use std::sync::LazyLock;
 
@@ -30,8 +31,8 @@ impl Setting {
     }
 }
 
-/// Returns a trained dictionary, and one of content longer than a window; both resemble blocks of
-/// `kinds`.
+/// Returns a trained dictionary, and a dictionary of content that is longer than a window. Both
+/// resemble blocks of `kinds`.
 pub fn dictionaries() -> &'static [(&'static str, Dictionary)] {
     static DICTIONARIES: LazyLock<[(&str, Dictionary); 2]> = LazyLock::new(|| {
         let seed = seed(1);
@@ -47,7 +48,7 @@ pub fn dictionaries() -> &'static [(&'static str, Dictionary)] {
     &*DICTIONARIES
 }
 
-/// Returns all codecs with all dictionaries, and without a dictionary.
+/// Returns each codec without a dictionary, and with each dictionary.
 pub fn settings() -> impl Iterator<Item = Setting> {
     codecs().iter().flat_map(|codec| {
         let plain = Setting { codec: *codec, dictionary: None, name: codec.name().to_owned() };
@@ -60,7 +61,8 @@ pub fn settings() -> impl Iterator<Item = Setting> {
     })
 }
 
-/// Returns levels of a codec to try: the ends, the default and its neighbours, and a few between.
+/// Returns levels of a codec to try: the lowest and the highest, the default and its neighbours,
+/// and a few between.
 pub fn levels(codec: &dyn Codec) -> Vec<i32> {
     let (range, default) = (codec.levels(), codec.default_level());
     let mut levels = vec![*range.start(), default - 1, default, default + 1, *range.end()];

@@ -53,8 +53,8 @@ impl<D: Borrow<Device>> Shadow<D> {
         self.settle(at, &vec![0; len], discarded)
     }
 
-    /// Records the result of a request. After a refused request, every slot holds its old or its
-    /// new bytes.
+    /// Records the result of a request. After a refused request, every slot holds either its old or
+    /// its new bytes.
     pub fn settle(&mut self, at: usize, data: &[u8], done: Result<(), Error>) -> Result<(), Error> {
         match done {
             Ok(()) => self.bytes[at..at + data.len()].copy_from_slice(data),

@@ -1,4 +1,4 @@
-//! Extents of a space, compared with the expected contents of their pages.
+//! A model of a space: its extents are compared with the expected contents of their pages.
 
 #![allow(unsafe_code)]
 
@@ -26,8 +26,8 @@ impl Default for Setup {
     }
 }
 
-/// Events refer to an extent by its position, modulo the number of extents, and to its pages from
-/// `first` on, at least one and at most `count`.
+/// An event refers to extent `nth`, modulo the number of extents, and to the pages of the extent
+/// from `first` on, at least one and at most `count`.
 #[derive(Clone, Debug)]
 pub enum Event {
     Alloc { pages: u32, tag: u32 },
@@ -236,7 +236,8 @@ impl Model for SpaceModel {
     }
 }
 
-/// Draws an extent: lengths at the edges of granules, the longest, any, and short ones.
+/// Draws the allocation of an extent. Its length is at the edge of a granule, the longest, any, or
+/// short.
 fn draw_alloc(choices: &mut Choices) -> Event {
     let granule = *choices.pick(&[1, 2, 16, 64]);
     let pages = match choices.below(8) {

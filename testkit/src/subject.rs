@@ -1,5 +1,5 @@
-//! A cache, compared with a naive model: objects do not overlap and keep their bytes, and counts
-//! agree.
+//! An object cache, compared with a naive model. Objects must not overlap and must keep their
+//! bytes, and counts must agree.
 #![allow(unsafe_code)]
 
 use fastrand::Rng;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A cache and the objects taken from it: by address, with the byte that fills each.
+/// A cache and its allocated objects, by address, each with the byte that fills it.
 pub struct Subject {
     pub cache: RawCache,
     pub size: usize,
@@ -17,7 +17,7 @@ pub struct Subject {
     stamps: BTreeMap<usize, (NonNull<u8>, u8)>,
 }
 
-// SAFETY: any thread may use the objects and the cache.
+// SAFETY: the objects and the cache may be used by any thread.
 unsafe impl Send for Subject {}
 
 impl Subject {

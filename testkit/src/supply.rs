@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::Choices;
 
-/// The requests for memory that are refused: one, counted from 1, or that and all later ones.
+/// The requests for memory that are refused: request number `nth`, counted from 1, or this request
+/// and all later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refuse {
     pub nth: usize,
@@ -14,10 +15,10 @@ pub struct Refuse {
 }
 
 impl Refuse {
-    /// Refuses nothing, and only counts.
+    /// Refuses no request, and only counts requests.
     pub const NOTHING: Refuse = Refuse { nth: usize::MAX, from_then_on: false };
 
-    /// Draws a refusal; usually `None`.
+    /// Draws the requests to refuse. Usually returns `None`.
     pub fn draw(choices: &mut Choices) -> Option<Self> {
         let (choice, nth) = (choices.below(8), 1 + choices.below(256));
         (choice < 2).then_some(Refuse { nth, from_then_on: choice == 1 })
@@ -33,8 +34,8 @@ impl Refuse {
     }
 }
 
-/// Refuses each request in turn, alone or with all later ones: `run` does the same work each time.
-/// It returns the number of requests, or `None` if the creation was refused.
+/// Calls `run` once for each request of its work, and refuses this request, alone or with all later
+/// ones. `run` returns the numbers of requests, or `None` if the creation was refused.
 pub fn refuse_every(from_then_on: bool, run: impl Fn(Refuse) -> Option<Requests>) {
     let of_setup = run(Refuse::NOTHING).expect("nothing is refused").of_setup;
     assert!(of_setup > 0, "the set-up asks for nothing");
@@ -55,8 +56,9 @@ pub struct Requests {
     pub all: usize,
 }
 
-/// Segments on a strict system: segments of 1 MiB are granted. A larger segment is refused, and so
-/// is each half of a segment that was refused just before.
+/// A supply that acts like a system with strict accounting of memory. It grants segments of 1 MiB
+/// and refuses larger ones: a large segment first, and then each half of a segment that was refused
+/// just before.
 #[derive(Debug, Default)]
 pub struct SmallSegments {
     refused: AtomicUsize,

@@ -1,4 +1,4 @@
-//! The only time limits that make a test fail. They are reached only if the test hangs.
+//! The only time limits that can make a test fail. A test reaches them only if it hangs.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ pub fn until(what: &str, is_so: impl FnMut() -> bool) {
     until_with(Duration::from_millis(5), what, is_so);
 }
 
-/// The same as [`until`], with another pause between two attempts; `is_so` may also do work.
+/// Like [`until`], with another pause between two attempts. `is_so` may also do work.
 pub fn until_with(pause: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -25,9 +25,9 @@ pub fn until_with(pause: Duration, what: &str, mut is_so: impl FnMut() -> bool) 
     }
 }
 
-/// Runs `work`, and panics if its duration reaches `most`. For cases in which the product itself
-/// gives up after `most`, and only the duration shows that `work` has waited for it. No other
-/// duration is tested.
+/// Runs `work`, and panics if its duration reaches `most`. This is for cases in which the product
+/// itself stops waiting after `most`, so that only the duration shows the wait. No other duration
+/// is tested.
 pub fn within<R>(most: Duration, work: impl FnOnce() -> R) -> R {
     let begun = Instant::now();
     let done = work();
@@ -36,7 +36,7 @@ pub fn within<R>(most: Duration, work: impl FnOnce() -> R) -> R {
 }
 
 /// Repeats `work` for at least `time`, and until `has_come` returns true, because the machine may
-/// be busy. Returns the last result of `has_come`, which is false if the patience ended first.
+/// be busy. Returns the last result of `has_come`, which is false if [`patience`] ended first.
 pub fn load(time: Duration, mut has_come: impl FnMut() -> bool, mut work: impl FnMut()) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < time || (!has_come() && begun.elapsed() < patience()) {

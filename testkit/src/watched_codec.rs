@@ -1,4 +1,5 @@
-//! A wrapper of a codec that calls a test's function before each call, which may make it fail.
+//! A wrapper of a codec that calls a test's function before each call. The function may make the
+//! call fail.
 
 use std::ops::RangeInclusive;
 use zcomp::{Codec, Error, Params, Prepared, Stream};

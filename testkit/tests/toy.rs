@@ -1,5 +1,5 @@
-//! A structure with a planted fault: the fault is found, reduced, and printed as a test that fails
-//! again.
+//! A structure with a planted fault. A model must find the fault, reduce the failing list of
+//! events, and print the list as a test that fails again.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::panic::catch_unwind;
@@ -104,7 +104,7 @@ fn failure(work: impl FnOnce() + std::panic::UnwindSafe) -> String {
     *catch_unwind(work).unwrap_err().downcast::<String>().unwrap()
 }
 
-/// A closure that executes code, and the text of the code without spaces.
+/// Expands to a closure that executes code, and to the text of the code without spaces.
 macro_rules! pasted {
     ($($code:tt)*) => {
         (|| { $($code)* }, stringify!($($code)*).replace(char::is_whitespace, ""))
@@ -152,7 +152,8 @@ fn setups_are_drawn() {
 
 #[test]
 fn the_fuzzers_bytes_are_choices_like_others() {
-    // Each event takes one byte and the bytes of its numbers; the first byte is for the set-up.
+    // The set-up takes the first byte. Each event takes one byte for its kind, and the bytes of its
+    // numbers.
     let bytes = [1, 0, 150, 0, 150, 5, 0, 150, 0, 150];
     assert!(catch_unwind(|| testkit::fuzz::<Toy>(&bytes)).is_err());
     testkit::fuzz::<Toy>(&bytes[..8]);

@@ -1,4 +1,4 @@
-//! The files of a compilation, stored with chains of 4 and of 8 pages.
+//! The files of a compilation, stored with page chains of 4 and of 8 pages.
 
 use std::path::Path;
 
@@ -64,11 +64,12 @@ const QUICK_BYTES: u64 = 128 * MIB;
 struct Taken {
     /// Bytes that were stored, if known.
     data: Option<u64>,
-    /// Bytes after compression.
+    /// Stored bytes after compression.
     compressed: u64,
     /// Bytes of memory used.
     used: u64,
-    /// The capacity in objects, and the number of objects, if known.
+    /// The number of objects that the pool's zspages can hold, and the number that they hold, if
+    /// known.
     objects: Option<[u64; 2]>,
     pages: u64,
 }
@@ -125,8 +126,7 @@ fn stored(pages: &AlignedBuf, pool: PoolKind) -> Result<Taken, Error> {
 }
 
 impl Taken {
-    /// Converts the kernel's statistics, which do not count objects if the kernel was built without
-    /// zsmalloc statistics.
+    /// Converts the kernel's statistics, which lack the number of objects.
     fn of_kernel(stat: &kernel::MmStat) -> Taken {
         Taken {
             data: Some(stat.orig_data_size),
@@ -138,7 +138,8 @@ impl Taken {
     }
 }
 
-/// Requires that longer chains use less memory, and that the native geometry uses the least.
+/// Requires that longer chains use less memory than shorter ones, and that the native geometry uses
+/// the least.
 fn judge(lines: &[(&str, Taken)], found: &mut Found) {
     let [(_, document4), (_, document8), (_, four), (_, eight), (_, native), kernel @ ..] = lines
     else {

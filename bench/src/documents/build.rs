@@ -1,4 +1,4 @@
-//! A compilation of many jobs under a limit of memory.
+//! A compilation with parallel jobs under a memory limit.
 
 use std::fs;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// The reason why larger blocks may take longer.
+/// The reason why a compilation may take longer with larger blocks.
 const REASON: &str = "A block comes and goes whole, and a compiler touches its memory here and \
                       there. So the tighter the limit, the more goes out with larger \
                       blocks (the last column), which takes more time in the end than a byte \

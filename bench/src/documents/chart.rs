@@ -1,4 +1,4 @@
-//! A line chart, as SVG.
+//! Draws a line chart as SVG.
 
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
@@ -15,7 +15,7 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(87, 96, 106),
     RGBColor(191, 57, 137),
 ];
-/// The ratio of the top of the chart to the largest value, and of the smallest value to the bottom.
+/// The ratio of the chart's top to its largest value, and of its smallest value to its bottom.
 const MARGIN: f64 = 1.05;
 
 /// Returns the chart as an element of an HTML page.

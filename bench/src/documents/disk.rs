@@ -10,7 +10,7 @@ use crate::experiments::serve::host::{Disk, Host};
 use crate::filled::settle;
 use crate::kernel::{KernelZram, Rival};
 
-/// A mounted disk. The fields are dropped in this order: the file system is unmounted first.
+/// A mounted disk. The fields are dropped in this order, so the file system is unmounted first.
 pub(super) struct Mount {
     pub(super) mounted: Mounted,
     node: PathBuf,
@@ -32,7 +32,7 @@ impl Mount {
         Mount::new(node, Device::Ours { _looped: looped, host })
     }
 
-    /// Creates an empty file system on a zram device of the kernel, with lz4.
+    /// Creates an empty file system on a zram device of the kernel that uses lz4.
     pub(super) fn kernels(bytes: u64) -> Result<Rival<Mount>, Error> {
         let device = KernelZram::acquire("lz4", bytes)?;
         device.try_map(|device| Mount::new(device.node(), Device::Kernels(device)))
@@ -44,11 +44,11 @@ impl Mount {
         Ok(Mount { mounted, node, device })
     }
 
-    /// Returns the amounts of data on the device after all data are written and all freed blocks
-    /// are discarded.
+    /// Writes all data and discards all freed blocks. Returns the amounts of data that the device
+    /// then holds.
     pub(super) fn holds(&self) -> Result<Holds, Error> {
         self.mounted.settle()?;
-        // A device of uzram moves objects in the background.
+        // Waits, because a device of uzram moves objects in the background.
         settle();
         match &self.device {
             Device::Ours { host, .. } => host.holds(),

@@ -11,8 +11,8 @@ pub(crate) struct Found {
     pub(crate) tables: Vec<Table>,
     pub(crate) charts: Vec<Chart>,
     pub(crate) figures: Vec<Line>,
-    /// Sentences below the tables and figures, such as what could not be measured, or why a figure
-    /// misses its bound.
+    /// Sentences below the tables and figures, such as the reason why a value could not be measured
+    /// or misses its bound.
     pub(crate) notes: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Chart {
     pub(crate) unit: String,
     pub(crate) places: Vec<String>,
     pub(crate) series: Vec<Series>,
-    /// True if the scale is logarithmic.
+    /// Whether the scale of the values is logarithmic.
     pub(crate) is_log: bool,
 }
 
@@ -81,7 +81,8 @@ impl Found {
         self.figures.push(figure.line());
     }
 
-    /// Returns the measurement of a rival, or adds a note that it is left out.
+    /// Returns the measurement of the rival `name`. If the rival is absent, adds a note with the
+    /// reason.
     pub(crate) fn present<T>(&mut self, name: &str, rival: Rival<T>) -> Option<T> {
         match rival {
             Rival::Present(measured) => Some(measured),

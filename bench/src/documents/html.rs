@@ -36,7 +36,7 @@ fn made(text: &str) -> String {
     page.lines().map(|line| marked(line) + "\n").collect()
 }
 
-/// Marks the cells with a red or orange sign for the style sheet, which shows them in red.
+/// Marks the cells that contain a red or orange sign, so that the style sheet shows them in red.
 fn marked(line: &str) -> String {
     let cells = line.split("<td>").enumerate();
     let cell = |(nth, cell): (usize, &str)| match (nth, cell.contains(['🔴', '🟠'])) {

@@ -89,7 +89,7 @@ fn table(table: &Table) -> String {
     text + "\n"
 }
 
-/// Returns the head of a table with `columns`, in two lines.
+/// Returns the two lines of Markdown that begin a table with the columns `columns`.
 fn head(columns: &[&str]) -> String {
     format!("| {} |\n|{}\n", columns.join(" | "), " --- |".repeat(columns.len()))
 }
@@ -108,7 +108,8 @@ fn mark(is_short: bool) -> &'static str {
     if is_short { " 🔴" } else { "" }
 }
 
-/// Returns true if the rival's value is better. The bound defines the better direction.
+/// Returns true if the rival's value is better. The bound shows whether larger or smaller values
+/// are better.
 fn is_behind(line: &Line) -> bool {
     let (Some(is), Some(rival)) = (line.value, line.rival_value) else { return false };
     match line.must.as_deref().and_then(|must| must.chars().next()) {
@@ -119,7 +120,7 @@ fn is_behind(line: &Line) -> bool {
     }
 }
 
-/// Returns the table of the figures that are checked or have a rival.
+/// Returns the table of the figures that have a bound or a rival.
 fn figures(figures: &[Line]) -> String {
     if figures.is_empty() {
         return String::new();

@@ -12,7 +12,7 @@ use crate::size::mebibytes;
 /// A requirement of an experiment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Need {
-    /// The rights of root.
+    /// The privileges of root.
     Root,
     /// `/dev/fuse`.
     Fuse,
@@ -22,12 +22,14 @@ pub(crate) enum Need {
     Disk(u64),
     /// Bytes of memory that must be available.
     Memory(u64),
-    /// Another requirement: a function that returns an error with the reason if it is not met.
+    /// Another requirement. The function returns an error with the reason if the machine does not
+    /// meet it.
     Met(fn() -> Result<(), Error>),
 }
 
 impl Need {
-    /// Returns the missing requirement and its remedy, or `None` if it is met.
+    /// Returns a text with the requirement and its remedy, or `None` if the machine meets the
+    /// requirement.
     pub(crate) fn lacking(&self) -> Option<String> {
         let (is_there, otherwise) = match *self {
             Need::Root => {

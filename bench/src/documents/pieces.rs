@@ -1,4 +1,4 @@
-//! Copies pieces of a text, of many sizes, to a disk, with page chains of increasing length.
+//! Copies pieces of many sizes from a text to a disk, with page chains of increasing length.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -42,10 +42,10 @@ const ROUNDS: usize = 3;
 const STEP: usize = 512;
 const QUICK_STEP: usize = 16 * STEP;
 const CHAINS: [usize; 5] = [4, 5, 6, 8, 16];
-/// The length of a chain in pages, and the document's result for this length: the size of the pool
-/// in MB, the median of three runs.
+/// The length of a page chain in pages, and the document's result for this length, which is the
+/// median size of the pool in three runs, in MB.
 const DOCUMENT: [(usize, f64); 3] = [(4, 1842.7), (5, 1804.4), (6, 1789.2)];
-/// The document's size of the data in MB: before compression, and compressed.
+/// The sizes of the data in the document, in MB, before and after compression.
 const DOCUMENT_DATA: f64 = 3371.1;
 const DOCUMENT_COMPRESSED: f64 = 1714.7;
 const MB: f64 = 1e6;
@@ -91,13 +91,13 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// Returns the sizes of the pieces: from 1 byte in steps of `step` bytes up to the largest size.
+/// Returns the sizes of the pieces, from 1 byte up to the largest size, in steps of `step` bytes.
 fn sizes(step: usize) -> impl Iterator<Item = usize> {
     (1..=LARGEST).step_by(step)
 }
 
 /// Copies all pieces and returns the amounts of data on the disk. Reads some of the pieces back and
-/// compares them.
+/// compares them with the text.
 fn stored(disk: Mount, text: &[u8], rounds: usize, step: usize) -> Result<Holds, Error> {
     for round in 0..rounds {
         for size in sizes(step) {
@@ -146,7 +146,7 @@ fn table(lines: &[(String, Holds)], title: String) -> Table {
     table
 }
 
-/// Requires that each disk uses less memory than the one before it.
+/// Requires that each disk uses less memory than the previous one in `lines`.
 fn judge(scene: &Scene<'_>, lines: &[(String, Holds)], found: &mut Found) {
     let used = |nth: usize| lines[nth].1.used as f64;
     let document = |nth: usize| DOCUMENT[nth].1 / DOCUMENT[nth - 1].1;

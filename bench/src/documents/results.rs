@@ -28,7 +28,7 @@ pub(crate) struct Machine {
     /// The day, in UTC.
     pub(crate) date: String,
     pub(crate) processor: String,
-    /// Bytes of memory.
+    /// The machine's memory in bytes.
     pub(crate) memory: u64,
     pub(crate) kernel: String,
     pub(crate) uzram: String,
@@ -41,7 +41,7 @@ pub(crate) struct Outcome {
     pub(crate) name: String,
     pub(crate) source: String,
     pub(crate) about: String,
-    /// The duration in seconds.
+    /// The duration of the experiment in seconds.
     pub(crate) seconds: f64,
     pub(crate) state: State,
     pub(crate) found: Found,

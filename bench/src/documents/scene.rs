@@ -11,20 +11,21 @@ use crate::experiments::Request;
 use crate::report::{Bound, Figure};
 
 const TEMPLATE: &str = "{prefix} [{bar:24}] {elapsed}, {msg}";
-/// The interval at which the elapsed time is updated.
+/// The interval at which the display of the elapsed time is updated.
 const TICK: Duration = Duration::from_millis(200);
 
 /// The settings and the progress of one experiment.
 pub(crate) struct Scene<'a> {
     pub(crate) request: &'a Request,
-    /// True if the run is a quick one, which measures less.
+    /// Whether the run is a quick one, which measures less.
     pub(crate) quick: bool,
     name: String,
     bar: ProgressBar,
 }
 
 impl<'a> Scene<'a> {
-    /// Returns the scene of the experiment `name`, which is number `nth` of `all`, counted from 0.
+    /// Returns the scene of the experiment `name`, which is experiment number `nth`, counted from
+    /// 0, of `all`.
     pub(super) fn new(
         request: &'a Request,
         quick: bool,
@@ -48,13 +49,13 @@ impl<'a> Scene<'a> {
         self.bar.set_length(steps as u64);
     }
 
-    /// Reports that the step `what` begins: it advances the bar on a terminal and prints a line
-    /// elsewhere.
+    /// Reports that the step `what` begins. On a terminal this advances the progress bar, otherwise
+    /// it prints a line.
     pub(crate) fn step(&self, what: impl Display) {
         if self.bar.is_hidden() {
             eprintln!("bench: {}: {what}", self.name);
         } else {
-            // The previous step is done. The first step has no previous one.
+            // Counts the previous step as done, unless this is the first step.
             if !self.bar.message().is_empty() {
                 self.bar.inc(1);
             }
@@ -67,7 +68,8 @@ impl<'a> Scene<'a> {
         if self.quick { quick } else { whole }
     }
 
-    /// Adds the bound to the figure, except in a quick run, which measures too little to check it.
+    /// Adds the bound to the figure, except in a quick run, which measures too little to check a
+    /// bound.
     pub(crate) fn judged(&self, figure: Figure, bound: Bound) -> Figure {
         if self.quick { figure } else { figure.must(bound) }
     }

@@ -1,4 +1,5 @@
-//! The objects of a slab before and after its management data moved to the page's descriptor.
+//! The number of objects in a slab, before and after the slab's management data moved to the page's
+//! descriptor.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// The number of objects of each cache when its row is read.
+/// The number of objects that each cache holds when its row of the table is read.
 const OBJECTS: usize = 10_000;
 
 fn run(_: &Scene<'_>) -> Result<Found, Error> {

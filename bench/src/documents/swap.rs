@@ -48,9 +48,9 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
         ]);
     }
     let mut found = Found::default();
-    // The results of the last algorithm, which the kernel's swap uses too.
+    // The results with the last method (lz4), which the kernel's swap uses too.
     let mut ours = Vec::new();
-    // The steps are two methods and the kernel's folios.
+    // The steps are the two methods of uzram, and each size of the kernel's folios.
     scene.expects(2 + BLOCKS.len());
     for method in [ZSTD, LZ4] {
         scene.step(format!("uzram, {method}"));

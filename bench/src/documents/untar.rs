@@ -55,7 +55,7 @@ const DOCUMENT: [[f64; 2]; 10] = [
 ];
 /// The number of directories that a quick run omits; they contain most of the tree.
 const QUICK_WITHOUT: usize = 2;
-/// The largest overhead allowed for uzram in percent: after unpacking, and on every later line.
+/// The maximum overhead of uzram in percent, after unpacking and after every later step.
 const UNPACKED_MAX: f64 = 0.6;
 const LATER_MAX: f64 = 2.0;
 
@@ -116,7 +116,7 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// Unpacks the tree, removes directories, records each step's figures, and verifies other files.
+/// Unpacks the tree, removes directories, verifies the rest, and returns each step's amounts.
 fn one(
     scene: &Scene<'_>,
     name: &str,

@@ -19,7 +19,7 @@ use crate::undo::folder;
 
 const NAME: &str = "analyze";
 const UZRAM: Tool = Tool { name: "uzram", package: "uzram", remedy: BUILD };
-/// The blocks and the algorithms, each of these at its default level.
+/// The block sizes that are tried, and the algorithms that are tried at their default levels.
 const TRIED: [&str; 10] =
     ["--block", "4K", "--block", "16K", "--block", "64K", "--try", "lz4", "--try", "zstd"];
 /// The size of the sample in bytes, which is the default of the command.
@@ -27,7 +27,7 @@ const SAMPLE: u64 = 64 << 20;
 /// The maximum error of a forecast, in percent of the device's memory.
 const OFF_MAX: f64 = 3.0;
 
-/// The rows of the command's report.
+/// The forecasts in the command's report.
 #[derive(Debug, Deserialize)]
 struct Forecasts {
     candidates: Vec<Forecast>,
@@ -54,9 +54,9 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     Ok(())
 }
 
-/// Returns the forecasts of the command for a file with these pages.
+/// Returns the command's forecasts for a file that contains `pages`.
 fn forecasts(pages: &[u8], seed: u64) -> Result<Forecasts, Error> {
-    // A small input is sampled too.
+    // The sample of a small input is a quarter of the input, but at least 1 MiB.
     let sample = SAMPLE.min((pages.len() as u64 / 4).max(1 << 20));
     let room = "set TMPDIR to a directory with as much room as the input";
     let (dir, _undo) = folder("uzram-bench-analyze-", &temp_dir(), room)?;

@@ -1,5 +1,5 @@
-//! Whole inputs on devices with blocks of 4, 16 and 64 KiB (the multi-page series of 2024): memory
-//! relative to the raw codec's output for such blocks.
+//! Whole inputs on devices with blocks of 4, 16 and 64 KiB, as in the multi-page series of 2024.
+//! The figures are the memory relative to the raw codec's output for such blocks.
 
 use zram::{Config, Device};
 
@@ -28,7 +28,7 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     Ok(())
 }
 
-/// Returns the bytes of the pages that a device uses for `pages`.
+/// Returns the number of bytes in the pages that a device uses to store `pages`.
 fn used(pages: &[u8], method: Method, block: usize) -> Result<u64, Error> {
     let algorithm = zcomp::by_name(method.codec)?;
     let config = Config::new(pages.len() as u64)?;
@@ -39,8 +39,8 @@ fn used(pages: &[u8], method: Method, block: usize) -> Result<u64, Error> {
     Ok(used)
 }
 
-/// Returns the bytes of the device's pages after they have stayed the same for a moment. Compaction
-/// runs at a lower priority, so it takes long on a busy machine.
+/// Returns the bytes of the device's pages after this number has stayed the same for a moment.
+/// Compaction runs at a lower priority, so it takes long on a busy machine.
 fn settled(device: &Device) -> u64 {
     let used = || device.mm_stat().mem_used_total;
     let mut before = used();

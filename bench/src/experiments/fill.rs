@@ -1,5 +1,6 @@
-//! Real pages on a uzram device and on the kernel's zram: the overhead of each over the compressed
-//! bytes, and the difference between the memory that uzram counts and the memory that it uses.
+//! Real pages on a uzram device and on the kernel's zram. The figures are the overhead of each
+//! device over the compressed bytes, and the difference between the memory that uzram counts and
+//! the memory that uzram uses.
 
 use crate::census::Census;
 

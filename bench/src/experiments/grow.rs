@@ -11,18 +11,18 @@ use crate::size::{GIB, MIB};
 use crate::summary::{median, ratio};
 
 const NAME: &str = "grow";
-/// The number of turns that are counted at each size; it is odd.
+/// The number of counted turns at each size. It is odd.
 const ROUNDS: u64 = 7;
-/// The number of operations of a turn by default.
+/// The default number of operations in a turn.
 const OPERATIONS: u64 = 100_000;
 /// The maximum ratio of a cost to the same cost at a smaller size.
 const GROWTH_MAX: f64 = 1.2;
-/// The small sizes, with which larger ones are compared.
+/// The small sizes in bytes, with which the larger sizes are compared.
 const SMALL: [u64; 2] = [256 * MIB, GIB];
 /// The maximum number of bytes that are stored by default.
 const STORED_MAX: u64 = 8 * GIB;
 
-/// Runs both parts. The part on addresses is first because it stores nothing.
+/// Runs the part on addresses, which stores nothing, and then the part on the limit.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let job = Job {
         seed: request.seed,
@@ -36,12 +36,13 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
 struct Job {
     seed: u64,
     operations: u64,
-    /// The bytes of the largest pool.
+    /// The size of the largest pool in bytes.
     stored: u64,
 }
 
-/// Reports the nanoseconds of an operation at each size in bytes, turn by turn, and checks the
-/// costs of larger sizes relative to the first `small` ones.
+/// `costs` holds, for each size in bytes, the nanoseconds of an operation in each turn. Reports
+/// their medians, and checks the costs at larger sizes relative to those at the first `small`
+/// sizes.
 fn report_growth(
     what: &str,
     costs: &[(u64, Vec<f64>)],

@@ -1,9 +1,9 @@
-//! JSON documents in an `LruCache`, beside moka and quick_cache, which keep values in the form in
-//! which they are stored: the number of documents that fit in the same memory, and the speed of
+//! JSON documents in an `LruCache`, compared with moka and quick_cache, which do not compress
+//! values. The figures are the number of documents that fit in the same memory, and the speed of
 //! gets.
 //!
-//! The rivals have no limit. They are filled until they use as much memory of the process as our
-//! full cache, so none of their memory is lost to the slack of a limit.
+//! The rivals have no limit. They are filled until the process uses as much memory for them as for
+//! our full cache, so no memory below a limit stays unused.
 
 mod stores;
 
@@ -38,9 +38,9 @@ const SCRIPTS: [(&str, &str); 2] = [
 const MAKER: Tool = Tool { name: "python3", package: "python3", remedy: ROOM };
 /// The limit of our cache in bytes, from which all other sizes are derived.
 const LIMIT: u64 = 256 * MIB;
-/// The number of rounds of gets by default.
+/// The default number of rounds of gets.
 const ROUNDS: u64 = 9;
-/// The minimum number of documents in our cache over that in a rival, in the same memory.
+/// The minimum ratio of the documents in our cache to those in a rival that uses the same memory.
 const KEPT_MIN: f64 = 3.0;
 /// The kinds of documents.
 const KINDS: [&str; 2] = ["sources", "packages"];
@@ -48,7 +48,7 @@ const KINDS: [&str; 2] = ["sources", "packages"];
 const TENTHS: u64 = 45;
 /// For each `OF_GETS` bytes of the limit, one document is used for gets.
 const OF_GETS: u64 = 4096;
-/// The memory of the process is read after each `STEP` documents, because that takes a while.
+/// The memory of the process is read only after every `STEP` documents, because reading it is slow.
 const STEP: u64 = 256;
 /// The documents of a kind, in a file with one document per line.
 struct Documents {
@@ -57,7 +57,7 @@ struct Documents {
 }
 
 impl Documents {
-    /// Calls `each` with the number of each document and the document, until it returns false.
+    /// Calls `each` with the number and the contents of each document, until `each` returns false.
     fn visit(&self, mut each: impl FnMut(u64, &[u8]) -> Result<bool, Error>) -> Result<(), Error> {
         let error = || Error::file("read", &self.file, "keep the file until the run ends");
         let mut lines = BufReader::new(File::open(&self.file).map_err(error())?);
@@ -72,10 +72,10 @@ impl Documents {
         Ok(())
     }
 
-    /// Returns the number of documents, of the first `stored` ones, that the store has.
+    /// Returns how many of the first `stored` documents the store has.
     ///
     /// # Errors
-    /// A document of the store differs from the stored one.
+    /// A document that the store returns differs from the document that was stored.
     fn kept(&self, store: &dyn Store, stored: u64) -> Result<u64, Error> {
         let (mut kept, mut wrong) = (0, 0);
         self.visit(|nth, document| {
@@ -110,7 +110,7 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
         command.args([most, request.seed].map(|number| number.to_string())).args(&folders);
         let made = serde_json::from_slice(&MAKER.run(&mut command)?.stdout);
         let [count, bytes]: [u64; 2] = made.map_err(|error| MAKER.failed(error.to_string()))?;
-        // If the machine has too few documents, the limit is lowered to fit them.
+        // If the machine has too few documents for the limit, the limit is lowered.
         let limit = if bytes < most / 10 * 9 { bytes * 10 / TENTHS / MIB * MIB } else { limit };
         if limit < MIB {
             eprintln!("bench: {kind} are left out: {count} documents are too few");
@@ -142,14 +142,14 @@ fn filled(side: usize, limit: u64, most: u64, documents: &Documents) -> Result<F
             && (store.is_full(stored) || HeldMemory::now()?.held.saturating_sub(before) >= most);
         Ok(!is_full)
     })?;
-    // The memory of the training is free again, and most of it is kept by malloc.
+    // The training has freed its memory, but malloc still holds most of it.
     trim();
     let bytes = HeldMemory::now()?.held.saturating_sub(before);
     Ok(Filled { kept: documents.kept(&*store, stored)?, bytes })
 }
 
-/// Reports the number of documents held in the same memory. The numbers beside the rivals that do
-/// not compress are checked if the cache has the default limit.
+/// Reports how many documents our cache and each rival hold in the same memory. The ratios to
+/// rivals that do not compress are checked if the cache has the default limit.
 fn kept(
     what: &str,
     documents: &Documents,
@@ -173,7 +173,7 @@ fn kept(
     Ok(())
 }
 
-/// A store that has the first `count` documents, and the choices of its gets.
+/// A store that has the first `count` documents, and the generator that chooses documents to get.
 struct Gets<'a> {
     store: Box<dyn Store>,
     documents: &'a Documents,

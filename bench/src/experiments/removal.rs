@@ -1,7 +1,8 @@
 //! A source tree is stored on a uzram device and on the kernel's zram, and its directories are
-//! discarded one after the other, as in the patch of 2014. The figures are the memory beyond the
-//! compressed bytes that remain. Random pages are then discarded in the same way. Here every page
-//! is discarded by itself; the experiment `untar` of the documents has a file system between.
+//! discarded one after the other, as in the patch of 2014. The figures are the memory that exceeds
+//! the compressed bytes of the remaining pages. A second part discards random pages. Every page is
+//! discarded by itself, while in the experiment `untar` of the documents a file system discards
+//! blocks.
 
 use std::time::Instant;
 
@@ -28,13 +29,13 @@ const OVERHEAD_MAX: f64 = 2.5;
 const ALL_MAX: f64 = 4.5;
 const ALL_MAX_SMALL: f64 = 6.0;
 const SMALL: u64 = 20 * MIB;
-/// The maximum number of bytes that compaction moves per byte freed.
+/// The maximum number of bytes that compaction may move for each byte that it frees.
 const MOVED_MAX: f64 = 1.0;
 /// The percentage of pages that are discarded at random.
 const RANDOM_PERCENT: u32 = 97;
 const RANDOM: &str = "random 97%";
 
-/// Runs the experiment for the source tree, whole unless a limit is given.
+/// Runs the experiment, by default for the source tree. Without a limit, the whole input is used.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&[Input::Source]) {
         let set = request.whole(input)?;
@@ -61,7 +62,7 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
 fn directories(input: Input, set: &PageSet) -> Vec<(String, Vec<usize>)> {
     let order = match input {
         Input::Source => REMOVAL_ORDER.map(str::to_owned).to_vec(),
-        // Keeps the first group of other inputs, so that some data remain.
+        // The first directory of other inputs is not discarded, so that some data remain.
         _ => set.groups().into_iter().skip(1).collect(),
     };
     let pages_in = |name: &str| {
@@ -77,7 +78,7 @@ struct Stage<'a> {
     blobs: &'a Blobs,
     ours: Device,
     kernel: Rival<KernelZram>,
-    /// Whether each page is still held.
+    /// Whether each page is still on the devices.
     held: Vec<bool>,
     /// The time at which the last page was stored.
     filled: Instant,
@@ -131,8 +132,8 @@ impl<'a> Stage<'a> {
     }
 
     /// Reports the work of compaction and the overhead of the kernel's device after compaction,
-    /// which the kernel does only on demand. Verifies that the remaining pages read back and the
-    /// discarded ones read as zeros.
+    /// which the kernel does only on demand. Verifies that the remaining pages are unchanged, and
+    /// that the discarded pages read as zeros.
     fn end(&self, what: &str, report: &mut Report<'_>) -> Result<(), Error> {
         let figure =
             |name: &str, value, unit| Figure::new(NAME, format!("{what}/{name}"), value, unit);

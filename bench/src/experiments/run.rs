@@ -1,7 +1,7 @@
 //! Unmodified programs under `uzram run`. At a limit below the memory that they use, their time and
-//! memory are compared with the kernel's swap on zram in a memory cgroup. With enough memory, they
-//! are compared with the same programs run alone. A table of many programs compares only their
-//! output and memory.
+//! memory are compared with the kernel's swap on zram in a memory cgroup. With enough memory,
+//! programs under `uzram run` are compared with the same programs run alone. For a table of many
+//! programs, only the output and the memory are compared.
 
 mod build;
 mod jobs;
@@ -29,10 +29,10 @@ pub use programs::run as programs;
 const HEAP: u64 = 360 * 1_000_000;
 /// The memory of CPython without a heap, in bytes.
 const BESIDE: u64 = 8 * 1_000_000;
-/// The turns of all sides by default.
+/// The default number of turns of each side.
 const TURNS: u64 = 3;
 
-/// The sizes of a run's jobs.
+/// The settings that determine the sizes of a run's jobs.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
     heap: u64,
@@ -44,13 +44,13 @@ impl Scale {
         Scale { heap: request.limit.unwrap_or(HEAP), seed: request.seed }
     }
 
-    /// Scales `usual` bytes, which belong to a heap of the default size, to this heap.
+    /// Converts `usual` bytes, which apply to a heap of the default size, to the size of this heap.
     fn bytes(self, usual: u64) -> u64 {
         (u128::from(usual) * u128::from(self.heap) / u128::from(HEAP)) as u64
     }
 
-    /// Scales the limit `usual`, which belongs to a heap of the default size. The program's other
-    /// memory is not scaled.
+    /// Converts the limit `usual`, which applies to a heap of the default size, to the size of this
+    /// heap. The part of the limit for memory besides the heap is not scaled.
     fn limit(self, usual: u64) -> u64 {
         self.bytes(usual - BESIDE) + BESIDE
     }

@@ -1,5 +1,6 @@
-//! Pages of noise and runs decompressed by uzram's lz4, compared with the library's decoder and the
-//! library's own blocks. No kind of page may be much slower than another.
+//! Pages of noise and runs, which uzram's lz4 codec decompresses. In comparison, the lz4 library
+//! decompresses the same pages from its own blocks. No kind of page may be much slower than
+//! another.
 
 mod library;
 
@@ -25,7 +26,7 @@ const SPREAD_MAX: f64 = 2.5;
 /// A kind of page: noise except for a run.
 struct Kind {
     name: &'static str,
-    /// The bytes before the run.
+    /// The number of bytes before the run.
     before: usize,
     run: usize,
     /// The run's period in bytes; 0 is a run of zeros.

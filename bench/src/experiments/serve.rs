@@ -32,7 +32,8 @@ const NAME: &str = "nbd";
 const ROUNDS: u64 = 5;
 /// The time after which a server has noticed that its clients disconnected.
 const LEFT_AFTER: Duration = Duration::from_secs(1);
-/// The bytes that are copied in and out. The heap is repeated until it has this length.
+/// The number of bytes that are copied to a disk and back. The heap is repeated until it has this
+/// length.
 const COPIED: u64 = GIB;
 
 /// The size of the blocks that nbdkit compresses, in bytes.
@@ -92,7 +93,8 @@ fn filled(disks: &(Disk, Disk), heap: &[u8]) -> Result<(Host, Host), Error> {
     Ok((ours, rival))
 }
 
-/// Reports the median ratio of the turns' rates, and the rates.
+/// Reports the median of the ratios of our rate to the rival's rate in a turn, and the median
+/// rates.
 fn told(
     what: &str,
     unit: &'static str,
@@ -106,7 +108,7 @@ fn told(
     report.add(Figure::new(NAME, what, median(ours), unit).rival(rival, median(rivals)))
 }
 
-/// Copies a gibibyte in and out, and reports the rates and the servers' memory.
+/// Copies a gibibyte to each server's disk and back, and reports the rates and the servers' memory.
 fn copies(
     disks: &(Disk, Disk),
     connections: u32,
@@ -115,7 +117,7 @@ fn copies(
 ) -> Result<(), Error> {
     let image = clients::image(heap, COPIED)?;
     let turns = in_turns(2, ROUNDS, |side| {
-        // Each turn uses fresh servers, so that copying in stores data and does not overwrite any.
+        // Each turn starts a fresh server, so that the copy to its disk overwrites no data.
         let host = Host::start([&disks.0, &disks.1][side], COPIED)?;
         let rate = |seconds: f64| COPIED as f64 / 1e6 / seconds;
         let rate_in = rate(clients::copy_in(image.path(), &host, connections)?);

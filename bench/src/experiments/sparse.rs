@@ -1,6 +1,6 @@
-//! The memory of a slot without its data: all memory of a dense device except the pool's pages, per
-//! stored slot. Then the memory of a device of 16 TiB that holds pages at random places, relative
-//! to that of a device that holds the same pages contiguously.
+//! The memory of a slot besides its data: all memory of a dense device except the pool's pages,
+//! divided by the number of stored slots. Another figure is the memory of a device of 16 TiB with
+//! pages at random offsets, relative to a device with the same pages at consecutive offsets.
 
 use std::collections::HashSet;
 
@@ -19,16 +19,16 @@ use crate::size::{GIB, MIB};
 const NAME: &str = "sparse";
 /// The size of the largest device.
 const DISKSIZE: u64 = (1 << 44) - PAGE_SIZE as u64;
-/// The bytes that are written by default: scattered, and to the dense device.
+/// The default numbers of bytes that are written: at random offsets, and to the dense device.
 const LIMIT: u64 = GIB;
 const DENSE_LIMIT: u64 = 512 * MIB;
-/// The bytes of a slot's entry.
+/// The size of a slot's entry in bytes.
 const WORD: usize = 8;
 const SHARE_MAX: f64 = 1.5;
-/// The maximum memory of a slot beside its data, in bytes.
+/// The maximum memory of a slot besides its data, in bytes.
 const BYTES_MAX: f64 = 20.0;
-/// The kernel's table entry, and its allocator's handle and header for each object: 16, 8 and 8
-/// bytes.
+/// The bytes that the kernel uses for a slot besides its data: 16 for the entry of the table, 8 for
+/// the allocator's handle, and 8 for the object's header.
 const KERNEL: f64 = 32.0;
 
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
@@ -80,8 +80,8 @@ fn scattered(
     report.add(Figure::new(NAME, told, sparse as f64 / dense as f64, ""))
 }
 
-/// Returns all memory of a device whose slots hold the pages. If a slot is written twice, the later
-/// page remains.
+/// Writes `pages` to `slots` of a new device, and returns the bytes of all its memory. If a slot is
+/// written twice, the later page remains.
 fn filled(pages: &AlignedBuf, slots: &[u64]) -> Result<u64, Error> {
     let device = Device::new(Config::new(DISKSIZE)?)?;
     let written = || pages.chunks_exact(PAGE_SIZE).zip(slots);

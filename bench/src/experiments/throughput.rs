@@ -14,7 +14,7 @@ use crate::turns::{each, in_turns};
 
 const NAME: &str = "throughput";
 const ROUNDS: u64 = 7;
-/// The bytes of each input that are stored by default.
+/// The default number of bytes of each input that are stored.
 const LIMIT: u64 = 256 * MIB;
 /// The minimum ratio of the device's scaling to two threads to the raw codec's scaling.
 const SCALING_MIN: f64 = 0.95;
@@ -31,8 +31,9 @@ struct Row {
     over_kernel: Option<f64>,
 }
 
-/// The jobs, in this order: the first finds the device freshly filled. The last finds it
-/// overwritten many times, so that the objects of neighbouring slots are scattered.
+/// The jobs in the order in which they run. Before the first job the device has just been filled.
+/// Before the last job it was overwritten many times, so the objects of neighbouring slots are
+/// scattered.
 const ROWS: [Row; 6] = [
     Row {
         what: "reading by 64 KiB a device just filled",
@@ -94,7 +95,7 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
 }
 
 fn one_thread(bed: &mut Bed, input: &str, row: &Row, report: &mut Report<'_>) -> Result<(), Error> {
-    // A round has turns of its own.
+    // A round itself consists of turns of the sides.
     let rounds = in_turns(1, ROUNDS, |_| bed.round(row.job, row.each))?;
     bed.check()?;
     let [raw, ours, kernel] = [0, 1, 2].map(|side| each(&rounds[0], |times| times[side]));

@@ -1,5 +1,5 @@
-//! Memory that is evicted and touched again (the multi-page series of 2024): uzram's regions with
-//! each backend, compared with the kernel's swap on a zram device of its own.
+//! Memory that is evicted and touched again, as in the multi-page series of 2024. uzram's regions
+//! with each backend are compared with the kernel's swap on a zram device of its own.
 
 mod bed;
 mod decoder;
@@ -23,7 +23,7 @@ use crate::size::MIB;
 
 const NAME: &str = "zmem";
 const PAGE: usize = 4096;
-/// The bytes that the series paged out and in.
+/// The number of bytes that the series paged out and in.
 pub(crate) const BYTES: u64 = 100 * MIB;
 /// The backends that are measured. The first is the default of a region.
 const BACKENDS: [BackendKind; 3] =
@@ -34,13 +34,13 @@ struct Scene<'a> {
     request: &'a Request,
     input: Input,
     pages: &'a [u8],
-    /// The index of the backend.
+    /// The index of the backend in [`BACKENDS`].
     backend: usize,
 }
 
 impl Scene<'_> {
-    /// Sets the bound of a figure of the default backend. Figures of other backends are reported
-    /// only.
+    /// Sets the bound of a figure if the backend is the default. Figures of other backends have no
+    /// bound.
     fn judged(&self, figure: Figure, bound: Bound) -> Figure {
         figure.must((self.backend == 0).then_some(bound))
     }
@@ -88,7 +88,7 @@ fn region(
     Ok(region)
 }
 
-/// Returns the longest prefix of whole blocks of 64 KiB.
+/// Returns the longest prefix of `pages` that consists of whole blocks of 64 KiB.
 fn whole_blocks(pages: &[u8]) -> &[u8] {
     const LARGEST: usize = 64 << 10;
     &pages[..pages.len() / LARGEST * LARGEST]

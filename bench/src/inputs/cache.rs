@@ -60,7 +60,8 @@ impl Cache {
         let partial = self.root.join(format!("{name}.partial"));
         clear(&partial)?;
         let left = partial.clone();
-        // Removes a partial entry after a failure. After a success nothing remains at this path.
+        // Removes a partial entry after a failure. After a success nothing remains at the temporary
+        // path.
         let (_, _undo) = Undo::of(|| {
             let action: Action = Box::new(move || clear(&left));
             Ok::<_, Error>(((), action))
@@ -82,8 +83,8 @@ fn clear(path: &Path) -> Result<(), Error> {
     removed.map_err(Error::file("remove", path, REMEDY))
 }
 
-// The program lies in the target directory, which contains cargo's mark if cargo created it. If the
-// program was run from elsewhere, the directory is the one that cargo would choose.
+// Returns the directory above the program that contains cargo's tag file, or else the one that is
+// named `target`. Without either, returns the directory that cargo would choose.
 fn target_dir() -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
     let marked = program.ancestors().find(|path| path.join("CACHEDIR.TAG").is_file());

@@ -11,8 +11,8 @@ use super::Cache;
 use crate::Error;
 use crate::tool::Tool;
 
-// The memory of a medium job. Three quarters of it hold the library's own modules, the rest holds
-// the library's tests.
+// The heap's size, as in a medium job. Three quarters of the heap hold the modules of the standard
+// library, and the rest holds the library's tests.
 const RESIDENT_BYTES: u64 = 440 << 20;
 const SCRIPT: &str = include_str!("heap.py");
 const PYTHON: Tool =
@@ -36,7 +36,7 @@ pub(super) fn ensure(cache: &Cache) -> Result<PathBuf, Error> {
     })
 }
 
-// The process, which is killed on drop.
+// The CPython process, which is killed on drop.
 struct Python {
     child: Child,
 }
@@ -96,7 +96,7 @@ fn dump(pid: u32, place: &Path) -> Result<(), Error> {
             }
         }
     }
-    // Synced before the rename, so that the named file is complete even after a crash.
+    // Syncs the file before it is renamed, so that the named file is complete even after a crash.
     let file = out.into_inner().map_err(|error| error.into_error());
     file.and_then(|file| file.sync_all()).map_err(Error::file("write to", place, ROOM))
 }

@@ -16,16 +16,16 @@ use crate::aligned::AlignedBuf;
 pub struct FileSpan {
     /// The path below the set's root.
     pub path: PathBuf,
-    /// The bytes of the file that are used.
+    /// The number of bytes of the file that are used.
     pub bytes: u64,
-    /// The file's first page in the set.
+    /// The number of the file's first page in the set.
     pub first_page: u64,
     /// The number of the file's pages.
     pub page_count: u64,
 }
 
 impl FileSpan {
-    /// Returns the top-level directory of the file; "" stands for a file outside of any.
+    /// Returns the name of the file's top-level directory, or "" if the file is in the root itself.
     fn top(&self) -> String {
         let mut parts = self.path.components();
         match (parts.next(), parts.next()) {
@@ -34,7 +34,7 @@ impl FileSpan {
         }
     }
 
-    /// Returns the file's pages in the set.
+    /// Returns the numbers of the file's pages in the set.
     pub fn pages(&self) -> Range<u64> {
         self.first_page..self.first_page + self.page_count
     }
@@ -48,7 +48,8 @@ pub struct PageSet {
 }
 
 impl PageSet {
-    /// Returns the readable files under `root`, or under `dirs` in it, sorted by path.
+    /// Returns the set of the readable files under `root`, or only under its directories `dirs` if
+    /// there are any, sorted by path.
     pub fn of_tree(root: &Path, dirs: &[&str]) -> Result<PageSet, Error> {
         match dirs {
             [] => PageSet::of(root, &[root.to_path_buf()]),
@@ -78,7 +79,7 @@ impl PageSet {
         Ok(PageSet { plan: Arc::new(plan), spans })
     }
 
-    /// Returns the set without the pages beyond the first `bytes` bytes, in whole pages.
+    /// Returns the set of only the whole pages that lie in the first `bytes` bytes.
     pub fn capped(mut self, bytes: u64) -> PageSet {
         let pages = bytes / PAGE_SIZE as u64;
         self.spans.retain(|span| span.first_page < pages);
@@ -99,8 +100,8 @@ impl PageSet {
         &self.spans
     }
 
-    /// Returns the top-level directories in the order of their first pages; "" stands for files
-    /// outside of any.
+    /// Returns the top-level directories in the order of their first pages; "" stands for files in
+    /// the root itself.
     pub fn groups(&self) -> Vec<String> {
         let mut groups: Vec<String> = Vec::new();
         for name in self.spans.iter().map(FileSpan::top) {
@@ -121,8 +122,8 @@ impl PageSet {
         PageStream { set: self, page: 0 }
     }
 
-    /// Loads all pages into memory that is aligned for direct I/O. A large set should be capped
-    /// first.
+    /// Loads all pages into memory that is aligned for direct I/O. The caller should cap a large
+    /// set first.
     pub fn load(&self) -> Result<AlignedBuf, Error> {
         let pages = usize::try_from(self.page_count()).unwrap_or(usize::MAX);
         let bytes = pages.checked_mul(PAGE_SIZE).ok_or_else(|| Error::Setup {
@@ -143,13 +144,14 @@ impl PageSet {
 #[derive(Debug)]
 pub struct PageStream<'set> {
     set: &'set PageSet,
-    /// The next page.
+    /// The number of the next page.
     page: u64,
 }
 
 impl PageStream<'_> {
     /// Fills the beginning of `batch` with the next pages and returns their number, which is less
-    /// than the capacity of `batch` only at the end. The last page of a file is padded with zeros.
+    /// than the capacity of `batch` only at the end of the set. The last page of a file is padded
+    /// with zeros.
     ///
     /// # Errors
     /// A file can't be read completely, for example because it has become shorter since it was
@@ -159,7 +161,7 @@ impl PageStream<'_> {
         let pages = left.min(room as u64);
         let skipped = SkippedFiles::default();
         let reader = PageReader { plan: &self.set.plan, skipped: &skipped };
-        // Page numbers have 32 bits, like the page numbers of a plan.
+        // The page numbers of a plan have 32 bits.
         let range = self.page as u32..(self.page + pages) as u32;
         if !reader.read_all(range, &mut batch[..pages as usize * PAGE_SIZE]) {
             let reason = skipped.lines().into_iter().next();

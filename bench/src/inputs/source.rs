@@ -25,8 +25,8 @@ const XZ: Tool = Tool { name: "xz", package: "xz-utils", remedy: ROOM };
 
 pub(super) fn ensure(cache: &Cache) -> Result<PathBuf, Error> {
     cache.ensure(PACKAGE, |place| {
-        // Checks the programs first because this costs nothing: tar reports a missing xz only after
-        // the download.
+        // Checks the programs before the download, because tar would report a missing xz only
+        // afterwards.
         XZ.run(XZ.command().arg("--version"))?;
         TAR.run(TAR.command().arg("--version"))?;
         make(place)
@@ -41,7 +41,7 @@ fn make(place: &Path) -> Result<(), Error> {
     DPKG.run(DPKG.command().arg("-x").arg(&deb).arg(&packed))?;
     let tarball = packed.join("usr/src").join(format!("{PACKAGE}.tar.xz"));
     let mut tar = TAR.command();
-    // The first component is the name of the tree, whose contents are kept.
+    // Removes the first component of each path, which is the name of the tree.
     tar.arg("-xJf")
         .arg(&tarball)
         .args(["--no-same-owner", "--strip-components=1", "-C"])
@@ -55,8 +55,8 @@ fn download(dir: &Path) -> Result<(), Error> {
     if attempt().is_ok() {
         return Ok(());
     }
-    // The package list may be old or missing. Updates it, if permitted; a second failed attempt
-    // reports the reason.
+    // The package list may be old or missing. Updates the list, if permitted. If the second attempt
+    // fails too, it reports the reason.
     if let Err(error) = APT.run(APT.command().args(["-q", "update"])) {
         eprintln!("bench: {error}");
     }

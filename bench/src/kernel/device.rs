@@ -69,12 +69,12 @@ impl KernelZram {
         self.made.number()
     }
 
-    /// Returns the device's file.
+    /// Returns the path of the device's file.
     pub fn node(&self) -> PathBuf {
         self.made.node()
     }
 
-    /// Writes `data` from `offset`, `request` bytes at a time.
+    /// Writes `data` to the device from `offset` on, in requests of `request` bytes.
     pub fn write(&self, offset: u64, data: &AlignedBuf, request: usize) -> Result<(), Error> {
         check_request(request)?;
         for (index, piece) in data.chunks(request).enumerate() {
@@ -101,7 +101,8 @@ impl KernelZram {
         self.with_file("discard on", |file| Ok(fallocate(file, flags, offset, len)?))
     }
 
-    /// Reads from `offset`, `request` bytes at a time, and compares the result with `expected`.
+    /// Reads the device from `offset` on, in requests of `request` bytes, and compares the result
+    /// with `expected`.
     pub fn verify(&self, offset: u64, expected: &AlignedBuf, request: usize) -> Result<(), Error> {
         let mut found = AlignedBuf::zeroed(expected.len());
         check_request(request)?;

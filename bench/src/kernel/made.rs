@@ -1,4 +1,4 @@
-//! The devices that this process has created, so that each device is removed.
+//! The kernel devices that this process creates, each of which is always removed.
 
 use std::fs::{self, File};
 use std::io;

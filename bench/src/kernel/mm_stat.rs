@@ -5,7 +5,7 @@ use crate::Error;
 /// The memory statistics of a kernel device: bytes, and numbers of pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MmStat {
-    /// The bytes stored in the device, as the writer counts them.
+    /// The bytes stored in the device, before compression.
     pub orig_data_size: u64,
     /// The bytes after compression. A page that is stored raw counts with its full size.
     pub compr_data_size: u64,
@@ -15,13 +15,13 @@ pub struct MmStat {
     pub mem_limit: u64,
     /// The maximum number of bytes that the pool has used so far.
     pub mem_used_max: u64,
-    /// The same-filled pages, which use no pool memory.
+    /// The number of same-filled pages, which use no pool memory.
     pub same_pages: u64,
-    /// The pages that compaction has freed.
+    /// The number of pages that compaction has freed.
     pub pages_compacted: u64,
-    /// The pages that are stored raw.
+    /// The number of pages that are stored raw.
     pub huge_pages: u64,
-    /// The pages that have ever been stored raw.
+    /// The number of pages that have ever been stored raw.
     pub huge_pages_since: u64,
 }
 

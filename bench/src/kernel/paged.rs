@@ -72,11 +72,11 @@ impl PagedMemory {
         states.iter().filter(|&state| state & 1 == 1).count() * page::page_size()
     }
 
-    /// Passes `advice` for `part` to the kernel. The advice must never change the contents of the
-    /// memory.
+    /// Passes the madvise() value `advice` for `part` to the kernel. The call must never change the
+    /// contents of the memory.
     fn advise(&self, part: Range<usize>, advice: Advice) {
         let part = &self[part];
-        // SAFETY: the range is memory of this mapping, whose contents the advice does not change.
+        // SAFETY: the range is memory of this mapping, whose contents the call does not change.
         let _no_such_advice =
             unsafe { madvise(part.as_ptr().cast_mut().cast(), part.len(), advice) };
     }

@@ -1,8 +1,8 @@
-//! The kernel's swap on a zram device of its own: measures the cost of paging memory of this
-//! process out and touching it again.
+//! The kernel's swap on a zram device of its own. It serves to measure the cost of paging out
+//! memory of this process and touching it again.
 //!
-//! Order of undoing: the swap must end before the device is removed, so it is enabled after the
-//! device is created.
+//! Undo actions run in reverse order. The swap must end before the device is removed, so the swap
+//! is enabled after the device is created.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -17,7 +17,7 @@ const FOLIOS: &str = "/sys/kernel/mm/transparent_hugepage";
 /// The highest priority, so that this swap is used before any other.
 const PRIORITY: &str = "32767";
 
-/// Returns a program of util-linux.
+/// Returns the program `name` of util-linux.
 const fn util(name: &'static str) -> Tool {
     Tool { name, package: "util-linux", remedy: RIGHTS }
 }
@@ -25,7 +25,7 @@ const fn util(name: &'static str) -> Tool {
 /// A zram device to which the kernel swaps before any other swap, until the value is dropped.
 #[derive(Debug)]
 pub struct KernelSwap {
-    // The fields are undone in this order.
+    // The fields are dropped, and thereby undone, in this order.
     _folios: Option<Undo>,
     _swap: Undo,
     device: KernelZram,
@@ -33,7 +33,7 @@ pub struct KernelSwap {
 
 impl KernelSwap {
     /// Enables swap of `bytes` bytes with the compression `algorithm`, for folios of `folio` bytes
-    /// (a page, or one of the kernel's sizes of huge pages). Returns the reason if it is not
+    /// (a page, or one of the kernel's sizes of huge pages). Returns the reason if swap is not
     /// available.
     pub fn acquire(algorithm: &str, bytes: u64, folio: usize) -> Result<Rival<KernelSwap>, Error> {
         let device = match KernelZram::acquire(algorithm, bytes)? {
@@ -80,8 +80,8 @@ fn folios_of(bytes: usize) -> Result<Rival<Option<Undo>>, Error> {
     if !Path::new(FOLIOS).join(&wanted).exists() {
         return Ok(Rival::Absent(format!("this kernel has no folios of {} KiB", bytes >> 10)));
     }
-    // The lock makes concurrent runs wait, because each would restore settings that the other
-    // changed.
+    // The lock makes concurrent runs wait, because each run would restore settings that another run
+    // has changed.
     let dir = File::open(FOLIOS).and_then(|dir| dir.lock().map(|()| dir));
     let dir = dir.map_err(Error::file("lock", Path::new(FOLIOS), RIGHTS))?;
     let mut sizes = Vec::new();
@@ -99,7 +99,7 @@ fn folios_of(bytes: usize) -> Result<Rival<Option<Undo>>, Error> {
         |path: &Path, to: &str| fs::write(path, to).map_err(Error::file("write to", path, RIGHTS));
     let ((), undo) = Undo::of(|| {
         let before = sizes.clone();
-        // If a setting fails, the earlier ones are restored too.
+        // If a setting can't be changed, the earlier settings are restored too.
         let restore = move || before.iter().try_for_each(|(path, before, _)| set(path, before));
         let set = sizes.iter().try_for_each(|(path, _, to)| set(path, to));
         if let Err(error) = set {
@@ -116,7 +116,7 @@ fn folios_of(bytes: usize) -> Result<Rival<Option<Undo>>, Error> {
     Ok(Rival::Present(Some(undo)))
 }
 
-/// Returns the word in brackets.
+/// Returns the word in brackets, which is the current setting.
 fn chosen(words: &str) -> &str {
     words
         .split_whitespace()

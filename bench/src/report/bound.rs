@@ -1,4 +1,4 @@
-//! The bounds of figures: `<= 2.0`, `>= 0.85` and the like.
+//! The bounds of figures, such as `<= 2.0` and `>= 0.85`.
 
 use std::fmt;
 
@@ -39,7 +39,7 @@ impl Bound {
         Bound { relation: Relation::Above, limit }
     }
 
-    /// The figure must be exactly `value`; used for counts.
+    /// The figure must be exactly `value`. This is for counts.
     pub fn equal(value: f64) -> Bound {
         Bound { relation: Relation::Equal, limit: value }
     }

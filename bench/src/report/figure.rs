@@ -59,7 +59,7 @@ impl Figure {
         Figure { value: Some(value), ..Figure::missing(experiment, figure, unit) }
     }
 
-    /// Returns a figure that could not be measured here. It meets no bound.
+    /// Returns a figure that could not be measured on this machine. It meets no bound.
     pub fn missing(
         experiment: impl Into<String>,
         figure: impl Into<String>,
@@ -89,7 +89,8 @@ impl Figure {
         self
     }
 
-    /// Sets the value of a rival, or the reason why it could not be measured here.
+    /// Sets the value of a rival, or the reason why the rival could not be measured on this
+    /// machine.
     pub fn beside(self, name: impl Into<String>, value: &Rival<f64>) -> Figure {
         match value {
             Rival::Present(value) => self.rival(name, *value),
@@ -97,7 +98,7 @@ impl Figure {
         }
     }
 
-    /// Sets the reason why the rival could not be measured here.
+    /// Sets the reason why the rival could not be measured on this machine.
     pub fn rival_absent(mut self, reason: &str) -> Figure {
         self.rival = Some(format!("absent: {reason}"));
         self.rival_value = None;

@@ -39,8 +39,8 @@ fn signs_of(path: &str) -> Option<&'static Signs> {
     }
 }
 
-/// Returns the length of a string that begins with `sign` at the start of `text`, and ends on its
-/// line.
+/// Returns the length of the string literal at the start of `text`. The literal begins and ends
+/// with `sign`, on one line.
 fn string_length(text: &str, sign: &str) -> usize {
     let (bytes, mut at) = (text.as_bytes(), sign.len());
     while at < bytes.len() && !text[at..].starts_with(sign) {
@@ -62,7 +62,8 @@ impl Reader {
         self.found.push(Comment { line, is_doc, is_trailing, text });
     }
 
-    /// Reads a line up to the end of the construct in which it begins. Returns the rest.
+    /// Reads a line up to the end of the construct in which it begins. Returns the rest of the
+    /// line.
     fn end<'l>(&mut self, number: usize, line: &'l str) -> &'l str {
         let (end, is_said, is_doc) = match self.within {
             Within::Code => return line,

@@ -21,7 +21,8 @@ fn name(module: &Module) -> String {
     if module.path.is_empty() { "crate".into() } else { module.path.join("::") }
 }
 
-/// Returns the ancestors of two modules directly below their common ancestor.
+/// Returns, for each of two modules, its ancestor (or the module itself) directly below the nearest
+/// common ancestor.
 fn siblings(modules: &[Module], one: usize, other: usize) -> (usize, usize) {
     let (one, other) = (&modules[one].path, &modules[other].path);
     let depth = one.iter().zip(other).take_while(|(name, of_other)| name == of_other).count();
@@ -32,7 +33,7 @@ fn siblings(modules: &[Module], one: usize, other: usize) -> (usize, usize) {
 /// Returns the groups of modules that form cycles, largest first, with the uses within each group.
 fn cycles(modules: &[Module]) -> Vec<(usize, Vec<String>)> {
     let used = Graph::of(modules).edges();
-    // Edges between the ancestors directly below the common one, with the first use of each.
+    // Edges between the modules that `siblings` returns, with the first use of each edge.
     let mut edges = BTreeMap::new();
     for (&(from, to), &line) in &used {
         edges.entry(siblings(modules, from, to)).or_insert((from, to, line));
@@ -60,7 +61,7 @@ fn cycles(modules: &[Module]) -> Vec<(usize, Vec<String>)> {
     told.collect()
 }
 
-/// Returns the modules in cycles, and in the largest cycle, by crate.
+/// Returns the numbers of modules in cycles and in the largest cycle, by crate.
 fn counts(tree: &Tree) -> (Counts, Counts) {
     let (mut all, mut largest) = (Counts::new(), Counts::new());
     for dir in tree.crates() {
@@ -84,7 +85,7 @@ fn modules_are_in_no_cycle() {
     ratchet::hold(&rules);
 }
 
-/// Returns the cycles of a crate that consists of these files.
+/// Returns the cycles of a crate that consists of `files`.
 #[cfg(test)]
 fn planted(files: &[(&str, &str)]) -> Vec<String> {
     let mut all = vec![("a/Cargo.toml", "")];
@@ -131,8 +132,8 @@ fn cycles_are_found_whatever_they_are_written_as() {
 #[test]
 fn what_is_no_cycle_is_not_told() {
     let fine = [
-        // A module and its parent; tests; another crate with a module's name; a variable with a
-        // module's name.
+        // These uses count in no cycle: of a parent, in tests, of another crate with a module's
+        // name, of a variable with a module's name.
         ("use b::B; mod b; struct L;", "use super::L; pub struct B;", ""),
         (
             "mod b; mod c;",
@@ -164,7 +165,7 @@ fn a_cycle_of_three_is_one() {
         ("a/src/e.rs", "use crate::{b, c, d};"),
     ];
     assert_eq!(planted(&files)[0], "3 in one cycle: b c d");
-    // A cycle by way of a module's inner module, and a cycle inside a module.
+    // A cycle through a module's inner module, and a cycle inside a module.
     let files = [
         ("a/src/lib.rs", "mod b; mod c;"),
         ("a/src/b.rs", "mod inner; mod other; use crate::c::C;"),

@@ -149,7 +149,7 @@ const EXPRESSIONS: [Expression; 17] = [
     },
 ];
 
-/// The expressions, compiled.
+/// The compiled patterns of all expressions.
 struct Patterns {
     /// Finds the expressions in a sentence, in one pass.
     all: Regex,
@@ -176,7 +176,7 @@ impl Patterns {
         }
     }
 
-    /// Returns the faults of a sentence: the index of the expression, and its range.
+    /// Returns, for each fault of a sentence, the index of the expression and its range in `text`.
     fn faults(&self, text: &str) -> Vec<(usize, Range<usize>)> {
         let mut present = PatternSet::new(EXPRESSIONS.len());
         self.all.which_overlapping_matches(&Input::new(text), &mut present);

@@ -4,13 +4,14 @@ use std::collections::{BTreeSet, HashMap};
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-/// A paragraph, an item, a heading, or a cell.
+/// A paragraph, a list item, a heading, or a table cell.
 #[derive(Default)]
 pub struct Block {
     pub is_heading: bool,
-    /// The labels of a cell: the first cell of its row, and the head of its column.
+    /// The labels of a table cell: the first cell of its row, and the head of its column.
     pub labels: Vec<String>,
-    /// Whether `make figures` wrote the block. A test of `bench` compares it with the results.
+    /// Whether `make figures` wrote the block. A test of `bench` compares such a block with the
+    /// results.
     pub is_written: bool,
     /// Text and code, in order.
     pub parts: Vec<Part>,
@@ -31,11 +32,11 @@ pub struct Document {
     pub links: Vec<(usize, String)>,
     /// The anchors to which links can refer after `#`.
     pub anchors: BTreeSet<String>,
-    /// The lines of tables.
+    /// The numbers of the lines that belong to tables.
     pub tables: BTreeSet<usize>,
 }
 
-/// Converts a heading to its anchor, like GitHub.
+/// Converts a heading to its anchor, as GitHub does.
 fn slug(heading: &str) -> String {
     let kept = |letter: &char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
     heading

@@ -17,14 +17,14 @@ use crate::tree::{Tree, folder};
 
 const RESULTS: &str = "bench/results/";
 const INPUTS: [&str; 3] = ["heap", "source", "system"];
-/// Words before a version: a number after one of them is not a figure.
+/// Words that precede a version. A number after such a word is not a figure.
 const VERSIONED: [&str; 5] = ["linux", "python", "rust", "kernel", "version"];
 const DIFFERS: &str = "Correct the figure, or cite the experiment that has it, `bench NAME`. \
     The ratchet allows those that are calculated.";
 const UNCITED: &str = "Cite the experiment that a figure comes from, `bench NAME`, with its result \
     in bench/results.";
 
-/// A committed value, of the product or of a rival.
+/// A value in the committed results, of the product or of a rival.
 struct Result {
     /// The name of the file, and the name of the experiment.
     names: [String; 2],
@@ -117,7 +117,7 @@ impl Result {
     }
 }
 
-/// Returns the input in the labels of a cell's row and column, if there is exactly one.
+/// Returns the input that the labels of a table cell contain, if they contain exactly one.
 fn input_of(block: &Block) -> Option<&'static str> {
     let named = |input: &&&str| {
         block.labels.iter().any(|label| label.split(' ').any(|word| word == **input))

@@ -1,9 +1,10 @@
-//! The inherent methods of a type are defined in one file, and calls of inherent methods form no
-//! cycle among the files of a crate.
+//! The inherent methods of a type must be defined in one file, and calls of inherent methods must
+//! form no cycle among the files of a crate.
 //!
-//! The rule has two numbers for each crate: the files with methods of a type beyond the first file
-//! of that type, and the files in cycles. Calls are found by syntax: `Type::name()`, and
-//! `value.name()` if `value` is `self`, a parameter, or a field of such a value.
+//! The rule has two numbers for each crate: the number of files with methods of a type, without the
+//! first file of each type, and the number of files in cycles. Calls are found by syntax:
+//! `Type::name()`, and `value.name()` if `value` is `self`, a parameter, or a field of such a
+//! value.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -24,7 +25,7 @@ const SPLIT: &str = "Join the files, or make the methods of one file those of a 
     or free functions.";
 const CYCLE: &str = "Move the methods that both files call into a file below them.";
 
-/// Types whose methods are called on what they refer to.
+/// Pointer types: a method call on such a pointer is a call on the value to which it refers.
 const POINTERS: [&str; 3] = ["Arc", "Box", "Rc"];
 
 /// The module that defines a type, and the name of the type.
@@ -36,7 +37,7 @@ struct Types<'m> {
     fields: HashMap<(Type, String), Type>,
     /// The file of each inherent method.
     methods: HashMap<(Type, String), &'m str>,
-    /// The first line of the inherent methods in each file, by type.
+    /// The first line with inherent methods of a type in each file, by type.
     files: BTreeMap<Type, BTreeMap<&'m str, usize>>,
 }
 
@@ -184,7 +185,7 @@ impl<'a> Visit<'a> for Calls<'_> {
     }
 }
 
-/// Counts the files in cycles of a crate, with the calls within each cycle.
+/// Counts the files of a crate that are in cycles, and lists the calls within each cycle.
 fn add_cycles(modules: &[Module], types: &Types, count: &mut Count) {
     let mut calls = DiGraphMap::<&str, usize>::new();
     for (at, module) in modules.iter().enumerate() {
@@ -205,7 +206,7 @@ fn add_cycles(modules: &[Module], types: &Types, count: &mut Count) {
     }
 }
 
-/// Returns the further files with methods of a type, and the files in cycles, by crate.
+/// Returns the numbers of further files with methods of a type, and of files in cycles, by crate.
 fn counts(tree: &Tree) -> (Counts, Counts) {
     let (mut split, mut cycles) = (Counts::new(), Counts::new());
     for dir in tree.crates() {

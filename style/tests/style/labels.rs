@@ -1,9 +1,9 @@
 //! Invariants have a label like `I5` or `zr-B1`: a capital letter and a number, with or without the
 //! letters of a crate before it.
 //!
-//! A label is *defined* if a sentence or an item begins with it and a colon or a comma follows. It
-//! is defined once, in `docs/design.md`, in one of its chapters, or in the product's documentation,
-//! and not in a table. Every other occurrence cites a defined label.
+//! A label is *defined* if a sentence or an item begins with the label, and a colon or a comma
+//! follows. Each label is defined once, in `docs/design.md`, in one of its chapters, or in the
+//! product's documentation, and not in a table. Every other occurrence cites a defined label.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const TWICE: &str = "Keep one definition (docs/design.md or a chapter, or the he
     crate's letters.";
 const UNKNOWN: &str = "Define it, once, as `LABEL: ...`, or correct the citation.";
 
-/// The places of labels, by label.
+/// The lines in which each label is defined, and the labels that each line cites.
 #[derive(Default)]
 struct Labels {
     defined: BTreeMap<String, Vec<String>>,

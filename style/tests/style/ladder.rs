@@ -1,11 +1,11 @@
-//! A crate may use only the crates above it in the list of `crates/README.md`, and no crate may use
-//! a crate beside the ladder.
+//! A crate may use only the crates above it in the list of `crates/README.md`, which is the ladder.
+//! No crate may use a crate of this repository that is not in the list.
 
 use crate::ratchet::{self, Counts, add};
 use crate::tree::Tree;
 
 const LIST: &str = "crates/README.md";
-/// The one exception: a crate that re-exports a crate beside the ladder.
+/// The one exception: a crate that re-exports a crate that is not in the list.
 const ROOF: (&str, &str) = ("uzram", "slab");
 const REMEDY: &str =
     "A crate uses those above it in crates/README.md only: move what is needed to the lower one.";

@@ -9,8 +9,8 @@ use crate::ratchet::{self, Count, Counts, add};
 use crate::source::{Source, lines};
 use crate::tree::Tree;
 
-/// The maximum number of lines of any function of the product, which fit on a screen. The ratchet
-/// can't raise it.
+/// The maximum number of lines of a function of the product, so that it fits on a screen. The
+/// ratchet can't raise this maximum.
 const SCREEN: usize = 70;
 /// The number of lines without tests above which a file of the product is counted.
 const FILE: usize = 250;

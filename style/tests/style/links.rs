@@ -6,7 +6,7 @@ use crate::ratchet::{self, Counts, add};
 use crate::tree::{Tree, folder, joined};
 
 const REMEDY: &str = "Correct the link, or take it out.";
-/// The endings of paths: code with such an ending and a directory before it is treated as a path.
+/// Endings of paths. Code with such an ending and a directory before it is treated as a path.
 const PATHS: [&str; 7] = [".jsonl", ".md", ".py", ".rs", ".sh", ".svg", ".toml"];
 
 /// Placeholders in a path.
@@ -47,7 +47,8 @@ fn counts(tree: &Tree) -> Counts {
             }
         }
         for (line, code) in document.blocks.iter().flat_map(Block::code) {
-            // Relative to the root or to the document's directory, or a unique end of a path.
+            // The path is relative to the root or to the document's directory, or ends a file's
+            // path.
             let from_here = || joined(folder(path), code).is_some_and(|path| tree.has(&path));
             let is_there = || tree.has(code) || from_here() || tree.has_end(code);
             if is_path(code) && !is_there() {

@@ -1,5 +1,5 @@
 //! Rules that neither a formatter nor a compiler checks: the shape of the sources, and whether the
-//! documents agree with them.
+//! documents agree with the sources.
 //!
 //! Each rule has its own file. A rule counts faults by place (a crate, a file). `style/ratchet.txt`
 //! holds the maximum of each place, which may fall but never grow. Each rule is tested on a small

@@ -49,8 +49,8 @@ fn without_frames(items: Vec<Item>) -> Vec<Item> {
 }
 
 impl Modules {
-    /// Adds the modules inside a module, then the module itself. `dir` is the directory of their
-    /// files.
+    /// Adds the modules inside a module, then the module itself. `dir` is the directory of the
+    /// files of the inner modules.
     fn add(
         &mut self,
         tree: &Tree,
@@ -95,14 +95,14 @@ impl Modules {
         let mut modules = Self::default();
         let source = Source::new(root, tree.text(root).unwrap());
         modules.add(tree, Vec::new(), root, folder(root), source.file.items, false);
-        // A test module in a file of the product does not make it a test file.
+        // A test module in a file of the product does not make the file a test file.
         for module in &modules.product {
             modules.tests.remove(&module.file);
         }
         modules
     }
 
-    /// Returns the roots of a crate's product: its library and its program.
+    /// Returns the root files of a crate's library and program, which belong to the product.
     pub fn roots(tree: &Tree, dir: &str) -> Vec<String> {
         let usual = ["lib.rs", "main.rs"].map(|name| format!("{dir}/src/{name}"));
         usual.into_iter().filter(|path| tree.text(path).is_some()).collect()

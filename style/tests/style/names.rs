@@ -22,7 +22,7 @@ fn sources(tree: &Tree) -> HashMap<&str, String> {
     found
 }
 
-/// Returns the parts of a line between backquotes, as all names of code are written.
+/// Returns the parts of a line in backquotes, in which documents write all names from code.
 fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
@@ -49,8 +49,8 @@ fn missing(text: &str, found: &HashMap<&str, String>) -> (usize, Vec<String>) {
                     count += 1;
                     found.get(last).is_some_and(|source| source.contains(&format!("fn {test}(")))
                 }
-                // A single name of two or more words: of a test, a file, or code in which faults
-                // were planted.
+                // A single name of two or more words is that of a test, a file, or code in which
+                // faults were planted.
                 None if is_name(token) && token.contains('_') => {
                     found.contains_key(token) || is_used(token)
                 }

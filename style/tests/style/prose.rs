@@ -18,12 +18,12 @@ const OF_HELP: [&str; 4] = ["arg", "command", "group", "value"];
 /// A sentence, and the lines of the file to which its parts belong.
 pub struct Sentence {
     pub text: String,
-    /// The start of each part in `text`, and its line.
+    /// The start of each part in `text`, and the part's line.
     lines: Vec<(usize, usize)>,
 }
 
 impl Sentence {
-    /// Returns the line in the file of the byte at `at`.
+    /// Returns the line of the file that contains the byte of `text` at `at`.
     pub fn line(&self, at: usize) -> usize {
         let nth = self.lines.partition_point(|(start, _)| *start <= at);
         self.lines[nth.max(1) - 1].1
@@ -100,7 +100,7 @@ fn of_comments(comments: &[Comment]) -> Vec<Sentence> {
     found
 }
 
-/// Adds the lines of a help text as comments, after an empty one.
+/// Adds the lines of a help text as comments, after an empty comment.
 fn add_help(text: &syn::LitStr, found: &mut Vec<Comment>) {
     let line = text.span().start().line;
     for text in iter::once("").chain(text.value().split('\n')) {

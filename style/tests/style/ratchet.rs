@@ -1,8 +1,8 @@
-//! The maximum number of faults of a rule at a place is in `style/ratchet.txt`, and is 0 without a
-//! line there. Rules that count by file have a table of their own.
+//! `style/ratchet.txt` holds the maximum number of faults of a rule at each place. A place without
+//! a line has the maximum 0. Rules that count by file have tables of their own.
 //!
-//! If a number fell, the table must be lowered, so that the number can't grow again; `make ratchet`
-//! does this. A number is only ever raised by hand.
+//! If the number of faults fell, the maximum in the table must be lowered, so that the number can't
+//! grow again. `make ratchet` does this. A maximum can be raised only by hand.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,9 +11,9 @@ use std::sync::{Mutex, PoisonError};
 use crate::tree;
 
 const FILE: &str = "style/ratchet.txt";
-/// The maximum number of faults of a place that are listed.
+/// The maximum number of faults that are listed for a place.
 const LISTED: usize = 60;
-/// Locked while a test changes the file, because tests run in parallel.
+/// Locked while a test changes the table's file, because tests run in parallel.
 static WRITING: Mutex<()> = Mutex::new(());
 
 /// The number and the list of a rule's faults at a place.
@@ -34,7 +34,7 @@ pub fn add(counts: &mut Counts, place: &str, fault: String) {
     count.faults.push(fault);
 }
 
-/// Returns the lines of the table for a rule: place and number.
+/// Returns the numbers in the table for a rule, by place.
 fn lines_of<'t>(table: &'t str, rule: &str) -> BTreeMap<&'t str, usize> {
     let mut lines = BTreeMap::new();
     for line in table.lines().filter(|line| !line.starts_with('#')) {

@@ -1,4 +1,4 @@
-//! The meaning of names in the modules of a crate, and which modules use which.
+//! Finds the meaning of names in the modules of a crate, and the modules that each module uses.
 //!
 //! A name is followed through `use` and re-exports to the module that defines it. A name that is
 //! not found belongs to another crate, a local variable, or a field.
@@ -12,7 +12,7 @@ use syn::{Item, UseTree};
 use crate::modules::Module;
 use crate::source::{attrs_of, is_of_tests};
 
-/// The names, with their modules, that were searched for one path; they detect cycles.
+/// The names that were searched for one path, each with its module, so that cycles are detected.
 type Seen = HashSet<(usize, String)>;
 
 enum Name {
@@ -212,7 +212,8 @@ impl Graph {
                 found
             }
             None => {
-                // Modules may import all names of each other, so each is searched only once.
+                // Modules may import all names of each other, so a name is searched only once in
+                // each.
                 if !seen.insert((at, name.to_owned())) {
                     return None;
                 }
@@ -262,8 +263,8 @@ impl Graph {
         has(one, other) || has(other, one)
     }
 
-    /// Returns the uses between modules, with the first line of each. Uses between a module and
-    /// those that contain it are ignored.
+    /// Returns the uses between modules, with the first line of each. Uses between a module and the
+    /// modules that contain it are ignored.
     pub fn edges(&self) -> BTreeMap<(usize, usize), usize> {
         let mut edges = BTreeMap::new();
         for (from, scope) in self.scopes.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! `UZRAM_SEED` must set the seed of every random test: generators must be created from the result
-//! of a helper named `seed`.
+//! `UZRAM_SEED` must set the seed of every random test. So generators must be created from the
+//! result of a helper function named `seed`.
 //!
 //! The rule does not follow values, so names must be explicit. The argument of `with_seed` and
 //! similar functions must contain a name with `seed`. No seed may be a literal, the counter of a
@@ -22,7 +22,7 @@ const MADE: [&str; 3] = ["with_seed", "seed_from_u64", "from_seed"];
 /// Functions that create a generator without a seed, so that a run can't be repeated.
 const UNSEEDED: [&str; 4] = ["thread_rng", "from_entropy", "from_os_rng", "getrandom"];
 
-/// Collects the identifiers in tokens, including those in groups.
+/// Collects the identifiers in tokens, also in groups of tokens.
 fn idents(tokens: TokenStream, found: &mut Vec<String>) {
     for token in tokens {
         match token {
@@ -33,7 +33,8 @@ fn idents(tokens: TokenStream, found: &mut Vec<String>) {
     }
 }
 
-/// Returns whether an expression contains a name with `seed`: a variable, or a call of the helper.
+/// Returns whether an expression has a name that contains `seed`: a variable, or a call of the
+/// helper.
 fn names_seed(tokens: TokenStream) -> bool {
     let mut found = Vec::new();
     idents(tokens, &mut found);
@@ -196,7 +197,7 @@ fn calls(
     }
 }
 
-/// Counts the seeds that can't be set, by crate.
+/// Counts the seeds that `UZRAM_SEED` does not set, by crate.
 fn counts(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     // The functions of each crate that have a parameter named `seed`.

@@ -13,9 +13,10 @@ const BESIDE: [&str; 3] = ["bench", "crates/measure", "crates/cli/src/commands"]
 /// The pager, which is built on the device and has its own limit.
 const PAGER: [&str; 1] = ["crates/zmem"];
 
-/// The processes that share the limit of a pager.
+/// The crate for processes that share the limit of a pager.
 const GROUP: &str = "crates/procgroup";
-/// The table of system calls, with a line for each call. It grows with the kernel.
+/// The table of system calls, with a line for each call. It grows with the number of the kernel's
+/// calls.
 const CALLS: &str = "crates/calls";
 /// The crate that dispatches every system call of a program to a function.
 const DISPATCH: &str = "crates/dispatch";
@@ -27,7 +28,7 @@ const HOST: [&str; 3] = ["crates/cli/src/host", "crates/executable", "crates/inj
 const LRU: &str = "crates/lru";
 /// The interfaces of the product for Rust, C and Python.
 const INTERFACES: [&str; 3] = ["crates/capi", "crates/python", "crates/uzram"];
-/// The command that starts programs by the host.
+/// The command that starts programs through the host.
 const RUN: [&str; 2] = ["crates/run", "crates/cli/src/run"];
 
 /// Code for administrators: configuration, metrics, man pages.
@@ -50,7 +51,8 @@ fn lines(tree: &Tree) -> Counts {
     for path in files.filter(|path| path.contains("/src/") && !tree.is_test_file(path)) {
         let facts = tree.facts(path);
         let number = facts.code.iter().filter(|line| !facts.is_test(**line)).count();
-        // Directories, and the files of the same name. A directory comes after those inside it.
+        // Directories, and files with the name of a directory and `.rs`. A directory follows the
+        // directories inside it.
         let mut all = ADMIN.into_iter().chain([RUN[1], HOST[0], ANALYZE, BESIDE[2]]);
         let apart = all.find(|place| path.starts_with(place));
         let place = apart.unwrap_or_else(|| tree.crate_of(path));
@@ -59,10 +61,8 @@ fn lines(tree: &Tree) -> Counts {
     counts
 }
 
-/// Returns the sums of the product and of the parts that are counted separately. These are the
-/// pager, the processes that share its limit, the table of system calls, `dispatch`, `runtime`,
-/// `uzram run` and its host, the cache with compressed values, the interfaces, administration and
-/// analysis, `slab`, `bench` and others.
+/// Returns the lines of the product, and of each part that is counted separately. These parts are
+/// the constants above, `slab`, `bench` and others.
 fn counts(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     for (dir, count) in lines(tree) {

@@ -1,9 +1,9 @@
-//! A tuning parameter is a constant in its crate's `policy.rs`, where its reason is stated.
+//! A tuning parameter must be a constant in `policy.rs` of its crate, where its reason is stated.
 //!
-//! A constant counts if its type is a number and its value has a number of at least two, or if it
-//! is a `Duration` that is not zero. Constants of binary formats, of the kernel's interface and of
-//! protocols are fixed by others or by stored data: `style/exempt.txt` lists their files, each with
-//! a reason.
+//! A constant counts as a tuning parameter if its type is a number and its value contains a number
+//! of at least two, or if it is a `Duration` that is not zero. Constants of binary formats, of the
+//! kernel's interface and of protocols are fixed by others or by stored data. `style/exempt.txt`
+//! lists their files, each with a reason.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ const NUMBERS: [&str; 15] = [
     "f64", "Duration",
 ];
 
-/// Finds the largest number of a value; a number with a fraction counts as 2.
+/// Finds the largest number in a value. A number with a fraction counts as 2.
 struct Largest(u128);
 
 impl<'a> Visit<'a> for Largest {
@@ -62,7 +62,7 @@ impl<'a> Visit<'a> for Constants {
     }
 }
 
-/// Returns the reason of a line of `exempt` with the path of a file, or a directory above it.
+/// Returns the first path in `exempt` that is `path`, or a directory above it.
 fn exempts<'e>(exempt: &'e str, path: &str) -> Option<&'e str> {
     let lines = exempt.lines().filter_map(|line| line.split_once(' '));
     let mut found = lines.filter(|(start, _)| {

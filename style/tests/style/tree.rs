@@ -8,17 +8,17 @@ use std::sync::OnceLock;
 use crate::modules;
 use crate::source::Facts;
 
-/// Directories that contain no sources: outputs, inputs found by programs, and files that do not
+/// Directories that contain no sources: outputs, inputs that fuzzers found, and files that do not
 /// belong to the repository.
 const LEFT_OUT: [&str; 5] = ["target", "artifacts", "corpus", "coverage", "shared"];
 /// A generated document, which a test of `bench` compares with its sources.
 const GENERATED: &str = "docs/results/report.md";
-/// The kinds of files whose text rules read. Only the names of other files are used.
+/// The kinds of files whose text is read by rules. Only the names of other files are used.
 const TEXTS: [&str; 17] = [
     "c", "cc", "conf", "h", "hpp", "in", "js", "jsonl", "md", "py", "pyi", "rs", "s", "sh",
     "socket", "toml", "txt",
 ];
-/// The names of further such files, which have no kind.
+/// The names of further files whose text is read by rules. They have no kind.
 const TEXTS_BY_NAME: [&str; 3] = ["Makefile", "postinst", "postrm"];
 
 /// The files, ordered by their path from the root, with `/` as the separator.

@@ -1,5 +1,5 @@
 //! The files of the product with `unsafe` must be those that `docs/design.md` lists, and each site
-//! must have a note that explains why it is sound.
+//! of `unsafe` must have a note that explains why it is sound.
 //!
 //! The list is the paragraph that begins with "Unsafe code", up to an empty line. It contains each
 //! crate in backquotes, then the crate's files in parentheses, by their paths in `src` without
@@ -64,7 +64,7 @@ fn sites(tokens: TokenStream, found: &mut Vec<(usize, Site)>) {
     }
 }
 
-/// The lines of functions that inherit their contract from a trait.
+/// The lines of functions whose safety contract is that of a trait.
 #[derive(Default)]
 struct OfTraits(BTreeSet<usize>);
 

@@ -1,4 +1,4 @@
-//! Asynchronous calls.
+//! System calls for asynchronous input and output.
 
 use super::files::file;
 use super::trial::{Case, Need, Trial, must, raw};
@@ -15,7 +15,7 @@ fn block(operation: usize, file: usize, memory: usize, bytes: usize) -> [usize; 
     [0, 0, operation | file << 32, memory, bytes, 0, 0, 0]
 }
 
-/// Returns a context with an event that can be taken.
+/// Returns a context with a completed event that a call can receive.
 fn with_event() -> usize {
     let (context, target) = (context(), Box::leak(Box::new([0_u8; 5])));
     let block = Box::leak(Box::new(block(0, file(b"hello"), target.as_mut_ptr() as usize, 5)));

@@ -1,4 +1,4 @@
-//! Files, pipes, terminals, and waiting for them.
+//! System calls on files, pipes and terminals, and calls that wait for them.
 
 use super::trial::{Case, Need, Trial, done, must};
 use libc::*;
@@ -12,7 +12,7 @@ pub fn pipe() -> (usize, usize) {
     (ends[0] as usize, ends[1] as usize)
 }
 
-/// Returns a file in memory with these bytes.
+/// Returns a file in memory that contains `bytes`.
 pub fn file(bytes: &[u8]) -> usize {
     let file = must(SYS_memfd_create, &[c"calls".as_ptr() as usize, 0]);
     must(SYS_pwrite64, &[file, bytes.as_ptr() as usize, bytes.len(), 0]);
@@ -23,7 +23,7 @@ pub fn open(path: &std::ffi::CStr, flags: i32) -> usize {
     must(SYS_open, &[path.as_ptr() as usize, flags as usize])
 }
 
-/// Returns the vector of two buffers.
+/// Returns a vector (`iovec`) of two buffers.
 fn vector(trial: &mut Trial) -> usize {
     let (first, second) = (trial.output(5), trial.output(3));
     trial.words(&[first, 5, second, 3])
@@ -37,7 +37,7 @@ fn epoll() -> usize {
     epoll
 }
 
-/// Returns a lock of the whole file, which no other process holds.
+/// Returns a `flock` for a lock of the whole file, which no other process holds.
 fn lock(trial: &mut Trial) -> usize {
     trial.zeros(size_of::<flock>())
 }

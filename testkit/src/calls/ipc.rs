@@ -1,10 +1,10 @@
-//! Queues, semaphores, futexes, keys, and the memory of other processes.
+//! System calls on queues, semaphores, futexes, keys, and the memory of other processes.
 
 use super::trial::{Case, Need, Trial, me, must, raw};
 use libc::*;
 
 /// Returns a message queue. The queue, like the objects of the next two functions, is removed after
-/// the call has returned.
+/// the tried call has returned.
 fn queue(trial: &mut Trial) -> usize {
     let queue = must(SYS_msgget, &[0, 0o600]);
     trial.after(move || _ = must(SYS_msgctl, &[queue, IPC_RMID as usize, 0]));

@@ -1,7 +1,7 @@
 //! System calls, issued without the C library's own handling.
 
-/// Issues a system call without the C library's own handling. Returns an error as a negative
-/// number.
+/// Issues a system call without the C library's own handling. Returns the result, which is the
+/// negative number of the error if the call failed.
 pub fn raw(number: i64, arguments: &[usize]) -> i64 {
     let [a, b, c, d, e, f] =
         std::array::from_fn(|nth| arguments.get(nth).copied().unwrap_or_default());
@@ -22,13 +22,13 @@ pub fn raw(number: i64, arguments: &[usize]) -> i64 {
     }
 }
 
-/// Returns the result of a function of the C library, which must not be an error.
+/// Asserts that `answer`, the result of a function of the C library, is no error, and returns it.
 pub fn done(answer: i32) -> usize {
     assert!(answer >= 0, "{}", std::io::Error::last_os_error());
     answer as usize
 }
 
-/// Issues a call that must succeed.
+/// Issues a system call, asserts that it succeeds, and returns its result.
 pub fn must(number: i64, arguments: &[usize]) -> usize {
     let answer = raw(number, arguments);
     assert!(answer >= 0, "call {number}: {answer}");

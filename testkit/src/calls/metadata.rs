@@ -1,4 +1,4 @@
-//! Names, attributes and mounts of files.
+//! System calls on names, attributes and mounts of files.
 
 use super::files::{file, open};
 use super::trial::{Case, Need, Trial, must, raw};
@@ -18,12 +18,12 @@ fn with_attribute(trial: &mut Trial) -> Option<usize> {
     (answer == 0).then_some(file)
 }
 
-/// Returns the path of a descriptor.
+/// Returns the path in `/proc` of a descriptor.
 fn path_of(file: usize) -> String {
     format!("/proc/self/fd/{file}")
 }
 
-/// Returns `xattr_args` with room for the value.
+/// Returns an `xattr_args` with room for a value of three bytes.
 fn value(trial: &mut Trial) -> usize {
     let value = trial.output(3);
     trial.words(&[value, 3])
@@ -176,9 +176,9 @@ pub const CASES: &[Case] = &[
     }),
 ];
 
-/// Returns `mnt_id_req` for a mount: the root mount if `mount` is 0.
+/// Returns an `mnt_id_req` for the mount `mount`, or for the root mount if `mount` is 0.
 fn request(trial: &mut Trial, mount: usize) -> usize {
-    // STATX_MNT_ID_UNIQUE, and the place of the id in the result.
+    // STATX_MNT_ID_UNIQUE, and the index of the id in the result.
     const UNIQUE: usize = 0x4000;
     const MOUNT_ID_AT: usize = 0x90 / 8;
     let mut answer = [0_u64; 32];

@@ -1,4 +1,4 @@
-//! System calls that tests can try, each with the memory that its arguments refer to.
+//! System calls that tests can try, each with the memory to which its arguments refer.
 //!
 //! # Safety
 //! The arguments refer to memory of their own trial, or memory that the kernel refuses. The calls
@@ -38,7 +38,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
     groups.into_iter().flatten()
 }
 
-/// Returns the row of a case's call.
+/// Returns the row of a case's system call in the table of system calls.
 pub fn spec_of(case: &Case) -> &'static SyscallSpec {
     let name = case.0.split(' ').next().unwrap();
     specs()

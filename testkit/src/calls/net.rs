@@ -1,4 +1,4 @@
-//! Sockets.
+//! System calls on sockets.
 
 use super::trial::{Case, Need, Trial, bytes_of, done, must};
 use libc::*;
@@ -6,7 +6,7 @@ use libc::*;
 const ANY_PORT: [u8; 16] = [2, 0, 0, 0, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
 const NAME: usize = ANY_PORT.len();
 
-/// Returns a datagram socket on this machine, and its address.
+/// Returns a datagram socket and its address, which is local.
 fn datagrams() -> (usize, [u8; NAME]) {
     let socket = must(SYS_socket, &[AF_INET as usize, SOCK_DGRAM as usize, 0]);
     must(SYS_bind, &[socket, ANY_PORT.as_ptr() as usize, NAME]);
@@ -24,7 +24,7 @@ fn with_data() -> usize {
     socket
 }
 
-/// Returns a listening Unix socket with a client waiting.
+/// Returns a listening Unix socket, for which a client is waiting.
 fn listener() -> usize {
     let address = |socket| {
         let (mut name, mut length) = ([0_u8; 110], 110_u32);
@@ -49,7 +49,8 @@ fn pair() -> [i32; 2] {
     ends
 }
 
-/// Returns a message of five bytes to send: to `name`, with a descriptor if `control` contains one.
+/// Returns a message of five bytes, to be sent to `name`, with a descriptor if `control` contains
+/// one.
 fn message(name: usize, vector: usize, control: (usize, usize)) -> [usize; 7] {
     [name, if name == 0 { 0 } else { NAME }, vector, 1, control.0, control.1, 0]
 }
@@ -70,7 +71,7 @@ fn received(trial: &mut Trial) -> (usize, [usize; 7]) {
     (socket, message(name, vector, (control, 64)))
 }
 
-/// Returns a message as an element of an array, up to the end of the part that is used.
+/// Returns a message as an element of an array of messages, without unused bytes at its end.
 fn element(message: &[usize]) -> Vec<u8> {
     [bytes_of(message), vec![0; 4]].concat()
 }

@@ -1,10 +1,10 @@
-//! Processes, threads, users, scheduling.
+//! System calls on processes, threads, users and scheduling.
 
 use super::files::file;
 use super::trial::{Case, Need, Trial, must, raw};
 use libc::*;
 
-/// Returns a process that has exited and was not waited for.
+/// Returns the id of a child that has exited and was not waited for.
 fn ended() -> usize {
     // SAFETY: the child makes only system calls, and exits at once.
     unsafe {
@@ -21,7 +21,7 @@ fn program(trial: &mut Trial) -> (usize, usize) {
     (trial.words(&[first, second, 0]), trial.words(&[variable, 0]))
 }
 
-/// Returns `sched_attr` with only its size, so that the call changes no attribute.
+/// Returns a `sched_attr` in which only the size is set, so that the call changes no attribute.
 fn attributes(trial: &mut Trial) -> usize {
     let mut attributes = [0; 12];
     attributes[0] = 48;
@@ -46,7 +46,7 @@ const RSEQ: usize = 32;
 const RSEQ_SIGNATURE: usize = 0x5305_3053;
 const RSEQ_END: usize = 1;
 
-/// Unregisters the C library's `rseq` of this thread. Returns true if none is registered
+/// Unregisters the C library's `rseq` of this thread. Returns true if no `rseq` is registered
 /// afterwards.
 fn end_rseq() -> bool {
     // SAFETY: the name is a C string; the symbol, if it exists, refers to a number that is always
@@ -169,7 +169,7 @@ pub const CASES: &[Case] = &[
     ("sched_getaffinity", |t| vec![0, 8, t.output(8)]),
     ("getcpu", |t| vec![t.output(4), t.output(4), 0]),
     ("lsm_get_self_attr", |t| vec![LSM_CURRENT, t.room(256, Need::Maybe), t.ints(&[256]), 0]),
-    // LSM_FLAG_SINGLE requires a module, but the call specifies none.
+    // The kernel expects the number of a module with LSM_FLAG_SINGLE, but the structure has none.
     ("lsm_get_self_attr single", |t| vec![LSM_CURRENT, t.zeros(32), t.ints(&[32]), 1]),
     // A module's attribute whose length field is shorter than its header.
     ("lsm_set_self_attr", |t| vec![LSM_CURRENT, t.zeros(32), 32, 0]),

@@ -1,4 +1,4 @@
-//! Signals.
+//! System calls on signals.
 
 use super::trial::{Case, Need, Trial, me, must};
 use libc::*;
@@ -15,7 +15,7 @@ fn pending() {
 
 extern "C" fn nothing(_: c_int) {}
 
-/// Returns the data of a queued SIGCHLD, which no process waits for: number, errno and code.
+/// Returns the data of a queued SIGCHLD: number, errno and code. No process waits for the signal.
 fn info(trial: &mut Trial) -> usize {
     let mut info = [0; 128];
     info[..4].copy_from_slice(&SIGCHLD.to_ne_bytes());

@@ -1,10 +1,10 @@
-//! The system as a whole, and memory.
+//! System calls on the system as a whole, and on memory.
 
 use super::files::file;
 use super::trial::{Case, Need, Trial, me, must, raw};
 use libc::*;
 
-/// Moves to a namespace in which names can be set; if that is not possible, leaves the case out.
+/// Moves the process to a namespace in which it may set names. If it can't, leaves the case out.
 fn own_names(trial: &mut Trial) {
     if raw(SYS_unshare, &[CLONE_NEWUTS as usize]) < 0 {
         trial.leave_out();

@@ -1,9 +1,9 @@
-//! Clocks and timers.
+//! System calls on clocks and timers.
 
 use super::trial::{Case, Need, Trial, must};
 use libc::*;
 
-/// A time that no clock can be set to: its nanoseconds exceed a second.
+/// A time to which no clock can be set, because its nanoseconds exceed a second.
 const IMPOSSIBLE: [usize; 2] = [0, 2_000_000_000];
 const MONOTONIC: usize = CLOCK_MONOTONIC as usize;
 

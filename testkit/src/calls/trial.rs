@@ -1,11 +1,11 @@
-//! A system call that is prepared, with guard pages around its memory.
+//! Prepares a system call, with inaccessible pages around the memory of its arguments.
 
 pub use super::kernel::{done, me, must, raw};
 use std::ops::Range;
 use std::ptr;
 
 pub const PAGE: usize = 4096;
-/// The bytes before an object.
+/// The value of the bytes before an object.
 pub const FILLER: u8 = 0x5a;
 pub const EFAULT: i64 = -(libc::EFAULT as i64);
 
@@ -20,7 +20,7 @@ pub enum Need {
     /// The kernel accesses the object only in certain states of the system, so its access is not
     /// checked.
     Maybe,
-    /// The row defines where the object begins, and not where it ends.
+    /// The row of the table defines where the object begins, but not where it ends.
     Unknown,
 }
 
@@ -32,12 +32,12 @@ pub enum Spoil {
     Closed(usize),
     /// The last byte of the object is inaccessible.
     Short(usize),
-    /// The registers that are not arguments of the call.
+    /// Changes the registers that are not arguments of the call.
     Rest,
 }
 
-/// A case: the name of a row, with more words to distinguish it from others, and the function that
-/// creates its arguments.
+/// A case: the name of a system call, with more words if the call has several cases, and the
+/// function that creates the arguments.
 pub type Case = (&'static str, fn(&mut Trial) -> Vec<usize>);
 
 /// An object in memory to which an argument of a call refers.
@@ -57,20 +57,21 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Prepares a case. Returns it with the arguments of its call, or `None` if the call can't be
-    /// tried.
+    /// Prepares a case. Returns the trial with the arguments of its call, or `None` if the call
+    /// can't be tried.
     pub fn prepare(case: &Case, spoil: Spoil) -> Option<(Self, Vec<usize>)> {
         let mut trial = Trial { spoil, objects: Vec::new(), after: Vec::new(), is_left_out: false };
         let given = (case.1)(&mut trial);
         (!trial.is_left_out).then_some((trial, given))
     }
 
-    /// Runs the cleanup after the call has returned.
+    /// Runs the registered cleanup. The call must have returned.
     pub fn end(&mut self) {
         self.after.drain(..).for_each(|work| work());
     }
 
-    /// Places an object of these bytes directly before an inaccessible page.
+    /// Places an object with the contents `bytes` directly before an inaccessible page. Returns the
+    /// object's address.
     pub fn place(&mut self, bytes: &[u8], need: Need) -> usize {
         let nth = self.objects.len();
         let inner = (bytes.len() + 1).next_multiple_of(PAGE);
@@ -139,7 +140,7 @@ impl Trial {
         self.after.push(Box::new(work));
     }
 
-    /// Marks the call as one that can't be tried here.
+    /// Marks the call as one that can't be tried on this system.
     pub fn leave_out(&mut self) -> Vec<usize> {
         self.is_left_out = true;
         Vec::new()

@@ -1,4 +1,4 @@
-//! The data of options.
+//! The data of the options that a client sends.
 
 use super::*;
 
@@ -50,7 +50,7 @@ impl Name {
     }
 }
 
-/// Returns the texts of the queries that are present.
+/// Returns the texts of the queries, without `Nothing`.
 pub fn asked(queries: &[Query]) -> Vec<String> {
     let text = |query: &Query| match query {
         Query::Nothing => None,

@@ -1,4 +1,4 @@
-//! Encodes the messages of a client, and decodes the answers.
+//! Encodes the messages of a client, and decodes the server's answers.
 
 use super::numbers::*;
 use std::collections::HashMap;
@@ -86,19 +86,19 @@ pub fn option_reply(from: &mut impl Read, option: u32) -> (u32, Vec<u8>) {
 pub struct Reply {
     pub cookie: u64,
     pub error: u32,
-    /// The parts of a read, each with its offset.
+    /// The parts of the data of a read, each with its offset.
     pub parts: Vec<(u64, Vec<u8>)>,
-    /// The lengths and flags of a block status.
+    /// The extents of a block status: the length and the flags of each.
     pub extents: Vec<(u32, u32)>,
 }
 
-/// Replies that are not complete yet: other replies may arrive between their chunks.
+/// Replies that are not complete yet. Other replies may arrive between their chunks.
 #[derive(Debug, Default)]
 pub struct Replies(HashMap<u64, Reply>);
 
 impl Replies {
-    /// Reads up to the end of a reply. `len` returns the bytes of data of a simple reply with the
-    /// given cookie.
+    /// Reads up to the end of a reply. `len` returns the number of data bytes in a simple reply
+    /// with the given cookie.
     pub fn next(&mut self, from: &mut impl Read, len: impl Fn(u64) -> u32) -> Reply {
         match u32(from) {
             SIMPLE_REPLY_MAGIC => {
@@ -117,7 +117,7 @@ impl Replies {
         self.0.is_empty()
     }
 
-    /// Reads the rest of a chunk, and further chunks up to the last one of a structured reply.
+    /// Reads the rest of a chunk, and further chunks until a structured reply is complete.
     fn chunks(&mut self, from: &mut impl Read) -> Reply {
         loop {
             let (flags, kind, cookie, len) = (u16(from), u16(from), u64(from), u32(from));

@@ -1,4 +1,4 @@
-//! The NBD protocol as a client sees it: its numbers, its bytes, and a model of all answers of a
+//! The NBD protocol as a client sees it: its numbers, its messages, and a model of all answers of a
 //! server.
 
 #[cfg(feature = "serve")]

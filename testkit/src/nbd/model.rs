@@ -1,6 +1,6 @@
-//! Successive clients of the NBD server, compared with the protocol's document: every option and
-//! request has its answer, there are no other answers, and the disk holds what was written. The way
-//! in which the bytes are split on the connection does not affect the answers.
+//! Successive clients of the NBD server, compared with the protocol's document. The server must
+//! answer every option and request, must send no other answers, and must keep the written data. The
+//! answers must not depend on how the bytes are split on the connection.
 
 use super::session::{EXPORTS, Expected, Session, Shape, Stage, Terms, What, description};
 use super::*;
@@ -23,7 +23,7 @@ const WRITTEN_MAX: usize = 300 << 10;
 pub struct Setup {
     pub slots: usize,
     pub block: usize,
-    /// The number of bytes that are received at a time.
+    /// The number of bytes that the server receives at a time.
     pub step: usize,
 }
 
@@ -50,10 +50,11 @@ pub enum Event {
     },
     Haggle(u32, Data),
     Ask(Request),
-    /// The client disconnects after it has sent this number of the option's bytes, never all.
+    /// The client disconnects after it has sent this number of the option's bytes, but never all of
+    /// them.
     HaggleInPart(u32, Data, usize),
     AskInPart(Request, usize),
-    /// Bytes that begin neither an option nor a request.
+    /// Sends bytes that begin neither an option nor a request.
     Garbage(usize),
 }
 use Event::*;
@@ -94,7 +95,7 @@ impl Side {
 pub struct NbdModel {
     setup: Setup,
     shape: Shape,
-    /// The two sides: one receives all bytes at once, the other in steps.
+    /// Two servers: the first receives all bytes at once, the second in steps.
     sides: [Side; 2],
     session: Session,
     /// The contents of the disk after all requests so far, and which slots are stored.
@@ -104,8 +105,8 @@ pub struct NbdModel {
 }
 
 impl NbdModel {
-    /// Replaces the client: checks all answers to the old client and the disk, and connects a new
-    /// one.
+    /// Replaces the client. Checks all answers to the old client, checks the disk, and connects a
+    /// new client.
     fn connect(&mut self, flags: u32) {
         let session = std::mem::replace(&mut self.session, Session::new(flags));
         let answers = [(&self.sides[0], usize::MAX), (&self.sides[1], self.setup.step)]
@@ -140,7 +141,7 @@ impl NbdModel {
         self.session.expected.push(Expected::Reply { cookie, what });
     }
 
-    /// Returns the error with which the request is answered.
+    /// Returns the error that the server must return for the request, if any.
     fn error(&self, request: &Request, terms: Terms) -> Option<u32> {
         let Request { kind, flags, offset, len, .. } = *request;
         let own = match kind {
@@ -200,7 +201,8 @@ impl NbdModel {
         What::Done
     }
 
-    /// Returns the runs of slots in the range that are all stored, or all not stored.
+    /// Returns the extents of the range: runs of slots that are either all stored or all not
+    /// stored.
     fn extents(&self, at: usize, end: usize) -> Vec<(u32, u32)> {
         let mut extents: Vec<(u32, u32)> = Vec::new();
         let mut from = at;
@@ -222,7 +224,7 @@ impl NbdModel {
         self.connect(3);
     }
 
-    /// Returns a stamp with which each request has different contents.
+    /// Returns a stamp that gives the contents of each request a different value.
     fn stamp(&self) -> u64 {
         (self.report.clients as u64) << 32 | self.session.requests
     }
@@ -231,7 +233,7 @@ impl NbdModel {
         let kind = match choices.below(16) as u16 {
             10..=12 => READ,
             13.. => WRITE,
-            // The client disconnects, or sends an unknown command.
+            // These commands disconnect the client or are unknown, so they are drawn rarely.
             DISC | 8 | 9 if !choices.one_in(4) => READ,
             kind => kind,
         };
@@ -270,7 +272,7 @@ impl NbdModel {
             4 if choices.one_in(4) => choices.u64() as u16,
             _ => 0,
         };
-        // The longest writes are shortened, because they are expensive to send and to compare.
+        // The longest writes are shortened, because the time to send and compare them is long.
         let is_long = kind == WRITE && len >= PAYLOAD_MAX - 1;
         let len = if is_long && len <= PAYLOAD_MAX { WRITTEN_MAX as u32 } else { len };
         Request { kind, flags, offset, len, data: Payload::draw(choices, self.stamp()) }
@@ -278,7 +280,7 @@ impl NbdModel {
 }
 
 impl Request {
-    /// Returns true for a write that is too long for the server to read completely.
+    /// Returns true if the request is a write that is too long for the server to read completely.
     fn is_too_long(&self) -> bool {
         self.kind == WRITE && self.len > PAYLOAD_MAX
     }
@@ -315,7 +317,7 @@ fn draw_name(choices: &mut Choices) -> Name {
 fn draw_option(choices: &mut Choices) -> (u32, Data) {
     let option = match choices.below(16) as u32 {
         13.. => GO,
-        // 4, 11 and 12 are no options.
+        // The numbers 4, 11 and 12 are no options of the protocol.
         option => option,
     };
     let name = draw_name(choices);

@@ -1,5 +1,6 @@
 //! Numbers of the NBD protocol, from its public document (`doc/proto.md` of the NetworkBlockDevice
-//! project). They are separate from the server's, so that a wrong number there is detected.
+//! project). They are separate from the server's numbers, so that a wrong number in the server is
+//! detected.
 
 pub const NBDMAGIC: u64 = 0x4e42_444d_4147_4943;
 pub const IHAVEOPT: u64 = 0x4948_4156_454f_5054;
@@ -69,14 +70,14 @@ pub const DF: u16 = 1 << 2;
 pub const REQ_ONE: u16 = 1 << 3;
 pub const FAST_ZERO: u16 = 1 << 4;
 
-/// The flag of a structured reply's last chunk, and chunk types.
+/// The flag of the last chunk of a structured reply, and the types of chunks.
 pub const CHUNK_DONE: u16 = 1 << 0;
 pub const CHUNK_NONE: u16 = 0;
 pub const CHUNK_OFFSET_DATA: u16 = 1;
 pub const CHUNK_BLOCK_STATUS: u16 = 5;
 pub const CHUNK_ERROR: u16 = (1 << 15) + 1;
 
-/// The metadata context, and flags of its extents.
+/// The metadata context, and the flags of its extents.
 pub const BASE_ALLOCATION: &str = "base:allocation";
 pub const STATE_HOLE: u32 = 1 << 0;
 pub const STATE_ZERO: u32 = 1 << 1;

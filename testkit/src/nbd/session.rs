@@ -1,4 +1,4 @@
-//! A client's connection: the bytes that it sends, and the expected answers.
+//! A client's connection: the bytes that the client sends, and the answers that it expects.
 
 use super::data::{Data, asked};
 use super::*;
@@ -44,7 +44,7 @@ pub enum Stage {
 pub struct Terms {
     pub is_read_only: bool,
     pub is_structured: bool,
-    /// Whether `base:allocation` may be requested.
+    /// Whether the client may request a block status with `base:allocation`.
     pub has_context: bool,
 }
 
@@ -54,10 +54,10 @@ pub struct Found {
     pub is_read_only: bool,
 }
 
-/// The exports of every model: one disk with two names.
+/// The exports of every model. Both are the same disk: a writable and a read-only export.
 pub const EXPORTS: [(&str, bool); 2] = [("disk", false), ("fixed", true)];
 
-/// What a server reports about the disk.
+/// The sizes that a server reports for the disk.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub size: u64,
@@ -70,7 +70,7 @@ pub struct Session {
     pub stage: Stage,
     pub sent: Vec<u8>,
     pub expected: Vec<Expected>,
-    /// The number of requests that were sent: each has its number as its cookie.
+    /// The number of requests that were sent. Each request has its number as its cookie.
     pub requests: u64,
     options: usize,
     has_zeroes: bool,
@@ -172,8 +172,8 @@ impl Session {
         });
     }
 
-    /// Expects the answer to EXPORT_NAME, the old option to choose an export: the connection ends
-    /// if the export does not exist.
+    /// Expects the answer to EXPORT_NAME, the old option to choose an export. If the export does
+    /// not exist, the connection ends.
     fn choose_by_name(&mut self, name: &[u8], shape: Shape) {
         let name = String::from_utf8_lossy(name);
         let Some(found) = find(&name) else {
@@ -247,7 +247,7 @@ impl Session {
         self.answer(option, ACK, Some(Vec::new()));
     }
 
-    /// Compares the answers with the expected ones.
+    /// Compares the answers of the server with the expected ones.
     pub fn verify(&self, mut answers: &[u8]) {
         let answers = &mut answers;
         greeting(answers);

@@ -14,7 +14,7 @@ pub use Work::*;
 /// The work of the second thread, which never changes the value of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// The thread only waits, but the first thread is no longer the only thread.
+    /// The thread only waits. The process then has more than one thread.
     Parked,
     /// The thread reads and compares bytes.
     Reading,

@@ -1,9 +1,9 @@
-//! The events of a model, and simpler ones.
+//! The events of a model of a region, and simpler events.
 
 use super::*;
 use crate::contents::{lower, shorter};
 
-/// A limit, relative to the lowest possible one.
+/// A limit, relative to the lowest possible limit.
 #[derive(Clone, Copy, Debug)]
 pub enum Limit {
     Off,
@@ -64,13 +64,13 @@ pub enum Event {
         at: usize,
     },
     SetLimit(Limit),
-    /// Passes a range to write(2).
+    /// Passes a range of the region to write(2).
     Save {
         at: usize,
         len: usize,
         is_locked: bool,
     },
-    /// Passes a range to read(2).
+    /// Passes a range of the region to read(2).
     Load {
         at: usize,
         len: usize,
@@ -81,13 +81,13 @@ pub enum Event {
     Interrupt {
         at: usize,
     },
-    /// A child writes to its copy of the region, and so does a child of this child.
+    /// A child writes to its copy of the region, and a child of that child writes to its own copy.
     InChild {
         at: usize,
         len: usize,
         data: Data,
     },
-    /// Like `InChild`, but in a single child, created without fork handlers.
+    /// Like `InChild`, but with only one child, which is created without fork handlers.
     Unnoticed {
         at: usize,
         len: usize,
@@ -98,7 +98,7 @@ pub enum Event {
         seed: u64,
     },
     Stop,
-    /// Requests for a range that does not lie within the region, all of which are refused.
+    /// Makes requests for a range that does not lie within the region. All must be refused.
     PastTheEnd {
         start: usize,
         end: usize,

@@ -34,7 +34,7 @@ thread_local! {
 }
 
 impl Mirror {
-    /// Returns the mirror of the memory at `start`, which has the contents `expected`.
+    /// Returns the mirror of the memory at `start`, whose contents are `expected`.
     ///
     /// # Safety
     /// As long as the mirror exists, the memory at `start` is mapped, or it is absent memory of a
@@ -49,7 +49,7 @@ impl Mirror {
         self.expected.len()
     }
 
-    /// Returns a pointer to the byte of the memory at `at`.
+    /// Returns a pointer to the byte at the offset `at` of the memory.
     pub fn pointer(&self, at: usize) -> *mut u8 {
         assert!(at <= self.len());
         // SAFETY: `at` was checked above, so the pointer is within the memory or at its end.
@@ -73,7 +73,7 @@ impl Mirror {
         self.changes.fetch_add(1, SeqCst);
     }
 
-    /// Writes to the memory.
+    /// Writes `bytes` to the memory at the offset `at`.
     pub fn write(&self, at: usize, bytes: &[u8]) {
         let start = self.pointer(at + bytes.len()).wrapping_sub(bytes.len());
         self.change(at, || {
@@ -124,7 +124,8 @@ impl Mirror {
         }
     }
 
-    /// Writes to the byte at `at` without changing its value. No concurrent write is lost.
+    /// Writes to the byte at `at` without changing its value. A write by another thread at the same
+    /// time is not lost.
     pub fn rewrite(&self, at: usize) {
         // SAFETY: callers pass an offset below the length, and a byte is always aligned.
         unsafe { AtomicU8::from_ptr(self.pointer(at)) }.fetch_add(black_box(0), SeqCst);
@@ -171,7 +172,7 @@ impl Mirror {
     }
 }
 
-/// The signal whose handler touches a region. By default it is ignored.
+/// The signal whose handler touches a region. The default action of this signal is to ignore it.
 pub const SIGNAL: libc::c_int = libc::SIGURG;
 
 extern "C" fn on_signal(_: libc::c_int) {

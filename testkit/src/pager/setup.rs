@@ -29,7 +29,7 @@ pub struct Setup {
     pub is_copied: bool,
     /// Whether the region manages memory that the program used before.
     pub is_managed: bool,
-    /// Whether the codec is one that decompresses some blocks wrongly.
+    /// Whether the codec decompresses some blocks wrongly.
     pub has_fault: bool,
 }
 
@@ -68,7 +68,7 @@ impl Setup {
         matches!(self.backend, Best | Signal | SignalMappings | SignalRemap)
     }
 
-    /// Returns whether a child has no copy of the region.
+    /// Returns whether children have no copy of the region.
     pub(super) fn is_left_to_parent(&self) -> bool {
         !self.is_signal() && !self.is_copied
     }
@@ -95,7 +95,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Maps memory that contains `bytes` bytes of whole blocks. Some pages are never written.
+    /// Maps memory in which `bytes` bytes of whole blocks fit, and writes to some of its pages.
     pub fn new(bytes: usize) -> Self {
         let bytes = bytes.next_multiple_of(PAGE) + (256 << 10);
         let (prot, flags) =

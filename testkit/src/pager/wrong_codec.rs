@@ -1,5 +1,5 @@
 //! A codec with a planted fault: lz4, but decompression changes the last byte of a block if the
-//! byte before it is 7.
+//! second last byte is 7.
 
 use std::ops::RangeInclusive;
 use zcomp::{Codec, Error, Params, Prepared, Stream};

@@ -1,10 +1,10 @@
-//! Groups of senders and receivers: every sender sends messages from two caches to every receiver
-//! of its group, and the receiver frees them. `perf bench sched messaging` does the same through
-//! sockets, whose buffers come from caches of 512 and 256 bytes. Our threads cache as many objects
-//! as the kernel does per processor.
+//! Groups of senders and receivers. Every sender sends messages to every receiver of its group, and
+//! the receiver frees them. Each message has an object from each of two caches. `perf bench sched
+//! messaging` does the same through sockets, whose buffers come from caches of 512 and 256 bytes.
+//! Each of our threads caches as many objects as the kernel caches for each processor.
 //!
-//! Scaled to two processors: 50 groups of 2 senders and 2 receivers as threads instead of 20 and 20
-//! as processes, with 1000 loops as in `perf bench`.
+//! The work is scaled to two processors. Each of the 50 groups has 2 senders and 2 receivers, which
+//! are threads. In `perf bench` it has 20 and 20, which are processes. Both use 1000 loops.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -19,9 +19,9 @@ use crate::turns::in_turns;
 
 pub(super) const GROUPS: usize = 50;
 pub(super) const ENDS: usize = 2;
-/// The capacity of a receiver's queue.
+/// The capacity of a receiver's queue in messages.
 const WAITING: usize = 64;
-/// The bytes of a message that are written and read.
+/// The number of bytes that are written and read in each object of a message.
 const TEXT: usize = 100;
 const PAIRS: u64 = 10;
 /// The number of exchanges of a run, which last about a second. The time of a single exchange
@@ -31,8 +31,8 @@ const EXCHANGES: usize = 10;
 const DATA: (usize, Tunables) = (512, Tunables { limit: 54, batchcount: 27 });
 const HEAD: (usize, Tunables) = (256, Tunables { limit: 120, batchcount: 60 });
 
-/// Returns the seconds of an exchange with `layout` and with the layout of before, pair by pair. A
-/// trial needs one exchange only.
+/// Returns the seconds of an exchange in each pair of runs, for `layout` and for the layout before
+/// the change of 2013. A trial makes only one exchange in each run.
 pub(super) fn times(layout: Layout, loops: u64, is_trial: bool) -> Result<Vec<Vec<f64>>, Error> {
     let exchanges = if is_trial { 1 } else { EXCHANGES };
     let mut expected = None;
@@ -47,7 +47,7 @@ pub(super) fn times(layout: Layout, loops: u64, is_trial: bool) -> Result<Vec<Ve
     })
 }
 
-/// A message: its descriptor and its text.
+/// A message, which consists of a descriptor and a text.
 pub(super) struct Message {
     head: Object,
     data: Object,
@@ -112,7 +112,8 @@ fn exchange(layout: Layout, loops: u64) -> Result<u64, Error> {
             Ok(End::Sends(to)) => {
                 for nth in 0..loops {
                     for receiver in &to {
-                        // A receiver that failed reports the error itself.
+                        // The send fails only if the receiver has failed, and that thread reports
+                        // its own error.
                         let _ = receiver.send(caches.send(nth as u8)?);
                     }
                 }

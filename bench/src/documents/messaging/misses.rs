@@ -1,10 +1,10 @@
-//! The cache misses of the same messages, in cachegrind's model of a processor's caches.
+//! The cache misses of the exchange of messages, in cachegrind's model of a processor's caches.
 //!
 //! The thread that runs next is drawn at random from a seed, and it runs until it has to wait. So
-//! all layouts do the same work, and any difference is theirs. (With the system's scheduler, two
-//! runs differ by more than the layouts do.) The first-level cache has 32 KiB. The last-level cache
-//! has 1 MiB, less than the queued messages. A larger cache that holds everything would have misses
-//! on first touches only, whatever the layout.
+//! all layouts do the same work, and any difference comes from the layouts. (With the system's
+//! scheduler, two runs of one layout differ more than two layouts do.) The first-level cache has 32
+//! KiB. The last-level cache has 1 MiB, less than the size of the queued messages. A cache that
+//! could hold all messages would have misses only on first touches, with every layout.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -20,20 +20,20 @@ use crate::Error;
 use crate::own::Task;
 use crate::tool::Tool;
 
-/// The divisor of the number of loops, because cachegrind is fifty times slower.
+/// The number of loops is divided by this, because the program is fifty times slower in cachegrind.
 const SHARE: u64 = 4;
 /// The number of schedules, each with its own seed.
 const SCHEDULES: u64 = 3;
-/// The first- and last-level caches: bytes, ways, and bytes of a line.
+/// The first-level and last-level caches: the size in bytes, the associativity, and the line size.
 const CACHES: [&str; 2] = ["--D1=32768,8,64", "--LL=1048576,16,64"];
 const VALGRIND: Tool = Tool { name: "valgrind", package: "valgrind", remedy: "install it anew" };
 pub(super) const WHICH: [&str; 2] = ["D1", "LL"];
 pub(super) const LAYOUTS: [Layout; 3] = [Layout::LinkedBufctl, Layout::StackU32, Layout::Native];
 
-/// The misses of each layout, in the first-level data cache and in the last level, by schedule.
+/// The misses of each schedule, by layout and by cache (first-level data cache, last-level cache).
 pub(super) type Misses = [[Vec<f64>; WHICH.len()]; LAYOUTS.len()];
 
-/// The messages that a process exchanges in turns.
+/// The order for a process that exchanges messages, one thread at a time.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Exchange {
     layout: String,
@@ -41,7 +41,7 @@ pub struct Exchange {
     seed: u64,
 }
 
-/// Returns the misses of a share of `loops` loops. A trial needs one schedule only.
+/// Returns the misses of `loops / SHARE` loops. A trial runs only one schedule.
 pub(super) fn counted(loops: u64, seed: u64, is_trial: bool) -> Result<Misses, Error> {
     let schedules = if is_trial { 1 } else { SCHEDULES };
     let loops = (loops / SHARE).max(1);
@@ -55,7 +55,7 @@ pub(super) fn counted(loops: u64, seed: u64, is_trial: bool) -> Result<Misses, E
     Ok(misses)
 }
 
-/// Returns the misses of the first-level data cache and of the last level.
+/// Returns the misses of the first-level data cache and of the last-level cache.
 fn watched(exchange: &Exchange) -> Result<[f64; WHICH.len()], Error> {
     let mut watcher = Command::new(VALGRIND.name);
     watcher.args(["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"]);
@@ -73,13 +73,13 @@ fn watched(exchange: &Exchange) -> Result<[f64; WHICH.len()], Error> {
     counts.ok_or_else(|| VALGRIND.failed("it gives no counts of misses".to_owned()))
 }
 
-/// Exchanges messages in turns, in a process that was started for it.
+/// Exchanges messages, one thread at a time, in a process that was started for this task.
 pub fn exchange(exchange: Exchange) -> Result<(), Error> {
     let Exchange { layout, loops, seed } = exchange;
     exchanged(layout.parse()?, loops, seed)
 }
 
-/// A thread's channels: one starts a turn, the other returns its outcome.
+/// The channels of a thread. `go` starts a turn, and `done` returns the outcome of the turn.
 struct Turns {
     go: SyncSender<()>,
     done: Receiver<Result<Then, Error>>,
@@ -105,7 +105,7 @@ fn exchanged(layout: Layout, loops: u64, seed: u64) -> Result<(), Error> {
             let caches = caches.clone();
             scope.spawn(move || {
                 let mut part = Part::new(end, loops);
-                // If the other end is closed, an error has already occurred.
+                // If the channel's other end is closed, an error has already occurred.
                 goes.iter().take_while(|()| tell.send(part.turn(&caches)).is_ok()).for_each(drop);
             });
             going.push(Turns { go, done });
@@ -126,7 +126,7 @@ fn exchanged(layout: Layout, loops: u64, seed: u64) -> Result<(), Error> {
     })
 }
 
-/// The work of a thread, turn by turn.
+/// The work of a thread, which is divided into turns.
 enum Part {
     Sends { to: Vec<SyncSender<Message>>, left: u64, waits: Option<Message> },
     Receives(Receiver<Message>),
@@ -140,7 +140,7 @@ impl Part {
         }
     }
 
-    /// Continues until the thread has to wait or is done.
+    /// Continues the work until the thread has to wait or is done.
     fn turn(&mut self, caches: &Caches) -> Result<Then, Error> {
         match self {
             Part::Sends { to, left, waits } => {

@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //! The cache returns `size` bytes that nothing else uses until they are freed. An [`Object`] is
-//! read and freed only by the [`Objects`] value that created it, which must still exist. Any other
-//! value panics.
+//! read and freed only by the [`Objects`] that created it, which must still exist. Any other
+//! [`Objects`] panics.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -18,7 +18,7 @@ use crate::Error;
 pub(super) struct Objects {
     cache: RawCache,
     size: usize,
-    /// A number that no other value has.
+    /// A number that no other [`Objects`] has.
     number: u32,
 }
 
@@ -32,12 +32,11 @@ pub(super) struct Object {
     owner: u32,
 }
 
-// SAFETY: the value has exclusive access to its bytes.
+// SAFETY: the object has exclusive access to its bytes.
 unsafe impl Send for Object {}
 
 impl Objects {
-    /// Creates a cache with the slabs of `layout`. Objects have the alignment that the kernel gives
-    /// them.
+    /// Creates a cache whose slabs have the layout `layout`. Objects are aligned as in the kernel.
     pub(super) fn new(size: usize, layout: Layout, tunables: Tunables) -> Result<Objects, Error> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_update(Relaxed, Relaxed, |number| number.checked_add(1));
@@ -48,10 +47,10 @@ impl Objects {
         Ok(Objects { cache, size, number })
     }
 
-    /// Returns a new object, whose first `len` bytes are `stamp`.
+    /// Returns a new object, whose first `len` bytes each have the value `stamp`.
     ///
     /// # Panics
-    /// If `len` is 0 or above the size.
+    /// If `len` is 0 or exceeds the size of an object.
     #[inline(always)]
     pub(super) fn alloc(&self, len: usize, stamp: u8) -> Result<Object, Error> {
         let size = self.size;
@@ -66,7 +65,7 @@ impl Objects {
     /// Returns the sum of the first and the last byte that `alloc` wrote.
     ///
     /// # Panics
-    /// If the object was allocated by another value.
+    /// If another [`Objects`] allocated the object.
     #[inline(always)]
     pub(super) fn look(&self, object: &Object) -> u64 {
         assert!(object.owner == self.number, "another's object");
@@ -78,10 +77,10 @@ impl Objects {
         }
     }
 
-    /// Frees an object that this value allocated.
+    /// Frees an object that this [`Objects`] allocated.
     ///
     /// # Panics
-    /// If the object was allocated by another value.
+    /// If another [`Objects`] allocated the object.
     #[inline(always)]
     pub(super) fn free(&self, object: Object) -> Result<(), Error> {
         assert!(object.owner == self.number, "another's object");

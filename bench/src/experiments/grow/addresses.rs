@@ -1,5 +1,6 @@
 //! A space whose addresses are all allocated, but in which no page is committed. The figures are
-//! the cost to allocate an extent for a zspage, and to commit a page under a limit of all memory.
+//! the costs of allocating an extent for a zspage, and of committing a page under a limit of all
+//! memory.
 #![allow(unsafe_code)]
 
 use std::sync::{Arc, OnceLock, Weak};
@@ -17,7 +18,7 @@ use crate::turns::{each, in_turns};
 /// The sizes of the larger address spaces in bytes: 8 GiB, as in the largest pool, and a size that
 /// exceeds the memory of any machine.
 const LARGE: [u64; 2] = [8 * GIB, 1024 * GIB];
-/// The pages of a granule, as in a pool.
+/// The number of pages in a granule, as in a pool.
 const GRANULE: u32 = 16;
 /// The number of extents that are freed and allocated again. It is the same at every size, so that
 /// all sizes use the processor's caches equally.
@@ -35,7 +36,7 @@ pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
         let costs = rounds.iter().map(|rounds| each(rounds, |costs| costs[cost]));
         taken.iter().map(|taken| taken.bytes).zip(costs).collect::<Vec<_>>()
     });
-    // The check would last too long for the largest space.
+    // The largest space is left out, because its check would take too long.
     taken.iter().filter(|taken| taken.bytes <= LARGE[0]).for_each(|taken| taken.space.check());
     report_growth("an extent given back and made, by addresses", &made, SMALL.len(), report)?;
     let what = "a page committed under a limit of all memory, by addresses";

@@ -1,5 +1,5 @@
 //! Pools of several sizes at their limits. The time of a free and a store at the limit is compared
-//! with the time below it and with the time in smaller pools.
+//! with the time below the limit and with the time in smaller pools.
 
 use std::ops::RangeInclusive;
 
@@ -16,17 +16,18 @@ use crate::turns::{each, in_turns};
 /// The number of objects that are replaced. It is the same in every pool, so that all pools use the
 /// processor's caches equally.
 const WORKED_ON: u32 = 32_768;
-/// One of `HOLES` other objects is freed at random, so that most zspages are partly filled.
+/// One in `HOLES` of the objects that are never replaced is freed, chosen at random, so that most
+/// zspages are partly filled.
 const HOLES: u32 = 16;
 /// The lengths of the objects that are never replaced, and of the objects that are replaced. The
-/// two belong to different size classes, so replaced objects do not fill the holes between the
-/// others.
+/// two kinds belong to different size classes, so replaced objects do not fill the holes between
+/// the others.
 const LENS: [RangeInclusive<usize>; 2] = [200..=1900, 2000..=3800];
 /// The maximum time of a store at the limit, relative to the time of a store below the limit.
 const LIMIT_MAX: f64 = 1.3;
 
 pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
-    // The requested size may be smaller than the small sizes.
+    // The requested size of the largest pool may be below the small sizes.
     let sizes: Vec<u64> = SMALL.into_iter().filter(|&small| small < job.stored).collect();
     let small = sizes.len();
     let sizes: Vec<u64> = sizes.into_iter().chain([job.stored]).collect();
@@ -47,16 +48,16 @@ pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
     pools.iter().try_for_each(Full::verify)
 }
 
-/// A pool with the expected contents of all objects.
+/// A pool, and the expected contents of all its objects.
 struct Full {
     /// The approximate number of bytes that the pool holds.
     bytes: u64,
     core: EntryPool,
     rng: Rng,
-    /// The noise from which all objects are cut.
+    /// Random bytes. The contents of each object are a part of them.
     noise: Vec<u8>,
-    /// The offset in the noise and the length of each slot's object; the length is 0 if the slot is
-    /// empty. The first slots are those that are replaced.
+    /// For each slot, the offset of its object's contents in `noise`, and their length, which is 0
+    /// if the slot is empty. Objects are replaced only in the first `WORKED_ON` slots.
     held: Vec<(u16, u16)>,
 }
 
@@ -112,8 +113,8 @@ impl Full {
         Ok([away, self.churn(operations)?])
     }
 
-    /// Frees and stores `operations` objects. Returns the average time in nanoseconds of a free and
-    /// a store.
+    /// Frees and stores `operations` objects. Returns the average time in nanoseconds of one free
+    /// and one store together.
     fn churn(&mut self, operations: u64) -> Result<f64, Error> {
         let mut watch = Stopwatch::new(Clock::ThreadCpu);
         watch.time(|| (0..operations).try_for_each(|_| self.replace_one()))?;

@@ -12,14 +12,14 @@ use crate::Error;
 /// The maximum length of a document in bytes.
 const DOCUMENT_MAX: usize = 4096;
 
-/// A cache of documents by number.
+/// A cache whose keys are the numbers of documents.
 pub(super) trait Store {
     fn put(&self, key: u64, document: &[u8]) -> Result<(), Error>;
 
-    /// Calls `look` with a document, if the store has it.
+    /// Calls `look` with document `key`, if the store has it.
     fn get(&self, key: u64, look: &mut dyn FnMut(&[u8])) -> Result<(), Error>;
 
-    /// Returns true if documents were evicted.
+    /// Returns true if the store, to which `stored` documents were added, has evicted documents.
     fn is_full(&self, _stored: u64) -> bool {
         false
     }
@@ -37,7 +37,8 @@ impl Store for Ours {
         Ok(())
     }
 
-    /// The first evicted documents may be ones that were stored before the dictionary was trained.
+    /// The first evictions may remove only documents that were stored before the dictionary was
+    /// trained. So a twentieth of the documents must have been evicted.
     fn is_full(&self, stored: u64) -> bool {
         (self.0.len() as u64) < stored * 19 / 20
     }
@@ -71,7 +72,7 @@ impl Store for Quick {
     }
 }
 
-/// moka with documents that its user compresses one by one, by the same codec.
+/// moka with documents that this wrapper compresses one by one.
 struct Compressed {
     moka: moka::sync::Cache<u64, (usize, Arc<[u8]>)>,
     stream: RefCell<Box<dyn Stream>>,
@@ -96,10 +97,11 @@ impl Store for Compressed {
 
 pub(super) const SIDES: [&str; 4] =
     ["LruCache", "moka", "quick_cache", "moka of documents compressed by zstd"];
-/// The rivals that keep documents uncompressed; the number of documents is judged beside them.
+/// The rivals that do not compress documents. The ratio of the numbers of documents has a bound
+/// only for these rivals.
 pub(super) const PLAIN: [usize; 2] = [1, 2];
 
-/// Returns an empty store of the side with this number.
+/// Returns an empty store of the side number `side`.
 pub(super) fn store(side: usize, limit: u64) -> Result<Box<dyn Store>, Error> {
     Ok(match side {
         0 => Box::new(Ours(LruCache::new(LruOptions::new(limit as usize))?)),

@@ -1,5 +1,5 @@
-//! A compilation with parallel jobs under a memory limit: under `uzram run` with blocks of 4 and of
-//! 16 KiB, and in a cgroup of the kernel with swap on zram.
+//! A compilation with parallel jobs under a memory limit. It runs under `uzram run` with blocks of
+//! 4 and of 16 KiB, and in a memory cgroup with the kernel's swap on zram.
 
 use std::path::Path;
 
@@ -15,9 +15,9 @@ use crate::kernel::Rival;
 const JOBS: u32 = 8;
 /// The limits as shares of the memory that the compilation uses without a limit.
 const SHARES: [f64; 2] = [0.75, 0.6];
-/// The bytes of the kernel's swap.
+/// The size of the kernel's swap in bytes.
 const SWAP: u64 = 2 << 30;
-/// The options of uzram's sides, with the size of a block in KiB.
+/// For each side of uzram, the size of a block in KiB and the options of `uzram run`.
 const OURS: [(u64, &[&str]); 2] = [
     (4, &["--algorithm", "zstd", "--block", "4K"]),
     (16, &["--algorithm", "zstd", "--block", "16K"]),
@@ -31,7 +31,7 @@ pub(crate) struct Builds {
     /// The builds without a limit.
     pub(crate) free: Build,
     pub(crate) limited: Vec<Limited>,
-    /// Whether the kernel's cgroup was measured.
+    /// Whether builds in the kernel's cgroup were measured.
     pub(crate) kernel: Rival<()>,
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn builds(source: &Path, rounds: u64, step: impl Fn(&str)) -> Result<
             limited.iter_mut().flat_map(|(_, kernels, ours)| kernels.iter_mut().chain(ours));
         let mut sides: Vec<&mut Rounds> = std::iter::once(&mut free).chain(with_limit).collect();
         let turns = sides.len();
-        // Another side is first in each round.
+        // Each round begins with another side.
         sides.rotate_left(round as usize % turns);
         for Rounds { name, side, outcomes, .. } in sides {
             step(&format!("{name}, round {} of {rounds}", round + 1));
@@ -113,7 +113,7 @@ pub(crate) fn builds(source: &Path, rounds: u64, step: impl Fn(&str)) -> Result<
     Ok(Builds { alone: alone.peak.anonymous, free: free.mean(), limited, kernel: kernel.map(drop) })
 }
 
-/// The builds on one side.
+/// The outcomes of the builds on one side.
 struct Rounds {
     name: String,
     side: Side,

@@ -1,4 +1,5 @@
-//! A process that executes a program in the environment of a side: in a cgroup, or without rights.
+//! A process that executes a program in the environment of a side: in a cgroup, or without
+//! privileges.
 
 use std::convert::Infallible;
 use std::fs;
@@ -11,17 +12,17 @@ use testkit::rights;
 
 use crate::Error;
 
-/// The instructions for the process: its cgroup, its rights and the program to execute.
+/// The instructions for the process: its cgroup, its privileges and the program to execute.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Order {
-    /// The cgroup's file of members.
+    /// The file to which the process writes its id to enter the cgroup.
     pub(super) members: Option<PathBuf>,
-    /// True if the program runs without any right.
+    /// Whether the program runs without privileges.
     pub(super) is_confined: bool,
     pub(super) command: Vec<String>,
 }
 
-/// Executes the program of an order in place of this process.
+/// Replaces the program of this process by the program of an order.
 pub fn launch(order: Order) -> Result<Infallible, Error> {
     let failed = |reason: String| Error::ToolFailed {
         tool: "the start of a program",

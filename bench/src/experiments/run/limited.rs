@@ -12,22 +12,22 @@ use crate::kernel::Rival;
 use crate::report::{Bound, Figure, Report};
 use crate::summary::median;
 
-/// The limits for a heap of the default size, and the options. CPython allocates its small objects
-/// from pools of 16 KiB. The heap compressed by lz4 exceeds the lower limit, which includes
-/// compressed data.
+/// The limits for a heap of the default size, each with the options of `uzram run`. CPython
+/// allocates its small objects from pools of 16 KiB. Compressed by lz4, the heap exceeds the lower
+/// limit.
 const HEAP_LIMITS: [(u64, &[&str]); 2] = [(200_000_000, WIDE), (100_000_000, DENSE)];
-/// The maximum ratio of the heap's wall clock time to the kernel's time, with all rights and
-/// without rights; and of its processor time.
+/// The maximum ratio of the heap's wall clock time to the kernel's time, with all privileges and
+/// without privileges, and the maximum ratio of its processor time.
 const HEAP_WALL_MAX: [f64; 2] = [1.0, 1.2];
 const HEAP_CPU_MAX: f64 = 1.3;
 const WALL_MAX: f64 = 1.2;
 const PEAK_MAX: f64 = 1.05;
-/// The maximum duration of a turn after which another turn follows.
+/// A turn that takes longer than this is the last turn.
 const TURN_LONGEST: Duration = Duration::from_secs(180);
 /// The minimum limit in bytes, because any program needs some memory.
 const SMALLEST: f64 = 6e6;
 
-/// The ways in which `uzram run` is measured: the name, and whether it runs without rights.
+/// The ways to measure `uzram run`: the name, and whether the program runs without privileges.
 const WAYS: [(&str, bool); 2] = [("with every right", false), ("with none", true)];
 
 /// The name of a run whose limit is all memory that the kernel's side uses, including compressed
@@ -40,9 +40,9 @@ struct Trial<'a> {
     what: String,
     job: &'a Prepared,
     limit: u64,
-    /// The options besides the limit.
+    /// The options of `uzram run` besides the limit.
     options: &'static [&'static str],
-    /// The maximum ratio of the wall clock time to the kernel's time, for each way.
+    /// The maximum ratio of the wall clock time to the kernel's time, for each of [`WAYS`].
     wall: [f64; 2],
     /// The maximum ratio of the processor time to the kernel's time, if it is checked.
     cpu: Option<f64>,
@@ -69,7 +69,7 @@ pub fn heap(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs each other program at a limit that is a part of the memory of the program alone.
+/// Runs each other program at a limit below the memory that the program uses alone.
 pub fn jobs(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let bench = Bench::new(request)?;
     for job in JOBS.iter().filter(|job| request.wants(job.name)) {
@@ -84,7 +84,7 @@ pub fn jobs(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A turn: the kernel's run, if the kernel supports it, and the uzram runs in both ways.
+/// A turn: the kernel's run, if the kernel has swap, and a uzram run in each of [`WAYS`].
 struct Turn {
     kernel: Option<Theirs>,
     ours: [Outcome; 2],
@@ -95,7 +95,7 @@ struct Theirs {
     outcome: Outcome,
     /// The kernel's memory in bytes: the limit, and compressed pages, which no cgroup counts.
     all: u64,
-    /// The uzram run without rights, with a limit of `all`.
+    /// The uzram run without privileges, with the limit `all`.
     even: Outcome,
 }
 
@@ -133,7 +133,7 @@ impl Bench {
         Ok(Bench { place, kernel, turns: request.operations.unwrap_or(TURNS) })
     }
 
-    /// Compares all sides. `alone` is the outcome of the program by itself.
+    /// Compares all sides. `alone` is the outcome of the program without a limit.
     fn compare(
         &self,
         trial: &Trial<'_>,
@@ -168,7 +168,7 @@ impl Bench {
         self.peak(trial, turns.iter().any(Turn::is_cut_off), report)
     }
 
-    /// Reports the memory of another uzram run, which is not timed, unless the earlier runs failed.
+    /// Unless an earlier run failed, reports the memory of another uzram run, which is not timed.
     fn peak(
         &self,
         trial: &Trial<'_>,
@@ -199,7 +199,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Runs all turns. The first side of a turn is the last of the next one.
+    /// Runs all turns. The first side of a turn is the last side of the next turn.
     fn turns(&self, trial: &Trial<'_>, alone: &Outcome) -> Result<Vec<Turn>, Error> {
         let limit = trial.limit;
         let one = |side| run_side(trial.job, side, &self.place, false);
@@ -223,7 +223,7 @@ impl Bench {
                 let [none, every] = [ours(true)?, ours(false)?];
                 Turn { kernel: kernel()?, ours: [every, none] }
             });
-            // Another turn would last as long.
+            // Another turn would take as long.
             if turns.last().is_some_and(Turn::is_cut_off) || begun.elapsed() > TURN_LONGEST {
                 break;
             }
@@ -231,7 +231,7 @@ impl Bench {
         Ok(turns)
     }
 
-    /// Reports the times of the uzram runs in one way, compared with the kernel's times.
+    /// Reports the times of the uzram runs in one of [`WAYS`], compared with the kernel's times.
     fn times(
         &self,
         trial: &Trial<'_>,

@@ -1,4 +1,4 @@
-//! A directory that any user can use, with uzram's command, its host, and the inputs of jobs.
+//! A directory that any user can access, with uzram's command, its host, and the inputs of jobs.
 
 use std::env;
 use std::fs::{self, Permissions};
@@ -27,7 +27,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Creates a directory with the command and its host as they were built beside this program.
+    /// Creates a directory with copies of the command and its host, which were built beside this
+    /// program.
     pub(super) fn new(scale: Scale) -> Result<Place, Error> {
         let (path, undo) = folder("uzram-bench-run-", &env::temp_dir(), ROOM)?;
         let place = Place { path, scale, _undo: undo };
@@ -60,8 +61,8 @@ impl Place {
         Ok(path.to_string_lossy().into_owned())
     }
 
-    /// Compiles `source` with `command`, to which the output and the source are added. Returns the
-    /// program's path.
+    /// Compiles the file `source` with `command`, to which the paths of the new program and of the
+    /// source are appended. Returns the program's path.
     pub(super) fn built(&self, command: &[String], source: &str) -> Result<String, Error> {
         let path = format!("{source}.program");
         let mut compiler = Command::new(&command[0]);

@@ -1,5 +1,6 @@
 //! A table of programs at half of the memory that they use natively. The figures show whether the
-//! output is the same, and whether the tree kept the limit or a message reported the reason.
+//! output is the same, and whether the processes kept the limit or a message of `uzram run` reports
+//! that they did not.
 
 mod table;
 
@@ -22,10 +23,10 @@ const NAME: &str = "run-programs";
 const OVER_MAX: f64 = 1.05;
 /// The minimum limit, in bytes.
 const SMALLEST: u64 = 12 << 20;
-/// The maximum ratio of the duration of a run under a limit to the native time; `GRACE` is added.
+/// The maximum duration of a run under a limit is this multiple of the native time, plus `GRACE`.
 const SLOWEST: f64 = 1000.0;
 const GRACE: Duration = Duration::from_secs(60);
-/// The phrases by which messages of `uzram run` report memory over the limit.
+/// Phrases in the messages of `uzram run` that report memory over the limit.
 const NAMING: [&str; 3] = ["can't be kept", "was exceeded for a time", "without a limit"];
 const SHELL: Tool =
     Tool { name: "bash", package: "bash", remedy: "see its message on standard error" };
@@ -37,8 +38,8 @@ struct Program {
     program: &'static str,
     /// The Debian package that contains the program.
     package: &'static str,
-    /// Lines of bash that run once, natively, before the measurement in the directory `$made`; may
-    /// be empty.
+    /// Lines of bash that run once in the directory `$made`, natively, before the measurement. The
+    /// text may be empty.
     before: &'static str,
     lines: &'static str,
 }
@@ -48,7 +49,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     programs().map(|program| program.name)
 }
 
-/// The numbers of programs by result.
+/// The number of programs with each result.
 #[derive(Debug, Default)]
 struct Counts {
     skipped: f64,
@@ -83,7 +84,7 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
 }
 
 impl Program {
-    /// Runs the program on both sides. Returns the reason if it does not run natively.
+    /// Runs the program natively, and under a limit. If it fails natively, returns the reason.
     fn compared(&self, place: &Place) -> Result<Trial, String> {
         let job = self.prepared(place)?;
         let one = |job: &Prepared, side| {

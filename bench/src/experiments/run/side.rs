@@ -31,7 +31,7 @@ const GROUP: &str = "bench-run";
 /// The way in which a program is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// Directly.
+    /// Directly, without a limit.
     Alone,
     /// In a cgroup with this limit, in which the kernel swaps.
     Kernel(u64),
@@ -48,7 +48,7 @@ pub(super) struct Outcome {
     /// Whether the program succeeded, and the checksum and the length of its output. These values
     /// are equal for two runs with the same behaviour.
     pub(super) shown: (bool, u64, u64),
-    /// The largest memory, if it was sampled.
+    /// The largest memory, if the memory was sampled.
     pub(super) peak: Peak,
     /// The number of times that the kernel declared the cgroup out of memory.
     pub(super) given_up: u64,
@@ -58,7 +58,7 @@ pub(super) struct Outcome {
     pub(super) messages: String,
 }
 
-/// A time of an outcome.
+/// A function that returns one of the times of an outcome.
 type Time = fn(&Outcome) -> f64;
 
 pub(super) const PARTS: [(&str, Time); 2] =
@@ -117,8 +117,7 @@ pub(super) fn run(
     let (ended, seconds, sum, watched) = thread::scope(|scope| {
         let reader = scope.spawn(|| summed(output));
         let watcher = scope.spawn(|| watch(process, group.as_deref(), look, &is_over));
-        // NOWAIT leaves the process unreaped until its undo action runs, so its number is not
-        // reused.
+        // NOWAIT leaves the process unreaped until its undo action runs, so its id is not reused.
         let ended = waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
         let seconds = begun.elapsed().as_secs_f64();
         is_over.store(true, Ordering::Release);
@@ -140,7 +139,7 @@ pub(super) fn run(
 /// A process, its output, and its cgroup.
 type Started = (Pid, ChildStdout, Option<Arc<Group>>);
 
-/// Starts the program in a process group of its own, all of which is killed by the undo action.
+/// Starts the program in a process group of its own. The undo action kills the whole group.
 fn spawn(
     job: &Prepared,
     side: Side,
@@ -184,7 +183,7 @@ fn spawn(
         // The program's remaining descendants are killed too.
         let _gone = kill_process_group(process, Signal::KILL);
         let _status = child.wait();
-        // The watcher may still hold a reference to the cgroup.
+        // Removes the cgroup here, because the watcher may still hold a reference to it.
         its_group.iter().for_each(|group| group.remove());
         Ok(())
     });
@@ -192,7 +191,7 @@ fn spawn(
     Ok(((process, output, group), end))
 }
 
-/// Returns a checksum of the output, and its length.
+/// Returns a checksum of the output, and the length of the output.
 fn summed(mut output: ChildStdout) -> (u64, u64) {
     let (mut sum, mut length) = (DefaultHasher::new(), 0);
     let mut buffer = vec![0; 64 << 10];
@@ -200,7 +199,7 @@ fn summed(mut output: ChildStdout) -> (u64, u64) {
         if read == 0 {
             break;
         }
-        // Hashes single bytes, because the sizes of the reads are random.
+        // Hashes byte by byte, so that the sizes of the reads do not change the result.
         buffer[..read].iter().for_each(|&byte| sum.write_u8(byte));
         length += read as u64;
     }

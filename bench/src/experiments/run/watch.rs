@@ -16,10 +16,10 @@ const GROUP_STEP: Duration = Duration::from_millis(2);
 /// The time after which a program is considered hung.
 pub(super) const LONGEST: Duration = Duration::from_secs(300);
 
-/// The largest memory that was seen, in bytes.
+/// The largest memory that a sample found, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Peak {
-    /// Anonymous and shared memory. Memory that several processes share is counted once.
+    /// Anonymous and shared memory, in bytes. Memory that several processes share is counted once.
     pub(super) anonymous: u64,
     /// Anonymous and shared memory with page tables, in bytes.
     pub(super) with_tables: u64,
@@ -28,7 +28,7 @@ pub(super) struct Peak {
 /// The tasks of a watcher.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
-    /// True if the watcher samples the memory of the processes.
+    /// Whether the watcher samples the memory of the processes.
     pub(super) is_sampled: bool,
     /// The time after which the watcher kills the program.
     pub(super) longest: Duration,
@@ -56,7 +56,8 @@ pub(super) fn watch(
         }
         if begun.elapsed() > look.longest {
             eprintln!("bench: a program is ended that takes more than {:?}", look.longest);
-            // Descendants in other groups are killed first, because they are reparented later.
+            // Descendants in other groups are killed first, because they get another parent when
+            // their own parent is killed.
             let all = tree(process.as_raw_nonzero().get());
             all.iter().skip(1).filter_map(|&number| Pid::from_raw(number)).for_each(|descendant| {
                 let _ended = kill_process(descendant, Signal::KILL);
@@ -68,7 +69,7 @@ pub(super) fn watch(
     (peak, given_up)
 }
 
-/// Returns the numbers of a process and of all its descendants.
+/// Returns the ids of a process and of all its descendants.
 fn tree(root: i32) -> Vec<i32> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -132,7 +133,7 @@ mod tests {
     fn memory_of_children_is_counted() {
         let own = std::process::id() as i32;
         let before = memory(&[own]);
-        // Without the black box, the compiler would remove the unused allocation.
+        // Without `black_box`, the compiler would remove the unused allocation.
         let held = std::hint::black_box(vec![7_u8; 64 << 20]);
         let after = memory(&[own]);
         assert!(after.anonymous >= before.anonymous + (60 << 20), "{before:?} {after:?}");

@@ -14,7 +14,7 @@ use crate::tool::Tool;
 const REMEDY: &str = "see its message; where it names the server, see the server's";
 const FIO: Tool = Tool { name: "fio", package: "fio", remedy: REMEDY };
 const NBDCOPY: Tool = Tool { name: "nbdcopy", package: "libnbd-bin", remedy: REMEDY };
-/// Options for buffers of which three quarters compress.
+/// Options for buffers that fio fills for each request, and of which three quarters compress.
 const COMPRESSIBLE: [&str; 3] =
     ["--refill_buffers", "--buffer_compress_percentage=75", "--buffer_compress_chunk=4k"];
 
@@ -24,7 +24,7 @@ pub enum Job {
     RandomWrite,
     RandomRead,
     RandomMixed,
-    /// Writes with fio's own buffers, which it fills once.
+    /// Writes with fio's own buffers, which fio fills once.
     Write,
     /// Writes with buffers that are filled for each request, and of which three quarters compress.
     CompressibleWrite,
@@ -35,7 +35,7 @@ pub enum Job {
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
     pub job: Job,
-    /// The bytes of a request.
+    /// The size of a request in bytes.
     pub request: u64,
     /// The number of concurrent requests of a connection.
     pub depth: u32,
@@ -49,7 +49,7 @@ pub struct Load {
 pub struct Outcome {
     /// Requests per second.
     pub rate: f64,
-    /// The bytes read and written.
+    /// The number of bytes read and written.
     pub bytes: f64,
 }
 
@@ -111,12 +111,12 @@ pub fn fio(host: &Host, load: Load, bytes: u64, seed: u64) -> Result<Outcome, Er
     })
 }
 
-/// Copies a file to a disk. Returns the seconds.
+/// Copies a file to a disk. Returns the duration in seconds.
 pub fn copy_in(image: &Path, host: &Host, connections: u32) -> Result<f64, Error> {
     copy(image.as_os_str(), host.uri().as_ref(), connections)
 }
 
-/// Reads all of a disk. Returns the seconds.
+/// Copies all of a disk to the file `to`. Returns the duration in seconds.
 pub fn copy_out(host: &Host, connections: u32, to: &Path) -> Result<f64, Error> {
     copy(host.uri().as_ref(), to.as_os_str(), connections)
 }

@@ -20,8 +20,8 @@ use crate::own::{answer, failed};
 pub enum PoolKind {
     /// uzram's own geometry, with automatic compaction.
     Native,
-    /// The geometry of older kernels, with chains of up to `chain` pages by the rule of that time,
-    /// and no automatic compaction.
+    /// The geometry of older kernels, with their rule for the length of a page chain, which is at
+    /// most `chain` pages. There is no automatic compaction.
     Kernel { chain: usize, merge: bool },
 }
 
@@ -37,7 +37,7 @@ pub struct Order {
     pub(super) pool: PoolKind,
 }
 
-/// The data that a device holds, in bytes: as written, compressed, and with the pool's pages.
+/// The amounts of data on a device, in bytes: as written, as compressed, and in pages of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Holds {
     pub(crate) data: u64,
@@ -86,7 +86,7 @@ pub fn hold(order: Order) -> Result<(), Error> {
         let (data, compressed) = (mm.orig_data_size, mm.compr_data_size);
         answer(&Holds { data, compressed, used: mm.mem_used_total })?;
     }
-    // The requesting process has closed its end.
+    // The requesting process has closed its end of the pipe.
     Ok(())
 }
 

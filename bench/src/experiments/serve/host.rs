@@ -1,4 +1,4 @@
-//! Servers, each a process of its own: this program, and nbdkit.
+//! Servers that run in processes of their own: uzram's server, which is this program, and nbdkit.
 
 use std::env;
 use std::fs;
@@ -20,7 +20,7 @@ use crate::own::{Pipes, Task};
 use crate::processor_time;
 use crate::undo::{Action, Undo, apart, whole};
 
-/// The time within which a server must listen.
+/// The time within which a server must begin to listen.
 const STARTS_WITHIN: Duration = Duration::from_secs(10);
 
 /// The disk that is served.
@@ -42,7 +42,7 @@ impl Disk {
         Disk::packed(PoolKind::Native)
     }
 
-    /// Returns a uzram device with lz4 and blocks of a page.
+    /// Returns a uzram device with lz4 and blocks of one page.
     pub(crate) fn packed(pool: PoolKind) -> Disk {
         Disk::Ours { algorithm: "lz4", level: None, block: PAGE_SIZE, pool }
     }
@@ -113,7 +113,7 @@ impl Host {
         Ok(host)
     }
 
-    /// Starts a server, which may not listen yet. Returns it, and the action that ends it.
+    /// Starts a server. Returns the server, which may not listen yet, and the action that ends it.
     fn spawn(disk: &Disk, bytes: u64, mount: Option<&str>) -> Result<(Spawned, Action), Error> {
         let remedy = "set TMPDIR to a directory of yours";
         let dir = TempDir::with_prefix("uzram-bench-");
@@ -170,7 +170,7 @@ impl Host {
         processor_time::of_process(self.pid)
     }
 
-    /// Returns the bytes of the server's memory, resident or swapped.
+    /// Returns the size of the server's resident and swapped memory in bytes.
     pub fn held(&self) -> Result<u64, Error> {
         let path = PathBuf::from(format!("/proc/{}/smaps_rollup", self.pid));
         let text = fs::read_to_string(&path).map_err(Error::file(

@@ -23,7 +23,7 @@ use crate::turns::in_turns;
 
 const NAME: &str = "fuse";
 const ROUNDS: u64 = 3;
-/// The parts of the tree, which have about 30,000 small files.
+/// The directories of the tree that are unpacked. They have about 30,000 small files.
 const PARTS: [&str; 5] = ["fs", "net", "kernel", "include", "sound"];
 const DISK: u64 = 2 * GIB;
 const TIME_MAX: f64 = 2.0;
@@ -58,9 +58,9 @@ pub fn compare(request: &Request, report: &mut Report<'_>) -> Result<(), Error> 
     report.add(over.rival("kernel zram, seconds", median(&seconds[1])))
 }
 
-/// Returns an archive of `parts` of the tree.
+/// Returns an archive of the directories `parts` of the tree.
 pub(crate) fn pack(tree: &Path, parts: &[&str]) -> Result<File, Error> {
-    // The file has no name, so it is removed with the process.
+    // The file has no name, so the system removes it when the process exits.
     let made = tempfile().and_then(|file| Ok((file.try_clone()?, file)));
     let (file, to) = made.map_err(Error::file("create a file in", &temp_dir(), "set TMPDIR"))?;
     let mut command = TAR.command();
@@ -68,7 +68,7 @@ pub(crate) fn pack(tree: &Path, parts: &[&str]) -> Result<File, Error> {
     Ok(file)
 }
 
-/// Returns the seconds from the first file until all bytes are on the device.
+/// Unpacks an archive. Returns the seconds from the first file until all bytes are on the device.
 fn unpack(packed: &File, device: &Path) -> Result<f64, Error> {
     make_ext4(device)?;
     let mounted = Mounted::new(device, &[])?;

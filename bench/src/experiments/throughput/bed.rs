@@ -36,9 +36,9 @@ pub(super) const SIDES: [Side; 3] = [Side::Raw, Side::Ours, Side::Kernel];
 /// The operation on every slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Job {
-    /// Writes the page that the slot holds.
+    /// Writes again the page that the slot already holds.
     Rewrite,
-    /// Writes another page.
+    /// Writes another page to the slot.
     Replace,
     /// Reads the slots in random order.
     ReadAnywhere,
@@ -52,7 +52,7 @@ impl Job {
     }
 }
 
-/// Pages, their form compressed by the raw codec, and devices that hold them.
+/// Pages, their forms compressed by the raw codec, and devices that hold the pages.
 pub(super) struct Bed {
     pages: AlignedBuf,
     compressed: Blobs,
@@ -64,7 +64,7 @@ pub(super) struct Bed {
     order: Vec<usize>,
 }
 
-/// The codec and the buffer of a side.
+/// A codec, and the buffer for the pages that are read.
 struct Tools {
     codec: RawCodec,
     back: AlignedBuf,
@@ -104,7 +104,7 @@ impl Bed {
         Ok(Bed { pages, compressed, ours, kernel, shift: 0, order })
     }
 
-    /// Returns the bytes that a job processes.
+    /// Returns the number of bytes that a job processes.
     pub(super) fn bytes(&self) -> usize {
         self.count() * PAGE_SIZE
     }
@@ -121,7 +121,7 @@ impl Bed {
         }
     }
 
-    /// Returns the pages that `count` slots from `slot` hold.
+    /// Returns the numbers of the pages that `count` slots from `slot` on hold.
     fn held(&self, slot: usize, count: usize) -> Range<usize> {
         let first = (slot + self.shift) % self.count();
         first..first + count
@@ -131,7 +131,7 @@ impl Bed {
         &self.pages[pages.start * PAGE_SIZE..pages.end * PAGE_SIZE]
     }
 
-    /// Verifies that all sides return the pages.
+    /// Verifies that all sides return the expected pages.
     pub(super) fn check(&self) -> Result<(), Error> {
         let mut tools = Tools::new()?;
         for slot in 0..self.count() {
@@ -149,8 +149,8 @@ impl Bed {
         Ok(())
     }
 
-    /// Executes one request: writes the pages that `count` slots from `slot` must hold, or reads
-    /// the slots.
+    /// Executes one request for `count` slots from `slot` on. Writes the pages that they must hold,
+    /// or reads them.
     fn request(
         &self,
         side: Side,
@@ -216,7 +216,7 @@ impl Bed {
         })
     }
 
-    /// Returns the seconds for all slots, divided among `threads` threads.
+    /// Returns the seconds in which `threads` threads process all slots, each an equal share.
     pub(super) fn on_threads(&self, side: Side, job: Job, threads: usize) -> Result<f64, Error> {
         let share = self.count() / threads;
         let done = together(threads, |index| {
@@ -238,7 +238,7 @@ fn in_pieces<const SIDES: usize>(
     let mut watches = [(); SIDES].map(|()| Stopwatch::new(Clock::Wall));
     for (nth, turn) in slots.chunks(turn).enumerate() {
         for place in 0..SIDES {
-            // Later sides use cached pages, so each side is first in turn.
+            // Later sides find the pages in the processor's caches, so each side is first in turn.
             let side = (nth + place) % SIDES;
             watches[side].time(|| turn.iter().try_for_each(|&slot| one(side, slot)))?;
         }

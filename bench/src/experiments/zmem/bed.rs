@@ -12,8 +12,8 @@ use crate::kernel::{KernelSwap, PagedMemory};
 
 /// The maximum percentage of the pages that are resident after all of the memory was evicted.
 const LEFT_PERCENT: usize = 2;
-/// Further bytes that may stay resident, because the kernel keeps about 31 pages per processor in
-/// buffers outside its lists.
+/// The number of further bytes that may stay resident, because the kernel keeps about 31 pages per
+/// processor in buffers outside its lists.
 const LEFT_BYTES: usize = 1 << 20;
 
 /// Memory that can be evicted on request.
@@ -49,7 +49,7 @@ impl Paged for Region {
 
 /// Memory of this process that the kernel swaps.
 pub(super) struct Swapped {
-    // Dropped before the swap is removed.
+    // The memory is dropped before the swap is removed.
     memory: PagedMemory,
     swap: KernelSwap,
 }
@@ -61,7 +61,7 @@ impl Swapped {
         Ok(Swapped { memory, swap })
     }
 
-    /// Evicts all of the memory and returns the bytes that the device uses for it.
+    /// Evicts all of the memory. Returns the number of bytes that the zram device uses for it.
     pub(super) fn used(&self) -> Result<u64, Error> {
         self.out()?;
         Ok(self.swap.mm_stat()?.mem_used_total)
@@ -113,7 +113,7 @@ pub(super) fn round(paged: &dyn Paged, offsets: &[usize], expected: u64) -> Resu
     Ok(Took { out, back, out_cpu, back_cpu })
 }
 
-/// Returns a checksum of the words at the offsets.
+/// Returns a checksum of the words at `offsets`.
 pub(super) fn touch(bytes: &[u8], offsets: &[usize]) -> u64 {
     let word = |offset: usize| {
         let word = bytes[offset..].first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
@@ -122,7 +122,7 @@ pub(super) fn touch(bytes: &[u8], offsets: &[usize]) -> u64 {
     offsets.iter().fold(0, |sum: u64, &offset| sum.wrapping_mul(31) ^ word(offset))
 }
 
-/// Returns the offsets of all blocks.
+/// Returns the offsets of all blocks of `block` bytes.
 pub(super) fn in_order(bytes: usize, block: usize) -> Vec<usize> {
     (0..bytes).step_by(block).collect()
 }

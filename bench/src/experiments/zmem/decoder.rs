@@ -23,7 +23,7 @@ impl Decoder {
         Ok(Decoder { codec, compressed, block: vec![0; block] })
     }
 
-    /// Returns the seconds to decode the blocks at these offsets.
+    /// Returns the seconds to decode the blocks at `offsets`.
     pub(super) fn seconds(&mut self, offsets: &[usize]) -> Result<f64, Error> {
         let mut watch = Stopwatch::new(Clock::Wall);
         watch.time(|| {

@@ -1,5 +1,5 @@
-//! A region in a process of its own, in which a single thread uses memory, as in most programs.
-//! This process has another thread, which waits for signals.
+//! A region in a process of its own, in which a single thread uses memory, as in most programs. The
+//! process of the experiment has another thread, which waits for signals.
 
 use std::io::{self, BufRead, Read};
 use std::process::{Child, Stdio};
@@ -18,7 +18,7 @@ use crate::own::{Pipes, Task, answer, failed};
 pub struct Order {
     is_zstd: bool,
     block: usize,
-    /// The index among the measured backends.
+    /// The index of the backend among the measured ones.
     backend: usize,
     bytes: usize,
 }
@@ -78,7 +78,7 @@ impl Drop for Held {
     }
 }
 
-/// Holds a region in a process that was started for it, until its input is closed.
+/// Holds a region until standard input is closed, in a process that was started for this task.
 pub fn hold(order: Order) -> Result<(), Error> {
     let Order { is_zstd, block, backend, bytes } = order;
     let method = if is_zstd { ZSTD } else { LZ4 };

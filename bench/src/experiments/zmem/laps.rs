@@ -1,5 +1,5 @@
-//! A heap that is evicted and filled again in order, many times: the time of all rounds, and the
-//! memory of the store.
+//! A heap that is evicted, and filled again in order, many times. The figures are the time of all
+//! rounds and the memory of the store.
 
 use zmem::{Advice, BackendKind};
 
@@ -19,7 +19,7 @@ const SIGNAL: usize = 0;
 pub(crate) struct Laps {
     /// The seconds of all evictions.
     pub(crate) out: f64,
-    /// The seconds of all touches afterwards.
+    /// The seconds of all touches after the evictions.
     pub(crate) back: f64,
     /// The memory of the store relative to the evicted bytes.
     pub(crate) ratio: f64,
@@ -33,7 +33,7 @@ impl Laps {
     }
 }
 
-/// Measures the backend that needs no privileges, with blocks of each of these sizes in bytes.
+/// Measures the backend that needs no privileges, with each of the block sizes `blocks`, in bytes.
 pub(crate) fn ours(
     pages: &[u8],
     method: Method,

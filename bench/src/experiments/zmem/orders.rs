@@ -1,5 +1,5 @@
-//! Blocks of 16 KiB relative to blocks of 4 KiB with zstd, as in the series, compared with the raw
-//! codec's ratio.
+//! The time with blocks of 16 KiB relative to the time with blocks of 4 KiB, with zstd, as in the
+//! multi-page series. This ratio is compared with the same ratio for the raw codec.
 
 use measure::clock::{Clock, Stopwatch};
 
@@ -16,12 +16,12 @@ use crate::turns::{each, in_turns};
 const ROUNDS: u64 = 7;
 const SMALL: usize = 4 << 10;
 const LARGE: usize = 16 << 10;
-/// The maximum of the difference between the region's ratio of store times and the raw codec's
-/// ratio.
+/// The maximum by which the region's ratio of eviction times may exceed the raw codec's ratio of
+/// compression times.
 const BEYOND_MAX: f64 = 0.03;
 const IN_MAX: f64 = 0.67;
 
-/// The seconds of a round with blocks of one size: of uzram and of the raw codec.
+/// The seconds of a round with blocks of one size, for uzram and for the raw codec.
 struct Round {
     out: f64,
     back: f64,

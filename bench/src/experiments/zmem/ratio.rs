@@ -1,4 +1,4 @@
-//! The memory of stored blocks, packing included, relative to the raw codec's output.
+//! The memory of stored blocks, including what packing adds, relative to the raw codec's output.
 
 use zmem::{Advice, BackendKind};
 

@@ -1,6 +1,6 @@
-//! A heap that is evicted and filled again. Fills in order are compared with the kernel's swap.
-//! Random fills are compared with the sum of a fault on a block that needs no codec and the time to
-//! decode a block.
+//! A heap that is evicted and filled again. Fills in order are compared with the kernel's swap. A
+//! random fill is compared with a sum: the time of a fault on a block that needs no codec, and the
+//! time to decode a block.
 
 use fastrand::Rng;
 
@@ -14,7 +14,7 @@ use crate::report::{Bound, Figure, Report};
 use crate::summary::{median, ratio};
 use crate::turns::{each, in_turns};
 
-/// The rounds by default; the series had 100.
+/// The default number of rounds. The series had 100 rounds.
 const ROUNDS: u64 = 12;
 const BLOCKS: [usize; 2] = [4 << 10, 16 << 10];
 const OVER_KERNEL_MAX: f64 = 1.0;
@@ -33,7 +33,7 @@ const PARTS: [(&str, Part, Option<f64>); 4] = [
 const BACK: Part = |took| took.back;
 
 /// Runs the experiment with lz4, in blocks of 4 and 16 KiB. Returns the time of random touches
-/// relative to the kernel's time, by block size, if swap is available.
+/// relative to the kernel's time, by block size, if the kernel's swap is available.
 pub(super) fn run(
     scene: &Scene<'_>,
     report: &mut Report<'_>,
@@ -43,8 +43,8 @@ pub(super) fn run(
 
 fn one(scene: &Scene<'_>, block: usize, report: &mut Report<'_>) -> Result<Rival<f64>, Error> {
     let Scene { request, input, pages, backend } = *scene;
-    // The swap is acquired first, because while it exists the system uses folios of the block's
-    // size, for both sides.
+    // The swap is acquired first. While it exists, the system uses folios of the block's size, also
+    // for uzram's region.
     let swap = KernelSwap::acquire("lz4", 2 * pages.len() as u64, block)?;
     let mut ours = Held::start(pages, LZ4, block, backend)?;
     let kernel = swap.try_map(|swap| Swapped::new(swap, pages, block))?;
@@ -69,16 +69,16 @@ fn one(scene: &Scene<'_>, block: usize, report: &mut Report<'_>) -> Result<Rival
     Ok(over_kernel)
 }
 
-/// The times of rounds with the same touches on both sides.
+/// The times of rounds with the same touches, for uzram and for the kernel.
 struct Times {
     ours: Vec<Took>,
     kernel: Rival<Vec<Took>>,
-    /// The number of touches of a round.
+    /// The number of touches in a round.
     faults: usize,
 }
 
 impl Times {
-    /// Executes rounds of both sides, in turns. `ours` executes a round of uzram's side and
+    /// Executes rounds of uzram and of the kernel, in turns. `ours` executes a round of uzram and
     /// compares the checksum with its argument.
     fn of(
         scene: &Scene<'_>,
@@ -99,7 +99,8 @@ impl Times {
         Ok(Times { ours, kernel: kernel.as_ref().map(|_| next()), faults })
     }
 
-    /// Reports the time of a part of the rounds, alone and relative to the kernel's time.
+    /// Reports the median time of one phase of the rounds (`of`), for each touch, by itself and
+    /// relative to the kernel's time.
     fn report(
         &self,
         scene: &Scene<'_>,
@@ -119,7 +120,7 @@ impl Times {
         })
     }
 
-    /// Returns the time of a part of the rounds relative to the kernel's time.
+    /// Returns uzram's time in one phase of the rounds (`of`) relative to the kernel's time.
     fn over_kernel(&self, of: Part) -> Rival<f64> {
         let ours = each(&self.ours, of);
         self.kernel.as_ref().map(|kernel| ratio(&ours, &each(kernel, of)))
@@ -153,8 +154,8 @@ pub(super) fn add_best(
     Ok(())
 }
 
-/// Reports the time of a random fault relative to a fault on a block of one repeated word, which
-/// needs no codec, plus the time to decode a block.
+/// Reports the time of a random fault relative to a sum: the time of a fault on a block of one
+/// repeated word, which needs no codec, and the time to decode a block.
 fn over_null(
     scene: &Scene<'_>,
     what: &str,

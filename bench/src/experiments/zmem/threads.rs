@@ -1,5 +1,5 @@
-//! Threads that fault at the same time: the faults per second relative to one thread, compared with
-//! the kernel's swap.
+//! Threads that fault at the same time. Their faults per second relative to one thread are compared
+//! with the kernel's swap.
 
 use std::thread::available_parallelism;
 
@@ -39,7 +39,7 @@ pub(super) fn run(scene: &Scene<'_>, report: &mut Report<'_>) -> Result<(), Erro
     report.add(figure.beside("the kernel's swap", &kernel))
 }
 
-/// Returns the rate of all threads relative to one thread's rate times the available processors.
+/// Returns the rate of all threads, divided by one thread's rate and by the number of processors.
 fn scaling(paged: &dyn Paged, pages: &[u8], offsets: &[usize], rounds: u64) -> Result<f64, Error> {
     let processors = available_parallelism().map_or(1, |count| count.get()).min(THREADS);
     let threads = [1, THREADS];
@@ -47,7 +47,7 @@ fn scaling(paged: &dyn Paged, pages: &[u8], offsets: &[usize], rounds: u64) -> R
     Ok(ratio(&times[0], &times[1]) / processors as f64)
 }
 
-/// Evicts all of the memory. Returns the seconds in which `threads` threads touch it, a part each.
+/// Evicts all of the memory. Returns the seconds in which `threads` threads touch it, each a part.
 fn seconds(
     paged: &dyn Paged,
     pages: &[u8],

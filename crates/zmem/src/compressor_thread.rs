@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use crate::backend::Data;
     use crate::contexts::Purpose;
-    use crate::memory::Managed;
+    use crate::memory::{Managed, contents};
     use crate::owned::own_block;
     use crate::pager::Contents;
     use crate::recent::Wanted;
@@ -263,7 +263,7 @@ mod tests {
             until("it is taken back", || touch.is_finished());
         });
         let mut data = vec![0; pager.sizes.block];
-        pager.memory.read_protected(0, &mut data).unwrap();
+        contents::read_protected(&pager.memory, 0, &mut data).unwrap();
         assert!(data.iter().all(|byte| *byte == 7));
         range_calls::check(&pager);
     }

@@ -4,6 +4,7 @@
 use crate::backend::Data;
 use crate::compressor_thread;
 use crate::counters::count;
+use crate::memory::contents;
 use crate::owned::{OwnedRun, for_evicting, for_runs};
 use crate::pager::Pager;
 use crate::state::{HEAT_MAX, State};
@@ -104,7 +105,7 @@ fn show_and_read(pager: &Pager, run: Range<usize>, data: &mut [u8]) -> bool {
             // The blocks stay readable: a fault only makes them writable as well, and
             // `dont_need` waits for the eviction lock.
             let to = pager.bytes_of(start - run.start..end - run.start);
-            pager.memory.read_open(start * pager.sizes.block, &mut data[to]);
+            contents::read_open(&pager.memory, start * pager.sizes.block, &mut data[to]);
         }
         are_shown &= is_shown;
     });

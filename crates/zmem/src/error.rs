@@ -161,6 +161,12 @@ fn reason(errno: i32) -> std::io::Error {
     std::io::Error::from_raw_os_error(errno)
 }
 
+/// Returns the error of the C library's last call on this thread.
+pub(crate) fn last_error() -> Errno {
+    let errno = std::io::Error::last_os_error().raw_os_error();
+    errno.map_or(Errno::IO, Errno::from_raw_os_error)
+}
+
 impl Error {
     /// Returns a function that creates an error about the refused resource `what`.
     pub(crate) fn system(what: &'static str) -> impl FnOnce(Errno) -> Self {

@@ -67,7 +67,8 @@ pub(crate) fn wanted(pager: &Pager, toucher: Toucher, block: usize) -> Wanted {
 fn fill_hole(pager: &Pager, block: usize, offset: usize) {
     let page = page::page_size();
     let start = offset / page * page;
-    let fill_holes = || pager.backend.fill_holes(&pager.memory, start..start + page);
+    let Some(uffd) = pager.backend.uffd() else { return };
+    let fill_holes = || uffd.fill_holes(&pager.memory, start..start + page);
     let fill = || pager.expect("a page can't be filled", fill_holes());
     let (word, seen) = (&pager.words[block], pager.words[block].load());
     match (seen.state(), seen.pins()) {

@@ -7,6 +7,7 @@ use crate::gate::GATE;
 use crate::pager::Pager;
 use crate::pager_thread::PagerThread;
 use crate::recent::Toucher;
+use crate::uffd::{Fault, Uffd};
 use crate::{Error, fault, signals};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
@@ -64,10 +65,11 @@ fn answer_faults(pager: &Pager, stop: &OwnedFd) {
 
 fn answer_until(pager: &Pager, stop: &OwnedFd) -> Result<(), Errno> {
     loop {
-        while let Some(fault) = pager.backend.next_fault()? {
-            answer(pager, fault.address, fault.thread)?;
+        let uffd = pager.backend.uffd().ok_or(Errno::NOSYS)?;
+        while let Some(fault) = uffd.next_fault()? {
+            answer(pager, uffd, fault)?;
         }
-        let file = pager.backend.file()?;
+        let file = uffd.file()?;
         let mut files = [PollFd::new(&file, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
         match poll(&mut files, None) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -82,15 +84,16 @@ fn answer_until(pager: &Pager, stop: &OwnedFd) -> Result<(), Errno> {
     }
 }
 
-fn answer(pager: &Pager, address: usize, thread: u32) -> Result<(), Errno> {
+fn answer(pager: &Pager, uffd: &Uffd, fault: Fault) -> Result<(), Errno> {
+    let (address, toucher) = (fault.address, Toucher::Other(fault.thread));
     let page = page::page_size();
     let start = (address - pager.memory.addresses().start) / page * page;
     signals::without_signals(|| {
         let _inside = GATE.enter();
         let mut context = pager.contexts.take(Purpose::Fault);
-        let _verdict = fault::handle(pager, address, Toucher::Other(thread), &mut context);
+        let _verdict = fault::handle(pager, address, toucher, &mut context);
         // The waiting thread is woken even if the block was resident, because another thread
         // may have filled the block before the waiting thread began to wait.
-        pager.backend.wake(&pager.memory, start..start + page)
+        uffd.wake(&pager.memory, start..start + page)
     })
 }

@@ -1,4 +1,4 @@
-//! Changes the protection and the pages of managed memory.
+//! Maps managed memory, and changes its protection and its pages.
 //!
 //! # Safety
 //! The program reads and writes [`Managed`] memory. Functions in this module change its protection,
@@ -6,45 +6,22 @@
 //! an order in which any access to the block finds its data or faults (zm-S2).
 #![allow(unsafe_code)]
 
-mod advice;
-mod contents;
-mod staged;
+pub(crate) mod advice;
+pub(crate) mod contents;
 mod windows;
 
+use crate::error::last_error;
+use crate::table::{map, unmap};
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
-use rustix::mm::{madvise, mmap_anonymous, mprotect, munlock, munmap};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munlock};
 use std::ffi::c_void;
-use std::ops::Range;
-use std::ptr::{NonNull, null_mut};
+use std::ops::{Deref, Range};
+use std::ptr::NonNull;
 use windows::Windows;
-
-/// Guards exist since Linux 6.13; `libc` has no constants for them yet.
-const MADV_GUARD_INSTALL: i32 = 102;
-const MADV_GUARD_REMOVE: i32 = 103;
 
 /// Returns the bytes that one page table maps. A page table is a page of 8-byte entries.
 pub(crate) fn table_reach() -> usize {
     page::page_size() * (page::page_size() / 8)
-}
-
-pub(crate) fn map(bytes: usize, protection: ProtFlags) -> Result<NonNull<u8>, Errno> {
-    // SAFETY: the kernel chooses the address, so no existing mapping is replaced.
-    let start = unsafe {
-        mmap_anonymous(null_mut(), bytes, protection, MapFlags::PRIVATE | MapFlags::NORESERVE)?
-    };
-    if !page::is_confined() {
-        // SAFETY: this changes no data. After `mlockall(MCL_FUTURE)` a new mapping is locked.
-        let _refused = unsafe { munlock(start, bytes) };
-    }
-    NonNull::new(start.cast()).ok_or(Errno::NOMEM)
-}
-
-/// Unmaps memory that [`map`] mapped.
-pub(crate) fn unmap(start: NonNull<u8>, bytes: usize) {
-    // SAFETY: the caller mapped the memory, and no code uses it any more. If the call fails, the
-    // memory stays mapped.
-    let _left = unsafe { munmap(start.as_ptr().cast(), bytes) };
 }
 
 /// The code that maps and unmaps a mapping: this crate or the program.
@@ -57,20 +34,23 @@ enum Owner {
 /// Managed memory. Ranges consist of offsets, and begin and end at page boundaries.
 #[derive(Debug)]
 pub(crate) struct Managed {
-    start: NonNull<u8>,
-    /// The number of bytes that are mapped at `start`. Their offsets begin at 0.
-    own: usize,
-    /// The number of all offsets. The offsets from `own` on are room for windows.
-    bytes: usize,
-    owner: Owner,
     windows: Windows,
+    owner: Owner,
 }
 
-// SAFETY: `start` points to memory that all threads share; owners of blocks serialize changes
+// SAFETY: the windows consist of memory that all threads share; owners of blocks serialize changes
 // (zm-S1).
 unsafe impl Send for Managed {}
 // SAFETY: as above.
 unsafe impl Sync for Managed {}
+
+impl Deref for Managed {
+    type Target = Windows;
+
+    fn deref(&self) -> &Windows {
+        &self.windows
+    }
+}
 
 impl Managed {
     /// Maps PROT_NONE memory at a multiple of `align`.
@@ -87,18 +67,30 @@ impl Managed {
                 unmap(from, len);
             }
         }
+        Ok(Managed::new(start, bytes, Owner::Us))
+    }
+
+    /// Maps `bytes` bytes of PROT_NONE memory at `address`.
+    pub(crate) fn map_at(address: usize, bytes: usize) -> Result<Self, Errno> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
+        let wanted = std::ptr::without_provenance_mut(address);
+        // SAFETY: FIXED_NOREPLACE replaces no existing mapping.
+        let there = unsafe { mmap_anonymous(wanted, bytes, ProtFlags::empty(), flags)? };
+        let start = NonNull::new(there.cast()).ok_or(Errno::NOMEM)?;
+        // A kernel without this flag (before Linux 4.17) may create the mapping at another address.
         let managed = Managed::new(start, bytes, Owner::Us);
-        managed.keep_pages_small();
-        Ok(managed)
+        if there == wanted { Ok(managed) } else { Err(Errno::EXIST) }
     }
 
     fn new(start: NonNull<u8>, bytes: usize, owner: Owner) -> Self {
-        Managed { start, own: bytes, bytes, owner, windows: Windows::default() }
+        let managed = Managed { windows: Windows::new(start, bytes), owner };
+        managed.keep_pages_small(0..bytes);
+        managed
     }
 
     /// Adds room for windows, `room` bytes for all windows together.
     pub(crate) fn with_room(mut self, room: usize) -> Self {
-        self.bytes = self.own + room;
+        self.windows.bytes += room;
         self
     }
 
@@ -108,39 +100,7 @@ impl Managed {
     /// The memory is private and anonymous. During the lifetime of the result, the program does not
     /// unmap it or change its protection.
     pub(crate) unsafe fn of_program(start: NonNull<u8>, bytes: usize) -> Self {
-        let managed = Managed::new(start, bytes, Owner::Program);
-        managed.keep_pages_small();
-        managed
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    pub(crate) fn start(&self) -> NonNull<u8> {
-        self.start
-    }
-
-    /// Returns the addresses of the first window.
-    pub(crate) fn addresses(&self) -> Range<usize> {
-        let start = self.start.addr().get();
-        start..start + self.own
-    }
-
-    /// Returns the address of a range.
-    pub(crate) fn address_of(&self, range: &Range<usize>) -> usize {
-        self.place(range).0.addr()
-    }
-
-    /// Returns the address and the length of a range.
-    fn place(&self, range: &Range<usize>) -> (*mut c_void, usize) {
-        assert!(range.start <= range.end, "outside the region");
-        if range.end <= self.own {
-            // SAFETY: the range is within the mapping, as just checked.
-            return (unsafe { self.start.add(range.start) }.as_ptr().cast(), range.len());
-        }
-        let address = self.windows.address_of(range).expect("outside the region's windows");
-        (std::ptr::with_exposed_provenance_mut(address), range.len())
+        Managed::new(start, bytes, Owner::Program)
     }
 
     fn protect(&self, range: Range<usize>, flags: MprotectFlags) -> Result<(), Errno> {
@@ -165,12 +125,29 @@ impl Managed {
         self.protect(range, flags)
     }
 
+    /// Calls `madvise`.
+    ///
+    /// # Safety
+    /// The advice changes no data, or the caller owns the blocks in the range, and their data are
+    /// stored elsewhere or not needed.
+    unsafe fn advise(&self, range: Range<usize>, advice: i32) -> Result<(), Errno> {
+        let (start, bytes) = self.place(&range);
+        // SAFETY: the range is within this memory; the caller guarantees that no data are lost.
+        if unsafe { libc::madvise(start, bytes, advice) } == 0 { Ok(()) } else { Err(last_error()) }
+    }
+
     /// Releases the pages of a range. If the range is readable, it reads as zeros afterwards.
     pub(crate) fn drop_pages(&self, range: Range<usize>) -> Result<(), Errno> {
-        let (start, bytes) = self.place(&range);
-        // SAFETY: the range is within this memory. The caller owns the blocks in it. The blocks'
-        // data are stored elsewhere, or the program does not need them any more.
-        unsafe { madvise(start, bytes, Advice::LinuxDontNeed) }
+        // SAFETY: the caller owns the blocks. Their data are stored elsewhere, or the program does
+        // not need them any more.
+        unsafe { self.advise(range, libc::MADV_DONTNEED) }
+    }
+
+    /// Excludes a range of the memory from huge pages, which would be split when single blocks are
+    /// evicted. A kernel without huge pages refuses the advice.
+    pub(crate) fn keep_pages_small(&self, range: Range<usize>) {
+        // SAFETY: the advice changes no data.
+        let _refused = unsafe { self.advise(range, libc::MADV_NOHUGEPAGE) };
     }
 
     /// Unlocks a range that the program locked, so that its pages can be evicted. If the process is
@@ -184,41 +161,63 @@ impl Managed {
         unsafe { munlock(start, bytes) }
     }
 
-    /// Makes the kernel reclaim the pages of a range before other pages. Returns an error if some
-    /// pages are locked or huge: callers use this function to find such pages.
-    pub(crate) fn cool(&self, range: Range<usize>) -> Result<(), Errno> {
-        let (start, bytes) = self.place(&range);
-        // SAFETY: the range is within this memory. The call changes no data.
-        unsafe { madvise(start, bytes, Advice::LinuxCold) }
+    /// In a child that lacks this memory, maps the range of the memory as PROT_NONE, so that no
+    /// other mapping is created in this range.
+    pub(crate) fn keep_place(&self) -> Result<(), Errno> {
+        Managed::map_at(self.addresses().start, self.addresses().len()).map(std::mem::forget)
     }
 
-    /// Calls `madvise` with advice that `rustix` does not define. Repeats the call if the kernel
-    /// requests that.
-    fn advise_raw(&self, range: Range<usize>, advice: i32) -> Result<(), Errno> {
+    /// Maps a range of an arena again, as PROT_NONE, and replaces the existing mappings in the
+    /// range.
+    pub(crate) fn map_anew(&self, range: Range<usize>) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
-        loop {
-            // SAFETY: as for `drop_pages`.
-            if unsafe { libc::madvise(start, bytes, advice) } == 0 {
-                return Ok(());
-            }
-            // SAFETY: `errno` belongs to this thread.
-            match unsafe { *libc::__errno_location() } {
-                // A fault of another thread interfered while a guard was being set.
-                libc::EAGAIN | libc::EINTR => {}
-                errno => return Err(Errno::from_raw_os_error(errno)),
-            }
+        // SAFETY: the range is within this memory. The caller owns its blocks, and the program no
+        // longer uses them.
+        unsafe { map_over(start, bytes)? };
+        self.settle(range);
+        Ok(())
+    }
+
+    /// Adds a PROT_NONE window, and replaces the existing mappings in its range. If
+    /// `is_executable`, the blocks of the window are executable while they are open. Only one
+    /// thread at a time adds windows.
+    ///
+    /// # Errors
+    /// `Errno::NOSPC` if the window is larger than the room.
+    ///
+    /// # Safety
+    /// The mappings in the range belong to the caller, and no code uses them.
+    pub(crate) unsafe fn add_window(
+        &self,
+        addresses: Range<usize>,
+        gap: usize,
+        is_executable: bool,
+    ) -> Result<(), Errno> {
+        if addresses.len() > self.room(gap) {
+            return Err(Errno::NOSPC);
         }
+        let start = std::ptr::with_exposed_provenance_mut(addresses.start);
+        // SAFETY: the caller owns the mappings in this range, and no code uses them.
+        unsafe { map_over(start, addresses.len())? };
+        self.settle(self.windows.add(&addresses, gap, is_executable));
+        Ok(())
     }
 
-    /// Releases the pages of a range, and sets guards, so that every access to the range faults.
-    pub(crate) fn guard(&self, range: Range<usize>) -> Result<(), Errno> {
-        self.advise_raw(range, MADV_GUARD_INSTALL)
+    /// Prepares a range that was just mapped. After `mlockall(MCL_FUTURE)`, the range is locked.
+    fn settle(&self, range: Range<usize>) {
+        let _refused = self.unlock(range.clone());
+        self.keep_pages_small(range);
     }
+}
 
-    /// Removes the guards of a range, which then reads as zeros.
-    pub(crate) fn unguard(&self, range: Range<usize>) -> Result<(), Errno> {
-        self.advise_raw(range, MADV_GUARD_REMOVE)
-    }
+/// Maps PROT_NONE memory, and replaces the existing mappings in the range.
+///
+/// # Safety
+/// The mappings in the range belong to the caller, and no code uses them.
+unsafe fn map_over(start: *mut c_void, bytes: usize) -> Result<(), Errno> {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+    // SAFETY: guaranteed by the caller.
+    unsafe { mmap_anonymous(start, bytes, ProtFlags::empty(), flags) }.map(drop)
 }
 
 impl Drop for Managed {

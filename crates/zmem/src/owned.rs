@@ -11,6 +11,8 @@ mod take;
 
 use crate::backend::Data;
 use crate::error::fatal;
+use crate::memory::advice::populate;
+use crate::memory::contents;
 use crate::pager::Pager;
 use crate::state::{State, WordValue};
 use crate::threads::WorldStopped;
@@ -120,13 +122,13 @@ impl<'p> OwnedRun<'p> {
     /// a partly filled block (zm-A1).
     pub(crate) fn fill_in_place(&self, stopped: &WorldStopped, fill: impl FnOnce(&mut [u8])) {
         self.fill_zeros();
-        self.pager.memory.populate(self.bytes());
-        self.pager.memory.with_bytes(self.bytes(), stopped, fill);
+        populate(&self.pager.memory, self.bytes());
+        contents::with_bytes(&self.pager.memory, self.bytes(), stopped, fill);
     }
 
     /// Calls `read` with the contents of accessible blocks.
     pub(crate) fn with_bytes(&self, stopped: &WorldStopped, read: impl FnOnce(&mut [u8])) {
-        self.pager.memory.with_bytes(self.bytes(), stopped, read);
+        contents::with_bytes(&self.pager.memory, self.bytes(), stopped, read);
     }
 
     /// Makes closed blocks accessible again.
@@ -173,7 +175,7 @@ impl<'p> OwnedRun<'p> {
 
     /// Zeroes accessible blocks.
     pub(crate) fn clear(&self) {
-        self.pager.memory.clear(self.bytes());
+        contents::clear(&self.pager.memory, self.bytes());
     }
 
     /// Replaces the program's mappings of the blocks by memory on which every access faults.
@@ -185,7 +187,7 @@ impl<'p> OwnedRun<'p> {
 
     /// Prevents the kernel from combining pages of the blocks into huge pages.
     pub(crate) fn keep_pages_small(&self) {
-        self.pager.memory.keep_pages_small_in(self.bytes());
+        self.pager.memory.keep_pages_small(self.bytes());
     }
 
     /// Publishes the blocks in the state that they had before this thread became the owner.

@@ -11,6 +11,7 @@ use crate::error::refused;
 use crate::limit::Limit;
 use crate::mappings::{Mappings, fit};
 use crate::memory::Managed;
+use crate::memory::advice::allow_folios;
 use crate::options::BlockSizes;
 use crate::policy::{BATCH_BYTES, CLOCK_WINDOW, CLOSINGS, STEP_BYTES, batch, contexts};
 use crate::recent::{Order, Recent};
@@ -98,7 +99,7 @@ impl Pager {
     /// Also returns `None` if the backend can't fill and evict blocks in place.
     pub(crate) fn try_stop_world(&self) -> Option<WorldStopped> {
         let has_peers = self.limit.shared.as_ref().is_some_and(|shared| shared.has_peers());
-        if self.backend.opens_first() && !has_peers { threads::try_stop_world() } else { None }
+        if self.backend.uffd().is_none() && !has_peers { threads::try_stop_world() } else { None }
     }
 
     pub(crate) fn new(
@@ -152,7 +153,7 @@ impl Pager {
             watched: Mutex::default(),
             _mappings: mappings,
         };
-        pager.memory.allow_folios(sizes.device_block.min(sizes.block));
+        allow_folios(&pager.memory, sizes.device_block.min(sizes.block));
         pager.limit.begin(pager.device_bytes(), pager.device.mem_total())?;
         Ok(pager)
     }

@@ -2,7 +2,8 @@
 
 use crate::descriptor::File;
 use crate::gate::GATE;
-use crate::memory::{Managed, table_reach};
+use crate::memory::advice::{cool, guard};
+use crate::memory::{Managed, contents, table_reach};
 use crate::signals::without_signals;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read};
@@ -15,7 +16,7 @@ fn page_of_own() -> Result<Managed, Errno> {
 }
 
 pub(crate) fn has_guards() -> bool {
-    page_of_own().is_ok_and(|probe| probe.guard(0..probe.bytes()).is_ok())
+    page_of_own().is_ok_and(|probe| guard(&probe, 0..probe.bytes()).is_ok())
 }
 
 /// Returns an error if /proc/self/mem can't be opened, or does not ignore the protection of memory.
@@ -25,8 +26,8 @@ pub(crate) fn writes_below_protection() -> Result<(), Errno> {
     // The calls run inside the gate, so that a child knows the descriptor that they open and keep.
     without_signals(|| {
         let _inside = GATE.enter();
-        probe.write(0, &[1])?;
-        probe.read(0, &mut [0])
+        contents::write(&probe, 0, &[1])?;
+        contents::read(&probe, 0, &mut [0])
     })
 }
 
@@ -60,7 +61,7 @@ fn try_to_free_tables() -> Option<bool> {
     };
     let probe = Managed::map(TABLES * reach, reach).ok()?;
     probe.open(0..probe.bytes()).ok()?;
-    (0..TABLES).for_each(|nth| probe.clear(nth * reach..nth * reach + page));
+    (0..TABLES).for_each(|nth| contents::clear(&probe, nth * reach..nth * reach + page));
     let before = taken()?;
     for nth in 0..TABLES {
         probe.drop_pages(nth * reach..(nth + 1) * reach).ok()?;
@@ -80,10 +81,10 @@ pub(crate) fn may_be_data(memory: &Managed) -> Result<(), Errno> {
 /// Returns the address of the first page that can't be evicted, because the page is locked, or is a
 /// huge page that can't be split.
 pub(crate) fn first_that_stays(memory: &Managed) -> Option<usize> {
-    let stays = |range: &Range<usize>| memory.cool(range.clone()).is_err();
+    let stays = |range: &Range<usize>| cool(memory, range.clone()).is_err();
     let (page, mut range) = (page::page_size(), 0..memory.bytes());
     // Linux before 5.4 lacks this advice, so the result is unknown.
-    if !stays(&range) || page_of_own().is_ok_and(|probe| probe.cool(0..page).is_err()) {
+    if !stays(&range) || page_of_own().is_ok_and(|probe| cool(&probe, 0..page).is_err()) {
         return None;
     }
     while range.len() > page {

@@ -5,24 +5,37 @@
 #![allow(unsafe_code)]
 
 use crate::Error;
-use crate::memory::{map, unmap};
-use rustix::mm::ProtFlags;
+use page::Zeroed;
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munlock, munmap};
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 
-/// Types for which zero bytes are a valid value, and that threads may share.
-///
-/// # Safety
-/// Zero bytes are a valid value of the type, and the type needs no drop.
-pub(crate) unsafe trait Zeros: Sync {}
+// SAFETY: `BlockWord` is a transparent `AtomicU32`, all of whose values are valid.
+unsafe impl Zeroed for crate::state::BlockWord {}
+// SAFETY: `ChunkWord` is a transparent `AtomicU32`, all of whose values are valid.
+unsafe impl Zeroed for crate::chunk_word::ChunkWord {}
 
-// SAFETY: zero bytes are the number 0.
-unsafe impl Zeros for std::sync::atomic::AtomicU64 {}
-// SAFETY: `BlockWord` is a transparent `AtomicU32`.
-unsafe impl Zeros for crate::state::BlockWord {}
-// SAFETY: `ChunkWord` is a transparent atomic number.
-unsafe impl Zeros for crate::chunk_word::ChunkWord {}
+/// Maps private memory that the kernel places, and that is not locked.
+pub(crate) fn map(bytes: usize, protection: ProtFlags) -> Result<NonNull<u8>, Errno> {
+    // SAFETY: the kernel chooses the address, so no existing mapping is replaced.
+    let start = unsafe {
+        mmap_anonymous(null_mut(), bytes, protection, MapFlags::PRIVATE | MapFlags::NORESERVE)?
+    };
+    if !page::is_confined() {
+        // SAFETY: this changes no data. After `mlockall(MCL_FUTURE)` a new mapping is locked.
+        let _refused = unsafe { munlock(start, bytes) };
+    }
+    NonNull::new(start.cast()).ok_or(Errno::NOMEM)
+}
+
+/// Unmaps memory that [`map`] mapped.
+pub(crate) fn unmap(start: NonNull<u8>, bytes: usize) {
+    // SAFETY: the caller mapped the memory, and no code uses it any more. If the call fails, the
+    // memory stays mapped.
+    let _left = unsafe { munmap(start.as_ptr().cast(), bytes) };
+}
 
 /// A table whose values begin as zero bytes. Its pages use no memory until they are touched.
 #[derive(Debug)]
@@ -34,11 +47,11 @@ pub(crate) struct Table<T> {
 
 // SAFETY: a table only lends shared references to `T`, which is `Sync`, and any thread may unmap
 // the mapping.
-unsafe impl<T: Zeros> Send for Table<T> {}
+unsafe impl<T: Zeroed> Send for Table<T> {}
 // SAFETY: a table only lends shared references to `T`, which is `Sync`.
-unsafe impl<T: Zeros> Sync for Table<T> {}
+unsafe impl<T: Zeroed> Sync for Table<T> {}
 
-impl<T: Zeros> Table<T> {
+impl<T: Zeroed> Table<T> {
     pub(crate) fn new(len: usize) -> Result<Self, Error> {
         let bytes = (len * size_of::<T>()).max(1);
         let start = map(bytes, ProtFlags::READ | ProtFlags::WRITE);
@@ -53,12 +66,12 @@ impl<T> Table<T> {
     }
 }
 
-impl<T: Zeros> Deref for Table<T> {
+impl<T: Zeroed> Deref for Table<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
         // SAFETY: `new` mapped room for `len` values of zero bytes, which are valid because of
-        // `Zeros`. The mapping begins at a page boundary, so the values are aligned. The mapping
+        // `Zeroed`. The mapping begins at a page boundary, so the values are aligned. The mapping
         // exists until `drop`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }

@@ -5,7 +5,6 @@
 //! (zm-S1). After each call, the memory satisfies zm-S2 for the state that the caller publishes
 //! next.
 
-mod answers;
 mod signal;
 mod staging;
 mod userfaultfd;
@@ -13,11 +12,10 @@ mod userfaultfd;
 use crate::error::refused;
 use crate::memory::Managed;
 use crate::probes::{has_guards, writes_below_protection};
-use crate::uffd::{CanMove, Delivery, Fault};
+use crate::uffd::{CanMove, Delivery, Uffd};
 use crate::{BackendKind, Error, Options};
-use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
-use signal::{Beside, Marks, Signal, SignalRemap};
+use signal::{Marks, Signal};
 use std::fmt::Debug;
 use std::ops::Range;
 use userfaultfd::Userfaultfd;
@@ -57,12 +55,6 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// Returns the backend's name, a colon, and a description of how the backend works and how
     /// system calls behave.
     fn describe(&self) -> &'static str;
-
-    /// Returns whether the only running thread may open a block before it writes the block's data,
-    /// which is cheaper than `fill`.
-    fn opens_first(&self) -> bool {
-        true
-    }
 
     /// Returns the largest number of mappings that the marks of `blocks` absent blocks may need.
     fn mappings_max(&self, blocks: usize) -> usize;
@@ -145,29 +137,15 @@ pub(crate) trait Backend: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Fills missing pages of resident blocks with zeros.
-    fn fill_holes(&self, _memory: &Managed, _range: Range<usize>) -> Result<(), Errno> {
-        Ok(())
-    }
-
     /// Returns the number of threads that handle faults, or 0 if no such threads are needed.
     fn threads(&self) -> usize {
         0
     }
 
-    /// Returns the file on which a thread that handles faults waits.
-    fn file(&self) -> Result<BorrowedFd<'_>, Errno> {
-        Err(Errno::NOSYS)
-    }
-
-    /// Returns the next fault for a thread that handles faults.
-    fn next_fault(&self) -> Result<Option<Fault>, Errno> {
-        Err(Errno::NOSYS)
-    }
-
-    /// Wakes the threads that wait until a fault in `range` has been handled.
-    fn wake(&self, _memory: &Managed, _range: Range<usize>) -> Result<(), Errno> {
-        Ok(())
+    /// Returns the userfaultfd, if the backend uses one. Without a userfaultfd, the only running
+    /// thread may open a block before it writes the block's data, which is cheaper than `fill`.
+    fn uffd(&self) -> Option<&Uffd> {
+        None
     }
 
     /// Returns whether all blocks must be resident before a fork.
@@ -219,19 +197,15 @@ pub(crate) fn choose(options: &Options, memory: &Managed) -> Result<Box<dyn Back
 
 fn signal(kind: BackendKind, memory: &Managed) -> Result<Box<dyn Backend>, Error> {
     let (marks, name) = match (kind, writes_below_protection()) {
-        (BackendKind::SignalRemap, _) => return remap(memory, REMAP),
+        (BackendKind::SignalRemap, _) => (Marks::Moves, REMAP),
         (BackendKind::SignalMappings, Ok(())) => (Marks::Mappings, MAPPINGS),
         (BackendKind::SignalMappings, Err(errno)) => {
             return Err(Error::ProcessMemory { errno: errno.raw_os_error() });
         }
-        (_, Err(_)) => return remap(memory, NO_MEMORY_FILE),
+        (_, Err(_)) => (Marks::Moves, NO_MEMORY_FILE),
         (_, Ok(())) if has_guards() => (Marks::Guards, GUARDS),
         (_, Ok(())) => (Marks::Mappings, NO_GUARDS),
     };
-    Ok(Box::new(Signal { marks, name, beside: Beside::default() }))
-}
-
-fn remap(memory: &Managed, name: &'static str) -> Result<Box<dyn Backend>, Error> {
-    let backend = SignalRemap::new(memory, name);
+    let backend = Signal::new(marks, name, memory);
     Ok(Box::new(backend.map_err(Error::system("address space for blocks"))?))
 }

@@ -2,7 +2,8 @@
 //! marked block raises SIGSEGV, which the faulting thread handles. No privilege is needed.
 
 use super::{Backend, Data, undone};
-use crate::memory::{Managed, table_reach};
+use crate::memory::advice::{guard, unguard};
+use crate::memory::{Managed, contents, table_reach};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -12,13 +13,51 @@ use std::sync::OnceLock;
 pub(crate) enum Marks {
     Guards,
     Mappings,
+    /// Mappings, without /proc/self/mem: blocks are moved to their places, and a block in probation
+    /// stays readable.
+    Moves,
 }
 
 #[derive(Debug)]
 pub(crate) struct Signal {
-    pub(crate) marks: Marks,
-    pub(crate) name: &'static str,
-    pub(crate) beside: Beside,
+    marks: Marks,
+    name: &'static str,
+    /// The memory in which blocks are prepared. Unless `marks` is `Moves`, this memory is mapped
+    /// only if the kernel refuses /proc/self/mem later.
+    beside: OnceLock<Managed>,
+}
+
+/// Maps the memory in which blocks of a region are prepared.
+fn map_beside(memory: &Managed) -> Result<Managed, Errno> {
+    // The alignment gives each chunk its own page tables in the new memory.
+    let staged = Managed::map(memory.bytes(), table_reach())?;
+    staged.open(0..staged.bytes())?;
+    Ok(staged)
+}
+
+impl Signal {
+    pub(crate) fn new(marks: Marks, name: &'static str, memory: &Managed) -> Result<Self, Errno> {
+        let beside = OnceLock::new();
+        if marks == Marks::Moves {
+            let _first = beside.set(map_beside(memory)?);
+            // When the whole region is open, the kernel charges as many bytes for the region as for
+            // the first mapping. The second mapping checks that the kernel permits both charges.
+            drop(map_beside(memory)?);
+        }
+        Ok(Signal { marks, name, beside })
+    }
+
+    /// Fills blocks by moving prepared pages to their places.
+    fn move_in(&self, memory: &Managed, at: usize, data: &[u8]) -> Result<(), Errno> {
+        let beside = match self.beside.get() {
+            Some(beside) => beside,
+            None => {
+                let beside = map_beside(memory)?;
+                self.beside.get_or_init(|| beside)
+            }
+        };
+        contents::place(memory, beside, at, data)
+    }
 }
 
 impl Backend for Signal {
@@ -30,47 +69,63 @@ impl Backend for Signal {
         match self.marks {
             Marks::Guards => 0,
             Marks::Mappings => blocks,
+            Marks::Moves => blocks + 1,
         }
     }
 
     fn open_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno> {
-        match self.marks {
-            Marks::Guards => {
-                memory.guard(chunk.clone())?;
-                memory.open(chunk)
-            }
-            Marks::Mappings => Ok(()),
+        if self.marks != Marks::Guards {
+            return Ok(());
         }
+        guard(memory, chunk.clone())?;
+        memory.open(chunk)
     }
 
     fn close_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno> {
         memory.close(chunk.clone())?;
-        if self.marks == Marks::Guards {
-            memory.unguard(chunk.clone())?;
+        match self.marks {
+            Marks::Guards => unguard(memory, chunk.clone())?,
+            Marks::Mappings => {}
+            Marks::Moves => {
+                self.beside.get().map_or(Ok(()), |beside| beside.drop_pages(chunk.clone()))?;
+            }
         }
         memory.drop_pages(chunk)
     }
 
+    /// The memory in which a block is prepared has page tables, too.
+    fn places(&self) -> usize {
+        if self.marks == Marks::Moves { 2 } else { 1 }
+    }
+
     fn fill_zeros(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         match self.marks {
-            Marks::Guards => memory.unguard(range),
-            Marks::Mappings => memory.open(range),
+            Marks::Guards => unguard(memory, range),
+            Marks::Mappings | Marks::Moves => memory.open(range),
         }
     }
 
     fn fill(&self, memory: &Managed, range: Range<usize>, data: &[u8]) -> Result<(), Errno> {
-        if self.marks == Marks::Guards {
-            memory.close(range.clone())?;
-            memory.unguard(range.clone())?;
+        match self.marks {
+            Marks::Guards => {
+                memory.close(range.clone())?;
+                unguard(memory, range.clone())?;
+            }
+            Marks::Mappings => {}
+            Marks::Moves => return self.move_in(memory, range.start, data),
         }
-        match memory.write(range.start, data) {
+        match contents::write(memory, range.start, data) {
             Ok(()) => memory.open(range),
-            Err(_) => self.beside.fill(memory, range, data),
+            Err(_) => self.move_in(memory, range.start, data),
         }
     }
 
     fn close(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
-        memory.close(range.clone()).map_err(|errno| undone(errno, memory.open(range)))
+        let closed = match self.marks {
+            Marks::Moves => memory.protect_writes(range.clone()),
+            Marks::Guards | Marks::Mappings => memory.close(range.clone()),
+        };
+        closed.map_err(|errno| undone(errno, memory.open(range)))
     }
 
     fn reopen(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
@@ -78,7 +133,11 @@ impl Backend for Signal {
     }
 
     fn read(&self, memory: &Managed, at: usize, buf: &mut [u8]) -> Result<(), Errno> {
-        memory.read(at, buf)
+        if self.marks == Marks::Moves {
+            contents::read_open(memory, at, buf);
+            return Ok(());
+        }
+        contents::read(memory, at, buf)
     }
 
     fn show(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
@@ -86,121 +145,17 @@ impl Backend for Signal {
     }
 
     fn drop_pages(&self, memory: &Managed, range: Range<usize>, from: Data) -> Result<(), Errno> {
-        match self.marks {
-            Marks::Guards => {
-                // The kernel drops pages before it sets guards. Between the two steps, a read of an
-                // open block would return zeros.
-                if from == Data::Shown {
-                    memory.close(range.clone())?;
-                }
-                memory.guard(range.clone())?;
-                if from == Data::Open { Ok(()) } else { memory.open(range) }
-            }
-            Marks::Mappings => {
-                memory.close(range.clone())?;
-                memory.drop_pages(range)
-            }
+        if self.marks != Marks::Guards {
+            memory.close(range.clone())?;
+            return memory.drop_pages(range);
         }
-    }
-}
-
-/// The backend that uses SIGSEGV and needs no /proc/self/mem.
-#[derive(Debug)]
-pub(crate) struct SignalRemap {
-    beside: Beside,
-    name: &'static str,
-}
-
-/// Maps the memory in which blocks of a region are prepared.
-fn map_beside(memory: &Managed) -> Result<Managed, Errno> {
-    // The alignment gives each chunk its own page tables in the new memory.
-    let staged = Managed::map(memory.bytes(), table_reach())?;
-    staged.open(0..staged.bytes())?;
-    Ok(staged)
-}
-
-impl SignalRemap {
-    pub(crate) fn new(memory: &Managed, name: &'static str) -> Result<Self, Errno> {
-        let staged = map_beside(memory)?;
-        // When the whole region is open, the kernel charges as many bytes for the region as for the
-        // first mapping. The second mapping checks that the kernel permits both charges.
-        drop(map_beside(memory)?);
-        Ok(SignalRemap { beside: Beside(staged.into()), name })
-    }
-}
-
-/// The memory in which blocks are prepared. If the region was created with /proc/self/mem, this
-/// memory is mapped only if the kernel refuses that file later.
-#[derive(Debug, Default)]
-pub(crate) struct Beside(OnceLock<Managed>);
-
-impl Beside {
-    /// See [`Backend::fill`].
-    pub(crate) fn fill(
-        &self,
-        memory: &Managed,
-        range: Range<usize>,
-        data: &[u8],
-    ) -> Result<(), Errno> {
-        let staged = match self.0.get() {
-            Some(staged) => staged,
-            None => {
-                let staged = map_beside(memory)?;
-                self.0.get_or_init(|| staged)
-            }
-        };
-        staged.stage(range.start, data);
-        memory.place_from(staged, range)
-    }
-}
-
-impl Backend for SignalRemap {
-    fn describe(&self) -> &'static str {
-        self.name
-    }
-
-    fn mappings_max(&self, blocks: usize) -> usize {
-        blocks + 1
-    }
-
-    fn open_chunk(&self, _memory: &Managed, _chunk: Range<usize>) -> Result<(), Errno> {
-        Ok(())
-    }
-
-    fn close_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno> {
-        self.beside.0.get().map_or(Ok(()), |staged| staged.drop_pages(chunk.clone()))?;
-        memory.drop_pages(chunk)
-    }
-
-    /// The memory in which a block is prepared has page tables, too.
-    fn places(&self) -> usize {
-        2
-    }
-
-    fn fill_zeros(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
-        memory.open(range)
-    }
-
-    fn fill(&self, memory: &Managed, range: Range<usize>, data: &[u8]) -> Result<(), Errno> {
-        self.beside.fill(memory, range, data)
-    }
-
-    fn close(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
-        memory.protect_writes(range.clone()).map_err(|errno| undone(errno, memory.open(range)))
-    }
-
-    fn reopen(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
-        memory.open(range)
-    }
-
-    fn read(&self, memory: &Managed, at: usize, buf: &mut [u8]) -> Result<(), Errno> {
-        memory.read_open(at, buf);
-        Ok(())
-    }
-
-    fn drop_pages(&self, memory: &Managed, range: Range<usize>, _: Data) -> Result<(), Errno> {
-        memory.close(range.clone())?;
-        memory.drop_pages(range)
+        // The kernel drops pages before it sets guards. Between the two steps, a read of an open
+        // block would return zeros.
+        if from == Data::Shown {
+            memory.close(range.clone())?;
+        }
+        guard(memory, range.clone())?;
+        if from == Data::Open { Ok(()) } else { memory.open(range) }
     }
 }
 
@@ -241,13 +196,12 @@ mod tests {
                 libc::madvise(start.cast(), 2 * page, libc::MADV_DONTDUMP)
             };
             assert_eq!(apart, 0);
-            let (name, beside) = ("", Beside::default());
-            let backend = Signal { marks: Marks::Mappings, name, beside };
+            let backend = Signal::new(Marks::Mappings, "", &memory).unwrap();
             take_mappings();
             // The range lies in three mappings, and both ends must be split.
             let refused = backend.close(&memory, 4 * page..12 * page);
             assert_eq!(refused, Err(Errno::NOMEM));
-            memory.clear(0..memory.bytes());
+            contents::clear(&memory, 0..memory.bytes());
         });
     }
 }

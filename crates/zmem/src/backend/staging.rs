@@ -2,7 +2,8 @@
 
 use crate::device;
 use crate::error::refused;
-use crate::memory::{Managed, table_reach};
+use crate::memory::advice::make_own;
+use crate::memory::{Managed, contents, table_reach};
 use crate::uffd::{Short, Uffd};
 use rustix::io::Errno;
 use std::ops::Range;
@@ -52,7 +53,7 @@ impl Staging {
                 Errno::EXIST if is_first => self.0.drop_pages(page),
                 // A child shares the page, or the page was never written.
                 Errno::BUSY if is_first => {
-                    uffd.fill_holes(memory, page.clone()).and_then(|()| memory.make_own(page))
+                    uffd.fill_holes(memory, page.clone()).and_then(|()| make_own(memory, page))
                 }
                 _ => Err(errno),
             };
@@ -69,7 +70,7 @@ impl Staging {
     fn is_zero(&self, page: Range<usize>) -> bool {
         let mut part = [0; 512];
         page.step_by(part.len()).all(|at| {
-            self.0.copy_out(at, &mut part);
+            contents::read_open(&self.0, at, &mut part);
             device::is_zero(&part)
         })
     }
@@ -125,7 +126,7 @@ mod tests {
 
     fn contents(memory: &Managed) -> Vec<u8> {
         let mut all = vec![9; PAGES * page::page_size()];
-        memory.copy_out(0, &mut all);
+        contents::read_open(memory, 0, &mut all);
         all.chunks(page::page_size()).map(|page| page[page.len() - 1]).collect()
     }
 

@@ -3,18 +3,63 @@
 //! *staging* area at the same offset. If the kernel can't move pages, the block is write-protected
 //! in place.
 
-use super::answers::{ANSWERS, Answers};
 use super::staging::Staging;
 use super::{Backend, Data, ForkResult, undone};
 use crate::error::refused;
-use crate::memory::Managed;
+use crate::memory::advice::set_inherited;
+use crate::memory::{Managed, contents};
 use crate::policy::FAULT_THREADS_MAX;
-use crate::uffd::{CanMove, Delivery, Fault, Uffd};
+use crate::uffd::{CanMove, Delivery, Uffd};
 use crate::{Fork, processors};
-use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+/// The handler of a region's faults in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answers {
+    Threads,
+    /// The faulting thread, in a handler of SIGBUS.
+    Toucher,
+    /// No thread, because there are no faults: a child that could not open a userfaultfd keeps all
+    /// blocks resident.
+    Nothing,
+    /// No thread, because the child does not have the region.
+    LeftOut,
+}
+
+const ANSWERS: [Answers; 4] =
+    [Answers::Threads, Answers::Toucher, Answers::Nothing, Answers::LeftOut];
+
+impl Answers {
+    /// Returns a description of the handler, and of the effect of absent memory on system calls.
+    /// `are_moved` is true if the kernel can move pages. See
+    /// [`Backend::describe`].
+    fn describe(self, are_moved: bool) -> &'static str {
+        match (self, are_moved) {
+            (Answers::Threads, true) => {
+                "userfaultfd: answered by threads, with pages moved: \
+                 system calls may touch what is absent"
+            }
+            (Answers::Threads, false) => {
+                "userfaultfd: answered by threads, with write protection: \
+                 system calls may touch what is absent"
+            }
+            (Answers::Toucher, true) => {
+                "userfaultfd-sigbus: answered by SIGBUS, with pages moved: \
+                 system calls on what is absent fail"
+            }
+            (Answers::Toucher, false) => {
+                "userfaultfd-sigbus: answered by SIGBUS, with write protection: \
+                 system calls on what is absent fail"
+            }
+            (Answers::Nothing, _) => {
+                "none: a child that may not have a userfaultfd, where all is resident"
+            }
+            (Answers::LeftOut, _) => "none: the region was left to the parent",
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Userfaultfd {
@@ -64,10 +109,6 @@ impl Backend for Userfaultfd {
         self.answers().describe(self.staging.is_some())
     }
 
-    fn opens_first(&self) -> bool {
-        false
-    }
-
     fn mappings_max(&self, _: usize) -> usize {
         0
     }
@@ -112,12 +153,12 @@ impl Backend for Userfaultfd {
 
     fn read(&self, memory: &Managed, at: usize, buf: &mut [u8]) -> Result<(), Errno> {
         match &self.staging {
-            Some(staging) => staging.0.copy_out(at, buf),
-            None if memory.read(at, buf).is_ok() => {}
+            Some(staging) => contents::read_open(&staging.0, at, buf),
+            None if contents::read(memory, at, buf).is_ok() => {}
             None => {
                 let page = page::page_size();
                 for (nth, part) in buf.chunks_mut(page).enumerate() {
-                    match memory.read_protected(at + nth * page, part) {
+                    match contents::read_protected(memory, at + nth * page, part) {
                         // The page never existed, or was dropped.
                         Err(Errno::FAULT) => part.fill(0),
                         read => read?,
@@ -152,7 +193,7 @@ impl Backend for Userfaultfd {
         if self.staging.is_none() {
             self.uffd.protect(memory, range.clone(), false)?;
         }
-        memory.clear(range);
+        contents::clear(memory, range);
         Ok(())
     }
 
@@ -164,35 +205,23 @@ impl Backend for Userfaultfd {
     fn begin(&self, memory: &Managed) -> Result<(), Errno> {
         memory.open(0..memory.bytes())?;
         if self.fork == Fork::Default {
-            memory.set_inherited(false)?;
-            self.staging.as_ref().map_or(Ok(()), |staging| staging.0.set_inherited(false))?;
+            set_inherited(memory, false)?;
+            self.staging.as_ref().map_or(Ok(()), |staging| set_inherited(&staging.0, false))?;
         }
         self.register(memory)
     }
 
     fn end(&self, memory: &Managed) -> Result<(), Errno> {
         let unregistered = self.uffd.unregister(memory);
-        memory.set_inherited(true).and(unregistered)
-    }
-
-    fn fill_holes(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
-        self.uffd.fill_holes(memory, range)
+        set_inherited(memory, true).and(unregistered)
     }
 
     fn threads(&self) -> usize {
         if self.answers() == Answers::Threads { processors().min(FAULT_THREADS_MAX) } else { 0 }
     }
 
-    fn file(&self) -> Result<BorrowedFd<'_>, Errno> {
-        self.uffd.file()
-    }
-
-    fn next_fault(&self) -> Result<Option<Fault>, Errno> {
-        self.uffd.next_fault()
-    }
-
-    fn wake(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
-        self.uffd.wake(memory, range)
+    fn uffd(&self) -> Option<&Uffd> {
+        Some(&self.uffd)
     }
 
     fn is_whole_over_forks(&self) -> bool {

@@ -1,56 +1,81 @@
-//! Advice to the kernel about managed memory: whether pages are allocated one by one, several at
-//! once, or in folios of up to a block; and whether parent and child share pages.
+//! Advice to the kernel about managed memory: guards; whether pages are allocated one by one,
+//! several at once, or in folios of up to a block; and whether parent and child share pages.
 //!
 //! # Safety
-//! See [`memory`](super). No function in this module changes data.
+//! See [`memory`](super). Only [`guard`] and [`unguard`] change data.
 #![allow(unsafe_code)]
 
 use super::Managed;
 use crate::policy::POPULATED_MIN;
 use rustix::io::Errno;
-use rustix::mm::{Advice, madvise};
 use std::fs::{read_dir, read_to_string};
 use std::ops::Range;
 use std::path::Path;
 
+/// Guards exist since Linux 6.13; `libc` has no constants for them yet.
+const MADV_GUARD_INSTALL: i32 = 102;
+const MADV_GUARD_REMOVE: i32 = 103;
 /// The advice exists since Linux 5.14. `libc` does not define it on all systems.
 const MADV_POPULATE_WRITE: i32 = 23;
 const FOLIOS: &str = "/sys/kernel/mm/transparent_hugepage";
 
-impl Managed {
-    /// Populates pages that are about to be written, if the kernel supports MADV_POPULATE_WRITE
-    /// (Linux 5.14). Otherwise each write populates one page.
-    pub(crate) fn populate(&self, range: Range<usize>) {
-        let (start, bytes) = self.place(&range);
-        if bytes >= POPULATED_MIN * page::page_size() {
-            // SAFETY: the range is within this memory. Existing pages are not changed.
-            let _refused = unsafe { libc::madvise(start, bytes, MADV_POPULATE_WRITE) };
+/// Releases the pages of a range, and sets guards, so that every access to the range faults.
+pub(crate) fn guard(memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
+    set_guards(memory, &range, MADV_GUARD_INSTALL)
+}
+
+/// Removes the guards of a range, which then reads as zeros.
+pub(crate) fn unguard(memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
+    set_guards(memory, &range, MADV_GUARD_REMOVE)
+}
+
+fn set_guards(memory: &Managed, range: &Range<usize>, advice: i32) -> Result<(), Errno> {
+    loop {
+        // SAFETY: the caller owns the blocks. Their data are stored elsewhere, or the program does
+        // not need them any more.
+        match unsafe { memory.advise(range.clone(), advice) } {
+            // A fault of another thread interfered while a guard was being set.
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            set => return set,
         }
     }
+}
 
-    /// Excludes the memory from huge pages, which would be split when single blocks are evicted.
-    pub(super) fn keep_pages_small(&self) {
-        self.keep_pages_small_in(0..self.own);
+/// Makes the kernel reclaim the pages of a range before other pages. Returns an error if some pages
+/// are locked or huge: callers use this function to find such pages.
+pub(crate) fn cool(memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
+    // SAFETY: the advice changes no data.
+    unsafe { memory.advise(range, libc::MADV_COLD) }
+}
+
+/// Makes each page of a range present and private to this process: shared pages are copied.
+pub(crate) fn make_own(memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
+    // SAFETY: the advice changes no data.
+    unsafe { memory.advise(range, MADV_POPULATE_WRITE) }
+}
+
+/// Populates pages that are about to be written, if the kernel supports MADV_POPULATE_WRITE (Linux
+/// 5.14). Otherwise each write populates one page.
+pub(crate) fn populate(memory: &Managed, range: Range<usize>) {
+    if range.len() >= POPULATED_MIN * page::page_size() {
+        let _refused = make_own(memory, range);
     }
+}
 
-    /// Excludes a range of the memory from huge pages.
-    pub(crate) fn keep_pages_small_in(&self, range: Range<usize>) {
-        self.advise_folios(range, Advice::LinuxNoHugepage);
-    }
+/// Sets whether children inherit the first window.
+pub(crate) fn set_inherited(memory: &Managed, is_inherited: bool) -> Result<(), Errno> {
+    let advice = if is_inherited { libc::MADV_DOFORK } else { libc::MADV_DONTFORK };
+    // SAFETY: the advice changes no data in this process. In a child, `keep_place` ensures that no
+    // other mapping is created in the range.
+    unsafe { memory.advise(0..memory.addresses().len(), advice) }
+}
 
-    /// Allows folios if the kernel allocates folios of some size up to `block` bytes, and of no
-    /// larger size.
-    pub(crate) fn allow_folios(&self, block: usize) {
-        if block > page::page_size() && has_folios(Path::new(FOLIOS), block) {
-            self.advise_folios(0..self.own, Advice::LinuxHugepage);
-        }
-    }
-
-    fn advise_folios(&self, range: Range<usize>, advice: Advice) {
-        let (start, bytes) = self.place(&range);
-        // SAFETY: the call is a hint that changes no data. A kernel without huge pages refuses the
-        // hint.
-        let _refused = unsafe { madvise(start, bytes, advice) };
+/// Allows folios in the first window if the kernel allocates folios of some size up to `block`
+/// bytes, and of no larger size.
+pub(crate) fn allow_folios(memory: &Managed, block: usize) {
+    if block > page::page_size() && has_folios(Path::new(FOLIOS), block) {
+        // SAFETY: the advice changes no data.
+        let _refused = unsafe { memory.advise(0..memory.addresses().len(), libc::MADV_HUGEPAGE) };
     }
 }
 
@@ -71,30 +96,6 @@ fn has_folios(settings: &Path, block: usize) -> bool {
         matches!(chosen.as_str(), "always" | "madvise").then_some(bytes << 10)
     });
     sizes.next().is_some_and(|first| first <= block && sizes.all(|size| size <= block))
-}
-
-impl Managed {
-    /// Makes each page of a range present and private to this process: shared pages are copied.
-    pub(crate) fn make_own(&self, range: Range<usize>) -> Result<(), Errno> {
-        let (start, bytes) = self.place(&range);
-        // SAFETY: the call changes no data.
-        unsafe { madvise(start, bytes, Advice::LinuxPopulateWrite) }
-    }
-
-    /// Sets whether children inherit this memory.
-    pub(crate) fn set_inherited(&self, is_inherited: bool) -> Result<(), Errno> {
-        let advice = if is_inherited { Advice::LinuxDoFork } else { Advice::LinuxDontFork };
-        let (start, bytes) = self.place(&(0..self.own));
-        // SAFETY: the call changes no data in this process. In a child, `keep_place` ensures that
-        // no other mapping is created in the range.
-        unsafe { madvise(start, bytes, advice) }
-    }
-
-    /// In a child that lacks this memory, maps the range of the memory as PROT_NONE, so that no
-    /// other mapping is created in this range.
-    pub(crate) fn keep_place(&self) -> Result<(), Errno> {
-        Managed::map_at(self.addresses().start, self.own).map(std::mem::forget)
-    }
 }
 
 #[cfg(test)]

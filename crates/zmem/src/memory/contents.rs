@@ -1,5 +1,5 @@
-//! Reads and writes the contents of managed memory, regardless of its protection: through
-//! /proc/thread-self/mem, which ignores it.
+//! Reads, writes and moves the contents of managed memory. /proc/thread-self/mem ignores the
+//! memory's protection.
 //!
 //! The descriptor of that file refers to the memory of the process that opened it. A child that
 //! used the inherited descriptor would write to its parent's memory, so the child opens the file
@@ -10,77 +10,116 @@
 #![allow(unsafe_code)]
 
 use super::Managed;
+use crate::error::last_error;
 use crate::kept_file::MEMORY;
 use crate::threads::WorldStopped;
 use libc::iovec;
+use rustix::fd::BorrowedFd;
 use rustix::io::{Errno, pread, pwrite};
+use rustix::mm::{MprotectFlags, MremapFlags, mremap_fixed};
 use std::ops::Range;
 
-impl Managed {
-    /// Copies the bytes from offset `at` on to `buf`, regardless of their protection. The caller
-    /// owns the blocks, or is evicting them.
-    pub(crate) fn read(&self, at: usize, buf: &mut [u8]) -> Result<(), Errno> {
-        let (start, _) = self.place(&(at..at + buf.len()));
-        read(start.addr() as u64, buf)
-    }
+/// The flag exists since Linux 5.7. Not every backend of `rustix` defines it.
+const MREMAP_DONTUNMAP: MremapFlags = MremapFlags::from_bits_retain(4);
 
-    /// Copies the bytes from offset `at` on to `buf`. Each page that is present is readable. The
-    /// caller is evicting the blocks.
-    ///
-    /// # Errors
-    /// `Errno::FAULT` if a page is missing; any other error means that the kernel refuses the call.
-    pub(crate) fn read_protected(&self, at: usize, buf: &mut [u8]) -> Result<(), Errno> {
-        let (start, _) = self.place(&(at..at + buf.len()));
-        match read(start.addr() as u64, buf) {
-            Ok(()) => Ok(()),
-            Err(_) => read_readable(start.addr() as u64, buf),
-        }
-    }
-
-    /// Copies `bytes` to the offset `at`, regardless of the protection. Other threads can't access
-    /// the blocks, because the caller owns them.
-    pub(crate) fn write(&self, at: usize, bytes: &[u8]) -> Result<(), Errno> {
-        let (start, _) = self.place(&(at..at + bytes.len()));
-        // SAFETY: the range is within this memory. The owner of its blocks writes the data of these
-        // blocks, and any other thread that accesses the blocks sees exactly these data (zm-S2).
-        unsafe { write(start.addr() as u64, bytes) }
-    }
-
-    /// Zeroes a range that is readable and writable. The caller owns the blocks.
-    pub(crate) fn clear(&self, range: Range<usize>) {
-        let (start, bytes) = self.place(&range);
-        // SAFETY: the range is within this memory. The caller guarantees that the range is open,
-        // and it stays open, because the caller owns the blocks (zm-S1). The program requested
-        // zeros, and guarantees that the bytes may change.
-        unsafe { start.cast::<u8>().write_bytes(0, bytes) };
-    }
-
-    /// Calls `work` with the bytes of a range that is readable and writable. The caller owns the
-    /// blocks.
-    pub(crate) fn with_bytes<T>(
-        &self,
-        range: Range<usize>,
-        _stopped: &WorldStopped,
-        work: impl FnOnce(&mut [u8]) -> T,
-    ) -> T {
-        let (start, len) = self.place(&range);
-        // SAFETY: the range is within this memory and mapped. The caller guarantees that the range
-        // is open, and it stays open, because the caller owns the blocks (zm-S1). `_stopped` proves
-        // that no other thread accesses the range. This thread runs only code of this crate until
-        // the data are in place, so the program has not read the bytes yet.
-        work(unsafe { std::slice::from_raw_parts_mut(start.cast(), len) })
-    }
+/// Copies the bytes from offset `at` on to `buf`, regardless of their protection. The caller owns
+/// the blocks, or is evicting them.
+pub(crate) fn read(memory: &Managed, at: usize, buf: &mut [u8]) -> Result<(), Errno> {
+    let start = memory.address_of(&(at..at + buf.len())) as u64;
+    in_parts(buf.len(), |file, done| pread(file, &mut buf[done..], start + done as u64))
 }
 
-/// Reads the bytes at `address`, regardless of their protection.
-fn read(address: u64, buf: &mut [u8]) -> Result<(), Errno> {
+/// Copies the bytes from offset `at` on to `buf`. Each page that is present is readable. The caller
+/// is evicting the blocks.
+///
+/// # Errors
+/// `Errno::FAULT` if a page is missing; any other error means that the kernel refuses the call.
+pub(crate) fn read_protected(memory: &Managed, at: usize, buf: &mut [u8]) -> Result<(), Errno> {
+    read(memory, at, buf)
+        .or_else(|_| read_readable(memory.address_of(&(at..at + buf.len())) as u64, buf))
+}
+
+/// Copies the bytes from offset `at` on to `buf`. The bytes are readable. The caller prevents
+/// writes to them, or does not use the copy after a write. If `memory` is a staging area, only whole
+/// pages are added and removed: if one is removed during the copy, the caller copies zeros, and
+/// later fails to become the owner of the block (zm-U4).
+pub(crate) fn read_open(memory: &Managed, at: usize, buf: &mut [u8]) {
+    let (start, bytes) = memory.place(&(at..at + buf.len()));
+    // SAFETY: the range is within this memory, and readable. The caller detects changes during the
+    // copy, and then does not use the copy.
+    unsafe { buf.as_mut_ptr().copy_from_nonoverlapping(start.cast(), bytes) }
+}
+
+/// Copies `bytes` to the offset `at`, regardless of the protection. Other threads can't access the
+/// blocks, because the caller owns them.
+pub(crate) fn write(memory: &Managed, at: usize, bytes: &[u8]) -> Result<(), Errno> {
+    let start = memory.address_of(&(at..at + bytes.len())) as u64;
+    // The range is within this memory. The owner of its blocks writes the data of these blocks, and
+    // any other thread that accesses the blocks sees exactly these data (zm-S2).
+    in_parts(bytes.len(), |file, done| pwrite(file, &bytes[done..], start + done as u64))
+}
+
+/// Zeroes a range that is readable and writable. The caller owns the blocks.
+pub(crate) fn clear(memory: &Managed, range: Range<usize>) {
+    let (start, bytes) = memory.place(&range);
+    // SAFETY: the range is within this memory. The caller guarantees that the range is open, and it
+    // stays open, because the caller owns the blocks (zm-S1). The program requested zeros, and
+    // guarantees that the bytes may change.
+    unsafe { start.cast::<u8>().write_bytes(0, bytes) };
+}
+
+/// Calls `work` with the bytes of a range that is readable and writable. The caller owns the
+/// blocks.
+pub(crate) fn with_bytes<T>(
+    memory: &Managed,
+    range: Range<usize>,
+    _stopped: &WorldStopped,
+    work: impl FnOnce(&mut [u8]) -> T,
+) -> T {
+    let (start, len) = memory.place(&range);
+    // SAFETY: the range is within this memory and mapped. The caller guarantees that the range is
+    // open, and it stays open, because the caller owns the blocks (zm-S1). `_stopped` proves that
+    // no other thread accesses the range. This thread runs only code of this crate until the data
+    // are in place, so the program has not read the bytes yet.
+    work(unsafe { std::slice::from_raw_parts_mut(start.cast(), len) })
+}
+
+/// Copies `bytes` to the offset `at` of `staged`, and moves their pages to the same offset of
+/// `memory`, atomically for other threads. Afterwards the range of `staged` has no pages. The caller
+/// owns the blocks.
+pub(crate) fn place(
+    memory: &Managed,
+    staged: &Managed,
+    at: usize,
+    bytes: &[u8],
+) -> Result<(), Errno> {
+    let range = at..at + bytes.len();
+    let ((from, len), (to, _)) = (staged.place(&range), memory.place(&range));
+    // SAFETY: the range is within `staged`, and open. Only the owner of the block at this offset
+    // accesses this part of `staged`.
+    unsafe { from.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), len) }
+    let flags = MremapFlags::MAYMOVE | MREMAP_DONTUNMAP;
+    // SAFETY: both ranges are within their memory. The caller owns the blocks, and the replaced
+    // pages hold no data, because the blocks are absent. With DONTUNMAP, `staged` stays mapped.
+    unsafe { mremap_fixed(from, len, len, flags, to)? };
+    // Staged memory is not executable.
+    let is_executable = memory.open_flags(&range).contains(MprotectFlags::EXEC);
+    if is_executable { memory.open(range) } else { Ok(()) }
+}
+
+/// Calls `step` with the file of this process's memory and the number of bytes done, until all
+/// `bytes` bytes are done.
+fn in_parts(
+    bytes: usize,
+    mut step: impl FnMut(BorrowedFd<'_>, usize) -> Result<usize, Errno>,
+) -> Result<(), Errno> {
     MEMORY.with(|file| {
         let mut done = 0;
-        while done < buf.len() {
-            match pread(file, &mut buf[done..], address + done as u64) {
+        while done < bytes {
+            match step(file, done) {
                 // This file has no end, so the descriptor now refers to another file.
                 Ok(0) => return Err(Errno::BADF),
-                Ok(bytes) => done += bytes,
+                Ok(more) => done += more,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error),
             }
@@ -101,26 +140,6 @@ fn read_readable(address: u64, buf: &mut [u8]) -> Result<(), Errno> {
     match usize::try_from(read) {
         Ok(bytes) if bytes == buf.len() => Ok(()),
         Ok(_) => Err(Errno::FAULT),
-        // SAFETY: `errno` belongs to this thread.
-        Err(_) => Err(Errno::from_raw_os_error(unsafe { *libc::__errno_location() })),
+        Err(_) => Err(last_error()),
     }
-}
-
-/// Writes `bytes` to `address`, regardless of the protection of the memory.
-///
-/// # Safety
-/// No live reference requires that the bytes at `address` do not change.
-unsafe fn write(address: u64, bytes: &[u8]) -> Result<(), Errno> {
-    MEMORY.with(|file| {
-        let mut done = 0;
-        while done < bytes.len() {
-            match pwrite(file, &bytes[done..], address + done as u64) {
-                Ok(0) => return Err(Errno::BADF),
-                Ok(written) => done += written,
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    })
 }

@@ -1,4 +1,4 @@
-//! Windows: further ranges of addresses that belong to managed memory.
+//! The addresses of managed memory: windows, which are ranges of addresses.
 //!
 //! ```text
 //!   offsets     | first: mapped with the memory | gap | second | gap | third | gap | room ... |
@@ -6,23 +6,25 @@
 //! ```
 //! A window is never removed while the memory exists (zm-W1). Offsets in a gap have no address
 //! (zm-W2).
-//!
-//! # Safety
-//! See [`memory`](super).
-#![allow(unsafe_code)]
 
-use super::Managed;
 use crate::policy::WINDOWS_MAX;
-use rustix::io::Errno;
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous};
+use rustix::mm::MprotectFlags;
+use std::ffi::c_void;
 use std::ops::Range;
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
-#[derive(Debug, Default)]
-pub(super) struct Windows {
+#[derive(Debug)]
+pub(crate) struct Windows {
+    start: NonNull<u8>,
+    /// The number of bytes of the first window, which is at `start`. Their offsets begin at 0.
+    own: usize,
+    /// The number of all offsets. The offsets from `own` on are room for further windows.
+    pub(super) bytes: usize,
+    /// The further windows.
     list: [Window; WINDOWS_MAX],
-    /// The number of windows. A window is read only after it was counted.
+    /// The number of further windows. A window is read only after it was counted.
     count: AtomicUsize,
 }
 
@@ -47,11 +49,30 @@ impl Window {
 }
 
 impl Windows {
+    pub(super) fn new(start: NonNull<u8>, own: usize) -> Self {
+        let (list, count) = (Default::default(), AtomicUsize::new(0));
+        Windows { start, own, bytes: own, list, count }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Returns the addresses of the first window.
+    pub(crate) fn addresses(&self) -> Range<usize> {
+        let start = self.start.addr().get();
+        start..start + self.own
+    }
+
     fn list(&self) -> &[Window] {
         &self.list[..self.count.load(Acquire)]
     }
 
-    /// Returns the window that contains all of a range of offsets.
+    /// Returns the further window that contains all of a range of offsets.
     fn find(&self, range: &Range<usize>) -> Option<&Window> {
         self.list().iter().find(|window| {
             let offsets = window.offsets();
@@ -59,18 +80,25 @@ impl Windows {
         })
     }
 
-    /// Returns the address of a range of offsets that lies after the first window.
-    pub(super) fn address_of(&self, range: &Range<usize>) -> Option<usize> {
-        let window = self.find(range)?;
-        Some(window.addresses().start + (range.start - window.offsets().start))
+    /// Returns the address of a range.
+    pub(crate) fn address_of(&self, range: &Range<usize>) -> usize {
+        self.place(range).0.addr()
     }
-}
 
-impl Managed {
+    /// Returns the address and the length of a range.
+    pub(super) fn place(&self, range: &Range<usize>) -> (*mut c_void, usize) {
+        assert!(range.start <= range.end, "outside the region");
+        if range.end <= self.own {
+            return (self.start.as_ptr().wrapping_add(range.start).cast(), range.len());
+        }
+        let window = self.find(range).expect("outside the region's windows");
+        let address = window.addresses().start + (range.start - window.offsets().start);
+        (std::ptr::with_exposed_provenance_mut(address), range.len())
+    }
+
     /// Returns the addresses of each window, beginning with the first.
     pub(crate) fn windows(&self) -> impl Iterator<Item = Range<usize>> + '_ {
-        let added = self.windows.list().iter().map(Window::addresses);
-        std::iter::once(self.addresses()).chain(added)
+        std::iter::once(self.addresses()).chain(self.list().iter().map(Window::addresses))
     }
 
     /// Returns the offset of an address, if a window contains the address.
@@ -79,15 +107,14 @@ impl Managed {
         if first.contains(&address) {
             return Some(address - first.start);
         }
-        let added = self.windows.list().iter();
-        let window = added.into_iter().find(|window| window.addresses().contains(&address))?;
+        let window = self.list().iter().find(|window| window.addresses().contains(&address))?;
         Some(window.offsets().start + (address - window.addresses().start))
     }
 
     /// Returns the part of a range of offsets that belongs to the window of its first offset. If no
     /// window contains that offset, returns the range unchanged.
     pub(crate) fn in_window(&self, range: Range<usize>) -> Range<usize> {
-        let end = match self.windows.find(&(range.start..range.start)) {
+        let end = match self.find(&(range.start..range.start)) {
             _ if range.start < self.own => self.own,
             Some(window) => window.offsets().end,
             None => self.bytes,
@@ -97,7 +124,7 @@ impl Managed {
 
     /// Returns the protection of a range while its blocks are open.
     pub(super) fn open_flags(&self, range: &Range<usize>) -> MprotectFlags {
-        let window = self.windows.find(range);
+        let window = self.find(range);
         let is_executable = window.is_some_and(|window| window.is_executable.load(Relaxed));
         let exec = if is_executable { MprotectFlags::EXEC } else { MprotectFlags::empty() };
         MprotectFlags::READ | MprotectFlags::WRITE | exec
@@ -112,54 +139,34 @@ impl Managed {
     /// Returns the offset at which the next window begins: a multiple of `gap`, at least `gap`
     /// bytes after the last window.
     fn next_offset(&self, gap: usize) -> usize {
-        let last = self.windows.list().last().map_or(self.own, |window| window.offsets().end);
+        let last = self.list().last().map_or(self.own, |window| window.offsets().end);
         last.next_multiple_of(gap).saturating_add(gap)
     }
 
     /// Returns the size in bytes of the largest window that can be added after a gap of `gap`
     /// bytes.
     pub(crate) fn room(&self, gap: usize) -> usize {
-        match self.windows.list().len() < WINDOWS_MAX {
+        match self.list().len() < WINDOWS_MAX {
             true => self.bytes.saturating_sub(self.next_offset(gap)),
             false => 0,
         }
     }
 
-    /// Adds a PROT_NONE window, and replaces the existing mappings in its range. If
-    /// `is_executable`, the blocks of the window are executable while they are open. Only one
-    /// thread at a time adds windows.
-    ///
-    /// # Errors
-    /// `Errno::NOSPC` if the window is larger than the room.
-    ///
-    /// # Safety
-    /// The mappings in the range belong to the caller, and no code uses them.
-    pub(crate) unsafe fn add_window(
+    /// Adds a window for which there is room, and returns its offsets. Only one thread at a time
+    /// adds windows.
+    pub(super) fn add(
         &self,
-        addresses: Range<usize>,
+        addresses: &Range<usize>,
         gap: usize,
         is_executable: bool,
-    ) -> Result<(), Errno> {
-        if addresses.len() > self.room(gap) {
-            return Err(Errno::NOSPC);
-        }
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-        let place = std::ptr::with_exposed_provenance_mut(addresses.start);
-        // SAFETY: the caller guarantees that it owns the mappings in this range and that no code
-        // uses them.
-        unsafe { mmap_anonymous(place, addresses.len(), ProtFlags::empty(), flags)? };
-        let offset = self.next_offset(gap);
-        let count = self.windows.count.load(Relaxed);
-        let window = &self.windows.list[count];
+    ) -> Range<usize> {
+        let (offset, count) = (self.next_offset(gap), self.count.load(Relaxed));
+        let window = &self.list[count];
         window.offset.store(offset, Relaxed);
         window.address.store(addresses.start, Relaxed);
         window.bytes.store(addresses.len(), Relaxed);
         window.is_executable.store(is_executable, Relaxed);
-        self.windows.count.store(count + 1, Release);
-        let range = offset..offset + addresses.len();
-        // After `mlockall(MCL_FUTURE)` a new mapping is locked.
-        let _refused = self.unlock(range.clone());
-        self.keep_pages_small_in(range);
-        Ok(())
+        self.count.store(count + 1, Release);
+        offset..offset + addresses.len()
     }
 }

@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 use crate::descriptor::File;
+use crate::error::last_error;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -45,11 +46,6 @@ fn open_device() -> Result<File, Errno> {
         file @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(file) }.into()),
         _ => Err(last_error()),
     }
-}
-
-fn last_error() -> Errno {
-    // SAFETY: the C library returns a valid pointer to the `errno` of this thread.
-    Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
 }
 
 /// Opens a userfaultfd, and agrees on its features with the kernel.

@@ -13,6 +13,7 @@
 
 use crate::clock::{Clock, Step};
 use crate::counters::count;
+use crate::limit::evictable;
 use crate::owned::{for_owned, for_runs, publish_closed};
 use crate::pager::Pager;
 use crate::policy::{
@@ -44,7 +45,7 @@ pub(crate) fn evict(
     spares: Spares,
     buf: &mut [u8],
 ) -> usize {
-    if clock.has_ended || pager.limit.keeps_all() {
+    if clock.has_ended || evictable::keeps_all(&pager.limit) {
         pager.limit.set_no_progress(true);
         return 0;
     }
@@ -132,7 +133,7 @@ fn step(pager: &Pager, clock: &mut Clock, idle: usize) -> Step {
     if step.is_round {
         pager.round.fetch_add(1, Relaxed);
     }
-    let takes_shared = || pager.limit.may_evict_shared(step.is_after_no_progress);
+    let takes_shared = || evictable::may_evict_shared(&pager.limit, step.is_after_no_progress);
     if let Some(window) = step.window.filter(|_| takes_shared()) {
         shared::unshare(pager, pager.blocks_of_window(window));
     }
@@ -142,7 +143,7 @@ fn step(pager: &Pager, clock: &mut Clock, idle: usize) -> Step {
 /// Evicts the blocks of a range that are not pinned, including hot ones.
 pub(crate) fn evict_range(pager: &Pager, blocks: Range<usize>, buf: &mut [u8]) {
     let _lock = pager.eviction_lock.lock();
-    if pager.limit.keeps_all() {
+    if evictable::keeps_all(&pager.limit) {
         return;
     }
     for start in blocks.clone().step_by(CLOCK_WINDOW) {

@@ -3,6 +3,7 @@
 use crate::chunk_word::Chunk;
 use crate::counters::count;
 use crate::error::fatal;
+use crate::limit::evictable;
 use crate::owned::{OwnedRun, own_block};
 use crate::pager::{Pager, ROUNDS};
 use crate::policy::{HEAT_KEPT_MAX, SOON_ROUNDS};
@@ -54,7 +55,7 @@ pub(crate) fn handle(pager: &Pager, address: usize, toucher: Toucher, buf: &mut 
 /// blocks as that fault filled.
 pub(crate) fn wanted(pager: &Pager, toucher: Toucher, block: usize) -> Wanted {
     let is_new = pager.words[block].load().state() == State::Untouched;
-    if is_new && pager.makes_room_itself() && pager.limit.has_room() {
+    if is_new && pager.makes_room_itself() && evictable::has_room(&pager.limit) {
         return Wanted { most: pager.batch(), side: Side::Both };
     }
     let wanted = pager.order.wanted(toucher, block).unwrap_or(Wanted::from_it_on(1));

@@ -5,6 +5,7 @@
 use crate::backend::ForkResult;
 use crate::contexts::Purpose;
 use crate::gate::{self, Forks};
+use crate::limit::evictable;
 use crate::pager::Pager;
 use crate::recent::Wanted;
 use crate::state::State;
@@ -25,7 +26,7 @@ fn prepare() {
     registry::for_each(|pager| {
         if pager.backend.is_whole_over_forks() {
             bring_all_back(pager);
-        } else if pager.is_heap_own && pager.limit.closes_at_fork() {
+        } else if pager.is_heap_own && evictable::closes_at_fork(&pager.limit) {
             shared::share_all(pager);
         }
     });
@@ -53,7 +54,7 @@ fn in_child() {
             keep_all(pager);
         }
         pager.compressor.begin_child();
-        pager.limit.begin_child();
+        evictable::begin_child(&pager.limit);
         pager.counters.begin_child();
         pager.stored_most.begin();
         pager.weigh();

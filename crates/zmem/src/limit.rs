@@ -11,7 +11,7 @@
 //! Eviction begins above "wanted", and ends at "enough". Above "full", faults wait for eviction. If
 //! processes share the limit, these levels apply to the sum over all of them (`SharedLimit`).
 
-mod evictable;
+pub(crate) mod evictable;
 mod no_progress;
 mod shared_limit;
 
@@ -64,7 +64,7 @@ impl Limit {
     /// Makes this limit the limit of several processes.
     pub(crate) fn share(&mut self, shared: Arc<dyn SharedLimit>) {
         self.shared = Some(shared);
-        self.publish();
+        evictable::publish(self);
     }
 
     /// Sets the bytes that the device uses in an empty region (`device`), and the bytes that it
@@ -164,14 +164,14 @@ impl Limit {
     }
 
     fn note_peak(&self) {
-        self.peak.note(self.process_held(), self.process_resident());
-        self.publish();
+        self.peak.note(evictable::process_held(self), evictable::process_resident(self));
+        evictable::publish(self);
     }
 
     /// Subtracts blocks that are no longer resident.
     pub(crate) fn sub(&self, blocks: usize) {
         self.resident.fetch_sub(blocks, Relaxed);
-        self.publish();
+        evictable::publish(self);
     }
 
     /// Counts the words and page tables of a chunk.
@@ -200,8 +200,11 @@ impl Limit {
     /// become resident, and this process holds more than its floor.
     fn has_passed(&self, more: usize, halves: u64) -> bool {
         self.get().is_some_and(|limit| {
-            self.is_above(more, limit.saturating_sub(self.reserve_of(limit) * halves / 2))
-                && self.is_more_than_floor(limit)
+            evictable::is_above(
+                self,
+                more,
+                limit.saturating_sub(self.reserve_of(limit) * halves / 2),
+            ) && evictable::is_more_than_floor(self, limit)
         })
     }
 
@@ -212,7 +215,7 @@ impl Limit {
 
     /// Returns whether the limit is exceeded.
     pub(crate) fn is_passed(&self) -> bool {
-        self.get().is_some_and(|limit| self.is_above(0, limit))
+        self.get().is_some_and(|limit| evictable::is_above(self, 0, limit))
     }
 
     /// Returns whether faults must wait before `more` blocks become resident. Half of the reserve
@@ -224,5 +227,22 @@ impl Limit {
     /// Returns whether the held bytes exceed the level at which eviction ends.
     pub(crate) fn is_above_enough(&self) -> bool {
         self.has_passed(0, 4)
+    }
+
+    /// Records whether no block could be evicted.
+    pub(crate) fn set_no_progress(&self, has_no_progress: bool) {
+        self.no_progress.set(has_no_progress.then(|| self.resident()));
+    }
+
+    /// Returns whether no block could be evicted by the last attempt, and few blocks have become
+    /// resident since then.
+    pub(crate) fn has_no_progress(&self) -> bool {
+        self.no_progress.is_known_for(self.resident(), self.block)
+    }
+
+    /// Returns whether an eviction is worthwhile: the last attempt evicted blocks, more blocks are
+    /// resident, or the pause has ended.
+    pub(crate) fn may_try(&self) -> bool {
+        !self.has_no_progress() || self.no_progress.left().is_zero()
     }
 }

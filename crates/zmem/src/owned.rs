@@ -11,6 +11,7 @@ mod take;
 
 use crate::backend::Data;
 use crate::error::fatal;
+use crate::limit::evictable;
 use crate::memory::advice::populate;
 use crate::memory::contents;
 use crate::pager::Pager;
@@ -203,12 +204,12 @@ impl<'p> OwnedRun<'p> {
         let Pager { words, limit, probation, .. } = self.pager;
         match self.from {
             State::Probation => _ = probation.fetch_sub(self.len(), Relaxed),
-            State::Shared => limit.leave_shared(self.len()),
+            State::Shared => evictable::leave_shared(limit, self.len()),
             _ => {}
         }
         match to {
             State::Probation => _ = probation.fetch_add(self.len(), Relaxed),
-            State::Shared => limit.add_shared(self.len()),
+            State::Shared => evictable::add_shared(limit, self.len()),
             _ => {}
         }
         std::mem::take(&mut self.blocks)

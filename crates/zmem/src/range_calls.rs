@@ -1,6 +1,7 @@
 //! Operations on ranges of blocks, for calls from code outside of signal handlers.
 
 use crate::backend::{Data, ForkResult};
+use crate::limit::evictable;
 use crate::owned::{OwnedRun, own_first};
 use crate::pager::Pager;
 use crate::policy::{CLOCK_WINDOW, HEAT_KEPT_MAX};
@@ -189,7 +190,7 @@ pub(crate) fn check(pager: &Pager) {
     chunk::check(pager);
     let (probation, shared) = (states(State::Probation), states(State::Shared));
     assert_eq!(pager.probation.load(Relaxed), probation, "in probation");
-    assert_eq!(pager.limit.shared_blocks(), shared, "shared");
+    assert_eq!(evictable::shared_blocks(&pager.limit), shared, "shared");
     let resident = states(State::Resident);
     assert_eq!(pager.limit.resident(), probation + shared + resident, "resident");
     let has_live = |block: usize| pager.words[block].load().state() == State::Evicted;

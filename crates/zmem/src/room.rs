@@ -3,6 +3,7 @@
 
 use crate::evict::{self, Goal};
 use crate::gate::GATE;
+use crate::limit::evictable;
 use crate::pager::{Packing, Pager};
 use crate::policy::{
     GAIN_SHARE, OVER_LIMIT_GAIN_SHARE, PACK_PAUSE, PACK_TIME_MAX, PROGRESS_SHARE, ROOM_TICK,
@@ -17,8 +18,8 @@ use std::time::Instant;
 /// Makes room for `blocks` more resident blocks. The caller owns no block, and holds the buffer
 /// of a context.
 pub(crate) fn make_room(pager: &Pager, blocks: usize, buf: &mut [u8]) {
-    pager.limit.weigh_now_and_then();
-    if pager.limit.is_over_limit() {
+    evictable::weigh_now_and_then(&pager.limit);
+    if evictable::is_over_limit(&pager.limit) {
         regain_limit(pager);
     }
     if !pager.limit.is_wanted(blocks) {
@@ -33,7 +34,7 @@ pub(crate) fn make_room(pager: &Pager, blocks: usize, buf: &mut [u8]) {
         return wait_for_room(pager, blocks);
     }
     let is_full = pager.limit.is_full(blocks);
-    if pager.limit.wants_of_others() && !is_full {
+    if evictable::wants_of_others(&pager.limit) && !is_full {
         return;
     }
     // The thread that holds the lock does not wait for any thread that waits here (zm-S4). In a
@@ -63,7 +64,8 @@ pub(crate) fn paced(pager: &Pager, wanted: usize, evict: impl FnOnce() -> usize)
     let (began, before, dense_before) = (Instant::now(), returned(), dense());
     let gone = evict().saturating_sub((returned() - before) as usize);
     if gone < wanted.div_ceil(PROGRESS_SHARE) {
-        pager.limit.postpone(began.elapsed(), dense() > dense_before);
+        pager.limit.set_no_progress(true);
+        pager.limit.no_progress.postpone(began.elapsed(), dense() > dense_before);
     } else {
         pager.limit.no_progress.succeed();
     }
@@ -72,7 +74,7 @@ pub(crate) fn paced(pager: &Pager, wanted: usize, evict: impl FnOnce() -> usize)
 /// Returns the number of resident blocks above the floor, or the number of blocks in a batch if
 /// that is larger.
 pub(crate) fn blocks_above_floor(pager: &Pager) -> usize {
-    let above = pager.limit.above_floor() as usize / pager.sizes.block;
+    let above = evictable::above_floor(&pager.limit) as usize / pager.sizes.block;
     above.max(pager.batch())
 }
 
@@ -103,10 +105,13 @@ fn pack_where_tight(pager: &Pager) {
 /// case, each further block that can stay resident is worth the time of packing.
 pub(crate) fn pack_if_tight(pager: &Pager, packing: &mut Packing) {
     let began = Instant::now();
-    if packing.resumes.is_some_and(|from| began < from) || !pager.limit.is_tight() {
+    if packing.resumes.is_some_and(|from| began < from) || !evictable::is_tight(&pager.limit) {
         return;
     }
-    pack(pager, if pager.limit.is_over_limit() { OVER_LIMIT_GAIN_SHARE } else { GAIN_SHARE });
+    pack(
+        pager,
+        if evictable::is_over_limit(&pager.limit) { OVER_LIMIT_GAIN_SHARE } else { GAIN_SHARE },
+    );
     pager.weigh();
     let took = began.elapsed().min(PACK_TIME_MAX);
     packing.resumes = Some(began + took * (PACK_PAUSE + 1));

@@ -10,6 +10,7 @@
 //! ```
 
 use crate::chunk;
+use crate::limit::evictable;
 use crate::owned::{for_owned, publish_closed};
 use crate::pager::Pager;
 use crate::policy::{CLOCK_WINDOW, SHARED_BYTES};
@@ -63,7 +64,7 @@ fn set_group(pager: &Pager) -> usize {
 /// process shares the blocks any more.
 pub(crate) fn group_of(pager: &Pager, block: usize) -> Range<usize> {
     let (group, chunk) = (pager.group.load(Relaxed), chunk::blocks_of(pager, block));
-    if !pager.limit.is_sharing() {
+    if !evictable::is_sharing(&pager.limit) {
         return chunk;
     }
     let start = chunk.start + (block - chunk.start) / group * group;

@@ -1,6 +1,7 @@
 //! The statistics that a region reports.
 
 use crate::counters::Window;
+use crate::limit::evictable;
 use crate::pager::Pager;
 use crate::times::{Histogram, milliseconds};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -80,7 +81,10 @@ pub struct Stats {
 pub(crate) fn stats(pager: &Pager) -> Stats {
     let get = |counter: &AtomicU64| counter.load(Relaxed);
     let (counters, mm) = (&pager.counters, pager.device.mm_stat());
-    pager.limit.peak.note(pager.limit.process_held(), pager.limit.process_resident());
+    pager
+        .limit
+        .peak
+        .note(evictable::process_held(&pager.limit), evictable::process_resident(&pager.limit));
     pager.stored_most.note(mm.orig_data_size, mm.compr_data_size);
     let described = pager.backend.describe();
     let (backend, backend_reason) = described.split_once(':').unwrap_or((described, ""));
@@ -89,9 +93,9 @@ pub(crate) fn stats(pager: &Pager) -> Stats {
         backend_reason: backend_reason.trim_start(),
         block: pager.sizes.block,
         limit: pager.limit.get(),
-        held: pager.limit.process_held(),
+        held: evictable::process_held(&pager.limit),
         held_max: pager.limit.peak.held(),
-        resident: pager.limit.process_resident(),
+        resident: evictable::process_resident(&pager.limit),
         resident_max: pager.limit.peak.resident(),
         device: pager.device_bytes(),
         pool: mm.mem_used_total,

@@ -2,6 +2,7 @@
 
 use crate::evict::{self, Goal};
 use crate::gate::GATE;
+use crate::limit::evictable;
 use crate::pager::Pager;
 use crate::pager_thread::PagerThread;
 use crate::policy::{AGAIN_TIME, COMPACTED_STEPS, FREEABLE_SHARE};
@@ -83,7 +84,7 @@ fn run(pager: &Pager) {
                 // later wakes this thread again.
                 pager.waker.word.fetch_and(!WANTED, AcqRel);
                 evicted += run_steps(pager, &mut buf);
-                if pager.limit.is_over_limit() {
+                if evictable::is_over_limit(&pager.limit) {
                     pack_if_tight(pager);
                 }
                 if evicted >= COMPACTED_STEPS {

@@ -4,6 +4,7 @@
 use super::Arena;
 use crate::evict::Goal;
 use crate::limit::Usage;
+use crate::limit::evictable;
 use crate::policy::CLOCK_WINDOW;
 use crate::process::shares_memory;
 use crate::state::State;
@@ -17,7 +18,7 @@ impl Arena {
     /// every block of a program whose data do not compress.
     pub fn yield_room(&self, waits: bool) {
         let limit = &self.calls.pager.limit;
-        let is_more = || (waits || limit.is_wanted(0)) && limit.is_above_share();
+        let is_more = || (waits || limit.is_wanted(0)) && evictable::is_above_share(limit);
         let step = self.calls.pager.step_blocks();
         while limit.may_try() && is_more() {
             room::paced(&self.calls.pager, step, || self.calls.evict(Goal::AtLeast(step)));
@@ -45,7 +46,7 @@ impl Arena {
 
     /// Records how much memory this process uses outside of the arena.
     pub fn weigh_process(&self) {
-        self.calls.pager.limit.weigh_process();
+        evictable::weigh_process(&self.calls.pager.limit);
     }
 
     /// Returns whether this process uses the memory of another process, and therefore that
@@ -56,7 +57,7 @@ impl Arena {
 
     /// Returns the memory that the arena holds now.
     pub fn usage(&self) -> Usage {
-        self.calls.pager.limit.usage()
+        evictable::usage(&self.calls.pager.limit)
     }
 
     /// If faults have taken half of the time for 10 s, returns the bytes of blocks that a larger

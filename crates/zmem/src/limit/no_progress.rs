@@ -2,7 +2,6 @@
 //! may become evictable later, without notice: the program may overwrite resident memory with data
 //! that compress, and no fault occurs.
 
-use super::Limit;
 use crate::policy::{
     BRAKED, GROWTHS, NEW_SHARE, PAUSE_MAX, PAUSE_MIN, SLOW_ROUNDS, WEIGHT_MAX, WEIGHT_MIN, batch,
 };
@@ -60,6 +59,18 @@ impl NoProgress {
         self.is_braked() && !round.is_multiple_of(SLOW_ROUNDS)
     }
 
+    /// Records that no block could be evicted, and the number of resident blocks; `None` if blocks
+    /// could be evicted.
+    pub(super) fn set(&self, resident: Option<usize>) {
+        self.resident.store(resident.unwrap_or(usize::MAX), Relaxed);
+    }
+
+    /// Returns whether no block could be evicted, and few blocks of `block` bytes have become
+    /// resident since then.
+    pub(super) fn is_known_for(&self, resident: usize, block: usize) -> bool {
+        self.resident.load(Relaxed) != usize::MAX && resident <= self.enough(block)
+    }
+
     /// Returns the number of resident blocks above which another attempt is worthwhile.
     fn enough(&self, block: usize) -> usize {
         let resident = self.resident.load(Relaxed);
@@ -69,38 +80,10 @@ impl NoProgress {
     }
 }
 
-impl Limit {
-    /// Records whether no block could be evicted.
-    pub(crate) fn set_no_progress(&self, has_no_progress: bool) {
-        let resident = if has_no_progress { self.resident() } else { usize::MAX };
-        self.no_progress.resident.store(resident, Relaxed);
-    }
-
-    /// Records that an eviction evicted (almost) nothing, the duration of the eviction, and whether
-    /// data did not compress. The next attempt is due when more blocks are resident, or after a
-    /// pause.
-    pub(crate) fn postpone(&self, took: Duration, is_dense: bool) {
-        self.set_no_progress(true);
-        self.no_progress.postpone(took, is_dense);
-    }
-
-    /// Returns whether no block could be evicted by the last attempt, and few blocks have become
-    /// resident since then.
-    pub(crate) fn has_no_progress(&self) -> bool {
-        let is_known = self.no_progress.resident.load(Relaxed) != usize::MAX;
-        is_known && self.resident() <= self.no_progress.enough(self.block)
-    }
-
-    /// Returns whether an eviction is worthwhile: the last attempt evicted blocks, more blocks are
-    /// resident, or the pause has ended.
-    pub(crate) fn may_try(&self) -> bool {
-        !self.has_no_progress() || self.no_progress.left().is_zero()
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Limit, NEW_SHARE, NoProgress, PAUSE_MAX, PAUSE_MIN, WEIGHT_MAX, WEIGHT_MIN};
+    use super::{NEW_SHARE, NoProgress, PAUSE_MAX, PAUSE_MIN, WEIGHT_MAX, WEIGHT_MIN};
+    use crate::limit::Limit;
     use std::time::Duration;
 
     #[test]
@@ -140,7 +123,8 @@ mod tests {
         let limit = Limit::new(Some(1 << 30), 0, 4 << 10, 4 << 10);
         limit.add(6400);
         for new in [64, 128, 256, 512] {
-            limit.postpone(Duration::ZERO, true);
+            limit.set_no_progress(true);
+            limit.no_progress.postpone(Duration::ZERO, true);
             limit.add(new.min(limit.resident() / NEW_SHARE));
             assert!(limit.has_no_progress(), "{new}");
             limit.add(1);

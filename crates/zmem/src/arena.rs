@@ -2,25 +2,23 @@
 //!
 //! # Safety
 //! The arena's range is mapped as long as the arena exists. Only the caller of an unsafe function
-//! uses the blocks in the passed range, and no reference in this crate points to them.
+//! uses the blocks in the passed range, and no reference in this crate points to them. After a
+//! window was added (zm-W1), the caller uses its addresses only through the arena.
 #![allow(unsafe_code)]
 
-mod room;
-mod windows;
+mod holding;
 
 use crate::calls::Calls;
-use crate::deferred::StartThread;
 use crate::limit::SharedLimit;
 use crate::memory::Managed;
 use crate::pager::{Contents, Pager};
-use crate::state::{BlockWord, State};
-use crate::stats::Stats;
+use crate::policy::{CHUNK_BYTES, CLOCK_WINDOW};
+use crate::state::State;
 use crate::uses::{self, Use};
 use crate::worker::Workers;
-use crate::{
-    Advice, Error, Options, chunk, compressor_thread, forks, policy, range_calls, registry,
-};
-use std::ops::Range;
+use crate::{Advice, Error, Options, chunk, forks, range_calls, registry};
+pub use holding::Holding;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -34,7 +32,7 @@ use std::sync::atomic::AtomicU32;
 /// the heap, so the process needs an allocator that no fault on an arena can interrupt.
 #[derive(Debug)]
 pub struct Arena {
-    calls: Calls,
+    holding: Holding,
 }
 
 impl Arena {
@@ -62,15 +60,14 @@ impl Arena {
         shared: Option<Arc<dyn SharedLimit>>,
     ) -> Result<Self, Error> {
         let block = options.sizes()?.block;
-        let chunk = policy::CHUNK_BYTES;
-        if bytes == 0 || !(address | bytes | room).is_multiple_of(chunk) {
+        if bytes == 0 || !(address | bytes | room).is_multiple_of(CHUNK_BYTES) {
             return Err(Error::Size { bytes, block });
         }
         if !options.backend.is_signal() {
             return Err(Error::Backend);
         }
         let memory = match address {
-            0 => Managed::map(bytes, chunk),
+            0 => Managed::map(bytes, CHUNK_BYTES),
             _ => Managed::map_at(address, bytes),
         };
         let memory = memory.map_err(Error::system("address space for an arena"))?;
@@ -82,22 +79,7 @@ impl Arena {
         chunk::begin(&pager, Contents::Vacant);
         // SAFETY: `drop` removes the pager from the registry before the arena drops it.
         unsafe { registry::add(&pager, pager.memory.addresses(), || Ok(()))? };
-        Ok(Arena { calls: Calls { pager, worker: Workers::none() } })
-    }
-
-    /// Returns the addresses of the first window, with which the arena was created.
-    pub fn addresses(&self) -> Range<usize> {
-        self.calls.pager.memory.addresses()
-    }
-
-    /// Returns the size of a block in bytes.
-    pub fn block(&self) -> usize {
-        self.calls.pager.sizes.block
-    }
-
-    /// Returns the addresses of each window, in the order in which the windows were added.
-    pub fn windows(&self) -> impl Iterator<Item = Range<usize>> + '_ {
-        self.calls.pager.memory.windows()
+        Ok(Arena { holding: Holding { calls: Calls { pager, worker: Workers::none() } } })
     }
 
     /// Returns the blocks of a range of addresses.
@@ -185,19 +167,14 @@ impl Arena {
         self.calls.advise(self.blocks(&range)?, advice)
     }
 
-    /// Evicts the coldest blocks: `bytes` bytes, rounded up to whole blocks, or fewer if no more
-    /// can be evicted. Returns the number of evicted bytes.
-    pub fn reclaim(&self, bytes: usize) -> usize {
-        self.calls.reclaim(bytes)
-    }
-
     /// Returns whether all blocks of a range are resident or plain. Other threads may evict these
     /// blocks at any time.
     pub fn is_resident(&self, range: Range<usize>) -> bool {
-        let is_there = |words: &[BlockWord]| {
-            words.iter().all(|word| matches!(word.load().state(), State::Resident | State::Plain))
+        let is_there = |block: usize| {
+            let state = self.calls.pager.words[block].load().state();
+            matches!(state, State::Resident | State::Plain)
         };
-        self.blocks(&range).is_ok_and(|blocks| is_there(&self.calls.pager.words[blocks]))
+        self.blocks(&range).is_ok_and(|mut blocks| blocks.all(is_there))
     }
 
     /// Returns the words of all blocks, in the format of [`WORD_LAYOUT`](crate::WORD_LAYOUT).
@@ -207,33 +184,52 @@ impl Arena {
         unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), words.len()) }
     }
 
-    /// Lets a separate thread store evicted blocks, so that the evicting thread does not wait for
-    /// compression. `starter` starts that thread when there is a block to store; the thread ends
-    /// after some time without work.
-    pub fn defer_stores(&self, starter: &'static dyn StartThread) {
-        compressor_thread::set_starter(&self.calls.pager, starter);
+    /// Returns the size in bytes of the largest window that can be added, or 0 if no window can be
+    /// added.
+    pub fn window_room(&self) -> usize {
+        let pager = &self.calls.pager;
+        pager.memory.room(self.window_gap()) / self.block() * self.block()
     }
 
-    /// Ends the compressor thread until blocks are evicted again, and waits until that thread has
-    /// exited. The calling thread holds no lock of the arena and is not in a fault.
-    pub fn rest(&self) {
-        self.calls.pager.compressor.rest();
+    /// Returns the size in bytes of the gap before a window: a chunk or a clock window, whichever
+    /// is larger, because the evicting thread handles one clock window at a time (zm-W2).
+    fn window_gap(&self) -> usize {
+        self.calls.pager.chunk_bytes.max(CLOCK_WINDOW * self.block())
     }
 
-    /// Ends the compressor thread. The arena starts no such thread again.
-    pub fn end_thread(&self) {
-        self.calls.pager.compressor.end();
+    /// Adds a window, which exists as long as the arena. All of its blocks are free. If
+    /// `is_executable`, its managed blocks are executable.
+    ///
+    /// # Errors
+    /// [`Error::Size`] if the window begins or ends within a block. Other errors are
+    /// [`Error::Overlap`], [`Error::Regions`], and [`Error::System`], which is also returned if the
+    /// window is larger than [`window_room`](Self::window_room).
+    ///
+    /// # Safety
+    /// The mappings in the range belong to the caller, and no thread uses them. This function
+    /// unmaps them.
+    pub unsafe fn add_window(&self, range: Range<usize>, is_executable: bool) -> Result<(), Error> {
+        let (pager, block) = (&self.calls.pager, self.block());
+        let (bytes, is_cut) = (range.len(), !(range.start | range.end).is_multiple_of(block));
+        if range.is_empty() || is_cut {
+            return Err(Error::Size { bytes, block });
+        }
+        // SAFETY: the contract of this function covers the mappings; `drop` removes the pager from
+        // the registry. `map` runs on one thread at a time.
+        unsafe {
+            registry::add(pager, range.clone(), || {
+                let added = pager.memory.add_window(range, self.window_gap(), is_executable);
+                added.map_err(Error::system("address space for a window"))
+            })
+        }
     }
+}
 
-    /// Returns the arena's statistics.
-    pub fn stats(&self) -> Stats {
-        self.calls.stats()
-    }
+impl Deref for Arena {
+    type Target = Holding;
 
-    /// Asserts that the counters equal the sums over all blocks. No other thread may use the arena
-    /// during the call.
-    pub fn check(&self) {
-        let _no_one_here = self.calls.inside(range_calls::check);
+    fn deref(&self) -> &Holding {
+        &self.holding
     }
 }
 

@@ -2,13 +2,14 @@
 //! show how much memory a working set lacks: see [`Window`].
 
 use crate::policy::{PREVENTED_SHARE, SLOW_SHARE, SLOW_WINDOWS, WATCHED_TIME};
+use crate::state::HEAT_MAX;
 use crate::times::Times;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The number of different rounds that a block's word can hold: the round in which the block was
-/// evicted has 4 bits.
-pub(crate) const DISTANCES: usize = 16;
+/// evicted is kept in place of its heat.
+pub(crate) const DISTANCES: usize = HEAT_MAX as usize + 1;
 
 /// The counters of a region. [`Stats`] describes each counter.
 #[derive(Debug, Default)]

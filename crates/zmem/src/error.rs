@@ -1,5 +1,6 @@
 //! Errors of regions, and failures that abort the process.
 
+use crate::policy::MANY;
 use rustix::io::Errno;
 use std::fmt::Display;
 use std::io::Write;
@@ -124,10 +125,6 @@ pub enum Error {
     #[error("{0}")]
     Device(#[from] zram::Error),
 }
-
-/// The smallest refused size in bytes that is reported as too large. A smaller refused size is
-/// reported as not a whole number of blocks.
-const MANY: usize = 1 << 40;
 
 /// Returns a description of the possible sizes of a region.
 fn size_hint(bytes: usize, block: usize) -> String {

@@ -77,7 +77,7 @@ mod all {
     pub(crate) mod worker;
 
     pub use crate::state::WORD_LAYOUT;
-    pub use arena::Arena;
+    pub use arena::{Arena, Holding};
     pub use backend::ARENA_BACKENDS;
     pub use calls::Locked;
     pub use deferred::StartThread;

@@ -2,13 +2,10 @@
 
 use crate::Error;
 use crate::options::BlockSizes;
-use crate::policy::{CHUNK_BYTES, PROBATION_MAX, PROBATION_MIN, PROBATION_SHARE};
+use crate::policy::{CHUNK_BYTES, MAP_COUNT, PROBATION_MAX, PROBATION_MIN, PROBATION_SHARE};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
-/// The kernel's default for the maximum number of mappings, used if the setting can't be read.
-const MAP_COUNT: usize = 65_530;
 
 /// The number of mappings that all regions have reserved.
 static RESERVED: AtomicUsize = AtomicUsize::new(0);

@@ -4,6 +4,7 @@ use crate::descriptor::File;
 use crate::gate::GATE;
 use crate::memory::advice::{cool, guard};
 use crate::memory::{Managed, contents, table_reach};
+use crate::policy::TABLES;
 use crate::signals::without_signals;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read};
@@ -48,8 +49,6 @@ pub(crate) fn frees_tables(memory: &Managed) -> bool {
 }
 
 fn try_to_free_tables() -> Option<bool> {
-    /// The number of page tables to free: so large that page tables of other threads do not matter.
-    const TABLES: usize = 16;
     let (page, reach) = (page::page_size(), table_reach());
     let taken = || {
         let file = open(c"/proc/self/status", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());

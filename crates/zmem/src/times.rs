@@ -1,12 +1,9 @@
 //! A clock, and histograms of times.
 
+use crate::policy::BUCKETS;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-
-/// The number of buckets of a [`Histogram`]. The last bucket counts all times of 2^34 ns (17 s) or
-/// more.
-const BUCKETS: usize = 36;
 
 /// Counts of times: bucket n counts the times below 2^n ns that no earlier bucket counts. The last
 /// word is the sum of the times, in ns.

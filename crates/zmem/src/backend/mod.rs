@@ -56,12 +56,16 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// system calls behave.
     fn describe(&self) -> &'static str;
 
-    /// Returns the largest number of mappings that the marks of `blocks` absent blocks may need.
-    fn mappings_max(&self, blocks: usize) -> usize;
+    /// Returns the largest number of mappings that the marks of some absent blocks may need.
+    fn mappings_max(&self, _blocks: usize) -> usize {
+        0
+    }
 
     /// Prepares a chunk that was never touched, so that each of its blocks can be opened
     /// separately.
-    fn open_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno>;
+    fn open_chunk(&self, _memory: &Managed, _chunk: Range<usize>) -> Result<(), Errno> {
+        Ok(())
+    }
 
     /// Closes a chunk whose blocks are all absent, so that the chunk needs no page tables. If this
     /// function fails, the chunk still counts as closed, and the next call for this chunk is

@@ -33,8 +33,7 @@ const ANSWERS: [Answers; 4] =
 
 impl Answers {
     /// Returns a description of the handler, and of the effect of absent memory on system calls.
-    /// `are_moved` is true if the kernel can move pages. See
-    /// [`Backend::describe`].
+    /// `are_moved` is true if the kernel can move pages. See [`Backend::describe`].
     fn describe(self, are_moved: bool) -> &'static str {
         match (self, are_moved) {
             (Answers::Threads, true) => {
@@ -81,10 +80,8 @@ impl Userfaultfd {
     ) -> Result<Self, Errno> {
         let (uffd, can_move) = Uffd::open(delivery, wants_move)?;
         let staging = (can_move == CanMove::Yes).then(|| Staging::new(bytes));
-        let answers = match delivery {
-            Delivery::Messages => Answers::Threads,
-            Delivery::Signal => Answers::Toucher,
-        };
+        let has_threads = delivery == Delivery::Messages;
+        let answers = if has_threads { Answers::Threads } else { Answers::Toucher };
         let answers = AtomicU8::new(answers as u8);
         Ok(Userfaultfd { uffd, staging: staging.transpose()?, fork, answers })
     }
@@ -107,14 +104,6 @@ impl Userfaultfd {
 impl Backend for Userfaultfd {
     fn describe(&self) -> &'static str {
         self.answers().describe(self.staging.is_some())
-    }
-
-    fn mappings_max(&self, _: usize) -> usize {
-        0
-    }
-
-    fn open_chunk(&self, _: &Managed, _: Range<usize>) -> Result<(), Errno> {
-        Ok(())
     }
 
     fn close_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno> {

@@ -1,16 +1,80 @@
-//! The room that an arena's process makes for other processes with the same limit, and the figures
-//! that these processes need.
+//! The memory that an arena holds: its addresses, its figures, and the evictions of its blocks, also
+//! for other processes with the same limit.
 
-use super::Arena;
+use crate::calls::Calls;
+use crate::deferred::StartThread;
 use crate::evict::Goal;
 use crate::limit::Usage;
 use crate::limit::evictable;
 use crate::policy::CLOCK_WINDOW;
 use crate::process::shares_memory;
 use crate::state::State;
-use crate::{chunk, room, stats};
+use crate::stats::Stats;
+use crate::{chunk, compressor_thread, range_calls, room, stats};
+use std::ops::Range;
 
-impl Arena {
+/// The memory that an arena holds: its addresses, its figures, and its evictions.
+#[derive(Debug)]
+pub struct Holding {
+    pub(super) calls: Calls,
+}
+
+impl Holding {
+    /// Returns the addresses of the first window, with which the arena was created.
+    pub fn addresses(&self) -> Range<usize> {
+        self.calls.pager.memory.addresses()
+    }
+
+    /// Returns the size of a block in bytes.
+    pub fn block(&self) -> usize {
+        self.calls.pager.sizes.block
+    }
+
+    /// Returns the addresses of each window, in the order in which the windows were added.
+    pub fn windows(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        self.calls.pager.memory.windows()
+    }
+
+    /// Returns whether managed memory at an address is executable.
+    pub fn is_executable(&self, address: usize) -> bool {
+        self.calls.pager.memory.is_executable(address)
+    }
+
+    /// Evicts the coldest blocks: `bytes` bytes, rounded up to whole blocks, or fewer if no more
+    /// can be evicted. Returns the number of evicted bytes.
+    pub fn reclaim(&self, bytes: usize) -> usize {
+        self.calls.reclaim(bytes)
+    }
+
+    /// Lets a separate thread store evicted blocks, so that the evicting thread does not wait for
+    /// compression. `starter` starts that thread when there is a block to store; the thread ends
+    /// after some time without work.
+    pub fn defer_stores(&self, starter: &'static dyn StartThread) {
+        compressor_thread::set_starter(&self.calls.pager, starter);
+    }
+
+    /// Ends the compressor thread until blocks are evicted again, and waits until that thread has
+    /// exited. The calling thread holds no lock of the arena and is not in a fault.
+    pub fn rest(&self) {
+        self.calls.pager.compressor.rest();
+    }
+
+    /// Ends the compressor thread. The arena starts no such thread again.
+    pub fn end_thread(&self) {
+        self.calls.pager.compressor.end();
+    }
+
+    /// Returns the arena's statistics.
+    pub fn stats(&self) -> Stats {
+        self.calls.stats()
+    }
+
+    /// Asserts that the counters equal the sums over all blocks. No other thread may use the arena
+    /// during the call.
+    pub fn check(&self) {
+        let _no_one_here = self.calls.inside(range_calls::check);
+    }
+
     /// While the processes that share the limit are short of room, evicts until this process holds
     /// at most its share of the limit. If `waits`, evicts even if they are not short of room,
     /// because a waiting process does not need the memory. After an attempt that evicted hardly
@@ -82,7 +146,7 @@ impl Arena {
                 let seen = pager.words[*block].load();
                 seen.state() == State::Resident && seen.pins() > 0
             };
-            pinned += blocks.filter(is_pinned).count() * self.block();
+            pinned += blocks.filter(is_pinned).count() * pager.sizes.block;
             window = open + 1;
             if window * CLOCK_WINDOW >= pager.blocks() {
                 break;

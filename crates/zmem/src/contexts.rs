@@ -79,40 +79,25 @@ impl HandlerContexts {
         }
         let mut patience = Patience::new("a context");
         loop {
-            let seen = self.free.load(Ordering::Relaxed);
-            if seen == 0 {
-                patience.spend();
-                // In a copy of the process, missing threads may hold all contexts (zm-F3).
-                if GATE.is_torn() && GATE.is_alone_inside() {
-                    self.free.store(u32::MAX >> (CONTEXTS_MAX - self.count), Ordering::Relaxed);
-                }
-                wait_for(&self.free, 0, MISSING_CONTEXT_TICK);
-                continue;
+            let take = |free: u32| free.checked_sub(1).map(|below| free & below);
+            if let Ok(free) = self.free.fetch_update(Ordering::Acquire, Ordering::Relaxed, take) {
+                let nth = free.trailing_zeros() as usize;
+                return HandlerContext { contexts: self, nth, purpose };
             }
-            let nth = seen.trailing_zeros();
-            let rest = seen & !(1 << nth);
-            let taken =
-                self.free.compare_exchange_weak(seen, rest, Ordering::Acquire, Ordering::Relaxed);
-            if taken.is_ok() {
-                return HandlerContext { contexts: self, nth: nth as usize, purpose };
+            patience.spend();
+            // In a copy of the process, missing threads may hold all contexts (zm-F3).
+            if GATE.is_torn() && GATE.is_alone_inside() {
+                self.free.store(u32::MAX >> (CONTEXTS_MAX - self.count), Ordering::Relaxed);
             }
+            wait_for(&self.free, 0, MISSING_CONTEXT_TICK);
         }
     }
 
     /// Waits until another call may take a context, and counts the call.
     fn begin_call(&self) {
-        loop {
-            let seen = self.calls.load(Ordering::Relaxed);
-            if seen == 0 {
-                wait(&self.calls, 0);
-                continue;
-            }
-            let rest = seen - 1;
-            let began =
-                self.calls.compare_exchange_weak(seen, rest, Ordering::Acquire, Ordering::Relaxed);
-            if began.is_ok() {
-                return;
-            }
+        let begin = |left: u32| left.checked_sub(1);
+        while self.calls.fetch_update(Ordering::Acquire, Ordering::Relaxed, begin).is_err() {
+            wait(&self.calls, 0);
         }
     }
 

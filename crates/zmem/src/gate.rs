@@ -192,7 +192,7 @@ impl Hook {
     fn let_in(&self) {
         let mask = GATE.mask.lock().take();
         GATE.open();
-        mask.inspect(signals::restore);
+        mask.into_iter().for_each(signals::restore);
     }
 }
 

@@ -42,19 +42,9 @@ impl Spurious {
 /// the gate, so that no fork copies the lock in the locked state.
 static ARE_INSTALLED: Mutex<[bool; 2]> = Mutex::new([false; 2]);
 
-/// Installs the handler of SIGSEGV, once for the process.
-pub(crate) fn install() {
-    install_for(libc::SIGSEGV);
-}
-
-/// Installs the handler of SIGBUS, once for the process.
-pub(crate) fn install_for_bus() {
-    install_for(libc::SIGBUS);
-}
-
-/// Installs the handler for `signal` if it is not installed, and keeps the previous action as the
-/// next handler.
-fn install_for(signal: i32) {
+/// Installs the handler for `signal`, SIGSEGV or SIGBUS, if it is not installed. Keeps the previous
+/// action as the next handler.
+pub(crate) fn install(signal: i32) {
     forks::register();
     // The list of actions is allocated and freed outside of the gate (zm-H3).
     let mut actions = Some(Actions::new());
@@ -71,7 +61,7 @@ fn install_for(signal: i32) {
         let mut ours = default_action();
         ours.sa_sigaction = entry as extern "C" fn(_, _, _) as usize;
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        ours.sa_mask = SignalMask::all().set();
+        ours.sa_mask = SignalMask::ALL.set();
         // SAFETY: `entry` may be called at any instruction: see the module documentation.
         unsafe { set_action(signal, &ours) };
         *is_installed = true;
@@ -85,7 +75,7 @@ fn install_for(signal: i32) {
 /// # Safety
 /// As with `sigaction`, the handler may be called on any thread, at any instruction.
 pub unsafe fn set_next_handler(action: &libc::sigaction) -> libc::sigaction {
-    install();
+    install(libc::SIGSEGV);
     next_handler::replace(libc::SIGSEGV, *action)
 }
 
@@ -94,7 +84,7 @@ pub unsafe fn set_next_handler(action: &libc::sigaction) -> libc::sigaction {
 /// # Safety
 /// As with `sigaction`, the handler may be called on any thread, at any instruction.
 pub unsafe fn set_next_bus_handler(action: &libc::sigaction) -> libc::sigaction {
-    install_for_bus();
+    install(libc::SIGBUS);
     next_handler::replace(libc::SIGBUS, *action)
 }
 

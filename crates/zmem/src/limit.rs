@@ -138,17 +138,16 @@ impl Limit {
     /// fewer (at least one) if there is no room for `wanted` but blocks can be evicted. Concurrent
     /// callers see each other's claims.
     pub(crate) fn claim(&self, wanted: usize) -> usize {
-        let mut seen = self.resident.load(Relaxed);
-        loop {
-            let mut blocks = wanted;
+        let mut blocks = wanted;
+        let claim = |seen| {
+            blocks = wanted;
             while blocks > 1 && !self.no_progress.is_braked() && self.is_full(blocks) {
                 blocks /= 2;
             }
-            match self.resident.compare_exchange_weak(seen, seen + blocks, Relaxed, Relaxed) {
-                Ok(_) => return blocks,
-                Err(now) => seen = now,
-            }
-        }
+            Some(seen + blocks)
+        };
+        let _claimed = self.resident.fetch_update(Relaxed, Relaxed, claim);
+        blocks
     }
 
     /// Subtracts the claimed blocks that were not used.

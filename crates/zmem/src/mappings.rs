@@ -43,24 +43,16 @@ impl Mappings {
         blocks: usize,
         others: usize,
     ) -> Result<Self, Error> {
-        let mut before = reserved.load(Relaxed);
-        loop {
+        let mut share = None;
+        let reserve = |before: usize| {
             // No region reserves more than half of the mappings that are left.
-            let room = max.saturating_sub(before) / 2;
-            let share = Self::within(room, bytes, blocks, others);
-            let share = share.ok_or(Error::System {
-                what: "as many mappings (take larger blocks, or raise vm.max_map_count)",
-                errno: Errno::NOMEM.raw_os_error(),
-            })?;
-            let taken = reserved.compare_exchange(before, before + share.count, Relaxed, Relaxed);
-            match taken {
-                Ok(_) => return Ok(share),
-                Err(now) => {
-                    std::mem::forget(share);
-                    before = now;
-                }
-            }
-        }
+            let next = Self::within(max.saturating_sub(before) / 2, bytes, blocks, others);
+            std::mem::forget(std::mem::replace(&mut share, next));
+            Some(before + share.as_ref()?.count)
+        };
+        let _reserved = reserved.fetch_update(Relaxed, Relaxed, reserve);
+        let what = "as many mappings (take larger blocks, or raise vm.max_map_count)";
+        share.ok_or_else(|| Error::system(what)(Errno::NOMEM))
     }
 
     fn within(room: usize, bytes: usize, blocks: usize, others: usize) -> Option<Self> {

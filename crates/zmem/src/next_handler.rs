@@ -76,7 +76,7 @@ extern "C" fn run(call: *mut Call) {
             libc::sigaltstack(&none, null_mut());
         }
         // SIGSEGV and SIGBUS stay unblocked, so that the handler can access absent memory.
-        signals::restore(&mask.without(libc::SIGSEGV).without(libc::SIGBUS));
+        signals::restore(mask.without(libc::SIGSEGV).without(libc::SIGBUS));
         type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
         transmute::<usize, Handler>(function)(signal, info, context.cast());
     }
@@ -129,7 +129,7 @@ pub(crate) unsafe fn call(signal: i32, info: *mut libc::siginfo_t, context: *mut
             if next.sa_flags & libc::SA_RESETHAND != 0 {
                 next_of(signal).store(DEFAULT.load(Acquire), Release);
             }
-            let mask = SignalMask::of(next.sa_mask).with(&SignalMask::of(interrupted.uc_sigmask));
+            let mask = SignalMask::of(next.sa_mask).with(SignalMask::of(interrupted.uc_sigmask));
             let leaves_stack = next.sa_flags & libc::SA_ONSTACK == 0 && has_left_stack(interrupted);
             let mut call = Call { function, leaves_stack, mask, signal, info, context };
             if leaves_stack {

@@ -9,11 +9,12 @@
 //! [`PUT_RIGHT`] is null or a function of type `fn(CopyDetectedBy)`.
 #![allow(unsafe_code)]
 
+use crate::table::{map, unmap};
 use page::Patience;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{Advice, ProtFlags, madvise};
 use rustix::process::getpid;
 use std::mem::transmute;
-use std::ptr::null_mut;
+use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
@@ -76,10 +77,11 @@ pub(crate) fn begin(put_right: fn(CopyDetectedBy)) {
     let _known = PROCESS.compare_exchange(0, pid(), AcqRel, Acquire);
     if OWN.load(Acquire).is_null() {
         let mapped = map_page();
-        let own = mapped.unwrap_or((&raw const UNWIPED).cast_mut());
+        let unwiped = (&raw const UNWIPED).cast_mut();
+        let own = mapped.map_or(unwiped, |page| page.as_ptr().cast());
         let placed = OWN.compare_exchange(null_mut(), own, AcqRel, Acquire);
-        if let (Err(_), Some(own)) = (placed, mapped) {
-            unmap(own);
+        if let (Err(_), Some(page)) = (placed, mapped) {
+            unmap(page, page::page_size());
         }
     }
 }
@@ -94,27 +96,17 @@ pub(crate) fn shares_memory() -> bool {
 }
 
 /// Maps the page that is wiped in copies. Returns `None` if the kernel refuses to map or wipe it.
-fn map_page() -> Option<*mut Own> {
+fn map_page() -> Option<NonNull<u8>> {
     let bytes = page::page_size();
-    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-    // SAFETY: the kernel chooses the address, so no other mapping is replaced.
-    let start = unsafe { mmap_anonymous(null_mut(), bytes, protection, flags) }.ok()?;
-    let own: *mut Own = start.cast();
+    let page = map(bytes, ProtFlags::READ | ProtFlags::WRITE).ok()?;
     // SAFETY: the page was just mapped, and no other code uses it.
-    if unsafe { madvise(start, bytes, Advice::LinuxWipeOnFork) }.is_err() {
-        unmap(own);
+    if unsafe { madvise(page.as_ptr().cast(), bytes, Advice::LinuxWipeOnFork) }.is_err() {
+        unmap(page, bytes);
         return None;
     }
     // SAFETY: an `Own` fits in a page, and zeros are a valid `Own`, because it consists of numbers.
-    unsafe { &*own }.state.store(KNOWN, Release);
-    Some(own)
-}
-
-/// Unmaps a page that was never in use.
-fn unmap(own: *mut Own) {
-    // SAFETY: `map_page` mapped the page, and the callers of `unmap` no longer use it. On an error
-    // the page stays mapped.
-    let _left = unsafe { munmap(own.cast(), page::page_size()) };
+    unsafe { page.cast::<Own>().as_ref() }.state.store(KNOWN, Release);
+    Some(page)
 }
 
 pub(crate) fn own() -> &'static Own {

@@ -113,9 +113,9 @@ impl Region {
     ) -> Result<Self, Error> {
         // This precedes the creation of the device: fork handlers run in order of registration.
         forks::register();
-        handler::install();
+        handler::install(libc::SIGSEGV);
         if !options.backend.is_signal() {
-            handler::install_for_bus();
+            handler::install(libc::SIGBUS);
         }
         let pager = Arc::new(Pager::new(memory, contents, options)?);
         chunk::begin(&pager, contents);

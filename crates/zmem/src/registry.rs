@@ -86,14 +86,8 @@ impl Place {
     /// replaced.
     fn enter(&self) {
         let now = u64::from(generation()) << 32;
-        let mut seen = self.inside.load(SeqCst);
-        loop {
-            let count = if seen >> 32 << 32 == now { seen + 1 } else { now + 1 };
-            match self.inside.compare_exchange_weak(seen, count, SeqCst, SeqCst) {
-                Ok(_) => return,
-                Err(other) => seen = other,
-            }
-        }
+        let enter = |seen| Some(if seen >> 32 << 32 == now { seen + 1 } else { now + 1 });
+        let _entered = self.inside.fetch_update(SeqCst, SeqCst, enter);
     }
 
     fn leave(&self) {

@@ -6,30 +6,16 @@
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
-use std::mem::zeroed;
+use std::mem::{transmute, transmute_copy, zeroed};
 use std::ptr::null;
 
-/// The size of the kernel's signal set, in bytes.
-const KERNEL_BYTES: usize = 8;
-type SetBytes = [u8; size_of::<libc::sigset_t>()];
-const ALL: SetBytes = [0xff; size_of::<libc::sigset_t>()];
-
-/// A set of signals that a thread blocks.
-#[derive(Clone, Copy)]
-pub(crate) struct SignalMask(libc::sigset_t);
-
-impl std::fmt::Debug for SignalMask {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SignalMask").finish_non_exhaustive()
-    }
-}
+/// A set of signals that a thread blocks, with a bit for each signal, as in the kernel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SignalMask(u64);
 
 impl SignalMask {
-    /// Returns the mask of all signals, including the signals that the C library uses itself.
-    pub(crate) fn all() -> Self {
-        // SAFETY: a set consists of bits, each of which may be set.
-        SignalMask(unsafe { std::mem::transmute::<SetBytes, libc::sigset_t>(ALL) })
-    }
+    /// All signals, including the signals that the C library uses itself.
+    pub(crate) const ALL: Self = SignalMask(u64::MAX);
 
     /// Returns the mask of all signals except those that the C library uses itself: other threads
     /// may wait until a thread has handled such a signal, so no thread may block it for long.
@@ -38,61 +24,53 @@ impl SignalMask {
         unsafe {
             let mut set = zeroed();
             libc::sigfillset(&mut set);
-            SignalMask(set)
+            SignalMask::of(set)
         }
     }
 
     /// Returns the mask that corresponds to a set of the C library.
     pub(crate) fn of(set: libc::sigset_t) -> Self {
-        SignalMask(set)
+        // SAFETY: a set consists of bits, and begins with those of the kernel's signals.
+        SignalMask(unsafe { transmute_copy(&set) })
     }
 
-    pub(crate) fn set(&self) -> libc::sigset_t {
-        self.0
+    /// Returns the set of the C library that corresponds to the mask.
+    pub(crate) fn set(self) -> libc::sigset_t {
+        const COPIES: usize = size_of::<libc::sigset_t>() / size_of::<u64>();
+        // SAFETY: a set consists of bits, each of which may be set. The kernel's signals are the
+        // first of them.
+        unsafe { transmute::<[u64; COPIES], libc::sigset_t>([self.0; COPIES]) }
     }
 
     /// Returns the mask of the signals that either mask contains.
-    pub(crate) fn with(&self, other: &SignalMask) -> Self {
-        let mut both = self.0;
-        for signal in 1..=64 {
-            // SAFETY: both sets are initialized. For an invalid signal the functions do nothing.
-            unsafe {
-                if libc::sigismember(&other.0, signal) == 1 {
-                    libc::sigaddset(&mut both, signal);
-                }
-            }
-        }
-        SignalMask(both)
+    pub(crate) fn with(self, other: SignalMask) -> Self {
+        SignalMask(self.0 | other.0)
     }
 
-    pub(crate) fn without(&self, signal: i32) -> Self {
-        let mut set = self.0;
-        // SAFETY: `sigdelset` changes only the local set, which is initialized.
-        unsafe { libc::sigdelset(&mut set, signal) };
-        SignalMask(set)
+    pub(crate) fn without(self, signal: i32) -> Self {
+        SignalMask(self.0 & !(1 << (signal - 1)))
     }
 }
 
 /// Sets the mask of this thread, and returns the previous mask. The C library's function is not
 /// used, because it never blocks the signals that the library uses itself.
-fn set(mask: &SignalMask) -> SignalMask {
-    let mut before = SignalMask::all();
-    let how = libc::SIG_SETMASK;
-    // SAFETY: both sets are local, and are at least as large as the sets of the kernel.
+fn set(mask: SignalMask) -> SignalMask {
+    let (mut before, how) = (SignalMask::ALL, libc::SIG_SETMASK);
+    // SAFETY: both sets are local, and have the size that the call passes to the kernel.
     unsafe {
         let (mask, before) = (&raw const mask.0, &raw mut before.0);
-        libc::syscall(libc::SYS_rt_sigprocmask, how, mask, before, KERNEL_BYTES);
+        libc::syscall(libc::SYS_rt_sigprocmask, how, mask, before, size_of::<u64>());
     }
     before
 }
 
 /// Blocks all signals of this thread, and returns the previous mask.
 pub(crate) fn block_all() -> SignalMask {
-    set(&SignalMask::all())
+    set(SignalMask::ALL)
 }
 
 /// Sets the mask of this thread.
-pub(crate) fn restore(mask: &SignalMask) {
+pub(crate) fn restore(mask: SignalMask) {
     set(mask);
 }
 
@@ -101,7 +79,7 @@ struct Restore(SignalMask);
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        restore(&self.0);
+        restore(self.0);
     }
 }
 
@@ -114,7 +92,7 @@ pub(crate) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
 /// Runs `work`, which starts a thread, with all signals blocked except those of the C library. The
 /// new thread inherits this mask.
 pub(crate) fn without_programs_signals<T>(work: impl FnOnce() -> T) -> T {
-    let _restore = Restore(set(&SignalMask::all_of_programs()));
+    let _restore = Restore(set(SignalMask::all_of_programs()));
     work()
 }
 

@@ -5,7 +5,6 @@ use crate::deferred::{Copies, NONE, RUNS, STARTING, STOPS, StartThread};
 use crate::gate::GATE;
 use crate::owned::{OwnedRun, own_queued};
 use crate::pager::Pager;
-use crate::pager_thread::run_counted;
 use crate::policy::{
     BATCH_BYTES, HANDED_OVER, HEAT_KEPT_MAX, REFUSED_STARTS, START_TIME, WAITING_SHARE, WEIGHED,
 };
@@ -13,6 +12,7 @@ use crate::process::shares_memory;
 use crate::queue::{BLOCKS_MAX, Taken};
 use crate::state::{HEAT_MAX, State, WordValue};
 use crate::sync::{Ordering::SeqCst, fence, wait_for, wake};
+use crate::threads::run_counted;
 use crate::{signals, stored};
 use std::sync::Arc;
 

@@ -39,12 +39,10 @@ mod all {
     pub(crate) mod deferred;
     pub(crate) mod depart;
     pub(crate) mod descriptor;
-    pub(crate) mod device;
     pub(crate) mod error;
     pub(crate) mod evict;
     pub(crate) mod evict_open;
     pub(crate) mod fault;
-    pub(crate) mod fault_threads;
     pub(crate) mod forks;
     pub(crate) mod gate;
     pub(crate) mod handler;

@@ -12,14 +12,14 @@ use crate::limit::Limit;
 use crate::mappings::{Mappings, fit};
 use crate::memory::Managed;
 use crate::memory::advice::allow_folios;
-use crate::options::BlockSizes;
+use crate::options::{BlockSizes, create_device};
 use crate::policy::{BATCH_BYTES, CLOCK_WINDOW, CLOSINGS, STEP_BYTES, batch, contexts};
 use crate::recent::{Order, Recent};
 use crate::state::BlockWord;
 use crate::table::Table;
 use crate::threads::{self, WorldStopped};
 use crate::waker::Waker;
-use crate::{Error, Options, device, processors};
+use crate::{Error, Options, processors};
 use page::fork::Mutex;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
@@ -118,7 +118,7 @@ impl Pager {
         let contexts =
             HandlerContexts::new(contexts, buffer).map_err(Error::system("stacks for faults"))?;
         let is_heap_own = contents == Contents::Vacant;
-        let device = device::create(options, memory.bytes(), sizes, contexts.len(), is_heap_own)?;
+        let device = create_device(options, memory.bytes(), sizes, contexts.len(), is_heap_own)?;
         let (words, copied) = (Table::new(blocks)?, Table::new(windows.div_ceil(64))?);
         let chunks = Table::new(memory.bytes().div_ceil(mappings.chunk_bytes))?;
         let clock = Clock::new(windows)?;

@@ -8,9 +8,9 @@
 mod end;
 
 use crate::calls::{Calls, Locked};
-use crate::fault_threads::FaultThreads;
 use crate::memory::Managed;
 use crate::pager::{Contents, Pager};
+use crate::pager_thread::FaultThreads;
 use crate::stats::Stats;
 use crate::{
     Advice, Error, Options, chunk, forks, handler, mappings, policy, probes, range_calls, registry,

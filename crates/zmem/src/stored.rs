@@ -3,7 +3,7 @@
 //! except `note_copies` and `is_stored` are called under the eviction lock.
 
 use crate::counters::count;
-use crate::device;
+use crate::options::is_zero;
 use crate::owned::for_runs;
 use crate::pager::Pager;
 use crate::policy::CLOCK_WINDOW;
@@ -64,7 +64,7 @@ fn drop_copies_of(pager: &Pager, window: usize) {
 pub(crate) fn defer(pager: &Pager, run: Range<usize>, data: &[u8]) -> Outcome {
     let mut outcome = Outcome::ALL_STORED;
     for (nth, data) in data.chunks(pager.sizes.block).enumerate() {
-        let fate = if device::is_zero(data) { Fate::Zeros } else { Fate::Waiting };
+        let fate = if is_zero(data) { Fate::Zeros } else { Fate::Waiting };
         outcome.set(nth, fate);
     }
     debug_assert!(run.len() <= CLOCK_WINDOW);
@@ -79,7 +79,7 @@ pub(crate) fn store(pager: &Pager, run: Range<usize>, data: &[u8]) -> Outcome {
     let of = |blocks: &Range<usize>| {
         &data[pager.bytes_of(blocks.start - run.start..blocks.end - run.start)]
     };
-    let is_zero = |block: usize| device::is_zero(of(&(block..block + 1)));
+    let is_zero = |block: usize| is_zero(of(&(block..block + 1)));
     let mut start = run.start;
     while start < run.end {
         let end = run.end.min((start / step + 1) * step);

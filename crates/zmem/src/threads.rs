@@ -9,6 +9,7 @@
 //! If the program's threads report that they wait, a waiting thread counts as one that accesses no
 //! memory.
 
+use crate::error::fatal;
 use crate::kept_file::TASKS;
 use crate::policy::{ASKED_LATER, ASKED_LATER_MAX};
 use crate::process::shares_memory;
@@ -17,6 +18,7 @@ use crate::sync::AtomicU32;
 use rustix::fs::Stat;
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst, fence};
 
 /// The number of links of the directory of threads, in addition to one link for each thread.
@@ -68,6 +70,15 @@ impl Drop for OwnThread {
     fn drop(&mut self) {
         OWN.fetch_add(CHANGE - 1, SeqCst);
         IS_OWN.set(false);
+    }
+}
+
+/// Calls `work`, which accesses no managed memory, on a thread of this crate. If `work` panics,
+/// aborts the process with a message about `what`.
+pub(crate) fn run_counted(what: &str, work: impl FnOnce()) {
+    let _counted = OwnThread::begin();
+    if catch_unwind(AssertUnwindSafe(work)).is_err() {
+        fatal(what, &"it panicked");
     }
 }
 

@@ -1,9 +1,9 @@
 //! The staging area, to which pages in probation are moved, each at its own offset (zm-U4, zm-U5).
 
-use crate::device;
 use crate::error::refused;
 use crate::memory::advice::make_own;
 use crate::memory::{Managed, contents, table_reach};
+use crate::options::is_zero;
 use crate::uffd::{Short, Uffd};
 use rustix::io::Errno;
 use std::ops::Range;
@@ -71,7 +71,7 @@ impl Staging {
         let mut part = [0; 512];
         page.step_by(part.len()).all(|at| {
             contents::read_open(&self.0, at, &mut part);
-            device::is_zero(&part)
+            is_zero(&part)
         })
     }
 

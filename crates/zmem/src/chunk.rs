@@ -5,13 +5,16 @@
 
 use crate::chunk_word::{Chunk, ChunkWord};
 use crate::gate::GATE;
+use crate::limit::evictable;
+use crate::mappings;
 use crate::memory::table_reach;
+use crate::owned::for_owned;
 use crate::pager::{Contents, Pager};
 use crate::policy::CLOCK_WINDOW;
-use crate::probes;
-use crate::state::BlockWord;
+use crate::state::{BlockWord, State};
 use page::page_size;
 use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Returns the number of the chunk that a block is in.
 fn chunk_of(pager: &Pager, block: usize) -> usize {
@@ -88,6 +91,32 @@ pub(crate) fn open(pager: &Pager, block: usize, may_open: impl Fn(Chunk) -> bool
     }
 }
 
+/// Returns the blocks that a touch of `block` opens: its group, or its chunk if no other
+/// process shares the blocks any more.
+pub(crate) fn group_of(pager: &Pager, block: usize) -> Range<usize> {
+    let (group, chunk) = (pager.group.load(Relaxed), blocks_of(pager, block));
+    if !evictable::is_sharing(&pager.limit) {
+        return chunk;
+    }
+    let start = chunk.start + (block - chunk.start) / group * group;
+    start..chunk.end.min(start + group)
+}
+
+/// Opens the shared blocks among `blocks`. From then on only this process uses their pages.
+pub(crate) fn unshare(pager: &Pager, blocks: Range<usize>) {
+    let takes = |_, _| true;
+    for_owned(pager, blocks, State::Shared, takes, |mut run| {
+        if run.reopen().is_err() {
+            // The kernel may refuse the process more mappings. If all shared blocks before and
+            // behind the run are opened too, no mapping is split.
+            run.grow_before(0);
+            run.grow_behind(pager.blocks());
+            pager.expect("memory can't be opened again", run.reopen());
+        }
+        run.publish(State::Resident, |_, word| word);
+    });
+}
+
 /// Returns the bytes of page tables and of blocks' words that opening a chunk in the state
 /// `from` allocates.
 fn tables_to_open(pager: &Pager, nth: usize, from: Chunk) -> usize {
@@ -154,7 +183,7 @@ pub(crate) fn close_chunks(pager: &Pager, blocks: Range<usize>) {
 /// opened.
 fn close_chunk(pager: &Pager, nth: usize) -> Chunk {
     let bytes = bytes_of(pager, nth);
-    let frees_tables = probes::frees_tables(&pager.memory);
+    let frees_tables = mappings::frees_tables(&pager.memory);
     if frees_tables && pager.backend.close_chunk(&pager.memory, bytes).is_ok() {
         pager.limit.sub_tables(tables_that_go(pager, nth));
         return Chunk::Freed;

@@ -21,7 +21,7 @@ use crate::policy::{
 };
 use crate::recent::Spares;
 use crate::state::{State, WordValue};
-use crate::{chunk, depart, evict_open, shared, stored};
+use crate::{chunk, depart, evict_open, stored};
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -135,7 +135,7 @@ fn step(pager: &Pager, clock: &mut Clock, idle: usize) -> Step {
     }
     let takes_shared = || evictable::may_evict_shared(&pager.limit, step.is_after_no_progress);
     if let Some(window) = step.window.filter(|_| takes_shared()) {
-        shared::unshare(pager, pager.blocks_of_window(window));
+        chunk::unshare(pager, pager.blocks_of_window(window));
     }
     step
 }

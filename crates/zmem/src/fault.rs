@@ -9,7 +9,7 @@ use crate::pager::{Pager, ROUNDS};
 use crate::policy::{HEAT_KEPT_MAX, SOON_ROUNDS};
 use crate::recent::{Side, Toucher, Wanted};
 use crate::state::{State, WordValue};
-use crate::{chunk, compressor_thread, room, shared, stored};
+use crate::{chunk, compressor_thread, room, stored};
 use std::ops::Range;
 use std::time::Instant;
 
@@ -104,7 +104,7 @@ pub(crate) fn bring(pager: &Pager, block: usize, wanted: Wanted, buf: &mut [u8])
             State::Probation | State::Evicting => keep(pager, block, seen),
             State::Shared => {
                 room::make_room(pager, 0, buf);
-                shared::unshare(pager, shared::group_of(pager, block));
+                chunk::unshare(pager, chunk::group_of(pager, block));
                 match pager.words[block].load().state() {
                     State::Resident => block..block + 1,
                     _ => block..block,

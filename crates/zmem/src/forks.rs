@@ -1,16 +1,30 @@
 //! Forks of a process that has regions. Before a fork, blocks with marks of a userfaultfd are
 //! filled, because a child does not inherit these marks. In a child, the state of each region is
 //! adapted. All functions run while the gate is closed, so no other thread changes a block.
+//!
+//! Blocks are closed at a fork if copies of all of them would use too much memory. Parent and child
+//! share the pages, which count once until one of the two accesses them (zm-L16).
+//!
+//! ```text
+//!   fork:    Resident -> closed -> Shared, in the parent and so in the child
+//!   touch:   room is made -> its group is opened -> Resident
+//!
+//!   mappings:  | Shared    | touched | Shared | touched | Shared  |      as many groups as
+//!              '---------- groups of the same size -------------'        may be mappings
+//! ```
 
 use crate::backend::ForkResult;
 use crate::contexts::Purpose;
 use crate::gate::{self, Forks};
 use crate::limit::evictable;
+use crate::owned::{for_owned, publish_closed};
 use crate::pager::Pager;
+use crate::policy::{CLOCK_WINDOW, SHARED_BYTES};
 use crate::recent::Wanted;
-use crate::state::State;
-use crate::{chunk, fault, registry, shared, signals};
-use std::sync::atomic::Ordering::Release;
+use crate::state::{State, WordValue};
+use crate::{chunk, fault, registry, signals};
+use std::ops::Range;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// Makes each fork close the gate and call the functions below. The caller calls this before it
 /// creates the first device, because a fork must close the gate before it takes the locks of
@@ -27,7 +41,7 @@ fn prepare() {
         if pager.backend.is_whole_over_forks() {
             bring_all_back(pager);
         } else if pager.is_heap_own && evictable::closes_at_fork(&pager.limit) {
-            shared::share_all(pager);
+            share_all(pager);
         }
     });
 }
@@ -88,4 +102,46 @@ fn keep_all(pager: &Pager) {
     pager.limit.add((0..pager.blocks()).filter(untouched).count());
     chunk::open_all(pager);
     pager.words.iter().for_each(|word| word.keep());
+}
+
+/// Closes all resident blocks that are not pinned. The caller has closed the gate, so no other
+/// thread changes a block.
+fn share_all(pager: &Pager) {
+    // In a copy of the process, the thread that holds the lock may be missing.
+    let Some(clock) = pager.eviction_lock.try_lock() else { return };
+    let group = set_group(pager);
+    let (mut window, mut groups) = (0, groups_max(pager));
+    while window < clock.windows
+        && let Some(open) = chunk::next_open_window(pager, window)
+    {
+        // A chunk may have several clock windows, or a clock window several chunks.
+        let Range { start, end } = pager.blocks_of_window(open);
+        let end = chunk::blocks_of(pager, start).end.max(end);
+        window = end.div_ceil(CLOCK_WINDOW);
+        let takes = |_, seen: WordValue| seen.is_evictable();
+        for_owned(pager, start..end, State::Resident, takes, |run| {
+            let needed = run.len().div_ceil(group);
+            if run.len() < group || needed > groups {
+                return run.release();
+            }
+            groups -= needed;
+            publish_closed(run, State::Shared);
+        });
+    }
+}
+
+/// Returns the maximum number of groups that may be separate mappings.
+fn groups_max(pager: &Pager) -> usize {
+    (2 * pager.probation_max).max(1)
+}
+
+/// Computes and stores the number of blocks in a group. A touch opens a group. Groups are large
+/// enough that each may be a separate mapping, as is necessary if every other group is touched.
+fn set_group(pager: &Pager) -> usize {
+    let least = (SHARED_BYTES / pager.sizes.block).max(1);
+    let most = pager.chunk_bytes / pager.sizes.block;
+    let needed = pager.limit.resident().div_ceil(groups_max(pager));
+    let group = needed.next_power_of_two().clamp(least, most.max(least));
+    pager.group.store(group, Relaxed);
+    group
 }

@@ -55,14 +55,12 @@ mod all {
     pub(crate) mod owned;
     pub(crate) mod pager;
     pub(crate) mod pager_thread;
-    pub(crate) mod probes;
     pub(crate) mod process;
     pub(crate) mod range_calls;
     pub(crate) mod recent;
     pub(crate) mod region;
     pub(crate) mod registry;
     pub(crate) mod room;
-    pub(crate) mod shared;
     pub(crate) mod signals;
     pub(crate) mod stats;
     pub(crate) mod stored;

@@ -13,7 +13,7 @@ use crate::pager::{Contents, Pager};
 use crate::pager_thread::FaultThreads;
 use crate::stats::Stats;
 use crate::{
-    Advice, Error, Options, chunk, forks, handler, mappings, policy, probes, range_calls, registry,
+    Advice, Error, Options, chunk, forks, handler, mappings, policy, range_calls, registry,
 };
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
@@ -65,7 +65,7 @@ impl Region {
         let whole = whole.ok_or(Error::Size { bytes, block })?;
         let memory = Managed::map(whole, policy::CHUNK_BYTES);
         let memory = memory.map_err(Error::system("address space for a region"))?;
-        probes::may_be_data(&memory)
+        mappings::may_be_data(&memory)
             .map_err(Error::system("so much data (see RLIMIT_DATA and vm.overcommit_memory)"))?;
         Self::of(memory, bytes, Contents::Untouched, &options)
     }
@@ -98,7 +98,7 @@ impl Region {
         registry::check_free(&(first..end)).and_then(|()| mappings::check_plain(&(first..end)))?;
         // SAFETY: `skip` is at most `bytes`; the caller guarantees the rest.
         let memory = unsafe { Managed::of_program(start.add(skip), whole) };
-        if let Some(at) = probes::first_that_stays(&memory) {
+        if let Some(at) = mappings::first_that_stays(&memory) {
             return Err(Error::Memory { at, what: "locked, or of large pages" });
         }
         Self::of(memory, whole, Contents::InUse, &options)

@@ -10,8 +10,8 @@ mod staging;
 mod userfaultfd;
 
 use crate::error::refused;
+use crate::mappings::{has_guards, writes_below_protection};
 use crate::memory::Managed;
-use crate::probes::{has_guards, writes_below_protection};
 use crate::uffd::{CanMove, Delivery, Uffd};
 use crate::{BackendKind, Error, Options};
 use rustix::io::Errno;

@@ -48,12 +48,6 @@ pub(crate) fn note(number: usize, args: &[usize; 6]) {
     }
 }
 
-/// Returns the time of the kernel's coarse clock, which does not read the time stamp counter.
-pub(crate) fn coarse() -> Duration {
-    let now = rustix::time::clock_gettime(ClockId::MonotonicCoarse);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
-}
-
 /// Returns the time of the kernel's exact clock.
 pub(crate) fn monotonic() -> Duration {
     let mut now = timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,12 +1,12 @@
 //! The debuggers that are attached to this process, as shown by /proc.
 
-use crate::clock::coarse;
 use crate::executed::contents;
 use crate::kernel::ENOENT;
 use crate::policy::LOOK_TIME;
 use crate::threads::is_own;
 use dispatch::system;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use zmem::milliseconds;
 
 /// The bit that marks a debugger's word as an open file of another process: the word contains the
 /// ID of that process, and the descriptor. Without this bit, the word is the ID of the thread that
@@ -23,10 +23,6 @@ pub(crate) struct Watch {
     words: [AtomicU64; 2],
     /// The time of the next check, in milliseconds.
     pub(crate) next: AtomicU64,
-}
-
-fn milliseconds() -> u64 {
-    coarse().as_millis() as u64
 }
 
 /// Returns the process of a thread, and the process that traces the thread, or 0 if the thread is

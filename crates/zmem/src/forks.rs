@@ -15,68 +15,93 @@
 
 use crate::backend::ForkResult;
 use crate::contexts::Purpose;
-use crate::gate::{self, Forks};
+use crate::gate::GATE;
 use crate::limit::evictable;
 use crate::owned::{for_owned, publish_closed};
 use crate::pager::Pager;
 use crate::policy::{CLOCK_WINDOW, SHARED_BYTES};
+use crate::process::{self, CopyDetectedBy};
 use crate::recent::Wanted;
 use crate::state::{State, WordValue};
-use crate::{chunk, fault, registry, signals};
+use crate::{chunk, fault, kept_file, registry, signals, threads};
+use page::fork::{AtFork, Turn};
 use std::ops::Range;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-/// Makes each fork close the gate and call the functions below. The caller calls this before it
-/// creates the first device, because a fork must close the gate before it takes the locks of
-/// devices.
+/// Makes each fork close the gate and adapt the regions. The caller calls this before it creates
+/// the first device, because a fork must close the gate before it takes the locks of devices. A fork
+/// takes all other locks before it closes the gate, because a thread that holds another lock may
+/// access a region.
 pub(crate) fn register() {
-    gate::register(Forks { prepare, in_parent, in_child });
+    static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
+    process::begin(put_right);
+    page::fork::register_once(&IS_REGISTERED, Hook, Turn::Last);
 }
 
-/// Fills all blocks of regions that have a userfaultfd and that a child inherits as copies. If
-/// processes share the limit, closes resident blocks in parent and child if private copies of these
-/// blocks would use too much memory.
-fn prepare() {
-    registry::for_each(|pager| {
-        if pager.backend.is_whole_over_forks() {
-            bring_all_back(pager);
-        } else if pager.is_heap_own && evictable::closes_at_fork(&pager.limit) {
-            share_all(pager);
-        }
-    });
+/// Replaces state that a copy of a process must not share with the original.
+fn put_right(by: CopyDetectedBy) {
+    threads::begin_child();
+    if by == CopyDetectedBy::Page {
+        GATE.begin_copy();
+    }
+    kept_file::begin_child();
 }
 
-/// Wakes the pager threads, so that they evict again the blocks that `prepare` filled.
-fn in_parent() {
-    registry::for_each(|pager| {
-        if pager.backend.is_whole_over_forks() && pager.limit.is_wanted(0) {
-            pager.waker.wake();
-        }
-    });
+struct Hook;
+
+impl AtFork for Hook {
+    /// Fills all blocks of regions that have a userfaultfd and that a child inherits as copies. If
+    /// processes share the limit, closes resident blocks in parent and child if private copies of
+    /// these blocks would use too much memory.
+    fn prepare(&self) {
+        GATE.close_for_fork();
+        registry::for_each(|pager| {
+            if pager.backend.is_whole_over_forks() {
+                bring_all_back(pager);
+            } else if pager.is_heap_own && evictable::closes_at_fork(&pager.limit) {
+                share_all(pager);
+            }
+        });
+    }
+
+    /// Wakes the pager threads, so that they evict again the blocks that `prepare` filled.
+    fn in_parent(&self) {
+        registry::for_each(|pager| {
+            if pager.backend.is_whole_over_forks() && pager.limit.is_wanted(0) {
+                pager.waker.wake();
+            }
+        });
+        GATE.open_after_fork();
+    }
+
+    /// Determines which part of each region a child has, and adapts the state of the region.
+    fn in_child(&self) {
+        process::begin_child();
+        registry::for_each(adapt_in_child);
+        GATE.open_after_fork();
+    }
 }
 
-/// Determines which part of each region a child has, and adapts the state of the region.
-fn in_child() {
-    registry::for_each(|pager| {
-        let fork_result = pager.backend.in_child(&pager.memory);
-        // The value never returns to `Copy`, because the child's children lack the same memory as
-        // the child.
-        if fork_result != ForkResult::Copy {
-            pager.fork_result.store(fork_result as u32, Release);
-        }
-        if fork_result == ForkResult::Plain {
-            keep_all(pager);
-        }
-        pager.compressor.begin_child();
-        evictable::begin_child(&pager.limit);
-        pager.counters.begin_child();
-        pager.stored_most.begin();
-        pager.weigh();
-        // The value is compared with the counter of evicted blocks, which was just reset.
-        pager.packing.lock().whole_at = 0;
-        // Blocks that could not be evicted before may be evictable now.
-        pager.limit.set_no_progress(false);
-    });
+fn adapt_in_child(pager: &Pager) {
+    let fork_result = pager.backend.in_child(&pager.memory);
+    // The value never returns to `Copy`, because the child's children lack the same memory as the
+    // child.
+    if fork_result != ForkResult::Copy {
+        pager.fork_result.store(fork_result as u32, Release);
+    }
+    if fork_result == ForkResult::Plain {
+        keep_all(pager);
+    }
+    pager.compressor.begin_child();
+    evictable::begin_child(&pager.limit);
+    pager.counters.begin_child();
+    pager.stored_most.begin();
+    pager.weigh();
+    // The value is compared with the counter of evicted blocks, which was just reset.
+    pager.packing.lock().whole_at = 0;
+    // Blocks that could not be evicted before may be evictable now.
+    pager.limit.set_no_progress(false);
 }
 
 /// Fills all blocks, regardless of the limit.

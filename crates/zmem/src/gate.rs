@@ -7,11 +7,10 @@
 
 use crate::error::fatal;
 use crate::policy::{FORK_TIME, MISSING_OWNER_LOOKS};
-use crate::process::{self, CopyDetectedBy};
+use crate::process;
 use crate::signals::{self, SignalMask};
 use crate::sync::{AtomicU32, Ordering, wait, wait_for, wake};
-use crate::{kept_file, threads};
-use page::fork::{AtFork, Mutex, Turn};
+use page::fork::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -34,35 +33,6 @@ pub(crate) struct Inside<'g>(&'g Gate);
 /// The gate of all regions.
 pub(crate) static GATE: Gate =
     Gate { word: AtomicU32::new(0), is_torn: AtomicBool::new(false), mask: Mutex::new(None) };
-
-/// The functions that a fork calls for regions, while the gate is closed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Forks {
-    pub(crate) prepare: fn(),
-    pub(crate) in_parent: fn(),
-    pub(crate) in_child: fn(),
-}
-
-struct Hook(Forks);
-
-/// Makes each fork close the gate and call `forks`. The caller calls this before it creates the
-/// first device of a region, because a fork must close the gate before it takes the locks of such
-/// devices. A fork takes all other locks before it closes the gate, because a thread that holds
-/// another lock may access a region.
-pub(crate) fn register(forks: Forks) {
-    static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
-    process::begin(put_right);
-    page::fork::register_once(&IS_REGISTERED, Hook(forks), Turn::Last);
-}
-
-/// Replaces state that a copy of a process must not share with the original.
-fn put_right(by: CopyDetectedBy) {
-    threads::begin_child();
-    if by == CopyDetectedBy::Page {
-        GATE.begin_copy();
-    }
-    kept_file::begin_child();
-}
 
 impl Gate {
     /// Enters the gate. Waits until a fork has ended, or up to `FORK_TIME` if the fork still waits
@@ -99,7 +69,22 @@ impl Gate {
         self.word.load(Ordering::Relaxed) & CLOSED != 0
     }
 
-    /// Prevents threads from entering, and waits until no thread is inside.
+    /// Prevents threads from entering, and waits until no thread is inside. Blocks all signals,
+    /// because a handler on this thread would wait forever to enter.
+    pub(crate) fn close_for_fork(&self) {
+        let mask = signals::block_all();
+        process::look();
+        self.close();
+        *self.mask.lock() = Some(mask);
+    }
+
+    /// Lets threads enter again, and restores the signal mask of this thread.
+    pub(crate) fn open_after_fork(&self) {
+        let mask = self.mask.lock().take();
+        self.open();
+        mask.into_iter().for_each(signals::restore);
+    }
+
     fn close(&self) {
         self.word.fetch_or(CLOSED, Ordering::Acquire);
         loop {
@@ -133,7 +118,6 @@ impl Gate {
         self.word.load(Ordering::Acquire) & !CLOSED == 1
     }
 
-    /// Lets threads enter again, after a fork.
     fn open(&self) {
         self.word.store(0, Ordering::Release);
         wake(&self.word);
@@ -161,38 +145,6 @@ impl Drop for Inside<'_> {
         if self.0.word.fetch_sub(1, Ordering::Release) == CLOSED + 1 {
             wake(&self.0.word);
         }
-    }
-}
-
-impl AtFork for Hook {
-    fn prepare(&self) {
-        // A handler on this thread would wait forever to enter, because this thread has closed the
-        // gate.
-        let mask = signals::block_all();
-        process::look();
-        GATE.close();
-        (self.0.prepare)();
-        *GATE.mask.lock() = Some(mask);
-    }
-
-    fn in_parent(&self) {
-        (self.0.in_parent)();
-        self.let_in();
-    }
-
-    fn in_child(&self) {
-        process::begin_child();
-        (self.0.in_child)();
-        self.let_in();
-    }
-}
-
-impl Hook {
-    /// Opens the gate, and restores the thread's signal mask.
-    fn let_in(&self) {
-        let mask = GATE.mask.lock().take();
-        GATE.open();
-        mask.into_iter().for_each(signals::restore);
     }
 }
 

@@ -195,14 +195,11 @@ pub(crate) const NEW_SHARE: usize = 32;
 
 /// The kernel's default for the maximum number of mappings, used if the setting can't be read.
 pub(crate) const MAP_COUNT: usize = 65_530;
-/// The number of page tables that the kernel should free in a test: with this number, page tables
-/// of other threads do not matter.
+/// The number of page tables that a probe frees: other threads' page tables do not matter.
 pub(crate) const TABLES: usize = 16;
-/// The smallest refused size in bytes that is reported as too large. A smaller refused size is
-/// reported as not a whole number of blocks.
+/// The smallest refused size in bytes that is reported as too large, not as a part of a block.
 pub(crate) const MANY: usize = 1 << 40;
-/// The number of buckets of a [`Histogram`](crate::Histogram). The last bucket counts all times of
-/// 2^34 ns (17 s) or more.
+/// The number of buckets of a histogram. The last bucket counts all times of 2^34 ns (17 s) or more.
 pub(crate) const BUCKETS: usize = 36;
 
 /// The minimum size of a chunk in bytes: one page table maps this number of bytes.

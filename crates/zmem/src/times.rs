@@ -11,6 +11,7 @@ use std::time::Duration;
 pub(crate) struct Times([AtomicU64; BUCKETS + 1]);
 
 /// Returns the milliseconds of a monotonic clock, with the precision of a tick of the kernel.
+/// The clock does not read the time stamp counter.
 pub fn milliseconds() -> u64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000

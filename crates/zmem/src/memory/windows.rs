@@ -152,8 +152,8 @@ impl Windows {
         }
     }
 
-    /// Adds a window for which there is room, and returns its offsets. Only one thread at a time
-    /// adds windows.
+    /// Adds a window that is no larger than the room, and returns its offsets. Only one thread at
+    /// a time adds windows.
     pub(super) fn add(
         &self,
         addresses: &Range<usize>,

@@ -28,22 +28,26 @@ pub(crate) enum CanMove {
 
 fn open(may_see: i32) -> Result<File, Errno> {
     let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
-    // SAFETY: the call creates a descriptor, and accesses no memory.
-    match unsafe { libc::syscall(libc::SYS_userfaultfd, flags | may_see) } {
-        // SAFETY: the call has just created the descriptor, which nothing else owns.
-        file @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(file as i32) }.into()),
-        _ => Err(last_error()),
-    }
+    // SAFETY: the call creates a descriptor, which nothing else owns, and accesses no memory.
+    unsafe { owned(libc::syscall(libc::SYS_userfaultfd, flags | may_see)) }
 }
 
 fn open_device() -> Result<File, Errno> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let device = File::from(rustix::fs::open(c"/dev/userfaultfd", flags, Mode::empty())?);
     let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
-    // SAFETY: the call creates a descriptor, and accesses no memory.
-    match unsafe { libc::ioctl(device.as_fd().as_raw_fd(), NEW as _, flags) } {
-        // SAFETY: the call has just created the descriptor, which nothing else owns.
-        file @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(file) }.into()),
+    // SAFETY: the call creates a descriptor, which nothing else owns, and accesses no memory.
+    unsafe { owned(libc::ioctl(device.as_fd().as_raw_fd(), NEW as _, flags).into()) }
+}
+
+/// Returns the file that a call returned.
+///
+/// # Safety
+/// `file` is the result of a call that creates a descriptor. Nothing else owns the descriptor.
+unsafe fn owned(file: i64) -> Result<File, Errno> {
+    match i32::try_from(file) {
+        // SAFETY: guaranteed by the caller.
+        Ok(file @ 0..) => Ok(unsafe { OwnedFd::from_raw_fd(file) }.into()),
         _ => Err(last_error()),
     }
 }

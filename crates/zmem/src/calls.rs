@@ -5,14 +5,14 @@ use crate::backend::ForkResult;
 use crate::contexts::{HandlerContext, Purpose};
 use crate::evict::{self, Goal};
 use crate::gate::GATE;
-use crate::pager::Pager;
+use crate::pager::{Contents, Pager};
 use crate::policy::{CALL_FREEABLE_SHARE, HEAT_KEPT_MAX};
 use crate::recent::Spares;
 use crate::room::{self, Waits};
 use crate::state::HEAT_MAX;
 use crate::stats::Stats;
 use crate::worker::Workers;
-use crate::{Advice, Error, chunk, range_calls, signals, stats};
+use crate::{Advice, Error, chunk, range_calls, registry, signals, stats};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -30,6 +30,21 @@ impl Calls {
         Calls { pager, worker: Workers::default() }
     }
 
+    /// Ends the pager thread, and handles no more faults. If the memory is the program's again, fills all blocks first.
+    pub(crate) fn end(&self, contents: Contents) {
+        let pager = &self.pager;
+        self.worker.stop(pager);
+        if contents == Contents::InUse && pager.fork_result() == ForkResult::Copy {
+            let _none_is_too_low = pager.limit.set(None);
+            // Another thread may still be evicting in a fault, and the blocks that it evicts would
+            // not be filled below.
+            let _no_one_evicts = self.inside(|pager| pager.eviction_lock.lock().has_ended = true);
+            let _someone_is_here = self.bring(0..pager.blocks());
+            let _system_forgets = pager.backend.end(&pager.memory);
+        }
+        registry::remove(pager);
+    }
+
     /// # Errors
     /// [`Error::Forked`] if this process has no memory of the region.
     fn check_here(&self) -> Result<(), Error> {
@@ -44,12 +59,11 @@ impl Calls {
     /// # Errors
     /// [`Error::Range`]: the range is not within the region.
     pub(crate) fn blocks(&self, range: &Range<usize>, bytes: usize) -> Result<Range<usize>, Error> {
-        let Range { start, end } = *range;
+        let (Range { start, end }, size) = (range.clone(), self.pager.sizes.block);
         if start > end || end > bytes {
             return Err(Error::Range { start, end, bytes });
         }
-        let (size, is_empty) = (self.pager.sizes.block, start == end);
-        Ok(start / size..if is_empty { start / size } else { end.div_ceil(size) })
+        Ok(start / size..if start == end { start / size } else { end.div_ceil(size) })
     }
 
     /// Runs one step of a call inside the gate, with all signals blocked. Therefore the step may

@@ -10,7 +10,7 @@ use crate::backend::ForkResult;
 use crate::contexts::{HandlerContext, Purpose};
 use crate::fault::{self, Verdict};
 use crate::gate::GATE;
-use crate::next_handler::{self, Actions};
+use crate::next_handler;
 use crate::policy::{RESIDENT_FAULTS_MAX, UNMANAGED_FAULTS_MAX};
 use crate::recent::Toucher;
 use crate::signals::{self, SignalMask, action_of, default_action, set_action, without_signals};
@@ -46,8 +46,8 @@ static ARE_INSTALLED: Mutex<[bool; 2]> = Mutex::new([false; 2]);
 /// action as the next handler.
 pub(crate) fn install(signal: i32) {
     forks::register();
-    // The list of actions is allocated and freed outside of the gate (zm-H3).
-    let mut actions = Some(Actions::new());
+    // The memory is allocated and freed outside of the gate (zm-H3).
+    let mut next = Some(Box::new(default_action()));
     without_signals(|| {
         let _inside = GATE.enter();
         let mut are_installed = ARE_INSTALLED.lock();
@@ -55,8 +55,8 @@ pub(crate) fn install(signal: i32) {
         if *is_installed {
             return;
         }
-        if let Some(actions) = actions.take() {
-            next_handler::keep(signal, action_of(signal), actions);
+        if let Some(next) = next.take() {
+            next_handler::keep(signal, action_of(signal), next);
         }
         let mut ours = default_action();
         ours.sa_sigaction = entry as extern "C" fn(_, _, _) as usize;
@@ -92,12 +92,20 @@ pub unsafe fn set_next_bus_handler(action: &libc::sigaction) -> libc::sigaction 
 extern "C" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes pointers to values that belong to this thread until the handler
     // returns, and calls `entry` with all signals blocked, as `next_handler::call` requires.
-    unsafe {
-        let errno = *libc::__errno_location();
+    keep_errno(|| unsafe {
         if !answer(signal, &*info, &*context.cast(), Stack::HandlerContext) {
             next_handler::call(signal, info, context.cast());
         }
+    });
+}
+
+fn keep_errno<T>(work: impl FnOnce() -> T) -> T {
+    // SAFETY: the C library returns a valid pointer to the `errno` of this thread.
+    unsafe {
+        let errno = *libc::__errno_location();
+        let done = work();
         *libc::__errno_location() = errno;
+        done
     }
 }
 
@@ -114,13 +122,8 @@ pub unsafe fn answer_fault(
     info: *const libc::siginfo_t,
     context: *const libc::ucontext_t,
 ) -> bool {
-    // SAFETY: the caller guarantees that both pointers are valid; `errno` belongs to this thread.
-    unsafe {
-        let errno = *libc::__errno_location();
-        let is_answered = answer(signal, &*info, &*context, Stack::This);
-        *libc::__errno_location() = errno;
-        is_answered
-    }
+    // SAFETY: the caller guarantees that both pointers are valid.
+    keep_errno(|| unsafe { answer(signal, &*info, &*context, Stack::This) })
 }
 
 /// Returns the address of the instruction that was interrupted.

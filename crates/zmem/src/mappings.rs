@@ -34,18 +34,9 @@ fn count_max() -> usize {
 }
 
 impl Mappings {
-    /// Reserves the mappings that a region of `bytes` bytes with `contexts` contexts may use, plus
-    /// one mapping for each of `marked` blocks.
-    pub(crate) fn reserve(
-        bytes: usize,
-        blocks: usize,
-        contexts: usize,
-        marked: usize,
-    ) -> Result<Self, Error> {
-        Self::reserve_of(&RESERVED, count_max(), bytes, blocks, 2 * contexts + marked)
-    }
-
-    fn reserve_of(
+    /// Reserves the mappings that a region of `bytes` bytes may use, and `others` further mappings.
+    /// `reserved` counts the mappings that are reserved, of which there may be `max`.
+    fn reserve(
         reserved: &AtomicUsize,
         max: usize,
         bytes: usize,
@@ -146,7 +137,8 @@ pub(crate) fn fit(
         let blocks = bytes / sizes.block;
         let (marked, larger) = (marked(blocks), 2 * sizes.block);
         let may_grow = marked > 0 && larger <= CHUNK_BYTES && bytes.is_multiple_of(larger);
-        match Mappings::reserve(bytes, blocks, contexts, marked) {
+        let others = 2 * contexts + marked;
+        match Mappings::reserve(&RESERVED, count_max(), bytes, blocks, others) {
             Err(_) if may_grow => sizes.block = larger,
             reserved => return Ok((sizes, reserved?)),
         }
@@ -269,7 +261,7 @@ mod tests {
             for bytes in [1 << 20, 1 << 30, 1 << 36, 1 << 45] {
                 let reserved = AtomicUsize::new(0);
                 let mut count = 0;
-                while let Ok(share) = Mappings::reserve_of(&reserved, max, bytes, bytes >> 12, 8) {
+                while let Ok(share) = Mappings::reserve(&reserved, max, bytes, bytes >> 12, 8) {
                     let chunks = bytes.div_ceil(share.chunk_bytes);
                     assert!(share.count >= chunks + 2 * share.probation_max + 8);
                     count += share.count;

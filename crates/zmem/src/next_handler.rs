@@ -14,9 +14,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
 static NEXT: [AtomicPtr<Action>; 2] = [const { AtomicPtr::new(null_mut()) }; 2];
-/// The default action. The default action replaces a handler that has SA_RESETHAND when that
-/// handler is called.
-static DEFAULT: AtomicPtr<Action> = AtomicPtr::new(null_mut());
+/// The default action replaces a handler that has SA_RESETHAND when that handler is called.
+static DEFAULT: Action = default_action();
 
 /// The maximum number of bytes below its stack pointer that a function may use.
 const RED_ZONE: usize = 128;
@@ -25,22 +24,10 @@ fn next_of(signal: i32) -> &'static AtomicPtr<Action> {
     &NEXT[usize::from(signal == libc::SIGBUS)]
 }
 
-/// Memory for the next action, and for the default action.
-pub(crate) struct Actions {
-    next: Box<Action>,
-    default: Box<Action>,
-}
-
-impl Actions {
-    pub(crate) fn new() -> Self {
-        Actions { next: Box::new(default_action()), default: Box::new(default_action()) }
-    }
-}
-
-/// Keeps the previous action of a signal before this crate's handler is installed.
-pub(crate) fn keep(signal: i32, action: Action, Actions { mut next, default }: Actions) {
+/// Keeps the previous action of a signal, in the memory `next`, before this crate's handler is
+/// installed.
+pub(crate) fn keep(signal: i32, action: Action, mut next: Box<Action>) {
     *next = action;
-    DEFAULT.store(Box::leak(default), Release);
     next_of(signal).store(Box::leak(next), Release);
 }
 
@@ -127,7 +114,7 @@ pub(crate) unsafe fn call(signal: i32, info: *mut libc::siginfo_t, context: *mut
         }
         function => {
             if next.sa_flags & libc::SA_RESETHAND != 0 {
-                next_of(signal).store(DEFAULT.load(Acquire), Release);
+                next_of(signal).store((&raw const DEFAULT).cast_mut(), Release);
             }
             let mask = SignalMask::of(next.sa_mask).with(SignalMask::of(interrupted.uc_sigmask));
             let leaves_stack = next.sa_flags & libc::SA_ONSTACK == 0 && has_left_stack(interrupted);

@@ -5,16 +5,12 @@
 //! read (zm-S2), so slices of a region are like slices of other memory.
 #![allow(unsafe_code)]
 
-mod end;
-
 use crate::calls::{Calls, Locked};
 use crate::memory::Managed;
 use crate::pager::{Contents, Pager};
 use crate::pager_thread::FaultThreads;
 use crate::stats::Stats;
-use crate::{
-    Advice, Error, Options, chunk, forks, handler, mappings, policy, range_calls, registry,
-};
+use crate::{Advice, Error, Options, chunk, handler, mappings, policy, range_calls, registry};
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -59,8 +55,7 @@ impl Region {
     pub fn new(bytes: usize, options: Options) -> Result<Self, Error> {
         let block = options.sizes()?.block;
         // A large region consists of whole chunks, because blocks may be marked together (zm-M2).
-        let is_small = bytes / block < policy::FEW_BLOCKS;
-        let least = if is_small { block } else { policy::CHUNK_BYTES };
+        let least = if bytes / block < policy::FEW_BLOCKS { block } else { policy::CHUNK_BYTES };
         let whole = bytes.checked_next_multiple_of(least).filter(|&whole| whole > 0);
         let whole = whole.ok_or(Error::Size { bytes, block })?;
         let memory = Managed::map(whole, policy::CHUNK_BYTES);
@@ -104,7 +99,6 @@ impl Region {
         Self::of(memory, whole, Contents::InUse, &options)
     }
 
-    /// Creates a region of mapped memory.
     fn of(
         memory: Managed,
         bytes: usize,
@@ -112,7 +106,6 @@ impl Region {
         options: &Options,
     ) -> Result<Self, Error> {
         // This precedes the creation of the device: fork handlers run in order of registration.
-        forks::register();
         handler::install(libc::SIGSEGV);
         if !options.backend.is_signal() {
             handler::install(libc::SIGBUS);
@@ -124,10 +117,8 @@ impl Region {
         let (calls, threads) = (Calls::new(pager), FaultThreads::default());
         let mut region = Region { calls, bytes, contents, threads };
         let pager = &region.calls.pager;
-        pager
-            .backend
-            .begin(&pager.memory)
-            .map_err(Error::system("to tell of touches of this memory"))?;
+        let begun = pager.backend.begin(&pager.memory);
+        begun.map_err(Error::system("to tell of touches of this memory"))?;
         region.threads = FaultThreads::start(pager)?;
         region.calls.seek_room();
         Ok(region)
@@ -246,5 +237,12 @@ impl DerefMut for Region {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as for `deref`, and the region is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        self.calls.end(self.contents);
+        self.threads.stop(&self.calls.pager);
     }
 }

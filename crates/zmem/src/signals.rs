@@ -110,7 +110,7 @@ pub(crate) fn action_of(signal: i32) -> Action {
 }
 
 /// Returns the default action.
-pub(crate) fn default_action() -> Action {
+pub(crate) const fn default_action() -> Action {
     // SAFETY: zeros are a valid action: SIG_DFL without flags, with an empty mask.
     unsafe { zeroed() }
 }

@@ -9,7 +9,8 @@ use crate::error::fatal;
 use crate::policy::{FORK_TIME, MISSING_OWNER_LOOKS};
 use crate::process;
 use crate::signals::{self, SignalMask};
-use crate::sync::{AtomicU32, Ordering, wait, wait_for, wake};
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::sync::{AtomicU32, wait, wait_for, wake};
 use page::fork::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -39,7 +40,7 @@ impl Gate {
     /// for threads inside. The caller has blocked all signals.
     pub(crate) fn enter(&self) -> Inside<'_> {
         process::look();
-        let mut seen = self.word.load(Ordering::Relaxed);
+        let mut seen = self.word.load(Relaxed);
         let mut until = None;
         loop {
             if seen & CLOSED != 0 {
@@ -47,17 +48,11 @@ impl Gate {
                 let left = until.saturating_duration_since(Instant::now());
                 if seen == CLOSED || !left.is_zero() {
                     wait_for(&self.word, seen, left.max(FORK_TIME / 20));
-                    seen = self.word.load(Ordering::Relaxed);
+                    seen = self.word.load(Relaxed);
                     continue;
                 }
             }
-            let entered = self.word.compare_exchange_weak(
-                seen,
-                seen + 1,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            );
-            match entered {
+            match self.word.compare_exchange_weak(seen, seen + 1, Acquire, Relaxed) {
                 Ok(_) => return Inside(self),
                 Err(now) => seen = now,
             }
@@ -66,7 +61,7 @@ impl Gate {
 
     /// Returns whether a fork is in progress, or waits for threads inside.
     pub(crate) fn is_closed(&self) -> bool {
-        self.word.load(Ordering::Relaxed) & CLOSED != 0
+        self.word.load(Relaxed) & CLOSED != 0
     }
 
     /// Prevents threads from entering, and waits until no thread is inside. Blocks all signals,
@@ -86,9 +81,9 @@ impl Gate {
     }
 
     fn close(&self) {
-        self.word.fetch_or(CLOSED, Ordering::Acquire);
+        self.word.fetch_or(CLOSED, Acquire);
         loop {
-            match self.word.load(Ordering::Acquire) {
+            match self.word.load(Acquire) {
                 CLOSED => return,
                 seen => wait(&self.word, seen),
             }
@@ -99,27 +94,27 @@ impl Gate {
     /// thread of the copy has entered yet, and the threads that were inside do not exist in the
     /// copy.
     pub(crate) fn begin_copy(&self) {
-        let seen = self.word.swap(0, Ordering::AcqRel);
+        let seen = self.word.swap(0, AcqRel);
         if seen & CLOSED != 0 {
             // The fork held all locks, and no thread of this copy will release them.
             fatal("memory can't be used", &"this process was copied amid a fork");
         }
-        self.is_torn.fetch_or(seen != 0, Ordering::AcqRel);
+        self.is_torn.fetch_or(seen != 0, AcqRel);
     }
 
     /// Returns whether threads were inside when this copy of the process was created. The blocks
     /// that these threads owned stay `Busy`.
     pub(crate) fn is_torn(&self) -> bool {
-        self.is_torn.load(Ordering::Acquire)
+        self.is_torn.load(Acquire)
     }
 
     /// Returns whether this thread is the only one inside.
     pub(crate) fn is_alone_inside(&self) -> bool {
-        self.word.load(Ordering::Acquire) & !CLOSED == 1
+        self.word.load(Acquire) & !CLOSED == 1
     }
 
     fn open(&self) {
-        self.word.store(0, Ordering::Release);
+        self.word.store(0, Release);
         wake(&self.word);
     }
 
@@ -142,7 +137,7 @@ impl Gate {
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
         // The last thread that leaves wakes a fork that waits.
-        if self.0.word.fetch_sub(1, Ordering::Release) == CLOSED + 1 {
+        if self.0.word.fetch_sub(1, Release) == CLOSED + 1 {
             wake(&self.0.word);
         }
     }

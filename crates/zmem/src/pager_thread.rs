@@ -77,14 +77,15 @@ pub(crate) struct FaultThreads {
 impl FaultThreads {
     /// Starts the number of threads that the backend needs.
     pub(crate) fn start(pager: &Arc<Pager>) -> Result<Self, Error> {
-        let mut this = FaultThreads::default();
-        for _ in 0..pager.backend.threads() {
-            let refused = Error::system("a descriptor to end threads by");
-            let stop = match &this.stop {
-                Some(stop) => stop.clone(),
-                None => Arc::new(eventfd(0, EventfdFlags::CLOEXEC).map_err(refused)?),
-            };
-            this.stop = Some(stop.clone());
+        let (mut this, count) = (FaultThreads::default(), pager.backend.threads());
+        if count == 0 {
+            return Ok(this);
+        }
+        let stop = eventfd(0, EventfdFlags::CLOEXEC);
+        let stop = Arc::new(stop.map_err(Error::system("a descriptor to end threads by"))?);
+        this.stop = Some(stop.clone());
+        for _ in 0..count {
+            let stop = stop.clone();
             let answer = move |pager: &Pager| answer_faults(pager, &stop);
             match PagerThread::start(pager, "zmem faults", "a thread that answers faults", answer) {
                 Ok(thread) => this.threads.push(thread),

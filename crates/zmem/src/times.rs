@@ -37,20 +37,17 @@ impl Times {
     }
 
     pub(crate) fn histogram(&self) -> Histogram {
-        Histogram::of_words(&std::array::from_fn(|word| self.0[word].load(Relaxed)))
+        Histogram(std::array::from_fn(|word| self.0[word].load(Relaxed)))
     }
 }
 
-/// The number of measured times in each bucket, and the sum of all times.
+/// The number of measured times in each bucket, and the sum of all times in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Histogram {
-    counts: [u64; BUCKETS],
-    total: u64,
-}
+pub struct Histogram([u64; BUCKETS + 1]);
 
 impl Default for Histogram {
     fn default() -> Self {
-        Histogram { counts: [0; BUCKETS], total: 0 }
+        Histogram([0; BUCKETS + 1])
     }
 }
 
@@ -60,37 +57,35 @@ impl Histogram {
 
     /// Returns the histogram with these counts and this sum, which may be any numbers.
     pub fn of_words(words: &[u64; Self::WORDS]) -> Self {
-        let mut histogram = Histogram { total: words[BUCKETS], ..Histogram::default() };
-        histogram.counts.copy_from_slice(&words[..BUCKETS]);
-        histogram
+        Histogram(*words)
     }
 
     /// Returns the words that encode the histogram.
     pub fn words(&self) -> [u64; Self::WORDS] {
-        std::array::from_fn(|word| self.counts.get(word).copied().unwrap_or(self.total))
+        self.0
     }
 
     /// Returns a histogram of the times in both histograms.
     pub fn plus(&self, other: &Self) -> Self {
-        let (own, more) = (self.words(), other.words());
-        Histogram::of_words(&std::array::from_fn(|nth| own[nth].saturating_add(more[nth])))
+        Histogram(std::array::from_fn(|nth| self.0[nth].saturating_add(other.0[nth])))
     }
 
     /// Returns the number of all times.
     pub fn count(&self) -> u64 {
-        self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
+        self.0[..BUCKETS].iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// Returns the sum of all times.
     pub fn total(&self) -> Duration {
-        Duration::from_nanos(self.total)
+        Duration::from_nanos(self.0[BUCKETS])
     }
 
     /// Returns the buckets. A bucket consists of its upper bound, which is twice the previous
     /// bucket's bound, and the number of times below the bound that no earlier bucket counts. The
     /// last bucket also counts all longer times.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
-        (0..).zip(self.counts).map(|(bucket, count)| (Duration::from_nanos(1 << bucket), count))
+        let bounds = (0..BUCKETS).map(|bucket| Duration::from_nanos(1 << bucket));
+        bounds.zip(self.0)
     }
 
     /// Returns an upper bound of the shortest `share` thousandths of all times. The result is the

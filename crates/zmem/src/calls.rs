@@ -30,7 +30,8 @@ impl Calls {
         Calls { pager, worker: Workers::default() }
     }
 
-    /// Ends the pager thread, and handles no more faults. If the memory is the program's again, fills all blocks first.
+    /// Ends the pager thread and the handling of faults. If the memory becomes the program's again,
+    /// fills all blocks first.
     pub(crate) fn end(&self, contents: Contents) {
         let pager = &self.pager;
         self.worker.stop(pager);

@@ -30,9 +30,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// Makes each fork close the gate and adapt the regions. The caller calls this before it creates
-/// the first device, because a fork must close the gate before it takes the locks of devices. A fork
-/// takes all other locks before it closes the gate, because a thread that holds another lock may
-/// access a region.
+/// the first device, because a fork must close the gate before it takes the locks of devices. A
+/// fork takes all other locks before it closes the gate, because a thread that holds another lock
+/// may access a region.
 pub(crate) fn register() {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     process::begin(put_right);

@@ -1,5 +1,5 @@
-//! The share of the process's mappings that a region may use (zm-M1), and probes: they find out which
-//! operations on memory the kernel permits to this process.
+//! The share of the process's mappings that a region may use (zm-M1), and probes: they find out
+//! which operations on memory the kernel permits to this process.
 
 use crate::Error;
 use crate::descriptor::File;

@@ -1,6 +1,6 @@
 //! Threads that work for a pager: the pager thread, and fault threads, which handle the faults of
-//! other threads. These wait in the kernel, and may hold any lock, so fault threads obey the rules for
-//! a signal handler (zm-H1).
+//! other threads. These wait in the kernel, and may hold any lock, so fault threads obey the rules
+//! for a signal handler (zm-H1).
 //!
 //! # Safety
 //! Each thread holds a reference to its pager until the thread has ended.

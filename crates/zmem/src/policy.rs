@@ -199,7 +199,7 @@ pub(crate) const MAP_COUNT: usize = 65_530;
 pub(crate) const TABLES: usize = 16;
 /// The smallest refused size in bytes that is reported as too large, not as a part of a block.
 pub(crate) const MANY: usize = 1 << 40;
-/// The number of buckets of a histogram. The last bucket counts all times of 2^34 ns (17 s) or more.
+/// The number of buckets of a histogram. The last bucket counts all times above 2^34 ns (17 s).
 pub(crate) const BUCKETS: usize = 36;
 
 /// The minimum size of a chunk in bytes: one page table maps this number of bytes.

@@ -1,5 +1,5 @@
-//! The memory that an arena holds: its addresses, its figures, and the evictions of its blocks, also
-//! for other processes with the same limit.
+//! The memory that an arena holds: its addresses, its figures, and the evictions of its blocks,
+//! also for other processes with the same limit.
 
 use crate::calls::Calls;
 use crate::deferred::StartThread;

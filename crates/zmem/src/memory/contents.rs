@@ -40,9 +40,9 @@ pub(crate) fn read_protected(memory: &Managed, at: usize, buf: &mut [u8]) -> Res
 }
 
 /// Copies the bytes from offset `at` on to `buf`. The bytes are readable. The caller prevents
-/// writes to them, or does not use the copy after a write. If `memory` is a staging area, only whole
-/// pages are added and removed: if one is removed during the copy, the caller copies zeros, and
-/// later fails to become the owner of the block (zm-U4).
+/// writes to them, or does not use the copy after a write. If `memory` is a staging area, only
+/// whole pages are added and removed: if one is removed during the copy, the caller copies zeros,
+/// and later fails to become the owner of the block (zm-U4).
 pub(crate) fn read_open(memory: &Managed, at: usize, buf: &mut [u8]) {
     let (start, bytes) = memory.place(&(at..at + buf.len()));
     // SAFETY: the range is within this memory, and readable. The caller detects changes during the
@@ -85,8 +85,8 @@ pub(crate) fn with_bytes<T>(
 }
 
 /// Copies `bytes` to the offset `at` of `staged`, and moves their pages to the same offset of
-/// `memory`, atomically for other threads. Afterwards the range of `staged` has no pages. The caller
-/// owns the blocks.
+/// `memory`, atomically for other threads. Afterwards the range of `staged` has no pages. The
+/// caller owns the blocks.
 pub(crate) fn place(
     memory: &Managed,
     staged: &Managed,

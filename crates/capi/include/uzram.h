@@ -8,9 +8,9 @@
  *   uzram_region   memory that compresses its cold parts, and decompresses them at a touch
  *
  * Results. A function that returns int returns 0 or a negative errno. After a failure,
- * uzram_error_message() describes what happened, why, and what to do about it. Values common to all
- * functions:
- *   -EINVAL   a pointer that must not be NULL is NULL, or a length or a value is impossible
+ * uzram_error_message() describes what happened, why, and what to do about it. Any function may
+ * return these values:
+ *   -EINVAL   a pointer that must not be NULL is NULL, or a length or a value is invalid
  *   -ENOSPC   a limit that was set is reached; no stored data are lost
  *   -ENOMEM   the system has no more memory
  *   -ENODEV   this process is a child of fork, and the data stayed with its parent
@@ -27,11 +27,11 @@
  *
  * Threads. Any function may be called from any thread at any time, except *_destroy, which must
  * follow all other calls for the object. Memory passed to a call must not change during the call;
- * it may lie in a region. A thread that is cancelled (pthread_cancel) exits after its call, not
- * during the call or a touch of a region.
+ * it may lie in a region. A thread that is cancelled (pthread_cancel) exits after its call or its
+ * touch of a region, not during it.
  *
- * Fork. Parent and child each have a copy of every object, whenever the fork happens, unless an
- * option changes this. A child of vfork must not call the library.
+ * Fork. After a fork, even during calls of other threads, parent and child each have a copy of
+ * every object, unless an option changes this. A child of vfork must not call the library.
  *
  * Signals. Don't call the library from a signal handler.
  *
@@ -64,8 +64,8 @@ extern "C" {
 uint32_t uzram_version(void);
 
 /*
- * Returns the message of this thread's last failed call, or "" if none has failed: a line in
- * English. The message stays until this thread's next failure, or until the thread exits.
+ * Returns the message of this thread's last failed call, a line in English, or "" if no call has
+ * failed. The message stays until this thread's next failure, or until the thread exits.
  */
 const char *uzram_error_message(void);
 
@@ -116,7 +116,7 @@ struct uzram_device_stat {
 /*
  * Creates a device, which reads as zeros and uses no memory for data yet. -EEXIST: the backing file
  * already exists. -EBUSY: another device uses the backing file. After a fork, data in the backing
- * file stay with the parent: a child that needs them gets -ENODEV.
+ * file stay with the parent: a call of the child that needs such data fails with -ENODEV.
  */
 int uzram_device_new(const struct uzram_device_options *options, uzram_device **device);
 
@@ -125,8 +125,8 @@ void uzram_device_destroy(uzram_device *device);
 
 /*
  * Writes `len` bytes at `offset`. -EINVAL: the range extends past the end, and nothing was written.
- * -ENOSPC, -ENOMEM: no memory was available for a slot, whose number is in the message: exactly the
- * slots before that one were written, and the others keep their contents.
+ * -ENOSPC, -ENOMEM: no memory was available for a slot, whose number is in the message. Exactly the
+ * slots before this slot were written; the others keep their contents.
  */
 int uzram_device_write(uzram_device *device, uint64_t offset, const void *bytes, uint64_t len);
 
@@ -140,8 +140,8 @@ int uzram_device_read(uzram_device *device, uint64_t offset, void *bytes, uint64
 /*
  * Sets exactly `len` bytes at `offset` to zero; slots of 4096 bytes that the range covers
  * completely are freed first. -EINVAL: the range extends past the end, and nothing was changed.
- * -ENOSPC, -ENOMEM: memory is lacking for the rest of a slot that is covered in part, or for the
- * entries (8 bytes each) of the other slots of a block covered in part; the slot keeps its
+ * -ENOSPC, -ENOMEM: the range covers a part of a slot or block, and no memory is available for the
+ * rest of the slot, or for entries (8 bytes each) of the block's other slots. The slot keeps its
  * contents.
  */
 int uzram_device_discard(uzram_device *device, uint64_t offset, uint64_t len);
@@ -149,19 +149,19 @@ int uzram_device_discard(uzram_device *device, uint64_t offset, uint64_t len);
 /* Fills in the statistics of a device. */
 int uzram_device_stat(uzram_device *device, struct uzram_device_stat *stat);
 
-/* Sets mem_limit. If more is in use, requests that need more memory fail until less is in use. */
+/* Sets mem_limit. While more than the limit is in use, requests that need more memory fail. */
 int uzram_device_set_mem_limit(uzram_device *device, uint64_t bytes);
 
-/* Sets total_limit. If more is in use, requests that need more memory fail until less is in use. */
+/* Sets total_limit. While more than the limit is in use, requests that need more memory fail. */
 int uzram_device_set_total_limit(uzram_device *device, uint64_t bytes);
 
 /* Moves data together to free pages. Stores the bytes freed in `freed`, unless `freed` is NULL. */
 int uzram_device_compact(uzram_device *device, uint64_t *freed);
 
 /*
- * Marks slots idle that were not read or written for more than `seconds`, which requires
- * UZRAM_DEVICE_TRACK_ACCESS; if `seconds` is 0, marks all slots. When a slot is read or written, it
- * is no longer idle.
+ * Marks slots as idle that were not read or written for more than `seconds` seconds, or all slots
+ * if `seconds` is 0. A `seconds` other than 0 requires UZRAM_DEVICE_TRACK_ACCESS. A read or write
+ * of a slot removes its mark.
  */
 int uzram_device_mark_idle(uzram_device *device, uint64_t seconds);
 
@@ -170,11 +170,11 @@ int uzram_device_mark_idle(uzram_device *device, uint64_t seconds);
 #define UZRAM_WHICH_IDLE 1           /* marked idle, and not used since */
 #define UZRAM_WHICH_HUGE 2           /* stored uncompressed */
 #define UZRAM_WHICH_HUGE_IDLE 3      /* idle and huge */
-#define UZRAM_WHICH_INCOMPRESSIBLE 4 /* no algorithm makes them smaller */
+#define UZRAM_WHICH_INCOMPRESSIBLE 4 /* no algorithm makes their data smaller */
 
 struct uzram_recompress_options {
     uint64_t size;      /* sizeof(struct uzram_recompress_options) */
-    uint64_t threshold; /* the minimum length of data; they must become shorter */
+    uint64_t threshold; /* data of at least this length are tried; results must be below it */
     uint64_t max_pages; /* maximum slots that are tried; 0 means all */
     uint32_t priority;  /* the algorithm: 1 to 3 (0 means 1) */
     uint32_t which;     /* UZRAM_WHICH_... */
@@ -185,13 +185,14 @@ struct uzram_recompressed {
     uint64_t tried;       /* slots and blocks that were tried */
     uint64_t smaller;     /* slots and blocks that became smaller */
     uint64_t saved_bytes; /* bytes of memory saved */
-    uint64_t touched;     /* used by other threads during the job, and unchanged */
-    uint64_t damaged;     /* damaged, and unchanged */
+    uint64_t touched;     /* used by other threads during the job, so not replaced */
+    uint64_t damaged;     /* damaged, so not replaced */
 };
 
 /*
- * Compresses slots and blocks again, with an algorithm that makes them smaller. Other threads may
- * use the device during the job. `done` may be NULL. -EAGAIN: another job is running.
+ * Compresses slots and blocks again, by one of the algorithms in `recompression` of the options.
+ * Other threads may use the device during the job. `done` may be NULL. -EAGAIN: another job is
+ * running.
  */
 int uzram_device_recompress(uzram_device *device, const struct uzram_recompress_options *options,
                             struct uzram_recompressed *done);
@@ -219,7 +220,7 @@ int uzram_device_write_back(uzram_device *device, uint32_t which, struct uzram_w
  */
 int uzram_device_save(uzram_device *device, const char *path, uint64_t *lost_slots);
 
-/* Restores the intact parts of a damaged file. The rest reads as zeros. */
+/* Restores the intact parts of a damaged file. The other parts read as zeros. */
 #define UZRAM_RESTORE_SALVAGE 1
 
 /*
@@ -287,11 +288,11 @@ int uzram_pool_read(uzram_pool *pool, uint64_t handle, void *bytes, uint64_t len
  * the object, which must not be written to, and its length, unless `object_bytes` is NULL. Any
  * thread may read the object, and unpin it.
  *
- * Until it is unpinned, uzram_pool_write and uzram_pool_free of this object wait, and all later
- * calls for this object wait behind them. So the thread that holds a pin must call only
- * uzram_pool_unpin for the same object. An object has at most six pins (uzram_pool_read takes one
- * for its copy); a call that needs another pin waits. Other objects are not affected. Compaction
- * skips the pages of pinned objects.
+ * Until the object is unpinned, uzram_pool_write and uzram_pool_free of this object wait, and all
+ * later calls for this object wait behind them. So a thread that holds a pin must not make any call
+ * for the same object except uzram_pool_unpin. An object has at most six pins (uzram_pool_read
+ * takes one for its copy); a call that needs another pin waits. Other objects are not affected.
+ * Compaction skips the pages of pinned objects.
  *
  * A child of fork has no pins: the child must not read objects that its parent pinned.
  * uzram_pool_unpin in the child only frees the memory of the pin.
@@ -308,7 +309,7 @@ int uzram_pool_write(uzram_pool *pool, uint64_t handle, const void *bytes, uint6
 /* Frees an object. */
 int uzram_pool_free(uzram_pool *pool, uint64_t handle);
 
-/* Sets the limit. If more is in use, requests that need more pages fail until less is in use. */
+/* Sets the limit. While more than the limit is in use, requests that need more pages fail. */
 int uzram_pool_set_limit(uzram_pool *pool, uint64_t bytes);
 
 /* Moves objects together to free pages. Stores the bytes freed in `freed`, unless it is NULL. */
@@ -335,7 +336,7 @@ struct uzram_cache_options {
 
 struct uzram_cache_stat {
     uint64_t size;        /* sizeof(struct uzram_cache_stat) */
-    uint64_t objects;     /* objects in use, plus some that other threads freed */
+    uint64_t objects;     /* objects in use, and some that other threads freed */
     uint64_t room;        /* objects that fit in the slabs */
     uint64_t slabs;       /* slabs */
     uint64_t refused;     /* frees that were refused */
@@ -349,8 +350,9 @@ int uzram_cache_new(const struct uzram_cache_options *options, uzram_cache **cac
 int uzram_cache_destroy(uzram_cache *cache);
 
 /*
- * Allocates an object. Its bytes are zero, or unchanged since the last free, or a pattern (with
- * UZRAM_CACHE_DEBUG). -EIO, with that flag: a free object was written to; it is not used again.
+ * Allocates an object. Its bytes are zero, or the same as when the object was freed, or a pattern
+ * (with UZRAM_CACHE_DEBUG). -EIO, with that flag: a free object was written to; the cache does not
+ * use this object again.
  */
 int uzram_cache_alloc(uzram_cache *cache, void **object);
 
@@ -376,8 +378,9 @@ typedef struct uzram_lru uzram_lru;
 #define UZRAM_LRU_NO_DICTIONARY 1
 
 /*
- * Receives an evicted key and its value, which are freed when the function returns. It is called
- * during the uzram_lru_put that evicts the value, on its thread; it may call the library.
+ * Receives an evicted key and its value, which are freed when the function returns. The function is
+ * called during the uzram_lru_put that evicts the value, on the same thread. It may call the
+ * library.
  */
 typedef void (*uzram_lru_evicted)(void *context, const void *key, uint64_t key_bytes,
                                   const void *value, uint64_t value_bytes);
@@ -386,7 +389,7 @@ struct uzram_lru_options {
     uint64_t size;              /* sizeof(struct uzram_lru_options) */
     uint64_t limit;             /* maximum bytes of all memory of the cache; 0.5 MB suffice */
     const char *algorithm;      /* "zstd" (also if NULL), "lz4" or "lz4hc" */
-    const void *dictionary;     /* a dictionary; if NULL, the cache trains one when that pays */
+    const void *dictionary;     /* a dictionary; if NULL, the cache trains one if useful */
     uint64_t dictionary_bytes;  /* bytes of `dictionary` */
     uzram_lru_evicted on_evict; /* receives evicted values; or NULL */
     void *context;              /* the first argument of `on_evict` */
@@ -456,8 +459,9 @@ typedef struct uzram_region_locked uzram_region_locked;
 /* Stores checksums of evicted data, which are verified when the data are filled. */
 #define UZRAM_REGION_CHECKSUMS 2
 /*
- * Handles faults by a userfaultfd; if the system refuses that, uzram_region_new fails. A child then
- * has no data of the region, and a touch kills it, unless UZRAM_REGION_COPY_AT_FORK is set.
+ * Handles faults by a userfaultfd; if the system refuses that, uzram_region_new fails. Unless
+ * UZRAM_REGION_COPY_AT_FORK is set, a child has no data of the region, and a touch of the region
+ * kills the child.
  */
 #define UZRAM_REGION_USERFAULTFD 4
 
@@ -474,20 +478,20 @@ struct uzram_region_options {
 
 struct uzram_region_stat {
     uint64_t size;       /* sizeof(struct uzram_region_stat) */
-    uint64_t held;       /* bytes held: resident and stored data, tables, buffers */
+    uint64_t held;       /* bytes of resident and evicted data, tables, buffers */
     uint64_t held_max;   /* the maximum of `held` so far */
     uint64_t limit;      /* the limit of `held`; 0 means none */
     uint64_t resident;   /* bytes that are resident */
-    uint64_t stored;     /* bytes that are stored, before compression */
-    uint64_t compressed; /* bytes that are stored, after compression */
-    uint64_t device;     /* bytes of all memory that holds stored data */
+    uint64_t stored;     /* bytes of evicted data, before compression */
+    uint64_t compressed; /* bytes of evicted data, after compression */
+    uint64_t device;     /* bytes of all memory for evicted data */
     uint64_t filled;     /* blocks filled so far */
     uint64_t evicted;    /* blocks evicted so far */
 };
 
 /*
- * Creates a region, all zero. The program's own loads and stores use it like any other memory, on
- * all threads. Three restrictions apply:
+ * Creates a region whose bytes are zero. The program's threads read and write it like any other
+ * memory. Three restrictions apply:
  *
  * - A system call on parts that are not resident fails with EFAULT: lock the memory that you pass
  *   to a system call.
@@ -496,8 +500,8 @@ struct uzram_region_stat {
  *   program's own SIGSEGV handler must be installed before the first region is created. In a
  *   program that forks, a handler of any signal may touch only locked memory.
  * - Memory that can't be evicted may exceed the limit: data that do not shrink, compressed data
- *   that do not fit, and locked memory. A lowered limit, and an unlock, take effect within about
- *   half a second; for data that become compressible only later, it takes some seconds.
+ *   that do not fit, and locked memory. After a limit was lowered, or a lock ended, the limit holds
+ *   within about half a second. If data become compressible later, it takes some seconds.
  */
 int uzram_region_new(const struct uzram_region_options *options, uzram_region **region);
 
@@ -511,9 +515,10 @@ void *uzram_region_address(uzram_region *region);
 uint64_t uzram_region_bytes(uzram_region *region);
 
 /*
- * Fills a range, and keeps it resident until it is unlocked, so that system calls can use it. If
- * locked memory does not fit within the limit, the lock is not refused, and the limit is exceeded.
- * Other parts are then evicted, and the limit holds again after enough memory is unlocked.
+ * Makes a range resident, and keeps it resident until it is unlocked, so that system calls can use
+ * it. If locked memory does not fit within the limit, the lock is not refused, and the limit is
+ * exceeded. All other parts are then evicted, and the limit holds again after enough memory is
+ * unlocked.
  */
 int uzram_region_lock(uzram_region *region, uint64_t offset, uint64_t len,
                       uzram_region_locked **locked);
@@ -525,16 +530,16 @@ void uzram_region_unlock(uzram_region_locked *locked);
 int uzram_region_prefetch(uzram_region *region, uint64_t offset, uint64_t len);
 
 /* The expected use of a range. */
-#define UZRAM_ADVICE_COLD 0 /* not soon: it is evicted now */
-#define UZRAM_ADVICE_HOT 1  /* soon, and often: it is filled, and stays longer */
+#define UZRAM_ADVICE_COLD 0 /* not used soon: the range is evicted now */
+#define UZRAM_ADVICE_HOT 1  /* used soon and often: the range is filled, and stays longer */
 
 /* Announces the expected use of a range. */
 int uzram_region_advise(uzram_region *region, uint64_t offset, uint64_t len, uint32_t advice);
 
 /*
  * Sets a range to zero; no thread may use the range during the call. -EBUSY: a block that lies
- * completely in the range is locked. Nothing was changed then, unless another thread locked that
- * block during the call: in that case the blocks before it may be zero.
+ * completely in the range is locked. Then nothing was changed, unless another thread locked the
+ * block during the call; in that case the blocks before it may be zero.
  */
 int uzram_region_discard(uzram_region *region, uint64_t offset, uint64_t len);
 

@@ -89,7 +89,7 @@ unsafe extern "C" {
 const DISABLED: c_int = 1;
 
 /// Prevents the thread from being cancelled. A cancellation unwinds the stack from within a system
-/// call, so locks would stay taken. Also, it must not unwind through the code that catches panics.
+/// call, so locks would stay locked. It also must not reach the code that catches panics.
 struct Uncancelled(c_int);
 
 impl Uncancelled {
@@ -115,8 +115,8 @@ pub(crate) fn answer(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
     answer_at_once(work)
 }
 
-/// Does the same as [`answer`], for work that takes a few nanoseconds. The thread can't be
-/// cancelled during this work, because it neither waits nor reads a file.
+/// Does the same as [`answer`], for work that takes only nanoseconds. The thread can't be cancelled
+/// during this work, because it neither waits nor reads a file.
 pub(crate) fn answer_at_once(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
     let done = catch_unwind(AssertUnwindSafe(work));
     let failure = match done {

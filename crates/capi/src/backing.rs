@@ -36,7 +36,7 @@ pub(crate) fn opened(path: &Path, bytes: u64) -> Result<BackingFile, Failure> {
     })
 }
 
-/// Removes the backing file that was created for a device that could not be created.
+/// Removes a new backing file whose device could not be created.
 ///
 /// # Safety
 /// The C caller keeps the rules for strings in [`border`].

@@ -17,7 +17,7 @@ use std::slice;
 /// zeros in all bytes are a valid value.
 ///
 /// # Safety
-/// The type has these properties.
+/// The type begins with its size, has no padding, and zeros are a valid value.
 pub(crate) unsafe trait Sized64: Copy {}
 
 /// Returns the target of a pointer, or a failure if the pointer is NULL.
@@ -25,7 +25,7 @@ pub(crate) fn given<T>(pointer: Option<T>, what: &str) -> Result<T, Failure> {
     pointer.ok_or_else(|| Failure::invalid(format!("{what} is NULL; pass what was asked for")))
 }
 
-/// Stores a result in the place that C passes.
+/// Stores a result at the address that C passes.
 pub(crate) fn put<T>(
     out: Option<&mut MaybeUninit<T>>,
     what: &str,

@@ -104,7 +104,7 @@ pub unsafe extern "C" fn uzram_cache_free(cache: Option<&Cache>, object: *mut c_
     })
 }
 
-/// Frees empty slabs, and stores the number of bytes of pages that became free.
+/// Frees empty slabs, and stores the number of bytes of their pages.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_cache_shrink(cache: Option<&Cache>, freed: Option<&mut u64>) -> c_int {
     answer(|| {

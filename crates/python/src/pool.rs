@@ -22,8 +22,8 @@ use uzram::{Handle, PageConfig, PoolConfig, page_size};
 pub(crate) struct Pool(Shared<uzram::Pool>);
 
 // All methods except `compact` and `close` take about a microsecond, so the thread stays attached
-// to the interpreter. Otherwise a thread with a pinned object could wait for the interpreter, while
-// the thread that is attached waits for the pin.
+// to the interpreter. Otherwise a detached thread with a pinned object could wait for the
+// interpreter, while the attached thread waits for the pin.
 
 impl Pool {
     fn get(&self) -> Answer<Arc<uzram::Pool>> {

@@ -1,8 +1,9 @@
 //! Regions.
 //!
 //! # Safety
-//! A Python view keeps its object, and so the region: `close` fails while views exist. No code here
-//! creates a reference to a region's bytes; Python threads read and write them as plain memory.
+//! A Python view keeps its object and so the region alive, and `close` fails while views exist. No
+//! code here creates a reference to a region's bytes; Python threads read and write them as plain
+//! memory.
 #![allow(unsafe_code)]
 
 pub(crate) mod locked;
@@ -33,8 +34,8 @@ use uzram::{Advice, RegionOptions, SLOT_BYTES, by_name};
 /// 8192, 16384, 32768 or 65536.
 ///
 /// Memory that can't be evicted may exceed the limit: data that do not shrink, compressed data that
-/// do not fit, and locked memory. A lowered limit, and an unlock, take effect within about half a
-/// second; for data that become compressible only later, this takes some seconds.
+/// do not fit, and locked memory. After the limit was lowered, or a lock ended, the limit holds
+/// within about half a second. If data become compressible later, it takes some seconds.
 ///
 /// System calls on compressed parts fail with EFAULT: `lock` the memory that you pass to
 /// `file.readinto`, `socket.send` and similar functions. A touch of a compressed part raises
@@ -125,8 +126,8 @@ impl Region {
         Ok(py.detach(|| region.prefetch(range))?)
     }
 
-    /// Announces how `length` bytes, starting at byte `offset`, will be used: "cold" (not soon:
-    /// they are compressed now) or "hot" (soon and often: they are decompressed).
+    /// Announces the use of `length` bytes, starting at byte `offset`. With "cold" (not used soon)
+    /// they are compressed now, with "hot" (used soon and often) they are decompressed.
     fn advise(&self, py: Python<'_>, offset: usize, length: usize, advice: &str) -> Answer<()> {
         let (region, range) = (self.get()?, range(offset, length)?);
         let advice = match advice {

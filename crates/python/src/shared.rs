@@ -1,4 +1,5 @@
-//! The value that a Python object shares with the running calls of its methods, until it is closed.
+//! The value that a Python object shares with running calls of its methods until the object is
+//! closed.
 
 use crate::error::{Answer, closed};
 use pyo3::prelude::*;

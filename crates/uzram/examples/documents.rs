@@ -45,7 +45,7 @@ fn document(id: u64) -> String {
     order.to_string()
 }
 
-/// Uncompressed documents, in the same kind of cache.
+/// A map of uncompressed documents with the same order of eviction.
 #[derive(Default)]
 struct Plain {
     documents: HashMap<u64, (String, u64)>,

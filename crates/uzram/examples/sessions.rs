@@ -42,7 +42,7 @@ fn state(user: u64) -> Vec<u8> {
     words.take(len).collect()
 }
 
-/// Returns true for the users whose sessions remain until the end: one in sixteen.
+/// Returns whether a user's session remains until the end, which is true for one user in sixteen.
 fn stays(user: u64) -> bool {
     user.wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 60 == 0
 }

@@ -15,9 +15,9 @@
 //! | you have | use | description |
 //! |---|---|---|
 //! | pages, images, other data with offsets | [`Device`] | reads and writes any range; compresses |
-//! | the same, controlled as in the kernel | [`Zram`] | attributes by name: `disksize` and more |
-//! | blobs of all sizes behind a number | [`Pool`] | packs them densely; does not compress |
-//! | blobs behind keys, the most recent ones | `LruCache` | compresses them; evicts at its limit |
+//! | the same, with the kernel's controls | [`Zram`] | attributes by name: `disksize` and more |
+//! | blobs of all sizes, by number | [`Pool`] | packs them densely; does not compress |
+//! | blobs by key, within a limit | `LruCache` | compresses them; evicts the least recent |
 //! | millions of values of one type | [`Cache`] | as fast as an allocator, with less memory |
 //! | memory that must stay a slice | [`Region`] | compresses it when cold; an access restores it |
 //! | a block of bytes to compress | [`Codec`] | lz4, lz4hc, zstd by name; [`Dictionary`] |
@@ -134,7 +134,7 @@ mod error;
 
 pub use error::Error;
 
-// Re-exports the layers, so that callers can name all types in the signatures of their functions.
+// Re-exports the layers, so that callers can name all types of their signatures.
 pub use {page, zcomp, zram, zsmalloc};
 
 pub use page::{Config as PageConfig, page_size};

@@ -74,7 +74,7 @@ fn codec() -> Vec<Row<zcomp::Error>> {
     ]
 }
 
-/// The errors of a device that do not originate in a lower layer.
+/// Returns the errors of a device that do not originate in a lower layer.
 fn own_of_device() -> Vec<Row<zram::Error>> {
     use zram::Error::*;
     use zram::{Access as Kind, BadValue};
@@ -258,7 +258,7 @@ fn ours() -> BTreeSet<String> {
     ours
 }
 
-/// Returns the first line that refers to one of these crates other than through `uzram`.
+/// Returns the first line that names one of these crates without `uzram::`.
 fn names_another(code: &str) -> Option<&str> {
     let ours = ours();
     let is_named = |line: &&str| {
@@ -273,7 +273,7 @@ fn names_another(code: &str) -> Option<&str> {
     code.lines().find(is_named)
 }
 
-/// Returns the code of the examples in documentation comments.
+/// Returns the code of the examples in the documentation comments of `source`.
 fn shown(source: &str) -> String {
     let (mut text, mut is_code) = (String::new(), false);
     for line in source.lines().map(str::trim_start) {

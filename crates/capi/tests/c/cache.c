@@ -65,7 +65,7 @@ static void *free_all(void *given)
     return NULL;
 }
 
-/* An object freed by another thread does not count as in use, even if the thread that allocated it
+/* An object that another thread has freed does not count as in use, even if its allocating thread
  * stays idle. */
 static void test_freed_elsewhere(void)
 {

@@ -35,7 +35,7 @@
 
 enum { THREADS = 4 };
 
-/* Whether tests of child processes and regions are left out, as under valgrind. */
+/* Whether tests of child processes and regions are skipped, as they are under valgrind. */
 extern int is_single;
 
 /* Runs `work` on THREADS threads, each with its own element of `things`, of `bytes` bytes. */

@@ -94,7 +94,7 @@ static void test_requests(void)
     in_child(child_of_copy, device);
     check_chunk(device, 1, 1);
 
-    /* A discard covers some slots completely, and others in part. */
+    /* The discard covers some slots completely, and others in part. */
     memset(bytes, 7, sizeof bytes);
     CHECK(uzram_device_write(device, 0, bytes, sizeof bytes) == 0);
     CHECK(uzram_device_discard(device, 4000, 4192) == 0);
@@ -239,7 +239,7 @@ void test_jobs(const char *dir)
     CHECK(uzram_device_recompress(device, &how, &smaller) == 0);
     CHECK(smaller.tried > 0 && smaller.smaller > 0 && smaller.damaged == 0);
     CHECK(stat_of(device).compr_data_size == before - smaller.saved_bytes);
-    /* A job whose results can't be stored is not run. */
+    /* A job does not run if its results can't be stored. */
     smaller.size = 0;
     FAILS(uzram_device_recompress(device, &how, &smaller), EINVAL, "sizeof");
     written.size = 7;

@@ -1,4 +1,4 @@
-/* The library at the exit of a thread, of a cancelled thread, and of the program. */
+/* Uses the library at the exit of a thread, of a cancelled thread, and of the program. */
 #include "check.h"
 
 static struct {
@@ -50,7 +50,7 @@ static void *with_destructor(void *value)
     return value;
 }
 
-/* A call is not cancelled: the cancellation takes effect after the call. */
+/* A cancellation takes effect after the call during which it was requested. */
 static void *cancelled(void *dir)
 {
     struct uzram_device_options options = UZRAM_INIT(struct uzram_device_options);

@@ -15,7 +15,7 @@ static void put(uzram_lru *lru, uint64_t nth)
     CHECK(uzram_lru_put(lru, &nth, sizeof nth, value, length(nth)) == 0);
 }
 
-/* Checks the value of a key, if it has one. Returns whether it has. */
+/* Returns whether the key has a value, and checks the value. */
 static int check_value(uzram_lru *lru, uint64_t nth)
 {
     char expected[VALUE_MAX], found[VALUE_MAX];
@@ -96,7 +96,7 @@ static void child_of_copy(void *given)
     CHECK(check_value(lru, KEYS) && check_value(lru, KEYS + 1));
 }
 
-/* Calls with one key and all kinds of memory. */
+/* Makes all calls with one key, with various arguments. */
 static void test_calls(uzram_lru *lru)
 {
     char bytes[16] = "0123456789abcde";

@@ -1,6 +1,6 @@
 /*
- * A program whose own functions have the same names as functions of libraries within libuzram, and
- * which is linked to another library that rustc compiled. Neither may interfere with libuzram.
+ * A program whose functions have the names of functions of libraries within libuzram. It is also
+ * linked to another library that rustc compiled. Neither may interfere with libuzram.
  */
 #include "uzram.h"
 

@@ -54,7 +54,7 @@ fn a_program_in_cpp_with_the_static_library() {
 }
 
 /// Runs without regions, because valgrind would deliver their faults one by one, and without
-/// children, because valgrind would report the memory of the parent's threads as lost in them.
+/// children, in which valgrind would report the memory of the parent's threads as lost.
 #[test]
 fn a_program_under_valgrind() {
     if Command::new("valgrind").arg("--version").output().is_err() {

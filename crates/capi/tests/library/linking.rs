@@ -55,7 +55,7 @@ fn a_static_program_is_linked_as_pkg_config_says() {
     stays_its_own(&libraries);
 }
 
-/// No undefined symbol of the libraries is one that another library could define by chance.
+/// No other library can define an undefined symbol of the libraries by chance.
 #[test]
 fn nothing_is_asked_of_a_program() {
     let known = ["_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__gmon_start__"];

@@ -1,4 +1,4 @@
-// What the parts of the random test share.
+// Declarations that the parts of the random test share.
 #pragma once
 
 #include "uzram.h"
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-// Ends the program where `is` is false.
+// Aborts the program if `is` is false.
 #define CHECK(is)                                                                                \
     do {                                                                                         \
         if (!(is)) {                                                                             \
@@ -20,7 +20,7 @@
         }                                                                                        \
     } while (0)
 
-// Numbers by chance, the same for a seed on every machine.
+// A generator of random numbers that depend only on the seed, not on the machine.
 class Random {
   public:
     explicit Random(uint64_t seed) : state(seed * 0x9E3779B97F4A7C15u + 1) {}
@@ -36,12 +36,12 @@ class Random {
     // Returns a number below `end`, which is not 0.
     uint64_t below(uint64_t end) { return (next() >> 16) % end; }
 
-    // Returns whether one of `count` things happens.
+    // Returns true with a probability of 1 in `count`.
     bool one_in(uint64_t count) { return below(count) == 0; }
 
     template <typename T> const T &of(const std::vector<T> &all) { return all[below(all.size())]; }
 
-    // Returns a number up to `most`, often near a bound.
+    // Returns a number from 0 to `most`, often near a multiple of 4096.
     uint64_t upto(uint64_t most)
     {
         static const std::vector<uint64_t> steps = {0, 1, 4095, 4096, 4097, 8192, 65535, 65536};
@@ -49,7 +49,7 @@ class Random {
         return number <= most ? number : most - below(1 + (most < 2 ? most : 2));
     }
 
-    // Fills bytes with zeros, one word, text that shrinks, or noise.
+    // Fills `bytes` with zeros, one repeated word, compressible text, or incompressible data.
     void fill(uint8_t *bytes, size_t len)
     {
         uint64_t kind = below(5), word = next();
@@ -67,18 +67,18 @@ class Random {
 
 using Bytes = std::vector<uint8_t>;
 
-// Returns an empty struct that knows its size, or one a random program might have.
+// Returns a struct whose `size` is set and whose other fields are 0.
 template <typename T> T made() { return UZRAM_INIT(T); }
 
-// A thing with a model beside it.
+// An object of the library, with a model that has the same contents.
 class Subject {
   public:
     virtual ~Subject() = default;
-    // Does something by chance, and checks what comes of it.
+    // Makes a random call, and compares its result with the model.
     virtual void step(Random &random) = 0;
-    // Checks all that it holds.
+    // Compares all contents of the object with the model.
     virtual void check() = 0;
-    // Changes something in a child, which the parent must not see.
+    // Changes the object in a child process. The parent must not see the change.
     virtual void change(Random &random) = 0;
 };
 
@@ -88,5 +88,6 @@ Subject *make_cache(Random &random);
 Subject *make_lru(Random &random);
 Subject *make_region(Random &random);
 
-// Runs threads on one thing of each kind, each thread on parts of its own, while one forks.
+// Runs threads on one object of each kind, each thread on its own ranges, while another thread
+// forks.
 void with_threads(uint64_t seed, uint64_t steps);

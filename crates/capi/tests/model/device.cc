@@ -1,4 +1,4 @@
-// A device, beside plain memory.
+// Compares a device with a model in plain memory.
 #include "check.hpp"
 
 #include <algorithm>
@@ -97,7 +97,7 @@ class Device : public Subject {
             CHECK(result == -ENODEV);
             return;
         }
-        // What was written back is the parent's.
+        // Data in the backing file stay with the parent.
         CHECK((result == 0 && byte == model[0]) || (!backing.empty() && result == -ENODEV));
         for (int i = 0; i < 20; i++)
             write(random, !backing.empty());
@@ -130,7 +130,7 @@ class Device : public Subject {
         CHECK(std::equal(found.begin() + 1, found.end() - 1, model.begin() + range.at));
     }
 
-    // Takes over what a call that failed has done: slots before some one are new, the others old.
+    // Applies the effect of a failed call to the model: slots before some slot are new, others old.
     void settle(Range range, const Bytes &bytes, bool may_mix)
     {
         Bytes found(range.len);
@@ -177,7 +177,7 @@ class Device : public Subject {
             settle(range, zeros, true);
     }
 
-    // What goes past the end, by a byte or by all that there are.
+    // Calls with ranges that extend past the end of the device, by one byte or far more.
     void beyond(Random &random)
     {
         uint8_t bytes[8] = {};
@@ -250,7 +250,7 @@ class Device : public Subject {
         CHECK(unlink(path.c_str()) == 0);
     }
 
-    // Restores a file with other bits, or that is cut off: it fails, or loses nothing.
+    // Restores a truncated file, or a file with a changed byte: the restore fails or loses no data.
     void hostile(Random &random, const std::string &path)
     {
         std::unique_ptr<FILE, int (*)(FILE *)> file(std::fopen(path.c_str(), "r+"), std::fclose);

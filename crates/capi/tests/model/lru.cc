@@ -1,4 +1,4 @@
-// An LRU cache, beside a map and a list of its keys in the order of use.
+// Compares an LRU cache with a map and a list of its keys in the order of use.
 #include "check.hpp"
 
 #include <algorithm>
@@ -124,7 +124,7 @@ class Lru : public Subject {
     {
         Bytes value(random.upto(random.one_in(40) ? 900000 : 70000));
         random.fill(value.data(), value.size());
-        // The call makes an old value the most recently used, whether or not it replaces it.
+        // The call makes an old value the most recently used even if it does not replace the value.
         use(key);
         int result = uzram_lru_put(lru, key.data(), key.size(), value.data(), value.size());
         CHECK(result == 0 || (result == -ENOSPC && value.size() > 100000));

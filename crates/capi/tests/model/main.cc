@@ -1,4 +1,4 @@
-// A random test of uzram.h, beside models in plain memory: model DIR SEED ROUNDS [STEPS] [--single]
+// Compares uzram.h with models in plain memory: model DIR SEED ROUNDS [STEPS] [--single]
 #include "check.hpp"
 
 #include <memory>

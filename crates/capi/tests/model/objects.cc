@@ -1,4 +1,4 @@
-// A pool and an object cache, beside plain memory.
+// Compares a pool and an object cache with models in plain memory.
 #include "check.hpp"
 
 #include <map>
@@ -143,7 +143,7 @@ class Pool : public Subject {
         model.erase(last);
     }
 
-    // Handles that were freed, or that no one gave.
+    // Calls with handles that were freed, or that the pool never returned.
     void misuse(Random &random)
     {
         uint8_t byte = 0;
@@ -285,7 +285,7 @@ class Cache : public Subject {
 
     void misuse(Random &random)
     {
-        // It is found out as long as it was not taken anew.
+        // A double free is detected if the object was not allocated again.
         if (last != nullptr)
             CHECK(uzram_cache_free(cache, last) == -EINVAL);
         auto at = [&](uintptr_t number) { return reinterpret_cast<void *>(number); };

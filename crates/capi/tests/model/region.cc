@@ -1,4 +1,4 @@
-// A region, beside plain memory.
+// Compares a region with a model in plain memory.
 #include "check.hpp"
 
 #include <algorithm>
@@ -119,7 +119,7 @@ class Region : public Subject {
         CHECK(gone % unit == 0 && gone < wanted + 65 * unit);
     }
 
-    // What is locked can be passed to the system.
+    // A locked range can be passed to system calls.
     void lock(Range range)
     {
         if (locks.size() >= 8)

@@ -17,7 +17,7 @@ struct Shared {
     uzram_cache *cache = nullptr;
     uzram_region *region = nullptr;
     std::mutex mutex;
-    // Objects of the cache, each for any thread to free.
+    // Allocated objects of the cache, which any thread may free.
     std::vector<void *> objects;
     std::atomic<bool> has_ended{false};
 };
@@ -37,7 +37,7 @@ void make_all(Shared &shared, Random &random)
     region.bytes = THREADS * PART;
     region.limit = random.one_in(2) ? 6 << 20 : 0;
     region.flags = random.below(4);
-    // What was made first is what a fork asks first.
+    // The region is created before or after the other objects. No fork may deadlock in either case.
     bool is_first = random.one_in(2);
     if (is_first)
         CHECK(uzram_region_new(&region, &shared.region) == 0);
@@ -48,7 +48,7 @@ void make_all(Shared &shared, Random &random)
         CHECK(uzram_region_new(&region, &shared.region) == 0);
 }
 
-// A device's bytes go to and come from a region that is being evicted.
+// Writes to and reads from the device, with buffers in a range of the region that is evicted.
 void use_device(Shared &shared, Random &random, uint64_t first, Bytes &model)
 {
     auto *memory = static_cast<uint8_t *>(uzram_region_address(shared.region)) + first;
@@ -129,14 +129,14 @@ void work(Shared &shared, uint64_t nth, uint64_t seed, uint64_t steps)
         default:
             break;
         }
-        // Each thread has messages of its own.
+        // The message is that of this thread's last failed call.
         CHECK(std::strstr(uzram_error_message(), "stale") != nullptr);
     }
     Bytes found(PART);
     CHECK(uzram_device_read(shared.device, nth * PART, found.data(), PART) == 0 && found == model);
 }
 
-// A child has all objects, whatever other threads were at.
+// Uses all objects in a child, whatever the parent's other threads did during the fork.
 void in_child(Shared &shared, uint64_t seed)
 {
     alarm(120);

@@ -1,13 +1,13 @@
 """uzram: zram and zsmalloc in user space. Compressed memory, without root and without a kernel module.
 
-- ``Device``: pages, images, anything with offsets; reads and writes any range, and compresses.
-- ``Pool``: bytes of all lengths behind a number; packs them densely, and does not compress.
-- ``Cache``: a mapping that compresses its values and keeps those used last, within a limit of memory.
-- ``Region``: memory that lends itself as a buffer, and compresses itself when it is cold.
+- ``Device``: pages, images, other data with offsets; reads and writes any range of bytes, compressed.
+- ``Pool``: byte strings of all lengths, each with a number; packs them, and does not compress them.
+- ``Cache``: a mapping that compresses its values, and keeps the most recently used within a limit.
+- ``Region``: memory that Python code uses as a buffer, and whose cold parts are compressed.
 
-Every call may come from any thread at any time; calls that compress much let other threads run
-meanwhile. Other threads must not change what a call reads, nor use what it writes, as with
-``os.write`` and ``readinto`` of files. What is closed refuses its calls with ``ValueError``; all
+Any thread may make any call at any time; during calls that compress much, other threads run. Other
+threads must not change the bytes that a call reads, and must not use the memory that a call writes,
+as with ``os.write`` and ``readinto`` of files. Calls of a closed object raise ``ValueError``; all
 errors of uzram's own are ``Error``, an ``OSError``. Sizes, lengths and offsets are in bytes.
 """
 

@@ -1,6 +1,6 @@
-"""What devices, pools, object caches and regions tell of themselves: frozen data classes.
+"""The statistics of devices, pools, caches and regions, as frozen data classes.
 
-A field with ``None`` for a limit says that there is none.
+If there is no limit, the field ``limit`` or ``mem_limit`` is ``None``.
 """
 
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ class CacheStats:
     """What a cache holds and has done.
 
     entries: the number of values.
-    limit: the most bytes of memory that it may take.
-    held: bytes of memory that it takes, everything counted.
+    limit: the maximum number of bytes of memory that the cache may use.
+    held: bytes of all memory that the cache uses.
     stored: bytes of the values, before compression.
     compressed: bytes of the values, after compression.
-    dictionary: bytes of the dictionary, 0 without one.
-    hits: the number of calls that asked for a value and got it.
-    misses: the number of calls that asked for a value that was not there.
-    evictions: the number of values that went to make room.
+    dictionary: bytes of the dictionary, or 0 if no dictionary is used.
+    hits: the number of calls that requested a value and found it.
+    misses: the number of calls that requested a value and found none.
+    evictions: the number of values that were evicted.
     """
 
     entries: int
@@ -41,12 +41,12 @@ class DeviceStats:
     orig_data_size: bytes stored, before compression.
     compr_data_size: bytes stored, after compression.
     mem_used: bytes of pages that hold compressed data.
-    mem_used_max: the most bytes of such pages there were.
-    mem_limit: the most bytes of such pages there may be, or None.
+    mem_used_max: the maximum of ``mem_used`` so far.
+    mem_limit: the limit of ``mem_used``, or None.
     mem_total: bytes of all memory of the device, tables and streams included.
-    same_pages: slots of 4096 bytes that are one pattern of 8 bytes, and take no page.
-    huge_pages: slots of 4096 bytes that are stored as they are, since they hardly shrink.
-    pages_compacted: pages that compaction gave back.
+    same_pages: slots of 4096 bytes that repeat a pattern of 8 bytes, and use no page.
+    huge_pages: slots of 4096 bytes that are stored uncompressed, because they hardly shrink.
+    pages_compacted: pages that compaction has freed so far.
     failed_reads: slots of 4096 bytes that could not be read.
     failed_writes: slots of 4096 bytes that could not be written.
     """
@@ -72,9 +72,9 @@ class PoolStats:
     objects: the number of objects.
     pages_bytes: bytes of pages that hold objects.
     total_bytes: bytes of all memory of the pool, tables included.
-    freeable_bytes: bytes of pages that ``compact`` could give back.
+    freeable_bytes: bytes of pages that ``compact`` could free.
     object_bytes_max: bytes of the largest object that can be stored.
-    limit: the most bytes of pages there may be, or None.
+    limit: the limit of ``pages_bytes``, or None.
     """
 
     objects: int
@@ -89,15 +89,15 @@ class PoolStats:
 class RegionStats:
     """What a region holds and has done.
 
-    held: bytes of memory held: resident blocks, compressed ones, tables and buffers.
-    held_max: the most bytes that were held at a time.
-    limit: the most bytes that may be held, or None.
+    held: bytes of memory held: resident blocks, compressed blocks, tables and buffers.
+    held_max: the maximum of ``held`` so far.
+    limit: the limit of ``held``, or None.
     resident: bytes of resident blocks.
-    stored: bytes that are compressed, before compression.
-    compressed: bytes that are compressed, after compression.
-    device: bytes of all memory that serves what is compressed.
-    filled: the number of blocks that were brought back.
-    evicted: the number of blocks that were compressed.
+    stored: bytes of the evicted blocks, before compression.
+    compressed: bytes of the evicted blocks, after compression.
+    device: bytes of all memory that stores compressed blocks.
+    filled: the number of blocks that were decompressed so far.
+    evicted: the number of blocks that were evicted so far.
     """
 
     held: int

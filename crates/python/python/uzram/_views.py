@@ -1,4 +1,4 @@
-"""Views of a cache, and what makes it a mapping like others."""
+"""Views of a cache, and its comparison with other mappings."""
 
 from collections.abc import ItemsView, KeysView, Mapping, MutableMapping, ValuesView
 
@@ -14,7 +14,7 @@ class Keys(KeysView):
 
 
 class Values(ValuesView):
-    """The values of a cache. To look at them does not make them younger."""
+    """The values of a cache. Iteration does not mark the values as used."""
 
     __slots__ = ()
 
@@ -27,7 +27,7 @@ class Values(ValuesView):
 
 
 class Items(ItemsView):
-    """The keys of a cache with their values. To look at them does not make them younger."""
+    """The keys of a cache with their values. Iteration does not mark the values as used."""
 
     __slots__ = ()
 
@@ -44,7 +44,7 @@ class Items(ItemsView):
 
 
 def is_equal(cache, other):
-    """Returns what ``cache == other`` is."""
+    """Returns the result of ``cache == other``."""
     if not isinstance(other, Mapping):
         return NotImplemented
     if len(cache) != len(other):
@@ -54,7 +54,7 @@ def is_equal(cache, other):
 
 
 def is_other(cache, other):
-    """Returns what ``cache != other`` is."""
+    """Returns the result of ``cache != other``."""
     answer = is_equal(cache, other)
     return answer if answer is NotImplemented else not answer
 

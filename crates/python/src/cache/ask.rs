@@ -11,7 +11,7 @@ use uzram::lru::raw::{Comparison, Id, Verdicts};
 pub(super) struct Asked<'a, 'py> {
     /// The key.
     pub(super) key: &'a Bound<'py, PyAny>,
-    /// The hash of the key, spread over 32 bits.
+    /// A hash of 32 bits, computed from Python's hash of the key.
     pub(super) hash: u32,
     /// Whether comparing the key runs no Python code, and the key refers to no other object.
     pub(super) is_plain: bool,

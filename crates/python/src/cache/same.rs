@@ -1,6 +1,6 @@
 //! Comparisons of keys that raise no exception. An exception is an object that the garbage
-//! collector counts, so its creation may run finalizers, which may use the cache while this thread
-//! holds its lock.
+//! collector counts, so its creation may run finalizers. These may use the cache while this thread
+//! holds the cache's lock.
 //!
 //! # Safety
 //! Python's functions are passed live objects of exactly the types that they require.

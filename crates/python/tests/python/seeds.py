@@ -1,4 +1,4 @@
-"""Random tests begin with a seed that they print when they fail: UZRAM_SEED runs it again."""
+"""Seeds of random tests. A failed test prints its seed; UZRAM_SEED sets the seed of a run."""
 
 import contextlib
 import os
@@ -7,14 +7,14 @@ import random
 
 @contextlib.contextmanager
 def seeded(test):
-    """Gives a generator to a test, whose failure tells the seed."""
+    """Yields a random generator for `test`. If the test fails, the failure shows the seed."""
     seed = int(os.environ.get("UZRAM_SEED") or random.randrange(1 << 32))
     with test.subTest(UZRAM_SEED=seed):
         yield random.Random(seed)
 
 
 def contents(rng, length):
-    """Returns bytes as programs have them: zeros, patterns, text, noise."""
+    """Returns `length` bytes of a random kind: zeros, a repeated pattern, text, or noise."""
     kind = rng.randrange(4)
     if kind == 0:
         return bytes(length)

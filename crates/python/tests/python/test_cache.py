@@ -1,4 +1,4 @@
-"""Caches, beside an OrderedDict, from threads, in children, and with keys that do what they should not."""
+"""Tests of caches: against an OrderedDict, with threads, in children, and with misbehaving keys."""
 
 import gc
 import json
@@ -18,7 +18,7 @@ import uzram
 from seeds import contents, seeded
 
 MIB = 1 << 20
-# Where it has to be large enough for a codec, and small enough to be full soon.
+# A limit that is large enough for a codec's buffers, and small enough to be reached soon.
 LIMIT = 1 * MIB
 RESIDENT = """
 import sys, uzram
@@ -43,7 +43,7 @@ print(highest, cache.stats().held)
 """
 
 
-# A comparison at the limit of recursion, where Python raises, and collects cycles as it does.
+# Compares keys at the limit of recursion, where Python raises an exception and may collect cycles.
 RECURSION = """
 import faulthandler, gc, uzram
 faulthandler.dump_traceback_later(30, exit=True)
@@ -73,7 +73,7 @@ for kept, key in (("ab" * 50, "".join(["ab"] * 50)), (1 << 80, (1 << 79) * 2), (
 """
 
 
-# A value for which there is no memory is an exception, and leaves all as it was.
+# If there is no memory for a value, the call raises an exception, and the cache does not change.
 NO_MEMORY = """
 import resource, uzram
 def within(bytes):
@@ -111,7 +111,7 @@ def document(rng):
 
 
 def value(rng):
-    """Returns a value, most often a small one."""
+    """Returns a random value, usually a small one."""
     kind = rng.randrange(30)
     if kind == 0:
         return contents(rng, rng.randrange(300 << 10))
@@ -121,13 +121,13 @@ def value(rng):
 
 
 def keys(rng):
-    """Returns keys of many types, some of which are equal to others."""
+    """Returns keys of many types, some of which are equal to each other."""
     kinds = [lambda n: n, str, lambda n: b"%d" % n, float, lambda n: (n, "of a tuple"), lambda n: n == 1, frozenset]
     return [kind(n) if kind is not frozenset else frozenset([n]) for n in range(60) for kind in kinds]
 
 
 class Key:
-    """A key that is equal to those of its name, and has one of few hashes; `told` is called with each comparison."""
+    """A key that equals keys of the same name, and has one of two hashes; each comparison calls `told`."""
 
     def __init__(self, name, told=lambda: None):
         self.name, self.told = name, told
@@ -154,7 +154,7 @@ class Mappings(unittest.TestCase):
     def test_it_keeps_what_an_ordered_dict_keeps(self):
         with seeded(self) as rng:
             ways = ({}, {"algorithm": "lz4"}, {"dictionary": False}, {"level": 1, "dictionary": b"order status"})
-            # What little is random may fit once.
+            # A single run may evict nothing if its values are small.
             self.assertGreater(sum(self.run_beside_model(rng, options, 1500) for options in ways), 0)
 
     def run_beside_model(self, rng, options, calls):
@@ -170,7 +170,7 @@ class Mappings(unittest.TestCase):
             key, what = rng.choice(all_keys), rng.randrange(12)
             if what < 6:
                 new = value(rng)
-                # It is the youngest before others make room.
+                # The cache makes the old value the most recently used before it evicts others.
                 if key in model:
                     model.move_to_end(key)
                 if self.put(cache, key, memoryview(new) if rng.randrange(2) else new):
@@ -201,7 +201,7 @@ class Mappings(unittest.TestCase):
         return stats.evictions
 
     def put(self, cache, key, new):
-        """Returns whether it is kept: a large value may find no room."""
+        """Stores a value. Returns whether the cache keeps the value, which may be too large."""
         told = []
         with mock.patch.object(sys, "unraisablehook", told.append):
             try:
@@ -222,7 +222,7 @@ class Mappings(unittest.TestCase):
         self.assertEqual(dict(cache), {"a": b"1", "b": b"2", "c": b"3"})
         self.assertEqual(cache.setdefault("a", b"9"), b"1")
         self.assertEqual(cache.setdefault("d", bytearray(b"4")), b"4")
-        # "a" was used, so it is younger than the others but "d".
+        # "a" was used after "b" and "c" were stored, and before "d" was stored.
         self.assertEqual(list(cache), ["b", "c", "a", "d"])
         self.assertEqual(list(cache.keys()), ["b", "c", "a", "d"])
         self.assertEqual(list(cache.values()), [b"2", b"3", b"1", b"4"])
@@ -361,7 +361,7 @@ class Values(unittest.TestCase):
                 cache.update(enumerate(documents))
                 cache._check()
                 self.assertTrue(all(documents[n] == value for n, value in cache.items()))
-                # Those that are left are the youngest.
+                # The remaining keys are those that were stored last.
                 self.assertEqual(list(cache), list(range(9000 - len(cache), 9000)))
                 kept.append((len(cache), cache.stats().dictionary > 0))
             (most, has), (fewer, has_not) = kept
@@ -460,7 +460,7 @@ class Evictions(unittest.TestCase):
 
 
 class Keys(unittest.TestCase):
-    """Keys that run code of Python's when they are compared."""
+    """Keys whose comparison runs Python code."""
 
     def test_keys_of_one_hash(self):
         cache, model = uzram.Cache(LIMIT), {}
@@ -585,7 +585,7 @@ class Threads(unittest.TestCase):
                 key = name if rng.randrange(2) else Key(str(name))
                 what = rng.randrange(8)
                 if what < 4:
-                    # A value says of which key it is, and goes on as it begins.
+                    # A value repeats the name of its key.
                     cache[key] = (b"%d;" % name) * rng.choice([1, 50, 200, 9000])
                 elif what < 7:
                     found = cache.get(key)

@@ -1,4 +1,4 @@
-"""Devices against a bytearray; limits, threads, forks, files, misuse."""
+"""Tests of devices: against a bytearray; limits, threads, forks, files, misuse."""
 
 import array
 import errno
@@ -195,7 +195,8 @@ class Threads(unittest.TestCase):
             self.assertEqual(failures, [])
 
     def test_others_run_while_a_codec_works(self):
-        # No thread has to make way for another: the counter moves when the call makes way for it.
+        # With this interval, no thread is forced to yield. So the counter changes only if the call
+        # itself lets the other thread run.
         interval = sys.getswitchinterval()
         sys.setswitchinterval(1000)
         self.addCleanup(sys.setswitchinterval, interval)

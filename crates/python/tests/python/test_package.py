@@ -1,4 +1,4 @@
-"""What the package says of itself: names, types, docstrings."""
+"""Tests of the package's names, types and docstrings."""
 
 import ast
 import dataclasses
@@ -12,7 +12,7 @@ import uzram
 
 README = pathlib.Path(__file__).parents[2] / "README.md"
 STUBS = pathlib.Path(uzram.__file__).with_name("__init__.pyi")
-# What the stubs need not say, as every class has it.
+# Members that the stubs need not declare, because every class has them.
 COMMON = set(dir(object)) | {"__module__", "__weakref__", "__dict__", "__slotnames__"}
 
 
@@ -21,7 +21,7 @@ def public(names):
 
 
 def stub_parameters(function):
-    """Returns names with kinds and defaults, without those of __exit__, which are Python's."""
+    """Returns the names, kinds and defaults of the parameters that a stub declares."""
     arguments = function.args
     named = arguments.posonlyargs + arguments.args
     absent = [inspect.Parameter.empty]

@@ -1,4 +1,4 @@
-"""Pools against a dict; limits, threads, forks, misuse."""
+"""Tests of pools: against a dict; limits, threads, forks, misuse."""
 
 import errno
 import gc

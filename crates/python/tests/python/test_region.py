@@ -1,4 +1,4 @@
-"""Regions against a bytearray; views that outlive their object, locks, threads, forks, misuse."""
+"""Tests of regions: against a bytearray; orphaned views, locks, threads, forks, misuse."""
 
 import errno
 import gc
@@ -23,7 +23,7 @@ SIZE = 1 << 20
 
 
 def tight(size, **options):
-    """Returns a limit in bytes that a region of this size keeps by compressing half of it."""
+    """Returns a limit in bytes that a region of `size` bytes keeps only if half of it is compressed."""
     try:
         uzram.Region(size, 1, **options)
     except uzram.Error as error:
@@ -33,13 +33,13 @@ def tight(size, **options):
 
 
 def numbers(size):
-    """Returns bytes that compress, as what is cold must, and are everywhere others."""
+    """Returns `size` compressible bytes that differ everywhere."""
     return b"".join(b"%08d" % n for n in range(size // 8))
 
 
 class Model(unittest.TestCase):
     def run_against(self, rng, region, steps, base=0, size=SIZE):
-        """Works on a range that is zeros."""
+        """Makes random calls on a range that is zero, and compares the range with a bytearray."""
         view, model = memoryview(region)[base : base + size], bytearray(size)
         for _ in range(steps):
             offset = rng.randrange(size)

@@ -16,16 +16,16 @@ type OnEvict<K> = Box<dyn Fn(K, Vec<u8>) + Send + Sync>;
 ///
 /// To stay within the limit, the cache evicts the least recently used values. [`get`](Self::get)
 /// makes a value the most recently used; [`peek`](Self::peek) and [`contains`](Self::contains) do
-/// not. Any thread may call any method, and decompresses while it holds no lock. After a fork,
-/// parent and child each have a copy. A call that returns a value fails if the system refuses
-/// memory for the value; the value then stays in the cache.
+/// not. Any thread may call any method. A thread that decompresses a value holds no lock of the
+/// cache. After a fork, parent and child each have a copy of the cache. A call that returns a value
+/// fails if the system refuses memory for the value; the value then stays in the cache.
 ///
 /// ```
 /// let cache = lru::LruCache::new(lru::Options::new(1 << 20))?;
 /// for user in 0..50_000_u64 {
 ///     cache.put(user, format!("{{\"id\":{user},\"name\":\"user {user}\"}}").as_bytes())?;
 /// }
-/// assert!(cache.len() < 50_000); // The oldest ones were evicted.
+/// assert!(cache.len() < 50_000); // The oldest values were evicted.
 /// assert_eq!(cache.get(&49_999)?.unwrap(), br#"{"id":49999,"name":"user 49999"}"#);
 /// # Ok::<(), lru::Error>(())
 /// ```
@@ -54,9 +54,9 @@ impl<K: Key> LruCache<K> {
 
     /// Sets a function that receives each evicted key with its value.
     ///
-    /// The thread whose [`put`](Self::put) evicts the value calls the function, without a lock, so
-    /// the function may call the cache. A value is evicted without a call if memory for the value
-    /// can't be allocated.
+    /// The thread whose [`put`](Self::put) evicts the value calls the function while it holds no
+    /// lock, so the function may call the cache. A value is evicted without a call if memory for
+    /// the value can't be allocated.
     #[must_use]
     pub fn on_evict(mut self, call: impl Fn(K, Vec<u8>) + Send + Sync + 'static) -> Self {
         self.raw.report_evicted();
@@ -64,14 +64,14 @@ impl<K: Key> LruCache<K> {
         self
     }
 
-    /// Stores a copy of a value as the most recently used, in place of the key's old value.
+    /// Stores a copy of a value as the most recently used value, in place of the key's old value.
     ///
-    /// The call that stores enough small values trains the dictionary, and takes longer. During a
-    /// call, the compressed value uses memory in addition to the limit.
+    /// A call after which the cache holds enough small values trains the dictionary, and takes
+    /// longer. During a call, the compressed value uses memory beyond the limit.
     ///
     /// # Errors
     /// [`Error::NoRoom`] if the value does not fit even in an empty cache. If a call fails, the old
-    /// value of the key stays, as the most recently used.
+    /// value of the key stays, unless the system refuses memory for this value.
     pub fn put(&self, key: K, value: &[u8]) -> Result<(), Error> {
         let (hash, mut departed) = (self.hash(&key), Departed::default());
         let (key_bytes, packed) = (key_bytes(&key), self.raw.pack(value)?);
@@ -93,7 +93,8 @@ impl<K: Key> LruCache<K> {
         stored
     }
 
-    /// Returns the value of a key and makes it the most recently used, or returns `None`.
+    /// Returns the value of a key, or `None` if the key has no value. Makes the value the most
+    /// recently used.
     ///
     /// # Errors
     /// [`Error::NoMemory`] or [`Error::Codec`] if the system refuses memory.
@@ -104,7 +105,8 @@ impl<K: Key> LruCache<K> {
         self.find(key, true).map(|(_, packed)| packed?.value()).transpose()
     }
 
-    /// Returns the value of a key without making it the most recently used, or returns `None`.
+    /// Returns the value of a key without making it the most recently used, or `None` if the key
+    /// has no value.
     pub fn peek<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Result<Option<Vec<u8>>, Error>
     where
         K: Borrow<Q>,
@@ -113,7 +115,8 @@ impl<K: Key> LruCache<K> {
     }
 
     /// Writes the first bytes of a value, at most `out.len()`, to `out`, and makes the value the
-    /// most recently used. Returns the length of the whole value, or `None` if the key is missing.
+    /// most recently used. Returns the length of the whole value, or `None` if the key has no
+    /// value.
     pub fn get_into<Q: Hash + Eq + ?Sized>(
         &self,
         key: &Q,
@@ -156,7 +159,7 @@ impl<K: Key> LruCache<K> {
         known(self.raw.remove(self.hash(key), &compare(key), &all, &mut departed)).is_some()
     }
 
-    /// Removes the value of a key and returns it, or returns `None`.
+    /// Removes the value of a key and returns the value, or `None` if the key has no value.
     pub fn pop<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Result<Option<Vec<u8>>, Error>
     where
         K: Borrow<Q>,

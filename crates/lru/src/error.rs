@@ -10,7 +10,7 @@ pub enum Error {
         /// The minimum limit in bytes.
         least: usize,
     },
-    /// The value does not fit within the limit, even without all other values.
+    /// The value does not fit within the limit, even if all other values are evicted.
     #[error(
         "a value of {bytes} bytes, with its key, finds no room in a cache of {limit}; raise the \
          limit, or store it in parts"

@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// # assert_eq!(Page { user: 1, path: String::new() }.heap_bytes(), 0);
 /// ```
 pub trait Key: Hash + Eq + Send + 'static {
-    /// Returns the number of bytes of memory that the key uses beside the value of its type.
+    /// Returns the number of bytes of memory that the key uses in addition to the size of its type.
     fn heap_bytes(&self) -> usize {
         0
     }
@@ -57,7 +57,7 @@ macro_rules! keys_on_the_heap {
     )* };
 }
 
-// The bytes of an `Arc` count in full, even if they are shared.
+// The bytes behind an `Arc` count in full, even if other owners share them.
 keys_on_the_heap!(String: capacity, Vec<u8>: capacity, Box<str>: len, Box<[u8]>: len);
 keys_on_the_heap!(Arc<str>: len, Arc<[u8]>: len);
 
@@ -73,13 +73,14 @@ impl<A: Key, B: Key, C: Key> Key for (A, B, C) {
     }
 }
 
-/// Returns the number of bytes of a key beside its slot, rounded up as allocators do.
+/// Returns the number of bytes that a key uses outside of its slot, rounded up as allocators do, or
+/// `u32::MAX` if they are more.
 pub(crate) fn key_bytes<K: Key>(key: &K) -> u32 {
     let bytes = key.heap_bytes().checked_next_multiple_of(HEAP_GRAIN);
     bytes.and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(u32::MAX)
 }
 
-/// Returns the result of a look-up whose comparison is never [`Comparison::Unknown`].
+/// Returns the result of a look-up whose comparisons never return [`Comparison::Unknown`].
 pub(crate) fn known<T, K>(found: Found<T, K>) -> Option<T> {
     match found {
         Found::Yes(value) => Some(value),
@@ -88,7 +89,7 @@ pub(crate) fn known<T, K>(found: Found<T, K>) -> Option<T> {
     }
 }
 
-/// Returns a comparison with `key`.
+/// Returns a function that compares a stored key with `key`.
 pub(crate) fn compare<K: Borrow<Q>, Q: Eq + ?Sized>(key: &Q) -> impl Fn(&K) -> Comparison<K> {
     move |kept| match kept.borrow() == key {
         true => Comparison::Equal,

@@ -8,11 +8,11 @@ pub struct Options {
     /// The maximum number of bytes of memory that the cache may use in total: compressed values,
     /// keys, tables, the dictionary, and the buffers for compression.
     pub limit: usize,
-    /// The algorithm; zstd by default.
+    /// The compression algorithm; zstd by default.
     pub algorithm: &'static dyn Codec,
     /// The level of the algorithm; `None` selects the default level.
     pub level: Option<i32>,
-    /// The source of the dictionary; trained by default.
+    /// The source of the dictionary; by default, the cache trains one.
     pub dictionary: DictionarySource,
 }
 
@@ -30,12 +30,13 @@ impl Options {
 /// The source of the dictionary with which values are compressed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DictionarySource {
-    /// The cache trains a dictionary from its first values, and uses it if it saves memory. The
-    /// training uses up to 40 MB for a moment, within the limit if the limit is 64 MiB or more.
+    /// The cache trains a dictionary with its first small values, and uses the dictionary if that
+    /// saves memory. The training uses up to 40 MB for a moment. If the limit is 64 MiB or more,
+    /// the cache stays within the limit during the training.
     #[default]
     Trained,
     /// The caller provides the dictionary.
     Given(Dictionary),
-    /// No dictionary.
+    /// The cache uses no dictionary.
     None,
 }

@@ -1,13 +1,14 @@
-//! The cache below [`LruCache`](crate::LruCache), for callers that compare keys themselves, as a
-//! binding for a language whose keys run code when they are compared.
+//! The cache below [`LruCache`](crate::LruCache), for callers that compare keys themselves, such as
+//! a binding for a language whose keys run code when they are compared.
 //!
-//! A thread holds the lock only for work that calls no methods of keys, except the comparison that
-//! the caller passes, and waits for no other thread. Removed keys and values are returned in
-//! [`Departed`], so that the caller drops them without the lock. If a comparison needs the lock
-//! released, it returns [`Comparison::Unknown`]. The caller then compares the keys, and calls again
-//! with the results in [`Verdicts`].
+//! While a thread holds the lock, it calls no methods of keys, except the comparison that the
+//! caller passes, and it waits for no work of another thread. Removed keys and values are returned
+//! in [`Departed`], so that the caller drops them without the lock. If a comparison can't run while
+//! the lock is held, it returns [`Comparison::Unknown`]. The caller then compares the keys, and
+//! calls again with the results in [`Verdicts`].
 //!
-//! Lock order: the core, the streams, the locks of the pool. A fork takes the locks in this order.
+//! The lock order is: the core, the streams, the locks of the pool. A fork takes the locks in this
+//! order.
 
 mod check;
 mod coder;
@@ -38,7 +39,7 @@ use page::fork::{Mutex, Turn};
 use std::sync::{Arc, Weak};
 use zsmalloc::EntryPool;
 
-/// The coders and the pool that are locked for a fork, under the core's lock.
+/// The coders and the pool that are locked for a fork while the core is locked.
 #[derive(Debug, Default)]
 struct Held {
     coders: Vec<Arc<Coder>>,
@@ -87,7 +88,7 @@ impl<K: Send + 'static> RawLruCache<K> {
         Ok(cache)
     }
 
-    /// Returns evicted values to the caller from now on, in [`Departed`].
+    /// Makes later calls return the values that they evict, in [`Departed`].
     pub fn report_evicted(&self) {
         self.core.lock().wants_evicted = true;
     }
@@ -102,12 +103,13 @@ impl<K: Send + 'static> RawLruCache<K> {
         Packed::pack(&coder, value, limit)
     }
 
-    /// Stores `value`, which `offer` contains packed, as the most recently used. `compare` compares
-    /// the offered key, its first argument, with a stored key. Takes the offer out of `offer` if
-    /// the value is stored.
+    /// Stores `value` as the most recently used. `offer` contains the packed value and its key.
+    /// `compare` compares the offered key, its first argument, with a stored key. Takes the offer
+    /// out of `offer` if the value is stored.
     ///
     /// # Errors
-    /// If the value is not stored; the old value of the key then stays.
+    /// If the value is not stored. The old value of the key then stays, unless the system refuses
+    /// memory for that value.
     pub fn put(
         &self,
         hash: u32,
@@ -138,7 +140,7 @@ impl<K: Send + 'static> RawLruCache<K> {
         stored.map(|()| Put::Done(due))
     }
 
-    /// Takes the step that [`put`](Self::put) returned as due.
+    /// Performs the step `due`, which [`put`](Self::put) returned.
     pub fn learn(&self, due: Due, out: &mut Departed<K>) {
         learn::learn(&self.core, &self.method, due, out);
     }
@@ -199,7 +201,7 @@ impl<K: Send + 'static> RawLruCache<K> {
         first.is_some()
     }
 
-    /// Returns the least recently used value, as `get` does, and a copy of its key.
+    /// Returns copies of the key and the value that were least recently used, without using them.
     pub fn oldest(&self, copy: impl FnOnce(&K) -> K) -> Option<(K, Copied)> {
         let core = self.core.lock();
         let first = core.values.slots.oldest()?;
@@ -222,7 +224,7 @@ impl<K: Send + 'static> RawLruCache<K> {
         self.core.lock().values.keys().for_each(look);
     }
 
-    /// Removes all values, without reporting them.
+    /// Removes all values, without reporting them as evicted.
     pub fn clear(&self, out: &mut Departed<K>) {
         self.core.lock().clear(out);
     }

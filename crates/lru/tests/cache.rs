@@ -127,7 +127,7 @@ impl Pair {
     }
 }
 
-/// Returns a value: mostly small text, and rarely noise that may not fit.
+/// Returns a value: mostly a small text, and rarely noise that may not fit into the cache.
 fn value(rng: &mut fastrand::Rng) -> Vec<u8> {
     match rng.u32(..60) {
         0 => (0..rng.usize(..700_000)).map(|_| rng.u8(..)).collect(),
@@ -213,7 +213,7 @@ fn dropped_keys_may_call_the_cache() {
     assert!(cache.pop_oldest().unwrap().is_some());
     cache.clear();
     cache.check();
-    // Each value of the loop had two keys; a look-up and `pop_oldest` had one more each.
+    // The loop created two keys for each value; `remove` and `pop_oldest` used one more key each.
     assert_eq!(DROPPED.load(Relaxed), 8002);
 }
 
@@ -244,7 +244,7 @@ fn threads_and_children_use_one_cache() {
     cache.check();
 }
 
-/// A key that claims to use this number of bytes beside its value.
+/// A key that claims to use this number of bytes in addition to the size of its type.
 #[derive(PartialEq, Eq, Hash)]
 struct Claims(usize);
 
@@ -254,7 +254,7 @@ impl Key for Claims {
     }
 }
 
-/// The bytes of keys are counted by 32 bits; a larger key would be counted as a smaller one.
+/// The size of a key is counted in 32 bits, so a larger size would be counted as a smaller one.
 #[test]
 fn keys_that_can_not_be_counted_are_refused() {
     let limit = usize::MAX;

@@ -1,4 +1,5 @@
-//! Compares the cache below `LruCache` with a model, and tests its memory, dictionary and forks.
+//! Compares the cache below `LruCache` with a model, and tests the cache's memory, dictionary and
+//! forks.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use lru::raw::{Comparison, Departed, Found, Offer, Packed, Put, RawLruCache, Verdicts};
@@ -259,7 +260,7 @@ fn what_small_values_leave_behind_is_given_back() {
             cache.kept.check();
             let left = cache.kept.len();
             assert!(is_kept_in_new || left == before);
-            // Small values stay if they fit.
+            // Small values stay if they fit beside the large value.
             assert!(percent > 50 || left > before / 10, "{limit} {percent}: {left} of {before}");
         }
     }
@@ -290,7 +291,7 @@ fn an_empty_cache_is_as_a_new_one() {
     assert_eq!(cache.kept.stats().held, new);
 }
 
-/// Documents with much in common get a dictionary, and use less memory with it.
+/// A cache of documents with much in common trains a dictionary, and then needs less memory.
 #[test]
 fn a_dictionary_is_trained_where_it_pays() {
     let kept = |dictionary| {
@@ -333,7 +334,7 @@ fn prose(len: usize, rng: &mut fastrand::Rng) -> Vec<u8> {
     text
 }
 
-/// Tests values of any size, while they are added, and when other values replace them.
+/// Tests values of several sizes, while they are added, and while other values replace them.
 #[test]
 fn a_trained_dictionary_never_takes_more_than_it_saves() {
     const LIMIT: usize = 32 << 20;
@@ -366,7 +367,7 @@ fn a_value_that_fits_nowhere_leaves_the_one_in_its_place() {
     let mut noise = |len| (0..len).map(|_| rng.u8(..)).collect::<Vec<u8>>();
     let cache = Cache::new(4 << 20, "lz4", DictionarySource::None);
     let key = Key(1, "key".into());
-    // The second value replaces a value of the same size, although the two do not fit together.
+    // The second value replaces a value of the same size, although both together exceed the limit.
     let (first, second) = (noise(2_300_000), noise(2_300_000));
     assert!(cache.put(&key, &first).1);
     assert!(cache.put(&key, &second).1);
@@ -406,7 +407,8 @@ fn a_limit_that_leaves_no_room_is_refused() {
     assert_eq!(new(least - 1).unwrap_err(), Error::LimitTooSmall { least });
 }
 
-/// A child has the cache in a consistent state, regardless of the work of the parent's threads.
+/// A child has a consistent copy of the cache, whatever the parent's threads were doing at the
+/// fork.
 #[test]
 fn a_child_has_a_copy() {
     let cache = Arc::new(Cache::new(1 << 20, "zstd", DictionarySource::Trained));
@@ -438,8 +440,8 @@ fn a_child_has_a_copy() {
     cache.kept.check();
 }
 
-/// No thread waits until all values are packed again, however slow that is. On a busy machine the
-/// other thread may not run during one packing.
+/// No thread waits until all values are packed again, however slow the packing is. The test repeats
+/// the packing, because on a busy machine the other thread may not run during a single packing.
 #[test]
 fn packing_anew_lets_others_in() {
     let got_in: Vec<u64> =
@@ -484,7 +486,7 @@ fn looks_while_packing(round: u64) -> u64 {
     looks
 }
 
-/// A child, too, can unpack removed values whose coder was replaced.
+/// A child can also unpack removed values whose coder was replaced.
 #[test]
 fn a_child_unpacks_with_a_coder_that_was_replaced() {
     let cache = Cache::new(4 << 20, "zstd", DictionarySource::Trained);
@@ -539,7 +541,7 @@ fn a_dictionary_that_waits_is_within_the_limit() {
             let noise: Vec<u8> = (0..LIMIT / 64).map(|_| rng.u8(..)).collect();
             put(&noise);
         }
-        // Values without bytes use the memory that is kept free of pages.
+        // Empty values use the memory that is kept free for growing structures.
         for _ in 0..80 {
             let mut held = put(document(&mut rng).repeat(20).as_bytes());
             while held + 200 < LIMIT {

@@ -7,7 +7,7 @@ use zmem::{ARENA_BACKENDS, Histogram, Stats};
 
 const TIMES_AT: usize = ROW - Histogram::WORDS;
 
-/// Joins a figure whose value before the process executed its program no longer applies: returns
+/// Joins two values of a figure of which only the value of the current program applies: returns
 /// `own`.
 fn own(own: u64, _before: u64) -> u64 {
     own
@@ -15,7 +15,7 @@ fn own(own: u64, _before: u64) -> u64 {
 
 macro_rules! figures {
     ($($(#[$doc:meta])* $name:ident: $join:path,)*) => {
-        /// Figures of a process whose memory is an arena.
+        /// The figures of a process whose memory is managed by an arena.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Figures {
             $($(#[$doc])* pub $name: u64,)*
@@ -51,8 +51,8 @@ figures! {
     limit: own,
     /// The size of a block in bytes.
     block: own,
-    /// The bytes held. [`Stats`] explains this figure and each other figure whose name is also in
-    /// `Stats`.
+    /// The number of bytes held. [`Stats`] explains this figure, and each other figure that has the
+    /// same name as a field of `Stats`.
     held: own,
     /// The maximum of `held`.
     held_max: u64::max,
@@ -62,7 +62,7 @@ figures! {
     tree_held: own,
     /// The maximum of the bytes that all processes of the group held together.
     tree_held_max: own,
-    /// Bytes of resident blocks.
+    /// The bytes of resident blocks.
     resident: own,
     /// The maximum of `resident`.
     resident_max: u64::max,
@@ -80,7 +80,7 @@ figures! {
     heap: own,
     /// The number of first touches of blocks.
     first_touches: u64::saturating_add,
-    /// The number of blocks that were accessed in probation.
+    /// The number of blocks that were accessed while they were in probation.
     kept: u64::saturating_add,
     /// The number of blocks that were filled from the device.
     filled: u64::saturating_add,
@@ -98,7 +98,7 @@ figures! {
     calls_timed_ns: u64::saturating_add,
     /// The additional nanoseconds that each system call takes to enter and leave the runtime.
     signal_ns: own,
-    /// The backend, as the number of its description.
+    /// The number of the backend's description.
     backend: own,
 }
 
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!((sum.evicted, sum.calls_timed_ns), (3 * own.evicted, 3 * own.calls_timed_ns));
         assert_eq!((sum.held_max, sum.stored_max), (most(own.held_max), most(own.stored_max)));
         assert_eq!((sum.held, sum.process, sum.signal_ns), (own.held, own.process, own.signal_ns));
-        // A process without any activity yet.
+        // The new program has done nothing yet.
         let first = Figures::default().after(&before);
         assert_eq!((first.held, first.heap, first.tree_held), (0, 0, 0));
         assert_eq!((first.held_max, first.filled), (before.held_max, before.filled));
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn times_of_faults_are_added_up() {
-        // Times of 3 and 5 us, in the buckets below 4.1 and 8.2 us.
+        // Two faults, of 3 and 5 us, are in the buckets below 4.1 and 8.2 us.
         let words = std::array::from_fn(|nth| match nth {
             12 | 13 => 1,
             36 => 8000,

@@ -1,16 +1,16 @@
 //! Memory that a child shares with its parent and that counts for the parent alone: pages of the
-//! pool (zm-L15), and blocks whose touches fault (zm-L16).
+//! pool (zm-L15), and closed blocks, whose accesses fault (zm-L16).
 //!
 //! ```text
-//!   fork:        parent  | 100 pages     |       100 held
-//!                child   | the same ones |         0 held: 100 are shared
-//!   then 10 of them are written to in, or freed by, one of the two: 90 are shared
+//!   fork:        parent  | 100 pages          |    holds 100
+//!                child   | the same 100 pages |    holds 0, shares 100
+//!   after one of the two has written to 10 of these pages, or has freed them: 90 are shared
 //!
-//!   whole     = of the pool: pages - WEIGHT * room in them; blocks that are closed
-//!   changed   = of the pool: WEIGHT * bytes of objects that were freed, or moved; blocks that were
-//!               touched, or freed; begins at a number far from those of earlier users of the slot
-//!   inherited = whole at the fork + the parent's changed then - own change since
-//!   shared    = inherited - the parent's changed; what the parent holds at most
+//!   whole     = pool: its pages - WEIGHT * the room in them; blocks: the closed blocks
+//!   changed   = pool: WEIGHT * bytes of objects that were freed or moved; blocks: those that were
+//!               touched or freed; begins at a number far from those of earlier users of the slot
+//!   inherited = `whole` + the parent's `changed`, both at the fork - own changes since the fork
+//!   shared    = inherited - the parent's `changed` now; at most the memory that the parent holds
 //! ```
 //! A parent that has ended or is about to execute a program holds nothing, so nothing is shared
 //! with it. A page of the pool changes if an object is stored in free room of the page. A page
@@ -20,7 +20,7 @@ use crate::layout::{Part, Slot};
 use crate::policy::{LIFE, WEIGHT};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The bytes that a child shares with its parent.
+/// The numbers of bytes that a child shares with its parent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shares {
     pub(crate) pool: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Returns the bytes that the two processes have published as shared.
+    /// Returns the numbers of shared bytes, computed from the words of both processes' slots.
     pub(crate) fn of(child: &Slot<'_, u64>, parent: &Slot<'_, u64>) -> Self {
         let shared = |of: &Part<'_, u64>, with: &Part<'_, u64>| {
             match of.inherited.wrapping_sub(*with.changed) {
@@ -43,9 +43,9 @@ impl Shares {
         }
     }
 
-    /// Returns the bytes that count for a process that has `all` bytes, and how many of them could
-    /// be evicted. `evictable` is the part of `all` that could be evicted, shared blocks included.
-    /// The pool can't be evicted.
+    /// Returns the number of bytes that count for a process that has `all` bytes, and how many of
+    /// these could be evicted. `evictable` of the `all` bytes could be evicted, including shared
+    /// blocks. The pool can't be evicted.
     pub(crate) fn counted(self, all: u64, evictable: u64) -> (u64, u64) {
         let stays = all.saturating_sub(evictable).saturating_sub(self.pool);
         let held = all.saturating_sub(self.pool + self.blocks);
@@ -53,15 +53,16 @@ impl Shares {
     }
 }
 
-/// Publishes that the process of a slot inherited the bytes `inherited`, of the pool and of blocks,
-/// from the process in slot `parent`.
+/// Publishes in `slot` that its process inherited memory from the process in slot `parent`.
+/// `inherited` contains the words `inherited` of the pool and of the blocks.
 pub(crate) fn set_parent(slot: &Slot<'_>, parent: usize, inherited: [u64; 2]) {
     slot.pool_inherited.store(inherited[0], Relaxed);
     slot.blocks_inherited.store(inherited[1], Relaxed);
     slot.parent.store(parent as u64 + 1, Relaxed);
 }
 
-/// The numbers of one kind of memory (pool or blocks) that a child would share.
+/// This process's numbers for one kind of memory (pool or blocks), part of which a child would
+/// share.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     pub(crate) whole: AtomicU64,
@@ -79,8 +80,8 @@ pub(crate) struct Sharing {
 }
 
 impl Said {
-    /// Returns the number `inherited` of a child that is forked now, or of this process immediately
-    /// after its fork.
+    /// Returns the word `inherited` of a child that is forked now. In a process that was just
+    /// forked, returns the word of this process.
     fn inherited(&self) -> u64 {
         let said = self.life.load(Relaxed).wrapping_add(self.changed.load(Relaxed));
         self.whole.load(Relaxed).wrapping_add(said)
@@ -92,24 +93,25 @@ impl Said {
     }
 }
 
-/// Publishes that `bytes` of the memory that the process shares with its parent or children have
-/// changed.
+/// Publishes that `bytes` bytes of the memory that the process shares with its parent or children
+/// have changed.
 fn change(part: &Part<'_>, bytes: u64) {
     part.changed.fetch_add(bytes, Relaxed);
     part.inherited.fetch_sub(bytes, Relaxed);
 }
 
 impl Sharing {
-    /// Begins to use a slot. The process shares no pages with relatives of the slot's previous
-    /// process.
+    /// Prepares the words of `slot` for this process, so that it shares no memory with relatives of
+    /// the slot's previous process.
     pub(crate) fn begin(&self, slot: &Slot<'_>) {
         slot.parent.store(0, Relaxed);
         self.pool.begin(&slot.pool());
         self.blocks.begin(&slot.blocks());
     }
 
-    /// Records the bytes of the pool's pages, the bytes in these pages that no object uses, and the
-    /// bytes of all objects that were freed or moved. Publishes the change in the process's slot.
+    /// Records that the pool's pages have `pages` bytes, that no object uses `room` of these bytes,
+    /// and that objects of `gone` bytes were freed or moved until now. Publishes the change in
+    /// `slot`.
     pub(crate) fn note_pool(&self, slot: Option<Slot<'_>>, pages: u64, room: u64, gone: u64) {
         self.pool.whole.store(pages.saturating_sub(WEIGHT * room), Relaxed);
         let changed = gone.saturating_mul(WEIGHT);
@@ -118,20 +120,20 @@ impl Sharing {
         slot.inspect(|slot| change(&slot.pool(), more));
     }
 
-    /// Records `bytes` of blocks that will be shared by the next fork.
+    /// Records that blocks of `bytes` bytes were closed, so that the next fork will share them.
     pub(crate) fn add_blocks(&self, bytes: u64) {
         self.blocks.whole.fetch_add(bytes, Relaxed);
     }
 
-    /// Records that `bytes` of blocks are no longer shared.
+    /// Records that blocks of `bytes` bytes are no longer shared.
     pub(crate) fn leave_blocks(&self, slot: Option<Slot<'_>>, bytes: u64) {
         self.blocks.whole.fetch_sub(bytes, Relaxed);
         self.blocks.changed.fetch_add(bytes, Relaxed);
         slot.inspect(|slot| change(&slot.blocks(), bytes));
     }
 
-    /// Returns the bytes of the pool and of blocks that a child inherits if it is forked now. In a
-    /// process that was just forked, returns the bytes that this process inherited.
+    /// Returns the words `inherited` (pool, blocks) of a child that is forked now. In a process
+    /// that was just forked, returns the words of this process.
     pub(crate) fn inherited(&self) -> [u64; 2] {
         [self.pool.inherited(), self.blocks.inherited()]
     }

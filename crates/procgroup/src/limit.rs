@@ -1,5 +1,5 @@
-//! The limit of several processes. Each process adds up the bytes that all processes hold, and
-//! evicts its own blocks.
+//! The limit that several processes share. Each process adds up the bytes that all processes hold,
+//! and evicts its own blocks.
 //!
 //! ```text
 //!   this process: 0 ---- floor ------------- share ------------------------ what it holds
@@ -49,8 +49,7 @@ impl SharedLimit for GroupMember {
     fn check(&self, own: &Usage, more: u64) -> Sum {
         let (mut all, limit) = (self.sum(own), own.limit);
         let is_short = all.held + more + own.reserve > limit;
-        // `note_short` has cleared slots of processes that have exited, so the sum is computed
-        // again.
+        // `note_short` may have freed slots of ended processes, so the sum is computed again.
         if note_short(self, is_short, limit) {
             all = self.sum(own);
         }
@@ -88,8 +87,8 @@ impl SharedLimit for GroupMember {
     }
 
     fn is_measurement_due(&self) -> bool {
-        // Blocks that were opened ahead are written without a fault, so memory that the kernel did
-        // not count at the last sample may soon be counted.
+        // The program writes blocks that were opened ahead without a fault. So the kernel may soon
+        // count memory that it did not count at the last measurement.
         let every = if self.beside.load(Relaxed) < 0 { SAMPLE_OPENED } else { SAMPLE };
         self.samples.fetch_add(1, Relaxed).is_multiple_of(every)
     }
@@ -108,10 +107,11 @@ impl SharedLimit for GroupMember {
     }
 
     fn begin_child(&self) {
+        // Another thread of the parent may have set this flag, because it was about to execute a
+        // program.
+        self.is_executing.store(false, Relaxed);
         // A child in another PID namespace, and its children, take no slot, because their numbers
         // would be ambiguous.
-        // Another thread of the parent, about to execute a program, may have set this flag.
-        self.is_executing.store(false, Relaxed);
         let may_ask = self.slot.is_taken() && !page::is_confined();
         if may_ask && rustix::process::getppid().is_none() {
             self.is_foreign.store(true, Relaxed);
@@ -164,25 +164,25 @@ impl SharedLimit for GroupMember {
     }
 }
 
-/// Returns the memory that this process may hold while it needs room.
+/// Returns the share of this process: the memory that it may hold while it needs room.
 pub(crate) fn share(own: &GroupMember, limit: u64) -> Share {
     Share::of(own.group(), own.slot.nth(), limit, milliseconds())
 }
 
-/// Publishes that this process found no room.
+/// Publishes that this process has just found no room.
 pub(crate) fn note_wanted(own: &GroupMember) {
     own.slot.any().inspect(|slot| slot.wanted.store(milliseconds(), Relaxed));
 }
 
-/// Records `all`, the bytes of anonymous memory of this process. The pager counts `counted` bytes;
-/// `all` includes them, except `tables` bytes.
+/// Records `all`, the bytes of anonymous memory of this process. The pager counts `counted` bytes.
+/// `all` includes them, except the `tables` bytes of tables.
 pub(crate) fn note_all(own: &GroupMember, all: u64, counted: u64, tables: u64) {
     own.beside.store((all + tables) as i64 - counted as i64, Relaxed);
 }
 
-/// Publishes whether the processes hold more than the limit allows. If they do, frees the slots of
-/// processes that have ended, and pokes one waiting process that holds more than its share. Returns
-/// whether slots were checked.
+/// Publishes `is_short`: whether the processes hold more than the limit minus its reserve. If they
+/// do, frees the slots of processes that have ended, and pokes one waiting process that holds more
+/// than its share. Returns whether this call checked the slots for ended processes.
 pub(crate) fn note_short(own: &GroupMember, is_short: bool, limit: u64) -> bool {
     let word = own.group().head().is_short;
     if word.load(Relaxed) != u64::from(is_short) {

@@ -1,5 +1,5 @@
 //! A process in its group: the numbers that the process publishes, the figures that it takes over
-//! when it executes a program, and its part in the protocols of `peers` and `waits`.
+//! from the program that it executed before, and its part in the protocols of `peers` and `waits`.
 
 use crate::figures::Figures;
 use crate::group::ProcessGroup;
@@ -12,11 +12,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 use zmem::{Arena, SharedLimit, milliseconds};
 
-/// A process in its group, as that process sees itself.
+/// The membership of this process in its group.
 #[derive(Debug)]
 pub struct GroupMember {
     pub(crate) slot: OwnSlot,
-    /// The bytes of the process's memory minus the bytes that its pager counts.
+    /// The number of bytes of the process's memory minus the number that its pager counts.
     pub(crate) beside: AtomicI64,
     pub(crate) samples: AtomicUsize,
     /// The time when the process last published its figures, in milliseconds.
@@ -28,7 +28,8 @@ pub struct GroupMember {
     /// Whether the process is in another PID namespace than the group.
     pub(crate) is_foreign: AtomicBool,
     pub(crate) sharing: Sharing,
-    /// The bytes by which unevictable memory exceeds the limit, divided by `large`.
+    /// The number of bytes by which the unevictable memory of all processes exceeds the limit,
+    /// divided by `large`.
     pub(crate) excess: AtomicU64,
     /// The number of large processes when `excess` was set.
     pub(crate) large: AtomicU64,
@@ -40,8 +41,8 @@ pub struct GroupMember {
 }
 
 impl GroupMember {
-    /// Takes a slot of the group for this process. If no slot is free, the process counts the
-    /// memory of the others, and the others don't count its memory.
+    /// Makes this process a member of `group`, in a slot of its own. If no slot is free, this
+    /// process counts the memory of the others, but the others don't count its memory.
     pub fn new(group: ProcessGroup) -> Self {
         let mut member = GroupMember::without_slot(group);
         member.slot.take(&member.sharing);
@@ -73,24 +74,27 @@ impl GroupMember {
         &self.slot.group
     }
 
-    /// Frees the slot. If the process could not report its figures, they remain in the slot's row.
+    /// Frees the slot. The figures of the process remain in the slot's row unless `is_reported` is
+    /// set.
     pub fn leave(&self, is_reported: bool) {
         self.slot.leave(is_reported);
     }
 
-    /// Returns the bytes that count for this process, without those that count for its parent.
+    /// Returns the number of bytes that count for this process, whose pager counts `counted` bytes.
+    /// Bytes that count for its parent are excluded.
     pub(crate) fn held(&self, counted: u64) -> u64 {
         self.slot.shares().counted(self.process_bytes(counted), 0).0 + self.slot.shared_bytes()
     }
 
-    /// Returns the figures of `arena`, the arena of this process, and the bytes that count for this
-    /// process in its group.
+    /// Returns the figures of `arena`, the arena of this process, and the number of bytes that
+    /// count for this process in its group.
     pub fn figures(&self, arena: &Arena) -> Figures {
         let (in_tree, tree_held) = (self.slot.is_taken().into(), self.held(arena.usage().held));
         Figures { in_tree, tree_held, ..Figures::of(&arena.stats()) }
     }
 
-    /// Returns `figures` plus the figures of this process before it executed its program.
+    /// Returns `figures` joined with the figures of this process from before it executed its
+    /// program.
     pub fn with_before(&self, figures: Figures) -> Figures {
         self.before().map(|before| figures.after(before)).unwrap_or(figures)
     }
@@ -129,9 +133,9 @@ impl GroupMember {
         arena.weigh_process();
     }
 
-    /// Publishes that this process holds no memory, because it is about to execute a program,
-    /// although other threads may run until then. `done` are the figures to which the new program
-    /// adds its own. `None` undoes the publication after `execve` failed.
+    /// Publishes that this process holds no memory, because it is about to execute a program. Other
+    /// threads may still run until then. The new program adds its own figures to `done`. If `done`
+    /// is `None`, undoes the publication after `execve` failed.
     pub(crate) fn set_executing(&self, done: Option<&Figures>) {
         let Some(slot) = self.slot.own() else { return };
         self.is_executing.store(done.is_some(), Relaxed);
@@ -152,29 +156,29 @@ impl GroupMember {
         self.slot.own().inspect(|slot| _ = slot.shared.fetch_or(MAPS, Relaxed));
     }
 
-    /// Publishes again that this process maps shared memory: a child maps the shared memory of its
-    /// parent, and a process whose `execve` failed still maps its shared memory.
+    /// Publishes again that this process maps shared memory, if it does. A child maps the shared
+    /// memory of its parent. A process whose `execve` failed still maps its own.
     pub(crate) fn begin_shared(&self) {
         if self.maps_shared.load(Relaxed) {
             self.maps_shared();
         }
     }
 
-    /// Measures the shared memory of all processes of the group, if this process maps some and the
-    /// next measurement is due. Opens files.
+    /// Measures the shared memory of all processes of the group, if this process maps shared memory
+    /// and the next measurement is due. Opens files in /proc.
     pub fn weigh_shared(&self) {
         if self.slot.any().is_some_and(|slot| slot.shared.load(Relaxed) != 0) {
             shared_memory::weigh(&self.slot.group);
         }
     }
 
-    /// Publishes that this thread is about to wait, and may be poked.
+    /// Publishes that this thread is about to wait, so that other processes may poke it.
     pub fn waits(&self) {
         self.slot.own().inspect(waits::begin);
     }
 
     /// Ends the wait that [`waits`](Self::waits) began. When the function returns, a signal that
-    /// was being sent has arrived.
+    /// another process was sending to this thread has arrived.
     pub fn waited(&self) {
         self.slot.any().inspect(waits::end);
     }
@@ -188,15 +192,15 @@ impl GroupMember {
         self.own_peers().inspect(|peers| peers.set(HEARS, true));
     }
 
-    /// Publishes that this process agrees to a request of [`ask_peer`](ProcessGroup::ask_peer).
-    /// The caller guarantees that no thread of this process is filling a block in place.
+    /// Publishes that this process fills no block in place, as [`ask_peer`](ProcessGroup::ask_peer)
+    /// requests. The caller guarantees that no thread of this process is filling a block in place.
     pub fn agree(&self) {
         self.own_peers().inspect(|peers| _ = peers.set_heard(AGREED));
     }
 
     /// Stops evictions until [`evict_again`](Self::evict_again), because a debugger reads the
-    /// memory of this process. When this returns, no other thread evicts. The calling thread holds
-    /// no lock of `arena`, the arena of this process.
+    /// memory of this process. When this returns, no other thread evicts. The calling thread must
+    /// hold no lock of `arena`, the arena of this process.
     pub fn keep_all(&self, arena: &Arena) {
         self.own_peers().inspect(|peers| _ = peers.set_heard(KEEPS));
         arena.await_evictions();
@@ -219,8 +223,8 @@ impl GroupMember {
         self.own_peers().inspect(|peers| peers.set(CONFINED, is_confined));
     }
 
-    /// Returns whether all memory of this process is resident, and no debugger has sent a request
-    /// since that was published.
+    /// Returns whether this process has published that all of its memory is resident, and no
+    /// debugger has begun a request since then.
     pub fn is_whole(&self) -> bool {
         self.has(WHOLE)
     }

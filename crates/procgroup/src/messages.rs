@@ -8,30 +8,30 @@ use crate::sums::largest;
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::Arena;
 
-/// Bits for these messages: the limit can't be kept, a working set is larger than the limit, and a
-/// process is traced.
+/// The bits of three messages: the limit can't be kept, a working set is larger than the limit, and
+/// a process is traced.
 pub(crate) const OVER_LIMIT: u64 = 1;
 const LACKING: u64 = 2;
 const TRACED: u64 = 4;
 /// The bit for the message that the limit was exceeded for a time.
 const EXCEEDED: u64 = 8;
 
-/// A limit that was exceeded for a time, although enough memory could be evicted.
+/// The facts about a limit that was exceeded for a time, although enough memory could be evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exceeded {
-    /// The most bytes that all processes held.
+    /// The largest number of bytes that all processes together held.
     pub held: u64,
-    /// The process that held the most of these bytes.
+    /// The process that held the largest part of these bytes.
     pub process: u64,
-    /// The name of its program.
+    /// The name of the program of `process`.
     pub name: String,
-    /// The number of these bytes that this process held.
+    /// The number of these bytes that `process` held.
     pub most: u64,
 }
 
 impl Exceeded {
     /// Records that all processes hold `held` bytes, if that is much more than the limit. The
-    /// kernel has just counted the memory of this process.
+    /// caller has just read the kernel's count of this process's memory.
     pub(crate) fn note(group: &ProcessGroup, held: u64, limit: u64) {
         let head = group.head();
         let is_most = held > limit.saturating_add(limit / EXCEEDED_SHARE)
@@ -46,9 +46,10 @@ impl Exceeded {
         }
     }
 
-    /// Returns the facts about a limit that was exceeded. Returns `None` if it was not, if this
-    /// process's parent will report it, if `may_say` returns false, or if this message or the one
-    /// about a limit that can't be kept was already reported.
+    /// Returns the facts about a limit that was exceeded. Returns `None` if the limit was not
+    /// exceeded, if the parent of this process is in the group and will report it, or if `may_say`
+    /// returns false. Also returns `None` if this message, or the message that the limit can't be
+    /// kept, was already reported.
     pub fn take(own: &GroupMember, may_say: impl FnOnce() -> bool) -> Option<Self> {
         let (group, head) = (own.group(), own.group().head());
         let held = head.exceeded.load(Relaxed);
@@ -67,9 +68,9 @@ impl Exceeded {
     }
 }
 
-/// If faults have taken half of the time for 10 s, returns the bytes of blocks that a larger limit
-/// would keep resident. The number is returned once, to one process of the group for which
-/// `may_say` returns true. `arena` is the arena of this process.
+/// If faults have taken half of the time for 10 s, returns the number of bytes of blocks that only
+/// a larger limit would keep resident. The number is returned once, to one process of the group for
+/// which `may_say` returns true. `arena` is the arena of this process.
 pub fn take_lacking(
     own: &GroupMember,
     arena: &Arena,

@@ -7,28 +7,29 @@ use crate::sums::largest;
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::{Arena, SharedLimit, Usage};
 
-/// The bytes of a process that can't be evicted: compressed data with the memory that manages them,
-/// resident blocks, shared memory, and private memory that the pager does not manage.
+/// The numbers of bytes of a process that can't be evicted, by kind: compressed data with the
+/// memory that manages them, resident blocks, shared memory, and private memory that the pager does
+/// not manage.
 pub(crate) type Unevictable = [u64; 4];
 
-/// A limit that can't be kept.
+/// The facts about a limit that can't be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverLimit {
-    /// The bytes of all processes that can't be evicted.
+    /// The number of bytes that can't be evicted, in all processes together.
     pub stays: u64,
-    /// The process that holds the most of these bytes.
+    /// The process that holds the largest part of these bytes.
     pub process: u64,
-    /// The number of these bytes that this process holds.
+    /// The number of these bytes that `process` holds.
     pub most: u64,
-    /// Whether the process that holds most of these bytes is the caller's process.
+    /// Whether `process` is the caller's process.
     pub is_own: bool,
-    /// Whether the process that holds most of these bytes still exists.
+    /// Whether `process` is still in the group.
     pub is_there: bool,
 }
 
 impl OverLimit {
-    /// Records that the limit can't be kept, because `stays` bytes can't be evicted. `kept` is this
-    /// process's part of these bytes.
+    /// Records that the limit can't be kept, because `stays` bytes can't be evicted. `kept`
+    /// contains the bytes that this process can't evict.
     pub(crate) fn note(own: &GroupMember, stays: u64, kept: &Unevictable) {
         let (group, head) = (own.group(), own.group().head());
         if head.reported.load(Relaxed) & OVER_LIMIT == 0 {
@@ -41,8 +42,8 @@ impl OverLimit {
         }
     }
 
-    /// Returns the facts about a limit that can't be kept. Returns `None` if no process found such
-    /// a limit, if `may_say` returns false, or if the facts were already reported.
+    /// Returns the facts about a limit that can't be kept. Returns `None` if no process found that
+    /// the limit can't be kept, if `may_say` returns false, or if the facts were already reported.
     pub fn take(own: &GroupMember, may_say: impl FnOnce(&Self) -> bool) -> Option<Self> {
         let (group, head) = (own.group(), own.group().head());
         let stays = head.over_limit.load(Relaxed);
@@ -71,8 +72,8 @@ pub struct Holdings {
     pub incompressible: u64,
     /// Blocks that are resident because system calls or locks pin them.
     pub pinned: u64,
-    /// Other resident blocks: the minimum that a process needs, blocks whose eviction frees
-    /// nothing, and blocks that were pinned for calls which have returned.
+    /// Other resident blocks: the floor of the process, blocks whose eviction frees nothing, and
+    /// blocks that were pinned for calls which have returned.
     pub resident: u64,
     /// Blocks that stay resident because a debugger reads them.
     pub debugged: u64,
@@ -84,10 +85,10 @@ pub struct Holdings {
 
 impl Holdings {
     /// Returns the memory that this process could not evict when it found that the limit can't be
-    /// kept. If this process has not found this, returns the memory that it holds now. `arena` is
-    /// the arena of this process.
+    /// kept. If this process has not found this, returns the memory that it can't evict now.
+    /// `arena` is the arena of this process.
     pub fn of(own: &GroupMember, arena: &Arena) -> Self {
-        // Another thread may be recording other numbers.
+        // Another thread may be storing these words, so they may belong to different records.
         let recorded = own.unevictable.each_ref().map(|word| word.load(Relaxed));
         let recorded = Some(recorded).filter(|bytes| *bytes != [0; 4]);
         let [compressed, resident, shared, unmanaged] =

@@ -6,7 +6,7 @@ use crate::layout::{Slot, shared_bytes};
 use crate::process::{own_number, thread_name};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// The slot of a process without a slot.
+/// The value in place of a slot's number if a process has no slot.
 pub(crate) const NONE: usize = usize::MAX;
 
 /// The slot of this process in its group, if it has one.
@@ -14,17 +14,18 @@ pub(crate) const NONE: usize = usize::MAX;
 pub(crate) struct OwnSlot {
     pub(crate) group: ProcessGroup,
     pub(crate) process: AtomicU64,
-    /// The number of the slot, or `NONE` if all slots were in use.
+    /// The number of the slot, or `NONE` if the process has no slot.
     pub(crate) nth: AtomicUsize,
 }
 
 impl OwnSlot {
-    /// Returns the slot of a process that has not taken one yet.
+    /// Returns the value for a process that has not taken a slot yet.
     pub(crate) fn none(group: ProcessGroup) -> Self {
         OwnSlot { group, process: 0.into(), nth: NONE.into() }
     }
 
-    /// Takes a slot for a process that begins, and begins `sharing`.
+    /// Takes a slot for this process, which begins, and prepares the words of `sharing` in the
+    /// slot.
     pub(crate) fn take(&self, sharing: &Sharing) {
         let process = own_number();
         self.process.store(process, Relaxed);
@@ -36,7 +37,8 @@ impl OwnSlot {
         self.nth.store(nth.unwrap_or(NONE), Relaxed);
     }
 
-    /// Frees the slot. If the process could not report its figures, they remain in the slot's row.
+    /// Frees the slot. The figures of the process remain in the slot's row unless `is_reported` is
+    /// set.
     pub(crate) fn leave(&self, is_reported: bool) {
         // Another thread may free the slot at the same time.
         let nth = self.own().map_or(NONE, |_| self.nth.swap(NONE, Relaxed));
@@ -60,7 +62,8 @@ impl OwnSlot {
         (nth != NONE).then(|| self.group.slot(nth))
     }
 
-    /// Returns the slot, unless the slot belongs to a process whose memory this process shares.
+    /// Returns the slot, or `None` in another process that shares this memory, such as a child of
+    /// `vfork`.
     pub(crate) fn own(&self) -> Option<Slot<'_>> {
         self.any().filter(|_| self.process.load(Relaxed) == own_number())
     }
@@ -71,13 +74,14 @@ impl OwnSlot {
         self.any().filter(|slot| slot.process.load(Relaxed) == self.process.load(Relaxed))
     }
 
-    /// Returns the bytes that this process shares with its parent, which count for the parent.
+    /// Returns the numbers of bytes that this process shares with its parent, and that count for
+    /// the parent.
     pub(crate) fn shares(&self) -> Shares {
         let nth = self.nth();
         if nth == NONE { Shares::default() } else { self.group.shares(nth) }
     }
 
-    /// Returns the bytes of shared memory that count for this process.
+    /// Returns the number of bytes of shared memory that count for this process.
     pub(crate) fn shared_bytes(&self) -> u64 {
         self.any().map_or(0, |slot| shared_bytes(slot.shared.load(Relaxed)))
     }

@@ -6,8 +6,8 @@
 //!                   '---- `deafen`, before the process executes a program <--------'
 //! ```
 //! A process whose memory another process reads fills no block in place, because the reader could
-//! see a partly filled block (zm-L17). The reader asks for this in the other process's slot, and
-//! waits until the process has agreed. The blocks that the process was filling are then complete.
+//! see a partly filled block (zm-L17). The reader sets ASKED in the slot of that process, and waits
+//! until that process has agreed. All blocks that the process was filling are then complete.
 //!
 //! A process whose memory a debugger of the group reads keeps all of its memory resident (zm-L19):
 //!
@@ -18,8 +18,8 @@
 //! ```
 //!
 //! The request is a signal, which would kill a program that has no handler yet. So a process that
-//! is about to execute a program stops accepting requests (clears HEARS), and waits until a signal
-//! that is being sent has arrived.
+//! is about to execute a program stops accepting requests (clears HEARS), and waits until any
+//! signal that is being sent to it has arrived.
 
 use crate::layout::Slot;
 use crate::request::{Request, await_sent};
@@ -31,10 +31,10 @@ pub(crate) const AGREED: u64 = 4;
 const SENDING: u64 = 8;
 pub(crate) const KEEPS: u64 = 16;
 pub(crate) const WHOLE: u64 = 32;
-/// A bit: a filter of system calls forbids the calls that keep memory resident.
+/// The bit of a process whose filter of system calls forbids the calls that keep memory resident.
 pub(crate) const CONFINED: u64 = 64;
 
-/// The part of its memory that a process keeps resident because it was asked to.
+/// The part of its memory that a process keeps resident because a debugger asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// The process may evict any block.
@@ -66,7 +66,8 @@ impl<'a> Peers<'a> {
         };
     }
 
-    /// Sets bits if the process accepts requests. Returns the previous bits, or `None`.
+    /// Sets bits if the process accepts requests. Returns the previous bits, or `None` if the
+    /// process accepts no requests.
     pub(crate) fn set_heard(&self, bits: u64) -> Option<u64> {
         let heard = |seen: u64| (seen & HEARS != 0).then_some(seen | bits);
         self.0.fetch_update(AcqRel, Acquire, heard).ok()
@@ -87,8 +88,9 @@ impl<'a> Peers<'a> {
         })
     }
 
-    /// Sends a request to a thread of the process `process`, whose bits these are, by a signal, if
-    /// the process accepts requests and no other process is sending a request.
+    /// Sends a request by a signal to a thread of the process `process`, to which these bits
+    /// belong. Does nothing if the process accepts no requests, or if another process is sending it
+    /// a request.
     pub(crate) fn send(&self, process: u64, thread: u64, request: Request) {
         let free = |seen: u64| (seen & (HEARS | SENDING) == HEARS).then_some(seen | SENDING);
         if self.0.fetch_update(AcqRel, Acquire, free).is_ok() {
@@ -102,7 +104,7 @@ impl<'a> Peers<'a> {
     pub(crate) fn deafen(&self) {
         self.set(HEARS, false);
         await_sent(|| !self.has(SENDING));
-        // A signal that was sent arrives at the latest at the end of this system call.
+        // The kernel delivers a signal that was sent at the latest when this system call ends.
         std::thread::yield_now();
     }
 }

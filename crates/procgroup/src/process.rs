@@ -22,8 +22,8 @@ fn with_path<T>(path: Arguments<'_>, work: impl FnOnce(&CStr) -> T) -> Option<T>
     CStr::from_bytes_until_nul(&bytes).ok().map(work)
 }
 
-/// Returns true if a process does not exist, or has ended but was not waited for. Returns false if
-/// this process is confined, because a confined process can't check this.
+/// Returns true if a process does not exist, or has ended and its parent has not waited for it.
+/// Returns false if this process is confined, because a confined process can't check this.
 pub fn is_gone(process: u64) -> bool {
     if page::is_confined() {
         return false;
@@ -33,7 +33,7 @@ pub fn is_gone(process: u64) -> bool {
     if test_kill_process(number) == Err(Errno::SRCH) {
         return true;
     }
-    // An ended process that was not waited for still exists, but has no executable.
+    // An ended process still exists until its parent waits for it, but has no executable.
     let is_without = |path: &CStr| {
         let mut to = [0; 1];
         readlinkat_raw(CWD, path, &mut to).is_err_and(|error| error == Errno::NOENT)

@@ -2,16 +2,17 @@
 //! keep its memory resident.
 //!
 //! A thread announces that it waits (`GroupMember::waits`). Other processes may then send it SIGBUS
-//! with a word that identifies the request. The caller that installed the handler of that signal
-//! makes room if the interrupted code permits it; then the interrupted call continues.
+//! with a word that identifies the request. The handler of that signal, which the user of this
+//! crate installs, makes room if the interrupted code permits this. Then the interrupted call
+//! continues.
 //!
 //! SIGSYS is not used. The kernel keeps only one pending SIGBUS and one pending SIGSYS. So the
 //! SIGSYS of a request would replace the SIGSYS of a dispatched call, and that call would be lost.
 //! If the SIGBUS of a fault is lost, the instruction faults again.
 //!
 //! # Safety
-//! `Queued` has the layout of a queued signal's `siginfo_t`: the sender's process ID and user, then
-//! a word.
+//! `Queued` has the layout of `siginfo_t` for a queued signal: the sender's process ID and user ID,
+//! then a word.
 #![allow(unsafe_code)]
 
 use crate::policy::SIGNAL_LOOKS;
@@ -25,7 +26,7 @@ const MEMORY: i32 = 0x757a;
 const STAY: i32 = 0x757b;
 const LOOK: i32 = 0x757c;
 
-/// The request of a signal.
+/// A request that a signal carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Evict blocks, to make room for other processes.
@@ -54,8 +55,8 @@ impl Request {
         }
     }
 
-    /// Sends the request to a thread of a process. A confined process can't send signals, and the
-    /// kernel refuses signals to processes of other users.
+    /// Sends the request to a thread of a process. Nothing is sent if this process is confined, or
+    /// if the other process belongs to another user, because the kernel then refuses the signal.
     pub(crate) fn send(self, process: i32, thread: i32) {
         if page::is_confined() {
             return;
@@ -103,8 +104,8 @@ struct Queued {
 
 const _: () = assert!(size_of::<Queued>() == size_of::<libc::siginfo_t>());
 
-/// Waits until a signal that is being sent has been sent, or until its sender seems to have been
-/// killed.
+/// Waits until `is_sent` returns true, because another process has sent its signal, or until that
+/// process seems to have been killed.
 pub(crate) fn await_sent(is_sent: impl Fn() -> bool) {
     for _ in 0..SIGNAL_LOOKS {
         if is_sent() {

@@ -2,9 +2,9 @@
 //! group (zm-L18).
 //!
 //! Each process is charged for its proportional share of the pages, as the kernel computes it. The
-//! share changes when other processes map the pages, even while the process waits. So one process
-//! measures the shares of all processes of the group that map shared memory. The measurement is
-//! rare, because the kernel walks over the page tables of these processes.
+//! share changes when other processes map the pages, even while the charged process waits. So one
+//! process measures the shares of all processes of the group that map shared memory. The
+//! measurement is rare, because the kernel walks over the page tables of these processes.
 
 use crate::group::ProcessGroup;
 use crate::layout::MAPS;
@@ -15,7 +15,7 @@ use std::time::Instant;
 use zmem::milliseconds;
 
 /// Measures the shared memory of all processes of the group, if the next measurement is due. Opens
-/// files.
+/// files in /proc.
 pub(crate) fn weigh(group: &ProcessGroup) {
     let (word, now) = (group.head().shared_next, milliseconds());
     let next = word.load(Relaxed);
@@ -29,13 +29,14 @@ pub(crate) fn weigh(group: &ProcessGroup) {
     }
 }
 
-/// Measures the shared memory of a process for the word `shared` of its slot.
+/// Measures the shared memory of a process, and stores its bytes in `word`, the word `shared` of
+/// the process's slot.
 fn weigh_process(word: &AtomicU64, process: u64) {
     let before = word.load(Relaxed);
     if before & MAPS != 0
         && let Some(bytes) = shared_memory(process)
     {
-        // After the measurement, the slot may belong to another process.
+        // During the measurement, another process may have taken the slot.
         let _cleared = word.compare_exchange(before, bytes | MAPS, Relaxed, Relaxed);
     }
 }

@@ -18,7 +18,7 @@ pub enum Presence {
     Executes,
     /// The process ended by itself, and could not report its figures.
     Unreported,
-    /// Another process found that it had ended without a report, as if killed by a signal.
+    /// Another process found that the process had ended without a report, as if killed by a signal.
     Killed,
 }
 
@@ -38,18 +38,18 @@ pub struct ProcessSnapshot {
 /// The figures of the processes of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSnapshot {
-    /// The inode in /proc of the processes' PID namespace; 0 before the first process.
+    /// The inode in /proc of the processes' PID namespace; 0 before the first process joins.
     pub space: u64,
-    /// The maximum of the bytes that the processes held together.
+    /// The maximum number of bytes that all processes together held.
     pub held_max: u64,
-    /// Whether the processes hold more than the limit allows.
+    /// Whether the processes hold more than the limit minus its reserve.
     pub is_short: bool,
     /// Processes that have a slot, and processes that ended without a report.
     pub processes: Vec<ProcessSnapshot>,
 }
 
 impl GroupSnapshot {
-    /// The bytes of a group's memory, in which at most 510 processes have their slots.
+    /// The number of bytes of a group's shared memory, which has slots for 510 processes.
     pub const BYTES: usize = size_of::<u64>() * (HEAD + SLOTS * (SLOT + ROW));
 
     /// Reads a copy of a group's memory. Returns `None` if the copy is not of a group, or is of a

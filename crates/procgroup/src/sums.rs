@@ -1,5 +1,6 @@
-//! The memory that the processes of a group hold together, and the share of each: the memory that
-//! each process may hold if all processes that need more get the same (zm-L6).
+//! The memory that the processes of a group hold together, and the share of each process. The share
+//! is the memory that a process may hold so that all processes that need more may hold the same
+//! amount (zm-L6).
 //!
 //! ```text
 //!   limit: | a | b | c: share      | d: share      |    a and b hold less, and need no more
@@ -26,7 +27,8 @@ impl Share {
         let mut share = Share::default();
         for _ in 0..STEPS {
             let next = share.next(group, own, limit, now);
-            // A larger share never lowers the number of processes that hold less than the share.
+            // A larger share never lowers the number of processes that hold less, so the share is
+            // found when a step does not raise it.
             let is_found = next.bytes <= share.bytes;
             share = next;
             if is_found {
@@ -36,12 +38,12 @@ impl Share {
         share
     }
 
-    /// Divides the limit, minus the memory of processes that hold at most this share and need no
-    /// room, by the number of the other processes.
+    /// Returns the next approximation: the limit, minus the memory of processes that hold at most
+    /// this share and need no room, divided by the number of the other processes.
     fn next(self, group: &ProcessGroup, own: usize, limit: u64, now: u64) -> Self {
         let (mut rest, mut sharers, mut is_passed) = (limit, 1, false);
         for nth in group.in_use().filter(|nth| *nth != own) {
-            // A free slot records no memory held and no room needed.
+            // A free slot counts as a process that holds no memory and needs no room.
             let held = group.held(nth);
             is_passed |= held > self.bytes;
             if held > self.bytes || wants(group, nth, now) {
@@ -60,7 +62,8 @@ pub(crate) fn wants(group: &ProcessGroup, nth: usize, now: u64) -> bool {
     wanted <= now && now - wanted < WANT_TIME
 }
 
-/// Returns the sum of all slots except `own`. A process with at least `much` bytes is large.
+/// Returns the sum over the processes in all slots except `own`. A process with at least `much`
+/// bytes is large.
 pub(crate) fn sum_but(group: &ProcessGroup, own: usize, much: u64) -> Sum {
     let mut sum = Sum::default();
     for (nth, _) in group.processes().filter(|(nth, _)| *nth != own) {
@@ -72,8 +75,9 @@ pub(crate) fn sum_but(group: &ProcessGroup, own: usize, much: u64) -> Sum {
     sum
 }
 
-/// Returns the slot and the number of the process for which `bytes` returns most, and what `bytes`
-/// returns. It is called with the bytes that count for a process, and the evictable ones of them.
+/// Returns the slot and the number of the process for which `bytes` returns the largest value, and
+/// this value. `bytes` is called with the number of bytes that count for a process, and the number
+/// of evictable bytes among them.
 pub(crate) fn largest(
     group: &ProcessGroup,
     bytes: impl Fn((u64, u64)) -> u64,

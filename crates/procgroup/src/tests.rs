@@ -1,4 +1,4 @@
-//! Slots of processes that begin, execute programs, and end in any way.
+//! Tests the slots of processes that begin, execute programs, and end in any way.
 
 use crate::figures::Figures;
 use crate::inherited::{Sharing, set_parent};
@@ -76,7 +76,7 @@ fn publish(member: &GroupMember, held: u64, evictable: u64) {
     member.publish(&usage(held, evictable));
 }
 
-/// Returns the sum, if a process with `large` bytes is large.
+/// Returns the sum over all processes, in which a process with at least `large` bytes is large.
 fn sum(member: &GroupMember, held: u64, evictable: u64, large: u64) -> Sum {
     member.sum(&Usage { limit: 16 * large, ..usage(held, evictable) })
 }
@@ -102,7 +102,8 @@ fn what_processes_hold_is_added_up() {
     assert_eq!(sum(&own, 3000, 1000, 10), expected);
     assert_eq!(sum(&members[1], 200, 100, 10), expected);
     assert_eq!(group.held_max(), 3210);
-    // Memory that the process's pager does not count is added, or subtracted.
+    // Memory that only the kernel counts is added, and memory that only the pager counts is
+    // subtracted.
     note_all(&own, 5000, 3000, 100);
     assert_eq!(sum(&own, 3000, 0, 0).held, 5310);
     note_all(&own, 500, 3000, 100);
@@ -125,7 +126,7 @@ fn a_limit_is_divided_among_those_who_want_more() {
     assert_eq!(limit::share(&own, 1600), share(1600 - 160 - 700, false));
     note_wanted(&members[1]);
     assert_eq!(limit::share(&own, 1000), share((1000 - 100) / 3, true));
-    // A new process in the slot needs no room yet; nor does a process whose time is in the future.
+    // A process that has left its slot needs no room; nor does one whose `wanted` is in the future.
     group.leave(members[1].slot.nth(), others[1].number(), true);
     assert_eq!(limit::share(&own, 1000), share((1000 - 100) / 2, true));
     group.slot(members[0].slot.nth()).wanted.store(u64::MAX, Relaxed);
@@ -152,7 +153,7 @@ fn a_program_goes_on_from_what_its_process_did_before() {
     let first = GroupMember::new(group);
     assert_eq!(first.before(), None);
     first.set_executing(Some(&Figures { evicted: 5, held: 7, ..Figures::default() }));
-    // The `execve` failed; then another thread called `execve` too.
+    // The first `execve` failed. Then another thread called `execve`.
     first.set_executing(None);
     first.set_executing(Some(&Figures { evicted: 6, held: 9, ..Figures::default() }));
     let next = GroupMember::new(group);
@@ -218,7 +219,7 @@ fn child(parent: &GroupMember, process: &Waiting) -> GroupMember {
 fn a_pool_that_a_child_shares_counts_once() {
     let (group, others) = (group(8), [waiting(), waiting()]);
     let own = GroupMember::new(group);
-    // Objects freed before the fork do not affect a child; room in pages counts as changed.
+    // Objects freed before the fork do not affect a child. Free room in pages counts as changed.
     own.note_pool(1000, 0, 700);
     own.note_pool(1040, 10, 800);
     publish(&own, 1500, 0);
@@ -227,7 +228,7 @@ fn a_pool_that_a_child_shares_counts_once() {
     publish(&two, 1500, 0);
     let held = || sum(&own, 1500, 0, 0).held;
     assert_eq!(held(), 1500 + 500 + 500);
-    // A child frees an object: the object's pages may be released, or written to.
+    // A child frees an object, so the object's pages may be released or written to.
     one.note_pool(1040, 30, 820);
     assert_eq!((held(), one.held(1500)), (1500 + 580 + 500, 580));
     two.note_pool(1140, 30, 820);
@@ -243,7 +244,7 @@ fn a_pool_that_a_child_shares_counts_once() {
     assert_eq!(held(), 1500 + 620 + 720 + (1500 - 920));
     group.leave(one.slot.nth(), others[0].number(), true);
     assert_eq!(held(), 1500 + 720 + 1500);
-    // When the parent executes a program, the shared memory counts for the children.
+    // When the parent executes a program, the shared memory counts for each child.
     own.set_executing(Some(&Figures::default()));
     assert_eq!(sum_but(&group, NONE, 0).held, 1600 + 1500);
     // The `execve` failed, so the parent still has its pool.
@@ -275,7 +276,7 @@ fn blocks_that_a_child_shares_count_once_until_they_are_touched() {
     let [one, two] = others.each_ref().map(|process| child(&own, process));
     [&one, &two].into_iter().for_each(|child| publish(child, 5000, 3000));
     let sum = || sum(&own, 5000, 3000, 0);
-    // Neither the pool nor the other memory of a process can be evicted.
+    // Only blocks can be evicted.
     assert_eq!((sum().held, sum().evictable), (5000 + 1000 + 1000, 3000));
     assert_eq!((borrowed(&one), borrowed(&own)), (3000, 0));
     assert_eq!((lent(&own), lent(&one)), ((3000, false), (0, false)));
@@ -290,13 +291,14 @@ fn blocks_that_a_child_shares_count_once_until_they_are_touched() {
     // Changes of the pool do not affect the blocks.
     own.note_pool(1000, 0, 100_000);
     assert_eq!((sum().held, lent(&own).0), (5000 + 3200 + 2700, 2300));
-    // Blocks that the parent closes again, for another child, are not shared with the others.
+    // Blocks that the parent closes again, for another child, are not shared with the first two
+    // children.
     own.add_blocks(700);
     let third = waiting();
     let last = child(&own, &third);
     publish(&last, 5000, 3000);
     assert_eq!((sum().held, borrowed(&last)), (5000 + 3200 + 2700 + 1000, 3000));
-    // Only blocks that were shared before can be shared, however many blocks are touched.
+    // The number of shared blocks does not fall below zero, however many blocks are touched.
     note_wanted(&two);
     two.leave_blocks(two.blocks());
     own.leave_blocks(own.blocks());
@@ -316,7 +318,7 @@ fn who_has_never_shared_or_has_more_of_it_than_it_holds_counts_as_it_is() {
     let child = child(&own, &process);
     publish(&child, 100, 0);
     assert_eq!((child.held(100), sum(&own, 9000, 0, 0).held), (0, 9000));
-    // No slot has this number.
+    // No slot has the number in `parent`.
     group.slot(1).parent.store(u64::MAX, Relaxed);
     assert_eq!(child.held(100), 100);
 }
@@ -367,7 +369,7 @@ fn who_is_about_to_execute_a_program_holds_nothing() {
     assert_eq!(sum_but(&group, NONE, 0).held, 5000);
 }
 
-/// Blocks that were opened ahead count for the pager. The kernel counts them only once they are
+/// The pager counts blocks that were opened ahead. The kernel counts them only after they are
 /// written, and no fault reports these writes.
 #[test]
 fn a_process_with_blocks_opened_ahead_is_weighed_often() {
@@ -396,7 +398,7 @@ fn that_the_limit_is_lost_is_said_once() {
     let own = GroupMember::new(group);
     let take = |may_say| OverLimit::take(&own, |_| may_say).map(|over| (over.stays, over.most));
     assert_eq!(take(true), None);
-    // Any process may report the message.
+    // Any process of the group may report the message.
     publish(&own, 4000, 1000);
     let kept = [1000, 500, 0, 1500];
     let recorded = || own.unevictable.each_ref().map(|word| word.load(Relaxed));
@@ -406,7 +408,7 @@ fn that_the_limit_is_lost_is_said_once() {
     assert_eq!(recorded(), kept);
     let expected = (None, Some((5000, 3000)), None);
     assert_eq!((take(false), take(true), take(true)), expected);
-    // The memory of the first note is kept for the message.
+    // After the report, another note does not change the recorded bytes.
     OverLimit::note(&own, 6000, &[0; 4]);
     assert_eq!((take(true), recorded()), (None, kept));
 }
@@ -421,7 +423,7 @@ fn a_limit_that_was_exceeded_is_reported_once_with_the_most_memory() {
         own.note_process(own_bytes, &Usage { limit: 1000, ..usage(own_bytes, 0) });
     };
     let take = |may_say| Exceeded::take(&own, || may_say);
-    // Up to a twentieth above the limit may be an error of the measurement.
+    // An excess of up to a twentieth of the limit may be an error of the measurement.
     note(500, 550);
     assert_eq!(take(true), None);
     note(600, 500);
@@ -430,7 +432,7 @@ fn a_limit_that_was_exceeded_is_reported_once_with_the_most_memory() {
     assert_eq!(take(false), None);
     let held = Exceeded { held: 1200, process: own_number(), name, most: 900 };
     assert_eq!((take(true), take(true)), (Some(held), None));
-    // Nothing is reported again, and nothing after the report that the limit can't be kept.
+    // The message is reported only once, and not after the message that the limit can't be kept.
     note(5000, 300);
     assert_eq!(take(true), None);
     group.head().reported.store(1, Relaxed);
@@ -457,7 +459,7 @@ fn a_limit_that_others_pass_is_lost_until_they_do_not() {
         assert_eq!(group.is_short(), stays > 0);
         assert_eq!(own.excess().0, half_excess * MIB / 2, "{stays}");
     }
-    // Memory of the other process that can be evicted does not make the limit impossible to keep.
+    // Evictable memory of the other process does not make the limit impossible to keep.
     publish(&other, 200 * MIB, 200 * MIB);
     assert_eq!((own.check(&usage, 0).unevictable(), own.excess().0), (2 * MIB, 0));
     assert!(group.is_short());
@@ -480,7 +482,7 @@ fn who_waits_is_free_again_though_its_poker_was_killed() {
     let waits = group.slot(0).waits;
     own.waits();
     assert!(waits.load(Relaxed) != 0);
-    // The process holds less than its share, or nothing that can be evicted, so it is not poked.
+    // The process holds no more than its share, or nothing that can be evicted, so it is not poked.
     publish(&own, 100, 50);
     poke_idle(&group, 100);
     publish(&own, 100, 0);
@@ -520,7 +522,7 @@ fn who_reads_a_copy_sees_what_processes_have_said() {
     };
     assert_eq!(seen(), expected);
     // The next process in the slot does not inherit the figures, and a process that lost its slot
-    // can't write there.
+    // can't write to the slot's row.
     group.leave(1, others[0].number(), true);
     expected.processes.remove(1);
     assert_eq!(seen(), expected);
@@ -539,7 +541,8 @@ fn who_reads_a_copy_sees_what_processes_have_said() {
     let presence = Presence::Executes;
     expected.processes[0] = ProcessSnapshot { figures, presence, ..expected_own };
     assert_eq!(seen(), expected);
-    // If the program has no runtime, another process frees the slot; no process counts as killed.
+    // If the program has no runtime, another process frees the slot. The process does not count as
+    // killed.
     group.free(0, own_number(), false);
     expected.processes.remove(0);
     assert_eq!(seen(), expected);
@@ -565,7 +568,7 @@ fn figures_of_a_killed_process_remain_while_other_slots_are_free() {
     };
     let seen = || GroupSnapshot::of(&copy(words)).unwrap().processes;
     assert_eq!(seen(), std::slice::from_ref(&ended));
-    // The counts of a process that could not report remain, too.
+    // The counts of a process that could not report them remain, too.
     let own = GroupMember::new(group);
     own.show(&Figures { evicted: 6, ..Figures::default() });
     own.leave(false);

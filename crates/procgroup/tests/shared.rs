@@ -1,6 +1,6 @@
 //! Memory that a child inherits counts once, until the parent or the child accesses it (zm-L16).
 //!
-//! This file contains only one test, because other memory of the process counts, too.
+//! This file contains only one test, because memory of other tests would count, too.
 //!
 //! # Safety
 //! The only handler of SIGSEGV passes faults to `answer_fault`, and ends the process if the arena
@@ -16,7 +16,7 @@ use testkit::child::Child;
 use zmem::{Arena, BackendKind, BlockOrder, Options};
 
 const LIMIT: usize = 32 * MIB;
-/// The size of the arena. If blocks have 64 KiB, the arena ends within a piece.
+/// The size of the arena, which is not a power of two.
 const BYTES: usize = 26 * MIB;
 
 /// An arena whose blocks are all managed.
@@ -46,8 +46,8 @@ impl Scene {
         self.1.figures(&self.0).tree_held as usize
     }
 
-    /// Checks that little memory counts for a child, and then overwrites all of the child's memory
-    /// within the limit.
+    /// Checks in a child that little memory counts for it, and that it can overwrite all of its
+    /// memory within the limit.
     fn overwrite(&self, child: usize) {
         assert!(self.held() < BYTES / 2, "{}", self.held());
         self.0.check();
@@ -61,8 +61,8 @@ impl Scene {
     }
 }
 
-/// If shared pages stayed writable, a write without a fault could copy each of them, and no limit
-/// could be kept.
+/// If shared pages stayed writable, the program could copy each page by a write without a fault,
+/// and no limit could be kept.
 #[test]
 fn what_a_child_inherits_counts_once_until_one_of_the_two_touches_it() {
     let kinds = [BackendKind::Signal, BackendKind::SignalMappings, BackendKind::SignalRemap];
@@ -74,7 +74,7 @@ fn what_a_child_inherits_counts_once_until_one_of_the_two_touches_it() {
         let addresses = scene.0.addresses();
         scene.write(0);
         assert!((BYTES..LIMIT).contains(&scene.held()), "{backend:?}: {}", scene.held());
-        // Pinned blocks are not closed.
+        // A fork does not close pinned blocks.
         let pinned = addresses.start..addresses.start + (4096 << order);
         scene.0.pin(pinned.clone()).unwrap();
         let children = [1, 2].map(|child| Child::fork(|| scene.overwrite(child)));

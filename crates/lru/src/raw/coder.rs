@@ -1,4 +1,4 @@
-//! Compresses values in pieces, by a few codec streams that the threads share.
+//! Compresses values in pieces, with a few codec streams that the threads share.
 
 use crate::Error;
 use crate::policy::{LANES_MAX, LANES_SHARE, SLACK};
@@ -32,7 +32,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// Returns the form that a pool's flags encode.
+    /// Returns the form that the flags of an object in the pool encode.
     pub fn of_flags(flags: u8) -> Self {
         match flags {
             0 => Form::Raw,
@@ -47,7 +47,7 @@ impl Form {
     }
 }
 
-/// The coders of forms `First` and `Trained`, if pieces need them.
+/// The coders of the forms `First` and `Trained`, each only if pieces need it.
 pub type ByForm = [Option<Arc<Coder>>; 2];
 
 /// A stream, created at its first use.
@@ -91,8 +91,8 @@ impl Coder {
         self.prepared.bytes() + self.lanes.len() * self.prepared.stream_bytes()
     }
 
-    /// Appends `block` to `to`, compressed if compression makes the block smaller. Returns the
-    /// form.
+    /// Appends `block` to `to`, compressed if compression makes the block smaller. Returns the form
+    /// of the appended bytes.
     ///
     /// # Errors
     /// If memory can't be allocated.

@@ -7,12 +7,13 @@ use std::sync::{Arc, Weak};
 #[derive(Debug)]
 pub struct Coders {
     pub by_form: ByForm,
-    /// The first coder: a value may be unpacked after the coder that packed it was replaced.
+    /// The first coder, as long as it exists. A thread may unpack a value after the coder that
+    /// packed this value was replaced.
     first: Weak<Coder>,
 }
 
 impl Coders {
-    /// Returns a set without a trained coder.
+    /// Returns the coders of a cache that has no trained coder yet.
     pub fn new(first: Arc<Coder>) -> Self {
         Coders { first: Arc::downgrade(&first), by_form: [Some(first), None] }
     }

@@ -17,7 +17,8 @@ use std::sync::Arc;
 pub struct Core<K> {
     pub values: Values<K>,
     pub limit: usize,
-    /// The next step towards a trained dictionary, taken when enough values are stored.
+    /// The next step towards a trained dictionary, which is taken when enough small values are
+    /// stored.
     due: Option<Due>,
     /// The counts of look-ups and evictions.
     pub stats: Stats,
@@ -39,7 +40,7 @@ impl<K> Core<K> {
         self.fixed_bytes() + self.values.bytes()
     }
 
-    /// Returns the number of bytes of memory used that do not belong to values.
+    /// Returns the number of bytes of memory that are used for everything except values.
     fn fixed_bytes(&self) -> usize {
         let due = self.due.as_ref().map_or(0, Due::memory);
         size_of::<Self>() + self.values.coders.bytes() + due
@@ -56,9 +57,10 @@ impl<K> Core<K> {
         (self.limit / MARGIN_SHARE).clamp(MARGIN.0, MARGIN.1)
     }
 
-    /// Limits the pool's pages to the memory that nothing else uses, minus `bytes`.
+    /// Limits the pool's pages to the part of the limit that nothing else uses, minus the margin
+    /// and `bytes`.
     pub fn limit_pages(&self, bytes: usize) {
-        // Pages may have been freed between the two calls.
+        // The pool may have freed pages between the calls of `held` and `page_bytes`.
         let beside = self.held().saturating_sub(self.values.pieces.page_bytes());
         self.values.pieces.limit_pages(self.limit.saturating_sub(beside + self.margin() + bytes));
     }
@@ -92,7 +94,8 @@ impl<K> Core<K> {
     }
 
     /// Evicts values until `bytes` more bytes fit within the limit, or only `spared` is left.
-    /// Returns true if the bytes fit. The slot of `spared` may get another number.
+    /// Returns true if the bytes fit. The first slot of the value `spared` may get another number,
+    /// which is stored in `spared`.
     pub fn make_room(
         &mut self,
         bytes: usize,
@@ -120,7 +123,7 @@ impl<K> Core<K> {
         self.values.renew();
     }
 
-    /// Releases some of the memory that removed values leave behind: slots, places in the table,
+    /// Releases some of the memory that removed values leave behind: slots, entries of the table,
     /// entries of the pool. This memory counts towards the limit, so it would not be available to
     /// other values. Slots may get other numbers.
     pub fn tend(&mut self, out: &mut Departed<K>) {
@@ -136,7 +139,8 @@ impl<K> Core<K> {
         }
     }
 
-    /// Releases the memory left behind, until a sufficient share of the slots is in use.
+    /// Releases the memory that removed values leave behind: the last slots, until the set of slots
+    /// is no longer sparse, and unused memory of the table and the pool.
     pub fn shrink(&mut self, watched: &mut Option<u32>, out: &mut Departed<K>) {
         while self.values.slots.is_sparse() {
             out.keys.extend(self.values.vacate_last(watched));
@@ -159,7 +163,7 @@ impl<K> Core<K> {
     }
 
     /// Uses a trained coder for all values from now on, if the coder fits within the limit. Returns
-    /// whether it does.
+    /// whether the coder is used.
     pub fn adopt(&mut self, coder: Arc<Coder>, out: &mut Departed<K>) -> bool {
         let mut youngest = self.values.slots.youngest();
         self.repacks = self.values.coders.by_form[1].is_none()

@@ -1,11 +1,10 @@
-//! Fork: the core, the streams and the pool are locked during a fork, so that the child has a
-//! consistent copy.
+//! Locks the core, the streams and the pool during a fork, so that the child has a consistent copy.
 
 use super::{Held, RawLruCache};
 use page::fork::{AtFork, Step};
 use zsmalloc::EntryPool;
 
-/// Releases all inner locks, and then the lock of the core.
+/// Unlocks the pool and the streams, and then the core.
 fn after_fork<K: Send>(cache: &RawLruCache<K>, of_pool: impl FnOnce(&EntryPool)) {
     let held = std::mem::take(&mut *cache.held_for_fork.lock());
     if let Some(pool) = &held.pool {
@@ -32,7 +31,7 @@ impl<K: Send + 'static> AtFork for RawLruCache<K> {
 
     fn in_child(&self) {
         after_fork(self, |pool| pool.in_child());
-        // A child lacks the thread that packs values again.
+        // A child lacks the thread that was packing values again.
         self.core.lock().repacks = false;
     }
 }

@@ -13,7 +13,7 @@ use page::fork::Mutex;
 use std::sync::Arc;
 use zcomp::Dictionary;
 
-/// Takes a step towards a dictionary.
+/// Performs the step `due` towards a dictionary.
 pub fn learn<K>(core: &Mutex<Core<K>>, method: &Method, due: Due, out: &mut Departed<K>) {
     if let Some(dictionary) = due.dictionary {
         return pack_with(core, method, dictionary, out);
@@ -62,7 +62,8 @@ fn pack_with<K>(
     for _ in 0..2 {
         let mut next = Some(0);
         while let Some(from) = next {
-            // Values that were not packed again can still be read.
+            // If packing fails, the remaining values stay as they were packed, and can still be
+            // read.
             next = core.lock().repack(from, PACKED_AT_ONCE).unwrap_or(None);
         }
     }

@@ -6,7 +6,7 @@ use crate::policy::SLACK;
 use std::collections::TryReserveError;
 use std::sync::Arc;
 
-/// A piece of a packed value: its form, and its end in [`Packed::bytes`].
+/// A piece of a packed value: the form of the piece, and the end of its bytes in [`Packed::bytes`].
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {
     /// The coder that compressed the piece.
@@ -15,7 +15,7 @@ pub struct Piece {
     pub end: usize,
 }
 
-/// A value in its stored form: each block of the value is compressed or unchanged.
+/// A value in its stored form: each piece of the value is compressed or unchanged.
 #[derive(Debug, Default)]
 pub struct Packed {
     /// The length of the value in bytes.
@@ -48,7 +48,8 @@ impl Packed {
         Ok(packed)
     }
 
-    /// Adds a piece, whose bytes end at the end of the bytes. `coder` returns the coder of `form`.
+    /// Adds a piece of the form `form`, whose bytes were just appended to `bytes`. `coder` returns
+    /// the coder of `form`.
     pub fn end_piece(
         &mut self,
         form: Form,
@@ -64,7 +65,7 @@ impl Packed {
         Ok(())
     }
 
-    /// Returns the pieces with their bytes.
+    /// Returns the form and the bytes of each piece.
     pub fn parts(&self) -> impl Iterator<Item = (Form, &[u8])> {
         let starts = std::iter::once(0).chain(self.pieces.iter().map(|piece| piece.end));
         let parts = self.pieces.iter().zip(starts);

@@ -7,13 +7,15 @@ use std::collections::TryReserveError;
 use std::sync::Arc;
 use zsmalloc::{Config, Content, EntryPool, EntryWriteGuard, Error};
 
-/// The pool, and what it holds.
+/// The pool that holds the pieces, and sums over the pieces.
 #[derive(Debug)]
 pub struct Pieces {
     pub pool: Arc<EntryPool>,
-    /// The order of the pool's objects; the bytes that a pool uses when new, and with one object.
+    /// The order of the pool's objects.
     order: u32,
+    /// The number of bytes that a new pool uses.
     new_bytes: usize,
+    /// The number of bytes that a pool uses beside its pages after its first store.
     pub begun_bytes: usize,
     /// The sum of the lengths of the stored pieces in bytes.
     pub compressed: u64,
@@ -28,7 +30,8 @@ fn new_pool(order: u32) -> Result<Arc<EntryPool>, Error> {
     Ok(Arc::new(EntryPool::new(config, u32::MAX.into(), Default::default())?))
 }
 
-/// Returns the bytes of a locked entry that holds a piece, and the form of the piece.
+/// Returns the bytes and the form of the piece in a locked entry, or `None` if the entry holds no
+/// piece.
 fn content<'e>(entry: &'e EntryWriteGuard<'_>) -> Option<(&'e [u8], Form)> {
     match entry.content() {
         Content::Object { bytes, flags } => Some((bytes, Form::of_flags(flags))),
@@ -64,7 +67,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// Frees the piece in an entry, if any.
+    /// Frees the piece in an entry, if the entry holds one.
     pub fn free(&mut self, index: u32) {
         let Some(entry) = self.pool.lock_existing(index) else { return };
         let Some((len, form)) = content(&entry).map(|(bytes, form)| (bytes.len(), form)) else {
@@ -74,7 +77,7 @@ impl Pieces {
         self.count(len, form, false);
     }
 
-    /// Appends a copy of the piece in an entry to a value.
+    /// Appends a copy of the piece in an entry to the value `packed`.
     pub fn copy_to(
         &self,
         index: u32,
@@ -89,7 +92,7 @@ impl Pieces {
         packed.end_piece(form, || form.index().and_then(|index| coders[index].clone()))
     }
 
-    /// Moves a piece to an empty entry. Returns false if the piece was lost, because the system
+    /// Moves a piece to an empty entry. Returns false if the piece was lost because the system
     /// refused memory.
     pub fn relocate(&mut self, from: u32, to: u32) -> bool {
         let mut copy = Packed::default();
@@ -99,7 +102,8 @@ impl Pieces {
         copied.is_ok() && parts.all(|(form, bytes)| self.store(to, bytes, form).is_ok())
     }
 
-    /// Packs the piece in an entry again with the trained coder. `len` is its unpacked length.
+    /// Packs the piece in an entry again with the trained coder. `len` is the length of the
+    /// unpacked piece.
     ///
     /// # Errors
     /// If memory can't be allocated.
@@ -120,7 +124,8 @@ impl Pieces {
         }
         let mut bytes = Vec::new();
         let new = trained.pack_block(&block, &mut bytes)?;
-        // A piece that does not fit stays unchanged, so the first coder is still needed.
+        // If the packed piece does not fit, the entry stays unchanged, and the first coder is still
+        // needed.
         if new != form && entry.store(&bytes, new as u8).is_ok() {
             self.count(old, form, false);
             self.count(bytes.len(), new, true);
@@ -133,7 +138,7 @@ impl Pieces {
         self.pool.pages().used() * page::page_size()
     }
 
-    /// Limits the pool's pages to this number of bytes.
+    /// Limits the pool's pages to `bytes` bytes.
     pub fn limit_pages(&self, bytes: usize) {
         self.pool.pages().set_limit(Some(bytes / page::page_size()));
     }
@@ -150,13 +155,13 @@ impl Pieces {
         self.pool.freeable() > self.page_bytes() / FREEABLE_SHARE && self.shrink()
     }
 
-    /// Releases some of the memory of objects that were moved to other entries. Returns true if any
-    /// memory was released.
+    /// Compacts a part of the pool, and releases the pages that become free. Returns true if the
+    /// pool has shrunk.
     pub fn shrink(&self) -> bool {
         self.pool.shrink(SHRINK_BYTES) > 0
     }
 
-    /// Resets a pool without pieces.
+    /// Resets the pool, which must hold no pieces.
     pub fn renew(&mut self) {
         self.pool.trim();
         if self.pool.bytes() > self.new_bytes {

@@ -1,4 +1,4 @@
-//! Stores values, and evicts other values if they do not fit.
+//! Stores values, and evicts other values if a new value does not fit.
 
 use super::coder::Form;
 use super::core::Core;
@@ -13,7 +13,7 @@ pub struct Storing<'c, K> {
     pub core: &'c mut Core<K>,
     pub out: &'c mut Departed<K>,
     pub hash: u32,
-    /// The first slot of the value that is replaced, which is not evicted.
+    /// The first slot of the key's old value, which is replaced and must not be evicted.
     pub old: Option<u32>,
     /// The length of the value in bytes.
     pub bytes: usize,
@@ -22,11 +22,12 @@ pub struct Storing<'c, K> {
 }
 
 impl<K> Storing<'_, K> {
-    /// Stores a value as the most recently used, in place of the old one, if there is one.
+    /// Stores a value as the most recently used, in place of the key's old value if the key has
+    /// one.
     ///
     /// # Errors
     /// If the value is not stored. The old value then stays, as the most recently used. Other
-    /// values are lost only if the pool needed more memory than was estimated.
+    /// values are evicted in vain only if the pool needed more memory than was estimated.
     pub fn put(mut self, offer: &mut Option<Offer<K>>) -> Result<(), Error> {
         let Some(Offer { packed, .. }) = &*offer else { return Ok(()) };
         if let Some(old) = self.old {
@@ -35,7 +36,7 @@ impl<K> Storing<'_, K> {
         }
         self.expect_room(packed)?;
         if self.old.is_some() && self.core.held() + packed.bytes.len() > self.core.limit {
-            // If the old value is removed first, fewer other values need to be evicted.
+            // If the old value is removed first, fewer other values must be evicted.
             return self.put_instead(offer);
         }
         let first = match self.store_or_shrink(packed) {
@@ -77,7 +78,7 @@ impl<K> Storing<'_, K> {
         let waste = compressed / WASTE_SHARE + count * PIECE_BYTES + POOL_GROWTH;
         let beside = Slots::<K>::bytes_of(count) + self.key_bytes as usize + self.core.margin();
         let needed = packed.bytes.len() + waste + beside;
-        // A key whose size is not counted completely would exceed the limit.
+        // A key or value whose size does not fit into 32 bits would not be counted completely.
         let is_countable = packed.len < u32::MAX as usize && self.key_bytes < u32::MAX;
         match is_countable && self.core.empty_bytes() + needed <= self.core.limit {
             true => Ok(()),
@@ -85,7 +86,8 @@ impl<K> Storing<'_, K> {
         }
     }
 
-    /// Stores a value that does not fit beside the value that it replaces.
+    /// Stores a value that does not fit within the limit together with the key's old value. Removes
+    /// the old value first, and stores it again if the new value is refused.
     fn put_instead(mut self, offer: &mut Option<Offer<K>>) -> Result<(), Error> {
         let Some(old) = self.old.take() else { return Err(self.no_room()) };
         let before = self.core.values.packed(old)?;
@@ -172,7 +174,7 @@ impl<K> Storing<'_, K> {
         }
     }
 
-    /// Stores bytes for a slot, and evicts values until the bytes fit.
+    /// Stores the piece `bytes` of a slot, and evicts values until the piece fits.
     fn store_piece(&mut self, slot: u32, bytes: &[u8], form: Form) -> Result<(), Error> {
         loop {
             self.core.limit_pages(self.key_bytes as usize);

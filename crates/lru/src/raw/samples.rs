@@ -1,5 +1,5 @@
-//! Small values as samples for the training of a dictionary, and the minimum amount of data with
-//! which the dictionary saves memory.
+//! Small values as samples with which a dictionary is trained, and the minimum amount of stored
+//! data from which on the dictionary saves memory.
 
 use super::coder::{Coder, Form, Method};
 use super::packed::Packed;
@@ -10,7 +10,7 @@ use crate::policy::{
 };
 use zcomp::Dictionary;
 
-/// Returns the size in bytes of a dictionary for a cache with this limit.
+/// Returns the length in bytes of a dictionary for a cache with the limit `limit`.
 fn dictionary_bytes(limit: usize) -> usize {
     (limit / DICTIONARY_SHARE).clamp(DICTIONARY_BYTES.0, DICTIONARY_BYTES.1)
 }
@@ -21,7 +21,7 @@ pub fn small_len(len: usize, block: usize) -> usize {
     if len <= block { len } else { 0 }
 }
 
-/// Copies of small values, which are used for the training.
+/// Copies of small values, with which a dictionary is trained and tested.
 #[derive(Debug, Default)]
 pub struct Samples {
     bytes: Vec<u8>,
@@ -45,7 +45,7 @@ impl Due {
         Due { from, dictionary: None }
     }
 
-    /// Returns the number of bytes of memory that are used until the step is taken.
+    /// Returns the number of bytes of memory that this step uses until it is taken.
     pub fn memory(&self) -> usize {
         self.dictionary.as_ref().map_or(0, |dictionary| dictionary.bytes().len())
     }
@@ -72,8 +72,8 @@ impl Samples {
         Ok(())
     }
 
-    /// Trains a dictionary with the samples. Returns the step that uses it, or `None` if the
-    /// dictionary saves almost nothing.
+    /// Trains a dictionary with the samples. Returns the step that uses the dictionary, or `None`
+    /// if the dictionary saves almost no memory.
     ///
     /// # Errors
     /// If no dictionary could be trained from the samples, or memory can't be allocated.

@@ -16,7 +16,7 @@ use chunks::{Chunks, Slot};
 use list::List;
 use std::ops::{Index, IndexMut};
 
-/// The id of a value: numbers of slots are reused soon, but ids only after 2^32 pieces.
+/// The id of a value. Numbers of slots are reused soon, but ids only after 2^32 pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Id {
     index: u32,
@@ -80,7 +80,7 @@ impl<K> Slots<K> {
         Id { index, generation: self[index].generation }
     }
 
-    /// Returns the first slot of a value, if it still exists.
+    /// Returns the first slot of a value, if the value still exists.
     pub fn by_id(&self, id: Id) -> Option<u32> {
         let is_there = id.index < self.count()
             && self[id.index].used_as == Use::First
@@ -115,7 +115,7 @@ impl<K> Slots<K> {
         self[slot].older = before;
     }
 
-    /// Frees a slot that is in no order. Returns the key of the slot and the slot of the next
+    /// Frees a slot that is not in `order`. Returns the key of the slot and the slot of the next
     /// piece.
     pub fn give_back(&mut self, index: u32) -> (Option<K>, u32) {
         let slot = &mut self.slots[index];
@@ -133,33 +133,33 @@ impl<K> Slots<K> {
         *self = Slots { taken: self.taken, ..Slots::new() };
     }
 
-    /// Returns the values, the least recently used first.
+    /// Returns the first slots of the values, that of the least recently used value first.
     pub fn by_age(&self) -> impl Iterator<Item = u32> + '_ {
         self.order.iter(&self.slots)
     }
 
-    /// Returns the slots of a value, the first one first.
+    /// Returns the slots of a value, beginning with `first`.
     pub fn pieces(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
         let next = |&index: &u32| Some(self[index].next).filter(|&next| next != NONE);
         std::iter::successors(Some(first), next)
     }
 
-    /// Returns the least recently used value.
+    /// Returns the first slot of the least recently used value.
     pub fn oldest(&self) -> Option<u32> {
         self.by_age().next()
     }
 
-    /// Returns the most recently used value.
+    /// Returns the first slot of the most recently used value.
     pub fn youngest(&self) -> Option<u32> {
         Some(self.order.youngest).filter(|&index| index != NONE)
     }
 
-    /// Inserts a value, which is not in the order, as the most recently used.
+    /// Inserts the first slot of a value into `order`, as the most recently used.
     pub fn push_youngest(&mut self, index: u32) {
         self.order.push(&mut self.slots, index);
     }
 
-    /// Removes a value from the order.
+    /// Removes the first slot of a value from `order`.
     pub fn unlink(&mut self, index: u32) {
         self.order.remove(&mut self.slots, index);
     }
@@ -202,7 +202,7 @@ impl<K> Slots<K> {
         moved
     }
 
-    /// Moves the contents of a slot to another slot, which is in no list.
+    /// Moves the contents of slot `from` to slot `to`, which is in no list.
     fn relocate(&mut self, from: u32, to: u32) {
         let Slot { used_as, older, next, .. } = self[from];
         match used_as {

@@ -1,4 +1,4 @@
-//! The types in which the cache and its callers describe keys and values.
+//! The types by which the cache and its callers exchange keys, values and results.
 
 use super::packed::Packed;
 use super::samples::Due;
@@ -19,10 +19,10 @@ pub enum Comparison<K> {
 /// Compares a key that is looked up with a stored key, while the lock is held.
 pub type Compare<'a, K> = &'a dyn Fn(&K) -> Comparison<K>;
 
-/// The kind of look-up, and the results of comparisons that were made without the lock.
+/// The mode of a `put`, and the results of comparisons that were made without the lock.
 #[derive(Debug)]
 pub struct Verdicts {
-    /// Whether a value may replace another one.
+    /// Whether `put` may replace an existing value of the key.
     pub replaces: bool,
     /// The value whose key equals the key that is looked up, if found.
     pub same: Option<Id>,
@@ -52,7 +52,7 @@ pub enum Found<T, K> {
 }
 
 impl<T, K> Found<T, K> {
-    /// Calls `with` if the key exists.
+    /// Applies `with` to the result if the key exists.
     pub(super) fn map<U>(self, with: impl FnOnce(T) -> U) -> Found<U, K> {
         match self {
             Found::Yes(value) => Found::Yes(with(value)),
@@ -73,13 +73,13 @@ pub struct Offer<K> {
     pub packed: Packed,
 }
 
-/// The result of an offer.
+/// The result of [`put`](super::RawLruCache::put).
 #[derive(Debug)]
 pub enum Put<K> {
-    /// The value is stored. Contains the next step towards a dictionary, for
+    /// The value is stored. Contains the next step towards a dictionary, if it is due, for
     /// [`learn`](super::RawLruCache::learn).
     Done(Option<Due>),
-    /// Another value exists, and must not be replaced.
+    /// The key already has a value, and `put` may not replace this value.
     There,
     /// The caller must compare the key with these keys.
     Ask(Vec<(Id, K)>),
@@ -88,7 +88,7 @@ pub enum Put<K> {
 /// Keys and values that left the cache, which must be dropped without the lock.
 #[derive(Debug)]
 pub struct Departed<K> {
-    /// The keys whose values are not reported.
+    /// The keys whose values are not in `evicted`.
     pub keys: Vec<K>,
     /// The evicted keys and values, if the caller requested them.
     pub evicted: Vec<(K, Packed)>,

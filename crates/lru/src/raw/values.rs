@@ -31,7 +31,7 @@ pub struct Values<K> {
     pub key_bytes: usize,
 }
 
-/// Spreads a hash of 32 bits: the table uses the lowest bits and the seven highest ones.
+/// Fills 64 bits with a hash of 32 bits. The table uses the lowest bits and the seven highest ones.
 fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
@@ -75,13 +75,13 @@ impl<K> Values<K> {
         self.pieces.pool.bytes() + tables + self.key_bytes
     }
 
-    /// Returns true if the table has the value in the slot `first`.
+    /// Returns true if the table has the value whose first slot is `first`.
     pub fn has(&self, first: u32) -> bool {
         self.table.find(spread(self.slots[first].hash), |&index| index == first).is_some()
     }
 
-    /// Returns the number of bytes of memory that a new value of `count` pieces needs at most for
-    /// its slots and its place in the table.
+    /// Returns the maximum number of bytes that a new value of `count` pieces needs for its slots
+    /// and, unless `has_place` is set, for its entry in the table.
     pub fn bytes_to_add(&self, count: usize, has_place: bool) -> usize {
         let grows = !has_place && self.table.len() == self.table.capacity();
         // The table is copied to one of twice its size while the old table still exists.
@@ -89,7 +89,7 @@ impl<K> Values<K> {
         of_table + self.slots.bytes_to_take(count)
     }
 
-    /// Reserves a place in the table.
+    /// Reserves an entry in the table.
     pub fn reserve(&mut self) -> Result<(), TryReserveError> {
         let slots = &self.slots;
         self.table.try_reserve(1, |&index| spread(slots[index].hash))
@@ -124,7 +124,7 @@ impl<K> Values<K> {
         (self.slots.id(first), self.packed(first))
     }
 
-    /// Returns a copy of a value, packed.
+    /// Returns a packed copy of a value.
     ///
     /// # Errors
     /// If memory for the copy can't be allocated.
@@ -155,8 +155,8 @@ impl<K> Values<K> {
         self.slots.push_youngest(first);
     }
 
-    /// Moves the key, and the places in the table and the order, of the value `old` to a stored
-    /// value, and frees `old`.
+    /// Gives the key and the table's entry of the value `old` to the stored value `first`, makes
+    /// `first` the most recently used, and frees `old`.
     pub fn take_place(&mut self, first: u32, old: u32) {
         let slot = &mut self.slots[old];
         let (key, hash, key_bytes) = (slot.key.take(), slot.hash, slot.key_bytes);
@@ -190,7 +190,7 @@ impl<K> Values<K> {
         self.free_pieces(first)
     }
 
-    /// Frees the slots of a value, and the pieces in them.
+    /// Frees the slots of a value, and their pieces. Returns the key, if the value has one.
     pub fn free_pieces(&mut self, first: u32) -> Option<K> {
         let (mut piece, mut key) = (first, None);
         while piece != NONE {
@@ -202,7 +202,7 @@ impl<K> Values<K> {
         key
     }
 
-    /// Resets a set without values.
+    /// Resets the set, which must contain no values.
     pub fn renew(&mut self) {
         debug_assert_eq!(self.len(), 0);
         self.table = HashTable::new();
@@ -210,7 +210,7 @@ impl<K> Values<K> {
         self.pieces.renew();
     }
 
-    /// Releases the memory of places in the table and entries of the pool that are not in use.
+    /// Releases the memory of unused entries in the table and in the pool.
     pub fn shrink_tables(&mut self) {
         if self.table.capacity() > TABLE_LEAST.max(TABLE_ROOM * self.table.len()) {
             let slots = &self.slots;

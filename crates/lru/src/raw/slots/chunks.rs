@@ -1,9 +1,9 @@
-//! The memory of slots, which grows and shrinks by chunks of slots.
+//! The memory of the slots, which grows and shrinks by chunks of `CHUNK` slots.
 
 use crate::policy::{CHUNK, SPARSE};
 use std::ops::{Index, IndexMut};
 
-/// The number that means that no slot exists.
+/// The value in place of a slot's number if no slot exists.
 pub const NONE: u32 = u32::MAX;
 
 /// The use of a slot.
@@ -17,10 +17,11 @@ pub enum Use {
     More,
 }
 
-/// A piece of a value; fields that describe the whole value are set in its first slot.
+/// A slot for a piece of a value. Fields that describe the whole value are set only in the value's
+/// first slot.
 #[derive(Debug)]
 pub struct Slot<K> {
-    /// The key of the value, in its first slot.
+    /// The key of the value, only in the value's first slot.
     pub key: Option<K>,
     /// The hash of the key.
     pub hash: u32,
@@ -29,7 +30,7 @@ pub struct Slot<K> {
     /// The length in bytes before compression: in the first slot, of the whole value; in other
     /// slots, of the piece.
     pub len: u32,
-    /// The slot of the next piece.
+    /// The slot of the next piece, or `NONE`.
     pub next: u32,
     /// The use of the slot.
     pub used_as: Use,

@@ -16,7 +16,7 @@ impl Default for List {
 }
 
 impl List {
-    /// Makes two slots neighbors; `NONE` is an end of the list.
+    /// Makes two slots neighbors. `NONE` in place of a slot is an end of the list.
     fn link<K>(&mut self, slots: &mut Chunks<K>, older: u32, younger: u32) {
         match older {
             NONE => self.oldest = younger,
@@ -34,12 +34,12 @@ impl List {
         self.link(slots, index, NONE);
     }
 
-    /// Removes a slot.
+    /// Removes a slot from the list.
     pub fn remove<K>(&mut self, slots: &mut Chunks<K>, index: u32) {
         self.link(slots, slots[index].older, slots[index].younger);
     }
 
-    /// Puts a slot, which is in no list, in the place of another one.
+    /// Replaces the slot `from` in the list by the slot `to`, which is in no list.
     pub fn replace<K>(&mut self, slots: &mut Chunks<K>, from: u32, to: u32) {
         let (older, younger) = (slots[from].older, slots[from].younger);
         self.link(slots, older, to);

@@ -60,8 +60,9 @@ impl Plain {
 }
 
 fn run(amount: Amount) -> Result<(), Error> {
-    let limit = amount.of(64 << 20);
-    let last = amount.of(1 << 19) as u64;
+    // Training the dictionary takes memory that would be a large part of a smaller limit.
+    let limit = amount.of(64 << 20).max(8 << 20);
+    let last = amount.of(1 << 19).max(1 << 16) as u64;
     let (cache, taken) = measured(|| {
         let cache = LruCache::new(LruOptions::new(limit))?;
         (0..last).try_for_each(|id| cache.put(id, document(id).as_bytes()))?;

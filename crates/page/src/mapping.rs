@@ -62,7 +62,7 @@ impl Mapping {
         // SAFETY: `skip <= slack`, so the result lies in the len + slack bytes just mapped.
         let base = unsafe { whole.add(skip) };
         drop(Mapping { base: whole, len: skip });
-        // SAFETY: `skip + len <= len + slack`, so the result is at most the end of the mapped range.
+        // SAFETY: `skip + len <= len + slack`, so the result is at most the end of the range.
         drop(Mapping { base: unsafe { base.add(len) }, len: slack - skip });
         drop(asked);
         let mapping = Mapping { base, len };

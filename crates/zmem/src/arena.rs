@@ -37,18 +37,20 @@ pub struct Arena {
 
 impl Arena {
     /// Creates an arena of `bytes` bytes at `address`. If `address` is 0, the kernel chooses the
-    /// address. All of its blocks are free. `address` and `bytes` are multiples of 2 MiB.
+    /// address. All blocks of the arena are free. `address` and `bytes` are multiples of 2 MiB.
     ///
     /// # Errors
-    /// The errors of a new region; [`Error::System`] if another mapping is in the range.
+    /// The errors of [`Region::new`](crate::Region::new); [`Error::System`] if another mapping is
+    /// in the range.
     pub fn new(address: usize, bytes: usize, options: &Options) -> Result<Self, Error> {
         Self::with_room(address, bytes, 0, options, None)
     }
 
     /// Creates an arena to which windows can be added (see [`add_window`](Self::add_window)). A gap
-    /// of at least one chunk precedes each window. Windows and gaps have up to `room` bytes in all.
-    /// `room` is a multiple of 2 MiB. With `shared`, the limit applies to all memory of several
-    /// processes, including their other anonymous memory if /proc shows its size.
+    /// of at least one chunk precedes each window. All gaps and added windows together have up to
+    /// `room` bytes. `room` is a multiple of 2 MiB. With `shared`, the limit applies to the sum
+    /// over several processes, including their anonymous memory outside of arenas if /proc shows
+    /// its size.
     ///
     /// # Errors
     /// The errors of [`new`](Self::new).
@@ -117,8 +119,8 @@ impl Arena {
         })
     }
 
-    /// Replaces the contents of the managed blocks in a range with zeros. Only pinned blocks then
-    /// use memory.
+    /// Replaces the contents of the managed blocks in a range with zeros. Afterwards, only pinned
+    /// blocks of the range use memory.
     ///
     /// # Errors
     /// [`Error::Range`]
@@ -144,8 +146,8 @@ impl Arena {
         self.calls.pin(blocks)
     }
 
-    /// If all of a range is resident and no wait is needed, pins the range as [`pin`](Self::pin)
-    /// does. Otherwise pins no block. Returns whether the range was pinned.
+    /// If all blocks of a range are resident or plain and no wait is needed, pins the range as
+    /// [`pin`](Self::pin) does. Otherwise pins no block. Returns whether the range was pinned.
     pub fn try_pin(&self, range: Range<usize>) -> bool {
         self.blocks(&range).is_ok_and(|blocks| range_calls::try_pin(&self.calls.pager, blocks))
     }
@@ -197,8 +199,8 @@ impl Arena {
         self.calls.pager.chunk_bytes.max(CLOCK_WINDOW * self.block())
     }
 
-    /// Adds a window, which exists as long as the arena. All of its blocks are free. If
-    /// `is_executable`, its managed blocks are executable.
+    /// Adds a window, which exists as long as the arena. All blocks of the window are free. If
+    /// `is_executable` is true, managed blocks of the window are executable.
     ///
     /// # Errors
     /// [`Error::Size`] if the window begins or ends within a block. Other errors are
@@ -214,8 +216,8 @@ impl Arena {
         if range.is_empty() || is_cut {
             return Err(Error::Size { bytes, block });
         }
-        // SAFETY: the contract of this function covers the mappings; `drop` removes the pager from
-        // the registry. `map` runs on one thread at a time.
+        // SAFETY: the caller permits the mappings to be replaced; `drop` removes the pager from the
+        // registry. `map` runs on one thread at a time.
         unsafe {
             registry::add(pager, range.clone(), || {
                 let added = pager.memory.add_window(range, self.window_gap(), is_executable);

@@ -16,7 +16,7 @@ use crate::{Advice, Error, chunk, range_calls, registry, signals, stats};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A pager and its thread, for calls from code outside of signal handlers.
+/// A pager and its pager thread, for calls from code outside of signal handlers.
 #[derive(Debug)]
 pub(crate) struct Calls {
     pub(crate) pager: Arc<Pager>,
@@ -24,14 +24,14 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Creates a value whose pager thread does not run yet. The first call that finds a limit
-    /// starts that thread.
+    /// Creates a value whose pager thread does not run yet. The first call that finds that a limit
+    /// is set starts that thread.
     pub(crate) fn new(pager: Arc<Pager>) -> Self {
         Calls { pager, worker: Workers::default() }
     }
 
-    /// Ends the pager thread and the handling of faults. If the memory becomes the program's again,
-    /// fills all blocks first.
+    /// Ends the pager thread and the handling of faults. If the program keeps the memory, fills all
+    /// blocks first.
     pub(crate) fn end(&self, contents: Contents) {
         let pager = &self.pager;
         self.worker.stop(pager);
@@ -90,7 +90,7 @@ impl Calls {
         })
     }
 
-    /// Runs a step that needs a buffer.
+    /// Runs one step of a call with the buffer of a context.
     ///
     /// # Errors
     /// [`Error::Forked`]
@@ -129,7 +129,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Evicts blocks in one step, and returns their number.
+    /// Evicts blocks in one step, and returns the number of evicted blocks.
     pub(crate) fn evict(&self, goal: Goal) -> usize {
         let gone = self.with_context(|pager, context| {
             evict::evict(pager, &mut pager.eviction_lock.lock(), goal, Spares::Nothing, context)
@@ -138,7 +138,7 @@ impl Calls {
     }
 
     /// Evicts `bytes` bytes, rounded up to whole blocks, or fewer if no more can be evicted.
-    /// Returns the evicted bytes.
+    /// Returns the number of evicted bytes.
     pub(crate) fn reclaim(&self, bytes: usize) -> usize {
         let size = self.pager.sizes.block;
         let wanted = bytes.div_ceil(size).min(self.pager.blocks());

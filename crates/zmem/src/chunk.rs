@@ -1,7 +1,7 @@
-//! Chunks: the large ranges in which memory is PROT_NONE until its first touch, so that it needs no
-//! page tables. A chunk is opened when one of its blocks is first touched. From then on, each block
-//! has its own mark. The chunk is closed when all of its blocks are absent again. Chunks of an
-//! arena are vacant at first: they are closed, and all of their blocks are free.
+//! Chunks: large ranges of memory that are PROT_NONE until first touched, so that they need no page
+//! tables. A chunk is opened when one of its blocks is first touched. From then on, each block has
+//! its own mark. The chunk is closed when all of its blocks are absent again. Chunks of an arena
+//! are vacant at first: they are closed, and all of their blocks are free.
 
 use crate::chunk_word::{Chunk, ChunkWord};
 use crate::gate::GATE;
@@ -91,7 +91,7 @@ pub(crate) fn open(pager: &Pager, block: usize, may_open: impl Fn(Chunk) -> bool
     }
 }
 
-/// Returns the blocks that a touch of `block` opens: its group, or its chunk if no other
+/// Returns the shared blocks that an access to `block` opens: its group, or its chunk if no other
 /// process shares the blocks any more.
 pub(crate) fn group_of(pager: &Pager, block: usize) -> Range<usize> {
     let (group, chunk) = (pager.group.load(Relaxed), blocks_of(pager, block));
@@ -107,8 +107,8 @@ pub(crate) fn unshare(pager: &Pager, blocks: Range<usize>) {
     let takes = |_, _| true;
     for_owned(pager, blocks, State::Shared, takes, |mut run| {
         if run.reopen().is_err() {
-            // The kernel may refuse the process more mappings. If all shared blocks before and
-            // behind the run are opened too, no mapping is split.
+            // The kernel may refuse to create more mappings. If all shared blocks before and behind
+            // the run are opened too, no mapping is split.
             run.grow_before(0);
             run.grow_behind(pager.blocks());
             pager.expect("memory can't be opened again", run.reopen());
@@ -117,8 +117,8 @@ pub(crate) fn unshare(pager: &Pager, blocks: Range<usize>) {
     });
 }
 
-/// Returns the bytes of page tables and of blocks' words that opening a chunk in the state
-/// `from` allocates.
+/// Returns the number of bytes that opening a chunk in the state `from` allocates, for page tables
+/// and for blocks' words.
 fn tables_to_open(pager: &Pager, nth: usize, from: Chunk) -> usize {
     match from {
         Chunk::Untouched | Chunk::Vacant => {
@@ -130,14 +130,14 @@ fn tables_to_open(pager: &Pager, nth: usize, from: Chunk) -> usize {
     }
 }
 
-/// Returns the bytes of page tables that closing a chunk frees.
+/// Returns the number of bytes of page tables that are freed when a chunk is closed.
 fn tables_that_go(pager: &Pager, nth: usize) -> usize {
     let (_, own) = tables_of(pager, nth);
     own * page_size() * pager.backend.places()
 }
 
-/// Returns two counts of page tables: those that map part of the chunk, and those that map
-/// nothing except the chunk.
+/// Returns two numbers of page tables: of those that map some of the chunk's pages, and of those
+/// that map pages of this chunk only.
 fn tables_of(pager: &Pager, nth: usize) -> (usize, usize) {
     let (bytes, reach) = (bytes_of(pager, nth), table_reach());
     let start = pager.memory.address_of(&bytes);
@@ -146,8 +146,8 @@ fn tables_of(pager: &Pager, nth: usize) -> (usize, usize) {
     (reached, (end / reach).saturating_sub(start.div_ceil(reach)))
 }
 
-/// Returns the bytes of blocks' words that the first touch of a chunk allocates. A page of
-/// words may belong to several chunks, and is counted when the first of these chunks is opened.
+/// Returns the number of bytes that the first touch of a chunk allocates for blocks' words. A page
+/// of words may belong to several chunks, and is counted when the first of these chunks is opened.
 fn words_to_open(pager: &Pager, nth: usize) -> usize {
     let bytes = pager.chunk_bytes / pager.sizes.block * size_of::<BlockWord>();
     let alike = page_size() / bytes.min(page_size());
@@ -209,7 +209,7 @@ pub(crate) fn check(pager: &Pager) {
     }
 }
 
-/// Sets all chunks to open, for memory that the program used before.
+/// Sets all chunks to open, for memory that the program used before it was managed.
 pub(crate) fn open_all(pager: &Pager) {
     for (nth, word) in pager.chunks.iter().enumerate() {
         let seen = word.load();

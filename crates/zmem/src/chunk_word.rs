@@ -10,8 +10,8 @@
 //!
 //! All blocks of a chunk that is not open are absent. A thread that fills a block first becomes the
 //! block's owner, and then checks whether the chunk is open. A thread that closes a chunk first
-//! sets it to changing, and then checks whether all blocks are absent. So at least one of the two
-//! threads sees the change that the other made.
+//! sets the chunk's word to changing, and then checks whether all blocks are absent. So at least
+//! one of the two threads sees the change that the other made.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -19,7 +19,7 @@ mod loom_tests;
 use crate::sync::{AtomicU32, Ordering, fence, wait, wake};
 
 const CHANGING: u32 = 4;
-/// Like `CHANGING`, and threads wait for the end of the change.
+/// The chunk is changing, and threads wait for the end of the change.
 const AWAITED: u32 = 5;
 const VACANT: u32 = 6;
 

@@ -26,7 +26,7 @@ pub(crate) fn set_starter(pager: &Arc<Pager>, system: &'static dyn StartThread) 
     });
 }
 
-/// Returns the waiting copies, if blocks of this pager may be deferred.
+/// Returns the queue and its copies, if blocks of this pager may be queued.
 fn copies(pager: &Pager) -> Option<&Copies> {
     let copies = match pager.compressor.copies.get() {
         Some(copies) => copies,
@@ -42,16 +42,16 @@ fn make_copies(pager: &Pager) -> Option<Copies> {
     let limit = pager.limit.get()?;
     let bytes = (limit / WAITING_SHARE).min(BATCH_BYTES as u64) as usize;
     let count = bytes / pager.sizes.block;
-    // If blocks that are stored together have different states, a thread would wait for parts
-    // of the stored block.
+    // Only blocks that are stored separately are queued. If several blocks were stored as one, a
+    // thread that accesses one of them would wait for the others.
     let may_wait =
         pager.sizes.device_block <= pager.sizes.block && pager.blocks() <= BLOCKS_MAX && count >= 2;
     if may_wait { Copies::new(1 << count.ilog2(), pager.sizes.block) } else { None }
 }
 
-/// Returns how many blocks may be deferred, up to `most`. Returns 0 if there is
-/// no thread to store them, or if most of them would become resident again because they do not
-/// compress. The caller holds the eviction lock.
+/// Returns the number of blocks that may be queued, at most `most`. Returns 0 if there is no thread
+/// to store them, or if most of them would become resident again because they do not compress. The
+/// caller holds the eviction lock.
 pub(crate) fn waiting_room(pager: &Pager, most: usize) -> usize {
     match copies(pager) {
         Some(copies) if !pager.limit.no_progress.is_braked() && has_thread(pager) => {
@@ -118,8 +118,8 @@ fn run(pager: &Pager) {
         if is_stopped || compressor.sleep(&copies.queue) {
             weigh_inside(pager);
             compressor.state.store(NONE, SeqCst);
-            // A thread that deferred a block before it could read `NONE` relies on this thread
-            // to store the block.
+            // A thread that queued a block before it could load `NONE` from `state` relies on this
+            // thread to store the block.
             fence(SeqCst);
             let goes_on = !is_stopped && !copies.queue.is_done();
             if !goes_on || compressor.state.compare_exchange(NONE, RUNS, SeqCst, SeqCst).is_err() {
@@ -170,7 +170,7 @@ pub(crate) fn take_back(pager: &Pager, block: usize) -> bool {
     true
 }
 
-/// Fills a block from its copy, and counts it. Returns the block.
+/// Fills a block from its copy, and counts the block. Returns the block.
 fn put_back<'p>(pager: &'p Pager, taken: &Taken<'_>, data: &[u8]) -> OwnedRun<'p> {
     let mut own = own_queued(pager, taken.block);
     own.count(true);
@@ -181,7 +181,7 @@ fn put_back<'p>(pager: &'p Pager, taken: &Taken<'_>, data: &[u8]) -> OwnedRun<'p
     own
 }
 
-/// Makes a block that was taken back resident. The device's data of the block become a copy.
+/// Makes a block that was taken back resident. Its data on the device, if any, become a copy.
 fn publish_put_back(pager: &Pager, own: OwnedRun<'_>, heat: u32, is_stored: bool) {
     let has_copy = |word: WordValue| word.has_copy() || is_stored;
     if own.blocks().any(|block| has_copy(pager.words[block].load())) {

@@ -1,4 +1,4 @@
-//! Seats: a stack and a buffer for each of several threads that fault at the same time.
+//! Handler contexts: a stack and a buffer for each of several threads that fault at the same time.
 //!
 //! ```text
 //!   | PROT_NONE | stack: STACK_BYTES, used from its end down | buffer | PROT_NONE | stack ...
@@ -67,7 +67,7 @@ impl HandlerContexts {
         self.count
     }
 
-    /// Returns the bytes of all buffers and of the parts of the stacks that are usually touched.
+    /// Returns the number of bytes of all buffers and of the usually touched parts of the stacks.
     pub(crate) fn bytes(&self) -> usize {
         self.count * (self.buffer_bytes + 4 * page::page_size())
     }
@@ -93,7 +93,7 @@ impl HandlerContexts {
         }
     }
 
-    /// Waits until another call may take a context, and counts the call.
+    /// Waits until this call may take a context, and counts the call.
     fn begin_call(&self) {
         let begin = |left: u32| left.checked_sub(1);
         while self.calls.fetch_update(Ordering::Acquire, Ordering::Relaxed, begin).is_err() {
@@ -101,7 +101,7 @@ impl HandlerContexts {
         }
     }
 
-    /// Returns the bytes of a context, including the inaccessible page before its stack.
+    /// Returns the size of a context in bytes, including the inaccessible page before its stack.
     fn each(&self) -> usize {
         page::page_size() + STACK_BYTES + self.buffer_bytes
     }

@@ -7,8 +7,8 @@ use crate::times::Times;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The number of different rounds that a block's word can hold: the round in which the block was
-/// evicted is kept in place of its heat.
+/// The number of different rounds that a block's word can encode: the word of an evicted block
+/// holds the round of the eviction instead of the heat.
 pub(crate) const DISTANCES: usize = HEAT_MAX as usize + 1;
 
 /// The counters of a region. [`Stats`] describes each counter.
@@ -33,9 +33,8 @@ pub(crate) struct Counters {
     pub(crate) times: Times,
 }
 
-/// The most data that the device stored. The upper half of the word holds the KiB after
-/// compression, which are compared; the lower half holds the KiB before compression at the same
-/// moment.
+/// The largest amount of data that the device stored. The upper half of the word holds the maximum
+/// in KiB after compression; the lower half holds the KiB before compression at the same moment.
 #[derive(Debug, Default)]
 pub(crate) struct StoredMost(AtomicU64);
 
@@ -79,7 +78,7 @@ pub(crate) fn raise(most: &AtomicU64, value: u64) {
     }
 }
 
-/// Adds to a counter.
+/// Adds `more` to a counter.
 pub(crate) fn count(counter: &AtomicU64, more: usize) {
     counter.fetch_add(more as u64, Relaxed);
 }
@@ -112,10 +111,10 @@ impl Peak {
     }
 }
 
-/// Counts at the start of a window, for computing the memory that a working set lacks from the
-/// distances of refaults. A block that is filled after `n` other blocks were evicted would have
-/// stayed resident if the limit were larger by `n` blocks. `n` is measured in rounds of the clock
-/// (zm-S3), so the result is exact to a round.
+/// The values of counters at the start of a window of time. The memory that a working set lacks is
+/// computed from the distances of the refaults in the window. A block that is filled after `n`
+/// other blocks were evicted would have stayed resident if the limit were larger by `n` blocks. `n`
+/// is measured in rounds of the clock (zm-S3), so the result is exact to a round.
 ///
 /// ```text
 ///   a window: | evicted, rounds, time in faults, distances of the filled blocks |
@@ -134,7 +133,7 @@ pub(crate) struct Window {
     pub(crate) slow: u32,
 }
 
-/// Returns the number of rounds within which most refaults happen, or 0 if there are none.
+/// Returns the number of rounds within which nine in ten refaults happen, or 0 without refaults.
 fn rounds_of_most(distances: &[u64; DISTANCES]) -> u64 {
     let wanted = distances.iter().sum::<u64>() * PREVENTED_SHARE.0 / PREVENTED_SHARE.1;
     let mut below = 0;
@@ -151,8 +150,8 @@ impl Window {
         self.began == 0 || now.saturating_sub(self.began) >= WATCHED_TIME
     }
 
-    /// Ends this window, and begins the next one. Returns the bytes that a larger limit would keep
-    /// resident; a block has `size` bytes. Returns `None` unless this window is the last of
+    /// Ends this window, and begins the next one. Returns the number of bytes by which the limit is
+    /// too small; a block has `size` bytes. Returns `None` unless this window is the last of
     /// `SLOW_WINDOWS` consecutive slow windows.
     pub(crate) fn end(&mut self, next: Window, size: usize) -> Option<u64> {
         let took = next.began.saturating_sub(self.began);

@@ -88,7 +88,7 @@ pub(crate) struct CompressorThread {
 pub(crate) struct Copies {
     pub(crate) queue: Queue,
     /// The copied data in each slot of the queue. Only the thread that owns a slot takes the slot's
-    /// lock, so no thread ever waits for a lock.
+    /// lock, so no thread ever waits for such a lock.
     pub(crate) data: Box<[Mutex<Box<[u8]>>]>,
     bytes: usize,
 }
@@ -132,7 +132,7 @@ impl CompressorThread {
         self.state.store(NONE, SeqCst);
     }
 
-    /// Ends the thread until a block is evicted again. Queued blocks stay in the queue.
+    /// Ends the thread. A later eviction starts it again. Queued blocks stay in the queue.
     pub(crate) fn rest(&self) {
         let Some(Starter { system, .. }) = self.starter.get() else { return };
         // A process that uses the memory of another process must not end the thread of that

@@ -1,5 +1,5 @@
-//! Evicts blocks that no thread accessed in probation: stores their data and drops their pages. All
-//! functions are called under the eviction lock.
+//! Evicts blocks that no thread accessed while they were in probation: stores their data and drops
+//! their pages. All functions are called under the eviction lock.
 
 use crate::backend::Data;
 use crate::compressor_thread;
@@ -46,8 +46,8 @@ fn evict_part(
         Outcome::ALL_KEPT
     };
     let is_kept = |block: usize| outcome.of(block - run.start) == Fate::Kept;
-    // The stored data of kept blocks are freed before the blocks are owned, because freeing may
-    // allocate and take long (zm-S4).
+    // The device's data of blocks that stay resident are freed before this thread owns the blocks,
+    // because freeing may allocate and take long (zm-S4).
     let undone = Cell::new(0u64);
     for_runs(run.clone(), usize::MAX, is_kept, |part| {
         if !stored::discard(pager, part.clone()) {
@@ -82,8 +82,8 @@ fn evict_part(
     gone
 }
 
-/// Copies `Evicting` blocks. Returns the place of the data afterwards, and whether all data
-/// were copied.
+/// Copies `Evicting` blocks. Returns the location of the data afterwards, and whether all data were
+/// copied.
 fn copy(pager: &Pager, run: Range<usize>, data: &mut [u8]) -> (Data, bool) {
     let bytes = pager.bytes_of(run.clone());
     match pager.backend.read(&pager.memory, bytes.start, data) {
@@ -130,8 +130,8 @@ fn leave(
     gone
 }
 
-/// Publishes the new states of owned blocks whose pages were dropped. `data` are their
-/// contents. Each block is stored, all zeros, or to be queued.
+/// Publishes the new states of owned blocks whose pages were dropped. `data` are their contents.
+/// Each block was stored, is all zeros, or is to be queued.
 pub(crate) fn publish_gone(
     pager: &Pager,
     mut own: OwnedRun<'_>,

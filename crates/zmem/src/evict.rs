@@ -29,10 +29,10 @@ use std::sync::atomic::Ordering::Relaxed;
 /// The number of blocks to evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
-    /// At least this number. The last clock window is evicted whole: neighbours are evicted
-    /// together.
+    /// At least this number of blocks. Neighbours are evicted together, so the number may be
+    /// exceeded by blocks of the last clock window.
     AtLeast(usize),
-    /// At most this number.
+    /// At most this number of blocks.
     Exactly(usize),
 }
 
@@ -76,8 +76,8 @@ pub(crate) fn evict(
             if let Some(window) = oldest.filter(|_| !is_done) {
                 clock.push_back(window);
                 gone += more;
-                // If these blocks were refused, the other blocks of the clock window are tried
-                // next.
+                // If the device or the kernel refused these blocks, the other blocks of the clock
+                // window are tried next.
                 continue;
             }
             more
@@ -92,8 +92,8 @@ pub(crate) fn evict(
     gone
 }
 
-/// Returns whether the hand should put more blocks in probation before the oldest blocks are
-/// evicted. After a round without an eviction, the oldest blocks are evicted first. If the
+/// Returns whether the hand should put more blocks in probation before the blocks that are longest
+/// in probation are evicted. After a round without an eviction, those are evicted first. If the
 /// queue is empty, the hand proceeds until hot blocks have cooled.
 fn wants_marks(pager: &Pager, clock: &Clock, idle: usize) -> bool {
     let share = pager.limit.resident() / PROBATION_SHARE;
@@ -102,9 +102,8 @@ fn wants_marks(pager: &Pager, clock: &Clock, idle: usize) -> bool {
     clock.is_empty() || (is_short && !clock.is_full())
 }
 
-/// Moves the hand past a clock window, and puts its cold blocks in probation. Returns the
-/// number of clock windows that were passed: a run of clock windows in closed chunks is passed
-/// at once.
+/// Moves the hand past a clock window, and puts its cold blocks in probation. Returns the number of
+/// clock windows that were passed. A run of clock windows in closed chunks is passed at once.
 fn advance(
     pager: &Pager,
     clock: &mut Clock,

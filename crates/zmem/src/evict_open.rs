@@ -79,7 +79,7 @@ impl<'p> Going<'p> {
         self.outcome.of(block - self.first)
     }
 
-    /// Returns the place of taken blocks in `data`.
+    /// Returns the range of `data` that holds the contents of taken blocks.
     fn place(&self, run: &Range<usize>) -> Range<usize> {
         let before = self.taken & ((1 << (run.start - self.first)) - 1);
         let at = before.count_ones() as usize;

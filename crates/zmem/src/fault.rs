@@ -19,7 +19,7 @@ pub(crate) enum Verdict {
     /// The instruction can be retried successfully.
     Answered,
     /// The block was already resident: another thread filled it, or the pager did not cause the
-    /// fault. `closings` is the number of closings near the block before the block was examined.
+    /// fault. `closings` is the result of `Pager::closings` before the block was examined.
     Resident { closings: u32 },
     /// Like `Resident`, for a block of an arena that the pager does not manage.
     Unmanaged { closings: u32 },
@@ -49,10 +49,10 @@ pub(crate) fn handle(pager: &Pager, address: usize, toucher: Toucher, buf: &mut 
     Verdict::Answered
 }
 
-/// Returns which blocks a fault should fill. If the block is untouched and the limit is far
-/// from reached, returns a whole batch, because unwritten blocks use no memory, although they
-/// count as resident. If the fault continues the thread's last fault, returns twice as many
-/// blocks as that fault filled.
+/// Returns which blocks a fault should fill. If the block is untouched and the held memory is far
+/// below the limit, returns a whole batch, because unwritten blocks use no memory, although they
+/// count as resident. If the fault continues the thread's last fault, returns twice as many blocks
+/// as that fault filled.
 pub(crate) fn wanted(pager: &Pager, toucher: Toucher, block: usize) -> Wanted {
     let is_new = pager.words[block].load().state() == State::Untouched;
     if is_new && pager.makes_room_itself() && evictable::has_room(&pager.limit) {
@@ -62,8 +62,8 @@ pub(crate) fn wanted(pager: &Pager, toucher: Toucher, block: usize) -> Wanted {
     Wanted { most: wanted.most.min(pager.batch()), ..wanted }
 }
 
-/// Fills a missing page of a resident block with zeros. The page was taken over from the
-/// program, and was never written (zm-U3). During the fill, ownership or a pin prevents other
+/// Fills a missing page of a resident block with zeros. The block was taken over from the program,
+/// and the page was never written (zm-U3). During the fill, ownership or a pin prevents other
 /// threads from closing the block.
 fn fill_hole(pager: &Pager, block: usize, offset: usize) {
     let page = page::page_size();

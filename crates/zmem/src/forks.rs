@@ -85,8 +85,8 @@ impl AtFork for Hook {
 
 fn adapt_in_child(pager: &Pager) {
     let fork_result = pager.backend.in_child(&pager.memory);
-    // The value never returns to `Copy`, because the child's children lack the same memory as the
-    // child.
+    // `fork_result` never becomes `Copy` again, because the child's children lack the same memory
+    // as the child.
     if fork_result != ForkResult::Copy {
         pager.fork_result.store(fork_result as u32, Release);
     }
@@ -98,7 +98,7 @@ fn adapt_in_child(pager: &Pager) {
     pager.counters.begin_child();
     pager.stored_most.begin();
     pager.weigh();
-    // The value is compared with the counter of evicted blocks, which was just reset.
+    // `whole_at` is compared with the counter of evicted blocks, which was just reset.
     pager.packing.lock().whole_at = 0;
     // Blocks that could not be evicted before may be evictable now.
     pager.limit.set_no_progress(false);
@@ -139,7 +139,7 @@ fn share_all(pager: &Pager) {
     while window < clock.windows
         && let Some(open) = chunk::next_open_window(pager, window)
     {
-        // A chunk may have several clock windows, or a clock window several chunks.
+        // A chunk may contain several clock windows, or a clock window several chunks.
         let Range { start, end } = pager.blocks_of_window(open);
         let end = chunk::blocks_of(pager, start).end.max(end);
         window = end.div_ceil(CLOCK_WINDOW);
@@ -160,8 +160,8 @@ fn groups_max(pager: &Pager) -> usize {
     (2 * pager.probation_max).max(1)
 }
 
-/// Computes and stores the number of blocks in a group. A touch opens a group. Groups are large
-/// enough that each may be a separate mapping, as is necessary if every other group is touched.
+/// Computes and stores the number of blocks in a group. An access opens one group. The groups are
+/// so few that each may be a separate mapping, as is necessary if every second group is accessed.
 fn set_group(pager: &Pager) -> usize {
     let least = (SHARED_BYTES / pager.sizes.block).max(1);
     let most = pager.chunk_bytes / pager.sizes.block;

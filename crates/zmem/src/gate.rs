@@ -19,7 +19,8 @@ const CLOSED: u32 = 1 << 31;
 
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// The number of threads inside, and the flag `CLOSED` while a fork is in progress or waits.
+    /// The number of threads inside, and the flag `CLOSED` while a fork is in progress or waits for
+    /// them.
     word: AtomicU32,
     /// Whether threads were inside when this process was copied. The copy lacks these threads.
     is_torn: AtomicBool,
@@ -36,8 +37,8 @@ pub(crate) static GATE: Gate =
     Gate { word: AtomicU32::new(0), is_torn: AtomicBool::new(false), mask: Mutex::new(None) };
 
 impl Gate {
-    /// Enters the gate. Waits until a fork has ended, or up to `FORK_TIME` if the fork still waits
-    /// for threads inside. The caller has blocked all signals.
+    /// Enters the gate. If a fork has closed the gate, waits until the fork has ended, or up to
+    /// `FORK_TIME` if the fork still waits for threads inside. The caller has blocked all signals.
     pub(crate) fn enter(&self) -> Inside<'_> {
         process::look();
         let mut seen = self.word.load(Relaxed);

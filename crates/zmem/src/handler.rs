@@ -21,7 +21,7 @@ use std::ffi::c_void;
 use std::sync::atomic::Ordering::SeqCst;
 
 thread_local! {
-    /// The last fault of this thread on a resident block, and the number of its occurrences.
+    /// The last fault of this thread on a resident block, and how often it occurred in a row.
     static LAST: Cell<(Spurious, u32)> = const { Cell::new((Spurious::NONE, 0)) };
 }
 
@@ -145,7 +145,7 @@ enum Stack {
 
 /// Handles a fault if it concerns a region. Returns whether the instruction must be retried.
 fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack: Stack) -> bool {
-    // A process has sent the signal, or the signal reports damaged memory.
+    // Such a signal was sent by a process, or reports damaged memory.
     if info.si_code <= 0 || (signal == libc::SIGBUS && info.si_code != libc::BUS_ADRERR) {
         return false;
     }

@@ -32,7 +32,7 @@ pub(crate) static MEMORY_USED: KeptFile =
     KeptFile { nth: 2, path: c"/proc/self/statm", flags: OFlags::RDONLY };
 static KEPT: [&KeptFile; FILES] = [&MEMORY, &TASKS, &MEMORY_USED];
 
-/// The descriptor of each file that was kept last. A child inherits these descriptors.
+/// For each file, the descriptor that was kept last. A child inherits these descriptors.
 static LEFT: [AtomicU64; FILES] = [const { AtomicU64::new(NONE) }; FILES];
 const NONE: u64 = Descriptor::NONE.packed();
 
@@ -107,7 +107,7 @@ impl KeptFile {
                 kept.close();
             }
             match done {
-                // The descriptor refers to the file, but other code opened the file, and only for
+                // The descriptor refers to the same file, but other code opened it, and only for
                 // reading.
                 Err(Errno::BADF) => {
                     let _other = self.replace(kept, Descriptor::NONE);

@@ -11,7 +11,7 @@
 //! The rules for a block's states (zm-S1 ...), handlers (zm-H1 ...), the limit and forks are in
 //! `docs/design/pager.md`.
 
-// Loom models exist only for these modules, and `policy` has a threshold of one of them.
+// Only these modules have loom models. `policy` defines a threshold for one of the models.
 #[cfg_attr(loom, allow(dead_code))]
 mod chunk_word;
 #[cfg_attr(loom, allow(dead_code))]

@@ -3,7 +3,7 @@
 //! ```text
 //!   held = resident blocks * their bytes + tables + other
 //!   tables = words and page tables of chunks that were touched
-//!   other = own (stacks, buffers, tables of pieces) + the device's all
+//!   other = own (stacks, buffers, tables of chunks and clock windows) + all memory of the device
 //!
 //!   0 ----------- enough --- wanted -- full -- limit
 //!                 |  reserve |    reserve     |
@@ -38,7 +38,7 @@ pub(crate) struct Limit {
     other: AtomicU64,
     tables: AtomicU64,
     pub(crate) peak: Peak,
-    /// Whether no more blocks could be evicted, and the time of the next attempt.
+    /// Whether the last attempt could evict no blocks, and the time of the next attempt.
     pub(crate) no_progress: NoProgress,
     /// The other processes, if several processes share the limit.
     pub(crate) shared: Option<Arc<dyn SharedLimit>>,
@@ -97,7 +97,7 @@ impl Limit {
     fn needed(&self) -> u64 {
         let least = self.least.load(Relaxed);
         let with_reserve = |limit| least + 4 * self.reserve_of(limit);
-        // Four reserves grow by at most a quarter of the limit, so the limits converge.
+        // The four reserves grow by at most a quarter of the limit's growth, so the loop converges.
         let mut limit = least;
         while with_reserve(limit) > limit {
             limit = with_reserve(limit);
@@ -105,7 +105,7 @@ impl Limit {
         limit
     }
 
-    /// Returns the reserve of a limit.
+    /// Returns the reserve of a limit, in bytes.
     fn reserve_of(&self, limit: u64) -> u64 {
         // Simultaneous faults may fill as many bytes as the buffers of all contexts hold, but
         // seldom do. In a small region, these buffers are most of the memory.
@@ -125,7 +125,7 @@ impl Limit {
         (self.resident() * self.block) as u64
     }
 
-    /// Returns the bytes held in addition to resident blocks.
+    /// Returns the number of bytes held in addition to resident blocks.
     fn beside_resident(&self) -> u64 {
         self.tables.load(Relaxed) + self.other.load(Relaxed)
     }
@@ -195,8 +195,8 @@ impl Limit {
         self.note_peak();
     }
 
-    /// Returns whether the limit minus `halves` halves of the reserve is exceeded if `more` blocks
-    /// become resident, and this process holds more than its floor.
+    /// Returns whether `more` further resident blocks would exceed the limit minus `halves` halves
+    /// of the reserve, and this process holds more than its floor.
     fn has_passed(&self, more: usize, halves: u64) -> bool {
         self.get().is_some_and(|limit| {
             evictable::is_above(

@@ -1,4 +1,4 @@
-//! The share of the process's mappings that a region may use (zm-M1), and probes: they find out
+//! The share of the process's mappings that a region may use (zm-M1), and probes, which find out
 //! which operations on memory the kernel permits to this process.
 
 use crate::Error;
@@ -35,7 +35,7 @@ fn count_max() -> usize {
 
 impl Mappings {
     /// Reserves the mappings that a region of `bytes` bytes may use, and `others` further mappings.
-    /// `reserved` counts the mappings that are reserved, of which there may be `max`.
+    /// `reserved` counts the reserved mappings of all regions, which must not exceed `max`.
     fn reserve(
         reserved: &AtomicUsize,
         max: usize,
@@ -124,8 +124,8 @@ fn check_plain_of(maps: &str, addresses: &Range<usize>) -> Result<(), Error> {
 }
 
 /// Returns the block sizes of a region of `bytes` bytes, and the mappings that it may use. `marked`
-/// returns how many mappings the marks of a number of blocks may need. If each block may need a
-/// mapping and the kernel permits fewer mappings, one mark covers several blocks of the device
+/// returns how many mappings the marks of a given number of blocks may need. If each block may need
+/// a mapping and the kernel permits fewer mappings, one mark covers several blocks of the device
 /// (zm-M2).
 pub(crate) fn fit(
     mut sizes: BlockSizes,
@@ -216,7 +216,7 @@ pub(crate) fn may_be_data(memory: &Managed) -> Result<(), Errno> {
 pub(crate) fn first_that_stays(memory: &Managed) -> Option<usize> {
     let stays = |range: &Range<usize>| cool(memory, range.clone()).is_err();
     let (page, mut range) = (page::page_size(), 0..memory.bytes());
-    // Linux before 5.4 lacks this advice, so the result is unknown.
+    // Linux before 5.4 lacks MADV_COLD, so the result is unknown.
     if !stays(&range) || page_of_own().is_ok_and(|probe| cool(&probe, 0..page).is_err()) {
         return None;
     }

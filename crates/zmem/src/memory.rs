@@ -88,7 +88,7 @@ impl Managed {
         managed
     }
 
-    /// Adds room for windows, `room` bytes for all windows together.
+    /// Adds room for further windows: `room` bytes for all of them together.
     pub(crate) fn with_room(mut self, room: usize) -> Self {
         self.windows.bytes += room;
         self
@@ -128,7 +128,7 @@ impl Managed {
     /// Calls `madvise`.
     ///
     /// # Safety
-    /// The advice changes no data, or the caller owns the blocks in the range, and their data are
+    /// `advice` changes no data, or the caller owns the blocks in the range, and their data are
     /// stored elsewhere or not needed.
     unsafe fn advise(&self, range: Range<usize>, advice: i32) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
@@ -144,14 +144,14 @@ impl Managed {
     }
 
     /// Excludes a range of the memory from huge pages, which would be split when single blocks are
-    /// evicted. A kernel without huge pages refuses the advice.
+    /// evicted. A kernel without huge pages refuses the call, which is harmless.
     pub(crate) fn keep_pages_small(&self, range: Range<usize>) {
         // SAFETY: the advice changes no data.
         let _refused = unsafe { self.advise(range, libc::MADV_NOHUGEPAGE) };
     }
 
-    /// Unlocks a range that the program locked, so that its pages can be evicted. If the process is
-    /// confined, returns an error without a system call.
+    /// Unlocks a range that the program locked, so that its pages can be evicted. If the process
+    /// avoids optional system calls, returns an error without a call.
     pub(crate) fn unlock(&self, range: Range<usize>) -> Result<(), Errno> {
         if page::is_confined() {
             return Err(Errno::PERM);

@@ -55,9 +55,9 @@ extern "C" fn run(call: *mut Call) {
     unsafe {
         let Call { function, leaves_stack, mask, signal, info, context } = *call;
         if leaves_stack {
-            // Disables the alternate stack, because another signal would start at the end of that
-            // stack again and overwrite the frames on it. The kernel restores the alternate stack
-            // when this crate's handler returns.
+            // Disables the alternate stack, because the handler of another signal would start at
+            // the end of that stack again and overwrite the frames on it. The kernel restores the
+            // alternate stack when this crate's handler returns.
             let mut none: libc::stack_t = zeroed();
             none.ss_flags = libc::SS_DISABLE;
             libc::sigaltstack(&none, null_mut());

@@ -28,10 +28,10 @@ pub enum BackendKind {
     Signal,
     /// Signals, with a mapping for each run of marked blocks, as is necessary before Linux 6.13.
     SignalMappings,
-    /// Signals, with a mapping for each run of blocks. Each block is moved to its place by
+    /// Signals, with a mapping for each run of blocks. Each block is moved to its address by
     /// `mremap`, which works even if the process may not open /proc/self/mem. Needs Linux 5.7.
     SignalRemap,
-    /// A userfaultfd. If the kernel permits it to report the kernel's own faults (with
+    /// A userfaultfd. If the kernel permits the userfaultfd to report faults of system calls (with
     /// CAP_SYS_PTRACE, by `/dev/userfaultfd`, or by `vm.unprivileged_userfaultfd`), threads handle
     /// the faults, and system calls may access absent memory. Otherwise the backend is
     /// `UserfaultfdSigbus`. The program must not close the descriptor of the userfaultfd.
@@ -90,9 +90,9 @@ pub struct Options {
     ///
     /// A region needs 4 bytes for each block of memory that was ever touched, and 4 KiB of page
     /// tables for each 2 MiB in which a block is resident. Unused page tables are freed since Linux
-    /// 6.14 on x86_64. On other systems, and in memory that is taken over, page tables are not
-    /// freed. All tables count, so a limit can't be kept if the tables alone exceed it. Allow 1/500
-    /// of the touched memory, plus the compressed data.
+    /// 6.14 on x86_64. On other systems, and in memory passed to `Region::manage`, page tables are
+    /// not freed. All tables count, so a limit can't be kept if the tables alone exceed it. Allow
+    /// 1/500 of the touched memory, plus the compressed data.
     ///
     /// Unevictable memory may exceed the limit: data that compression does not make smaller,
     /// compressed data, and locked ranges. A lowered limit or a dropped lock takes effect within
@@ -125,7 +125,7 @@ impl Default for Options {
     }
 }
 
-/// Knowledge about the future use of a range.
+/// Advice about the future use of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Advice {
@@ -139,7 +139,7 @@ pub enum Advice {
 /// The sizes of blocks in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockSizes {
-    /// The size of a block of the region: it has one state.
+    /// The size of a block of the region, which is the unit with one state.
     pub(crate) block: usize,
     /// The size of the device's blocks.
     pub(crate) device_block: usize,
@@ -194,8 +194,7 @@ pub(crate) fn create_device(
         streams: Some(contexts + 1),
         // The device starts no threads, because a child would lack them.
         compaction: Compaction::Manual,
-        // A fork locks this device after other devices, whose requests may access bytes of a
-        // region.
+        // A fork locks this device after other devices, because their requests may access a region.
         fork_turn: page::fork::Turn::Last,
         supply: (!is_heap_own).then(|| Arc::new(HandlerSupply) as Arc<dyn Supply>),
         ..Config::new(bytes as u64).map_err(|error| refused(error, bytes, sizes))?

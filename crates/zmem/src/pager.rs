@@ -68,13 +68,13 @@ pub(crate) struct Pager {
     pub(crate) recent: Recent,
     pub(crate) counters: Counters,
     pub(crate) stored_most: StoredMost,
-    /// The window in which the working set is watched.
+    /// The window of time in which the working set is watched.
     pub(crate) watched: Mutex<Window>,
     _mappings: Mappings,
 }
 
-/// The state of packing, which moves objects of the device together. One thread at a time packs: it
-/// locks this value.
+/// The state of packing, which moves objects of the device together. A thread locks this value
+/// while it packs.
 #[derive(Debug, Default)]
 pub(crate) struct Packing {
     /// The time from which the device may be packed again when room is tight.
@@ -235,7 +235,7 @@ impl Pager {
         STEP_BYTES.div_ceil(self.sizes.block)
     }
 
-    /// Returns true if there is a limit and no self thread, so a fault evicts blocks itself. Such
+    /// Returns true if there is a limit and no pager thread, so a fault evicts blocks itself. Such
     /// a fault also records the blocks that it fills, which writes to memory that all threads
     /// share.
     pub(crate) fn makes_room_itself(&self) -> bool {

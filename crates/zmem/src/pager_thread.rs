@@ -1,6 +1,6 @@
 //! Threads that work for a pager: the pager thread, and fault threads, which handle the faults of
-//! other threads. These wait in the kernel, and may hold any lock, so fault threads obey the rules
-//! for a signal handler (zm-H1).
+//! other threads. A faulting thread waits in the kernel and may hold any lock. So fault threads
+//! obey the rules for a signal handler (zm-H1).
 //!
 //! # Safety
 //! Each thread holds a reference to its pager until the thread has ended.
@@ -30,9 +30,9 @@ pub(crate) struct PagerThread {
 
 impl PagerThread {
     /// Starts a thread that calls `work`, which returns when the thread is requested to end. `what`
-    /// describes the thread in the message about a panic. The
-    /// thread blocks all signals except those that the C library uses itself, because other threads
-    /// may wait until the thread has handled one of these.
+    /// names the thread in the message about a panic. The thread blocks all signals except those
+    /// that the C library uses itself, because other threads may wait until the thread has handled
+    /// one of these.
     pub(crate) fn start(
         pager: &Arc<Pager>,
         name: &str,

@@ -47,7 +47,8 @@ pub(crate) const FAULTING_THREADS: usize = 64;
 pub(crate) const RECENT_MAX: usize = 32;
 /// The minimum number of recent blocks, for large blocks: enough for an instruction that copies.
 pub(crate) const RECENT_MIN: usize = 4;
-/// The bytes of recent blocks, if their number is between `RECENT_MIN` and `RECENT_MAX`.
+/// The size of all recent blocks together, if their number is between `RECENT_MIN` and
+/// `RECENT_MAX`.
 pub(crate) const RECENT_BYTES: usize = 128 << 10;
 /// The maximum number of consecutive faults of one instruction on a resident block, if no block was
 /// closed in between. If more faults occur, the program must have protected the memory itself.
@@ -76,9 +77,9 @@ pub(crate) const POPULATED_MIN: usize = 4;
 
 /// The maximum time that a fault waits for a step of the pager thread (zm-H4).
 pub(crate) const ROOM_TIME: Duration = Duration::from_millis(100);
-/// The maximum time that a fault waits in all, if other threads use all the room that is made.
+/// The maximum time that a fault waits for room in all, if other threads use the room that is made.
 pub(crate) const ROOM_TIME_MAX: Duration = Duration::from_secs(1);
-/// The interval at which such a fault checks whether a fork has closed the gate.
+/// The interval at which a fault that waits for room checks whether a fork has closed the gate.
 pub(crate) const ROOM_TICK: Duration = Duration::from_millis(1);
 /// If the limit is almost reached, the device is packed if that frees 1/`GAIN_SHARE` of its pages.
 pub(crate) const GAIN_SHARE: u64 = 32;
@@ -102,7 +103,7 @@ pub(crate) const CALL_FREEABLE_SHARE: u64 = 100;
 pub(crate) const WHOLE_MAX: u64 = 64 << 20;
 /// The number of steps of eviction between two checks of `FREEABLE_SHARE`.
 pub(crate) const COMPACTED_STEPS: usize = 16;
-/// A step frees 1/`STEP_SHARE` of the device's memory if that is more than `STEP_BYTES`.
+/// A step of packing frees 1/`STEP_SHARE` of the device's memory, or `STEP_BYTES` if that is more.
 pub(crate) const STEP_SHARE: u64 = 256;
 /// The bytes that are evicted in a step. After each step, a waiting fork may begin, and other
 /// threads may evict.
@@ -154,11 +155,11 @@ pub(crate) const PREVENTED_SHARE: (u64, u64) = (9, 10);
 /// The bytes that the device needs in addition to its pages while it grows: the maps of a segment
 /// and the objects of a clock window.
 pub(crate) const GROWTH_BYTES: u64 = 256 << 10;
-/// The reserve is at least this share (1/64) of the limit: a step evicts many blocks.
+/// The reserve is at least this share (1/64) of the limit, because a step evicts many blocks.
 pub(crate) const RESERVE_SHARE: u64 = 64;
 /// Chunks are closed if tables use more than this share (1/16) of the limit.
 pub(crate) const TABLES_SHARE: u64 = 16;
-/// The maximum reserve in bytes for simultaneous faults. In practice, such faults never fill more.
+/// The maximum reserve in bytes for simultaneous faults. In practice, they never fill more.
 pub(crate) const AT_ONCE_MAX: u64 = 1 << 20;
 /// The floor is this share (1/64) of a limit.
 pub(crate) const FLOOR_SHARE: u64 = 64;
@@ -195,9 +196,9 @@ pub(crate) const NEW_SHARE: usize = 32;
 
 /// The kernel's default for the maximum number of mappings, used if the setting can't be read.
 pub(crate) const MAP_COUNT: usize = 65_530;
-/// The number of page tables that a probe frees: other threads' page tables do not matter.
+/// The number of page tables that a probe frees. Changes by other threads are small in comparison.
 pub(crate) const TABLES: usize = 16;
-/// The smallest refused size in bytes that is reported as too large, not as a part of a block.
+/// A refused size is reported as too large from this number of bytes on.
 pub(crate) const MANY: usize = 1 << 40;
 /// The number of buckets of a histogram. The last bucket counts all times above 2^34 ns (17 s).
 pub(crate) const BUCKETS: usize = 36;
@@ -210,8 +211,7 @@ pub(crate) const FEW_BLOCKS: usize = 8192;
 /// The maximum number of blocks in probation. A larger number would not improve the selection of
 /// blocks to evict.
 pub(crate) const PROBATION_MAX: usize = 4096;
-/// The minimum number of blocks in probation. With fewer, blocks would be evicted as soon as they
-/// are marked.
+/// The minimum number of blocks in probation. With fewer, probation would end as soon as it begins.
 pub(crate) const PROBATION_MIN: usize = 64;
 /// The maximum number of windows of all regions together; each region has at least one window.
 pub(crate) const REGIONS_MAX: usize = 128;
@@ -222,7 +222,7 @@ pub(crate) const OPENINGS_MAX: usize = 16;
 /// A high descriptor is one of the last `LAST_NUMBERS` descriptors below the process's limit or
 /// `NUMBERS_MAX`, whichever is lower.
 pub(crate) const LAST_NUMBERS: u64 = 32;
-/// Larger numbers would need a larger table of descriptors in the kernel.
+/// The upper bound of high descriptors. Larger numbers would need a larger table in the kernel.
 pub(crate) const NUMBERS_MAX: u64 = 1024;
 /// The maximum number of consecutive EAGAIN results of a request to a userfaultfd.
 pub(crate) const TRIES_MAX: u32 = 10_000;
@@ -234,7 +234,7 @@ pub(crate) const FORK_TIME: Duration = Duration::from_millis(20);
 /// The number of faults for which a thread does not try to stop the world after an attempt failed.
 /// If there are other threads, an attempt costs a system call or an unsuccessful wait.
 pub(crate) const ASKED_LATER: u32 = 16;
-/// The maximum of that number of faults, which doubles after each failed attempt.
+/// The maximum of the number that begins at `ASKED_LATER` and doubles after each failed attempt.
 pub(crate) const ASKED_LATER_MAX: u32 = 64;
 /// The number of loads of a safepoint's word, some 25 ns each, before a waiting thread calls the
 /// kernel. While `Safepoint::stop` waits for running threads to reach a safepoint, it loads the

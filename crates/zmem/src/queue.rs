@@ -10,9 +10,9 @@
 //!   | block | state |
 //! ```
 //! A block in a slot is `Busy`, and the slot represents its owner (zm-Q1). A thread that takes the
-//! block out of the slot becomes its owner, either to store the block or because the thread
-//! accessed it. Blocks are offered under the eviction lock, and only one thread at a time calls
-//! `take` (zm-Q2).
+//! block out of the slot becomes the block's owner, either to store the block or because the thread
+//! accessed the block. Blocks are offered under the eviction lock, and only one thread at a time
+//! calls `take` (zm-Q2).
 
 #[cfg(all(test, loom))]
 mod loom_tests;

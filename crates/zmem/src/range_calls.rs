@@ -103,8 +103,8 @@ pub(crate) fn check_unpinned(pager: &Pager, blocks: Range<usize>) -> Result<(), 
     Ok(())
 }
 
-/// Replaces the contents of blocks with zeros, which use no memory. After an error, some of the
-/// blocks may be zeros.
+/// Makes blocks read as zeros, for which no memory is used. After an error, some of the blocks may
+/// be zeros.
 pub(crate) fn dont_need(pager: &Pager, blocks: Range<usize>) -> Result<(), Error> {
     if pager.fork_result() == ForkResult::Plain {
         pager.expect("memory can't be freed", pager.memory.drop_pages(pager.bytes_of(blocks)));

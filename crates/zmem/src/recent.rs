@@ -103,7 +103,8 @@ impl Order {
         (&raw const *self).addr()
     }
 
-    /// Packs a fault into a word: 24 bits of the thread's number, the next block, and the count.
+    /// Packs a fault into a word: 24 bits of the thread's number, the block after the filled
+    /// blocks, and the number of filled blocks.
     fn pack(thread: u32, next: usize, count: usize) -> u64 {
         let place = u64::from(thread) << BLOCK_BITS | next as u64 & ((1 << BLOCK_BITS) - 1);
         place << COUNT_BITS | (count as u64).min((1 << COUNT_BITS) - 1)
@@ -168,7 +169,7 @@ mod tests {
         assert_eq!(order.wanted(third, 104), None);
         order.note(third, &(0..300));
         assert_eq!((order.wanted(other, 104), order.wanted(third, 301)), (None, None));
-        // A slot can't hold the full count.
+        // A slot can't hold the full number of filled blocks.
         assert_eq!(order.wanted(third, 300), Some(Wanted::from_it_on(2 * 255)));
         assert_eq!(Order::default().wanted(own, 104), None);
     }

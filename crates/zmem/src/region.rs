@@ -15,18 +15,18 @@ use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Memory whose cold blocks are stored compressed, and filled again when a thread accesses them.
+/// Memory whose cold blocks are stored compressed, and filled again when they are accessed.
 ///
-/// A region is a slice of bytes, zeros at first. System calls on parts that are not resident fail
-/// with EFAULT, except with [`BackendKind::Userfaultfd`](crate::BackendKind) if the kernel permits
-/// it: [`lock`](Self::lock) the ranges that you pass to the kernel.
+/// A region is a slice of bytes, zeros at first. [`lock`](Self::lock) ranges before system calls on
+/// them. A system call on an absent (not resident) block fails with EFAULT, except with a
+/// [`BackendKind::Userfaultfd`](crate::BackendKind) that may report the call's faults.
 ///
 /// An access to an absent block raises SIGSEGV. If the thread has blocked SIGSEGV, the kernel kills
 /// the process. So neither a thread's mask nor a handler's `sa_mask` may contain SIGSEGV while a
 /// region is accessed; in particular, don't fill a mask by `sigfillset`. In a program that forks, a
-/// handler that may interrupt the allocator must access only [locked](Self::lock) ranges: the fork
-/// waits for the allocator, and a fault waits for the fork. The effect of an `mprotect` by the
-/// program does not last, because blocks are opened and closed.
+/// handler that may interrupt the allocator must access only [locked](Self::lock) ranges. Otherwise
+/// the fork waits for the allocator, and the handler's fault waits for the fork. An `mprotect` by
+/// the program does not last, because blocks are opened and closed.
 ///
 /// ```
 /// let options = zmem::Options { limit: Some(16 << 20), ..zmem::Options::default() };
@@ -47,14 +47,14 @@ pub struct Region {
 }
 
 impl Region {
-    /// Creates a region of `bytes` zero bytes. Before any access, the region needs 1.6 to 3 MB: a
-    /// stack, buffer and stream for each processor, and two more of each.
+    /// Creates a region of `bytes` zero bytes. Before any access, it uses 1.6 to 3 MB. It has a
+    /// stack, a buffer and a stream for each processor, and two more of each.
     ///
     /// # Errors
     /// The options contradict each other, or the system refuses memory.
     pub fn new(bytes: usize, options: Options) -> Result<Self, Error> {
         let block = options.sizes()?.block;
-        // A large region consists of whole chunks, because blocks may be marked together (zm-M2).
+        // A large region has whole chunks, because one mark may cover several blocks (zm-M2).
         let least = if bytes / block < policy::FEW_BLOCKS { block } else { policy::CHUNK_BYTES };
         let whole = bytes.checked_next_multiple_of(least).filter(|&whole| whole > 0);
         let whole = whole.ok_or(Error::Size { bytes, block })?;
@@ -65,8 +65,8 @@ impl Region {
         Self::of(memory, bytes, Contents::Untouched, &options)
     }
 
-    /// Manages the whole blocks of existing memory during the lifetime of the region. When the
-    /// region is dropped, all of them are filled.
+    /// Manages the blocks that lie entirely in existing memory, until the region is dropped.
+    /// Dropping the region fills all of these blocks.
     ///
     /// # Safety
     /// The memory is private, anonymous, readable and writable. During the lifetime of the region,
@@ -75,9 +75,9 @@ impl Region {
     /// alternate signal stack or thread-local storage: faults on these can't be handled.
     ///
     /// # Errors
-    /// The errors of [`new`](Self::new). Also [`Error::Overlap`] if another region has some of the
-    /// memory, [`Error::Memory`] if it is not private, anonymous, readable and writable, or is
-    /// locked.
+    /// The errors of [`new`](Self::new). Also [`Error::Overlap`] if another region contains some of
+    /// the memory, [`Error::Memory`] if it is locked, or not private, anonymous, readable and
+    /// writable.
     pub unsafe fn manage(
         start: NonNull<u8>,
         bytes: usize,
@@ -105,7 +105,7 @@ impl Region {
         contents: Contents,
         options: &Options,
     ) -> Result<Self, Error> {
-        // This precedes the creation of the device: fork handlers run in order of registration.
+        // `install` registers a fork handler, which must precede the device's.
         handler::install(libc::SIGSEGV);
         if !options.backend.is_signal() {
             handler::install(libc::SIGBUS);
@@ -128,7 +128,7 @@ impl Region {
         self.calls.blocks(range, self.bytes)
     }
 
-    /// Evicts the coldest blocks, `bytes` rounded up to whole blocks. Returns the evicted bytes.
+    /// Evicts the coldest blocks: `bytes` bytes, rounded up. Returns the number of evicted bytes.
     pub fn reclaim(&self, bytes: usize) -> usize {
         self.calls.reclaim(bytes)
     }
@@ -149,11 +149,11 @@ impl Region {
         self.calls.advise(self.blocks(&range)?, advice)
     }
 
-    /// Zeroes a range. Whole blocks use no memory afterwards; parts of blocks are written.
+    /// Zeroes a range. Blocks entirely in it use no memory afterwards; parts of blocks are written.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`] if a whole block is locked. An error
-    /// changes nothing, but a lock during the call may leave earlier blocks as zeros.
+    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`] if a block entirely in the range is
+    /// locked. An error changes nothing, unless another thread locks the block during the call.
     pub fn dont_need(&mut self, range: Range<usize>) -> Result<(), Error> {
         // SAFETY: the region is borrowed mutably, so no other reference to its bytes lives.
         unsafe { self.dont_need_shared(range) }
@@ -162,7 +162,7 @@ impl Region {
     /// Does the same as [`dont_need`](Self::dont_need), while other threads use the region.
     ///
     /// # Safety
-    /// No live reference requires that the bytes in the range do not change.
+    /// Each live reference to bytes of the range permits them to change, like an `&AtomicU8`.
     ///
     /// # Errors
     /// The errors of [`dont_need`](Self::dont_need).
@@ -197,7 +197,7 @@ impl Region {
         Ok(Locked { calls: &self.calls, blocks })
     }
 
-    /// Sets or removes the limit of the region. Memory above the limit is evicted from then on.
+    /// Sets or removes the limit of the region. From then on, blocks are evicted to keep the limit.
     ///
     /// # Errors
     /// [`Error::Limit`] if an empty region needs more; [`Error::Forked`]. An error changes nothing.

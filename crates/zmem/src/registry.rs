@@ -1,11 +1,11 @@
 //! The table of regions, by which a handler finds the region of an address without a lock.
 //!
 //! # Safety
-//! A place refers to a pager from [`add`] until [`remove`]. The end is 0, or belongs to the pager
-//! and the start that the place holds. [`remove`] clears the end first, and then waits until no
-//! reader that may have read the end is counted. A reader counts itself before it reads the end,
-//! and then reads the start. All of these accesses are sequentially consistent. So either `remove`
-//! waits for the reader, or the reader reads an end of 0.
+//! A `Place` refers to a window of a pager from [`add`] until [`remove`]. Its `end` is 0, or its
+//! `pager`, `start` and `end` belong together. [`remove`] first sets `end` to 0, and then waits
+//! until no reader that may have loaded the old `end` is counted. A reader counts itself before it
+//! loads `end`, and then loads `start`. All of these accesses are sequentially consistent. So
+//! either `remove` waits for the reader, or the reader loads 0 from `end`.
 #![allow(unsafe_code)]
 
 use crate::gate::GATE;
@@ -21,13 +21,13 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 struct Place {
-    /// 0 if the place is free.
+    /// The first address of the window, or 0 if the place is free.
     start: AtomicUsize,
-    /// 0 if the place holds no address: the place is free, being filled, or being cleared.
+    /// The address after the window, or 0 if the place is free, being filled, or being cleared.
     end: AtomicUsize,
     pager: AtomicPtr<Pager>,
-    /// The generation of the process in the upper half, the number of readers in the lower half. A
-    /// child has another generation, so its count begins at 0.
+    /// The upper half holds the generation of the process, the lower half the number of readers. A
+    /// child has another generation, so the child's count begins at 0.
     inside: AtomicU64,
 }
 
@@ -41,8 +41,8 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 /// again.
 pub(crate) static ENDED: AtomicU32 = AtomicU32::new(0);
 
-/// Locked while a region is added. Threads take it only inside the gate, so no child begins with
-/// the lock held.
+/// Locked while a window is added. Threads lock it only inside the gate, so no child inherits it in
+/// the locked state.
 static ADDING: Mutex<()> = Mutex::new(());
 
 impl Place {
@@ -55,9 +55,9 @@ impl Place {
         }
     }
 
-    /// Returns the addresses in the place, or an empty range if the place holds none.
+    /// Returns the addresses of the place's window, or an empty range if the place has none.
     fn addresses(&self) -> Range<usize> {
-        // The end is read before the start: see the module's documentation.
+        // `end` is loaded before `start`: see the module's documentation.
         let end = self.end.load(SeqCst);
         self.start.load(SeqCst)..end
     }
@@ -69,7 +69,7 @@ impl Place {
         self.end.store(end, SeqCst);
     }
 
-    /// Calls `work` with the pager if the address is in its region.
+    /// Calls `work` with the place's pager if the address is in the place's window.
     fn with_pager<T>(&self, address: usize, work: impl FnOnce(&Pager) -> T) -> Option<T> {
         self.enter();
         let found = self.addresses().contains(&address).then(|| {
@@ -82,8 +82,8 @@ impl Place {
         found
     }
 
-    /// Counts this thread as a reader. A count that the parent left has another generation, and is
-    /// replaced.
+    /// Counts this thread as a reader. A count that this process inherited from its parent has
+    /// another generation, and is replaced.
     fn enter(&self) {
         let now = u64::from(generation()) << 32;
         let enter = |seen| Some(if seen >> 32 << 32 == now { seen + 1 } else { now + 1 });
@@ -116,8 +116,8 @@ pub(crate) fn check_free(addresses: &Range<usize>) -> Result<(), Error> {
     }
 }
 
-/// Adds a pager, or another window of a pager. From now on the pager answers faults in this range.
-/// `map` maps the addresses after the check that they are free.
+/// Adds the first or a further window of a pager. From then on the pager handles faults at these
+/// addresses. `map` maps the addresses after the check that no region contains them.
 ///
 /// # Errors
 /// [`Error::Regions`]: there are too many regions and windows; [`Error::Overlap`]; errors of `map`.

@@ -78,8 +78,8 @@ pub(crate) fn blocks_above_floor(pager: &Pager) -> usize {
     above.max(pager.batch())
 }
 
-/// Counts memory that was freed, and frees copies. An eviction would do the same, but no
-/// eviction happens if only the floor is resident.
+/// Subtracts freed memory of the device from the held memory, and frees copies. An eviction would
+/// do the same, but no eviction happens if only the floor is resident.
 fn regain_limit(pager: &Pager) {
     if let Some(_lock) = pager.eviction_lock.try_lock() {
         stored::drop_copies(pager);
@@ -150,8 +150,8 @@ fn pack(pager: &Pager, share: u64) -> bool {
 }
 
 /// Moves all objects of a small device together, because partly filled pages are a large share of
-/// its pages. Moves them whenever more bytes were stored since the previous time than the device
-/// uses.
+/// its pages. Moves them only if more bytes were stored since the previous such move than the
+/// device uses.
 pub(crate) fn compact_whole(pager: &Pager) {
     pack_by(pager, Waits::ForOthers, |packing| {
         let used = pager.device.mm_stat().mem_used_total;
@@ -166,9 +166,10 @@ pub(crate) fn compact_whole(pager: &Pager) {
 /// What a thread does while another thread packs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
-    /// It waits, unless the other thread may be missing in this copy of the process (zm-F3).
+    /// The thread waits, unless the other thread may be missing in this copy of the process
+    /// (zm-F3).
     ForOthers,
-    /// It packs nothing, as the pager thread, for which faults may wait.
+    /// The thread packs nothing. This applies to the pager thread, because faults may wait for it.
     Never,
 }
 

@@ -43,7 +43,7 @@ impl Safepoint {
         self.word.fetch_sub(1, Release);
     }
 
-    /// Moves this thread off its safepoint, once no other thread is alone.
+    /// Moves this thread off its safepoint. Waits while another thread is alone.
     pub fn leave(&self) {
         loop {
             let seen = self.look_until(|seen| seen & STOPPED == 0);

@@ -20,8 +20,8 @@ const HEAT_SHIFT: u32 = 12;
 const HEAT: u32 = 15 << HEAT_SHIFT;
 const PIN: u32 = 1 << 16;
 
-/// Values in a block's word that other crates use: the state (the low 4 bits) of a resident block,
-/// the state of a block that is not managed, and one pin. A pinned block is not evicted.
+/// Numbers by which other crates interpret a block's word: the state (the low 4 bits) of a resident
+/// block, the state of a plain block, and the value of one pin. A pinned block is not evicted.
 pub const WORD_LAYOUT: [u32; 3] = [State::Resident as u32, State::Plain as u32, PIN];
 
 /// The maximum heat of a block: the number of rounds in which the clock's hand skips the block.
@@ -36,7 +36,7 @@ pub(crate) enum State {
     Untouched,
     /// Readable and writable, with its data in memory.
     Resident,
-    /// Cold, with its data in memory; an access (in some backends a write) makes it resident.
+    /// Cold, with its data in memory. An access (with some backends a write) makes it resident.
     Probation,
     /// In probation, and being stored.
     Evicting,
@@ -44,10 +44,10 @@ pub(crate) enum State {
     Evicted,
     /// Owned by one thread, which changes the block.
     Busy,
-    /// In an arena, and not mapped by the program. An access faults, and is the program's error.
+    /// Part of an arena, without a use. An access faults, which is an error of the program.
     Free,
-    /// In an arena, in a mapping of the program that is not managed: this crate does not access the
-    /// block.
+    /// Part of an arena, in use as a mapping of the program that the pager does not manage: this
+    /// crate does not access the block.
     Plain,
     /// Closed at a fork, with its data in memory that parent and child share (zm-L16). An access
     /// makes the block resident.
@@ -187,7 +187,7 @@ impl BlockWord {
     /// threads that wait for the block.
     pub(crate) fn publish(&self, state: State, change: impl Fn(WordValue) -> WordValue) {
         debug_assert!(self.load().state() == State::Busy && state != State::Busy);
-        // Other threads, whose calls end, may remove pins at the same time.
+        // Other threads may remove pins at the same time.
         let next = |word: u32| Some(change(WordValue(word & !WAITED).with_state(state)).0);
         let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
         if before.is_ok_and(|before| before & WAITED != 0) {
@@ -204,7 +204,7 @@ impl BlockWord {
         }
     }
 
-    /// Waits like [`wait`](Self::wait), for `time` at most.
+    /// Does the same as [`wait`](Self::wait), but waits for at most `time`.
     #[cfg(not(loom))]
     pub(crate) fn wait_for(&self, seen: WordValue, time: std::time::Duration) {
         let waited = WordValue(seen.0 | WAITED);
@@ -213,7 +213,7 @@ impl BlockWord {
         }
     }
 
-    /// Adds a pin to a resident or unmanaged block, if its word is still `seen`.
+    /// Adds a pin to a resident or plain block, if its word is still `seen`.
     pub(crate) fn try_pin(&self, seen: WordValue) -> bool {
         debug_assert!(seen.state() != State::Busy);
         seen.pins() < PINS_MAX && self.step(seen, WordValue(seen.0 + PIN))

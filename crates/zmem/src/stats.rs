@@ -6,7 +6,7 @@ use crate::pager::Pager;
 use crate::times::{Histogram, milliseconds};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The memory that a region holds, and what was done with its blocks. Counts and maxima begin when
+/// The memory that a region holds, and counts of events of its blocks. Counts and maxima begin when
 /// the region is created, or in a child at the fork.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -19,15 +19,15 @@ pub struct Stats {
     /// The size of a block, the unit of eviction, in bytes: the size of the requested order, or a
     /// multiple of this size if the process could otherwise have too many mappings.
     pub block: usize,
-    /// The maximum of `held` in bytes, if there is a limit.
+    /// The limit of `held` in bytes, if a limit is set.
     pub limit: Option<u64>,
     /// Bytes held: resident blocks, the device, tables (page tables too) and buffers.
     pub held: u64,
-    /// The maximum of `held` in bytes.
+    /// The largest value of `held` so far, in bytes.
     pub held_max: u64,
     /// Bytes of resident blocks.
     pub resident: u64,
-    /// The maximum of `resident` in bytes.
+    /// The largest value of `resident` so far, in bytes.
     pub resident_max: u64,
     /// Bytes of memory that the device uses, with all its tables and streams.
     pub device: u64,
@@ -37,8 +37,8 @@ pub struct Stats {
     pub stored: u64,
     /// Bytes stored on the device, after compression.
     pub compressed: u64,
-    /// Bytes before compression at the measurement with the largest `compressed`, a multiple of 1
-    /// KiB.
+    /// The value of `stored` at the measurement with the largest `compressed`, in bytes, a multiple
+    /// of 1 KiB.
     pub stored_max: u64,
     /// The largest measured value of `compressed`, in bytes, rounded up to a multiple of 1 KiB.
     pub compressed_max: u64,
@@ -122,7 +122,7 @@ pub(crate) fn stats(pager: &Pager) -> Stats {
     }
 }
 
-/// Returns the bytes by which the limit is too small: see `Window`. Returns `None` until
+/// Returns the number of bytes by which the limit is too small: see `Window`. Returns `None` until
 /// the current window ends.
 pub(crate) fn lacks(pager: &Pager) -> Option<u64> {
     let (mut window, now) = (pager.watched.try_lock()?, milliseconds());

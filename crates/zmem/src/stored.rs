@@ -74,7 +74,7 @@ pub(crate) fn defer(pager: &Pager, run: Range<usize>, data: &[u8]) -> Outcome {
 /// Stores the blocks of a run that are not all zeros.
 pub(crate) fn store(pager: &Pager, run: Range<usize>, data: &[u8]) -> Outcome {
     let mut outcome = Outcome::ALL_STORED;
-    // A block covers several blocks of the device if marks cover large blocks (zm-M2).
+    // A block consists of several blocks of the device if one mark covers all of these (zm-M2).
     let step = (pager.sizes.device_block / pager.sizes.block).max(1);
     let of = |blocks: &Range<usize>| {
         &data[pager.bytes_of(blocks.start - run.start..blocks.end - run.start)]
@@ -140,7 +140,7 @@ impl Outcome {
         self.0[nth] = fate;
     }
 
-    /// Sets the results of `len` blocks from block `first` on: those of a part of the run.
+    /// Sets the results of a part of the run, which has `len` blocks from block `first` on.
     pub(crate) fn add(&mut self, part: &Outcome, first: usize, len: usize) {
         self.0[first..first + len].copy_from_slice(&part.0[..len]);
     }

@@ -17,7 +17,7 @@ unsafe impl Zeroed for crate::state::BlockWord {}
 // SAFETY: `ChunkWord` is a transparent `AtomicU32`, all of whose values are valid.
 unsafe impl Zeroed for crate::chunk_word::ChunkWord {}
 
-/// Maps private memory that the kernel places, and that is not locked.
+/// Maps private memory at an address that the kernel chooses. The memory is not locked.
 pub(crate) fn map(bytes: usize, protection: ProtFlags) -> Result<NonNull<u8>, Errno> {
     // SAFETY: the kernel chooses the address, so no existing mapping is replaced.
     let start = unsafe {

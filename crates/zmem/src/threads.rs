@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst, fence};
 
 /// The number of links of the directory of threads, in addition to one link for each thread.
 const LINKS: usize = 2;
-/// The upper half of `OWN` counts its changes, the lower half the threads.
+/// The lower half of `OWN` is the number of threads, the upper half the number of its changes.
 const CHANGE: u64 = 1 << 32;
 
 /// The number of this crate's running threads, and the number of changes of this number.
@@ -93,7 +93,7 @@ fn count() -> Option<usize> {
     let count = |stat: &Stat| usize::try_from(stat.st_nlink).ok()?.checked_sub(LINKS);
     match TASKS.current() {
         Some(stat) => count(&stat),
-        // The file would count only this process's own thread.
+        // The file in /proc would count only this process's own thread.
         None if shares_memory() => None,
         None => count(&TASKS.stat().ok()?),
     }
@@ -103,8 +103,8 @@ fn count() -> Option<usize> {
 /// if there are other such threads, or if that is unknown. The caller has blocked all signals.
 pub(crate) fn try_stop_world() -> Option<WorldStopped> {
     let is_counted = SAFEPOINT.is_enabled();
-    // A thread that has stopped the others must not be killed alone, but a process that shares
-    // memory with this one may be.
+    // Other threads may only be stopped by a thread that can't be killed alone. A process that
+    // shares memory with this one can be killed alone.
     let is_never = IS_OWN.get() || is_counted && shares_memory();
     let (later, next) = LATER.get();
     let is_alone = match later {

@@ -46,7 +46,7 @@ fn place(memory: &Managed, range: &Range<usize>) -> Place {
 }
 
 /// Calls `step` until the whole range is processed, or an error other than EAGAIN occurs. The
-/// kernel refuses ranges in several mappings, so they are processed page by page.
+/// kernel refuses a range that spans several mappings, so such a range is processed page by page.
 fn go_on(
     range: Range<usize>,
     mut step: impl FnMut(Range<usize>) -> (Result<(), Errno>, i64),
@@ -116,8 +116,8 @@ impl Uffd {
         self.register_as(memory, MODE_MISSING | MODE_WRITEPROTECT)
     }
 
-    /// Registers memory so that pages may be moved there. Accesses to absent pages cause no faults
-    /// of this descriptor.
+    /// Registers memory so that pages may be moved there. This userfaultfd reports no accesses to
+    /// absent pages of that memory.
     pub(crate) fn register_quiet(&self, memory: &Managed) -> Result<(), Errno> {
         self.register_as(memory, MODE_WRITEPROTECT)
     }
@@ -127,7 +127,7 @@ impl Uffd {
         self.ask(REGISTER, Register { place, mode, calls: 0 }).0
     }
 
-    /// Unregisters memory: accesses cause no more faults of this descriptor.
+    /// Unregisters memory: this userfaultfd reports no more accesses to it.
     pub(crate) fn unregister(&self, memory: &Managed) -> Result<(), Errno> {
         self.ask(UNREGISTER, place(memory, &(0..memory.bytes()))).0
     }

@@ -5,8 +5,8 @@
 //!    ^ '-> Plain     |                      ^        |
 //!    '---------------'  contents dropped    '--------'  filled
 //! ```
-//! Only one caller at a time changes the use of a block, just as a program maps and unmaps a range.
-//! Accesses and evictions may happen at the same time (zm-R2).
+//! Only one caller at a time changes the use of a block. During a change, other threads may access
+//! and evict the block (zm-R2).
 
 use crate::owned::own_first;
 use crate::pager::Pager;

@@ -106,8 +106,8 @@ fn run_steps(pager: &Pager, buf: &mut [u8]) -> usize {
         let gone = run_step(pager, buf);
         pack_if_tight(pager);
         steps += 1;
-        // The number of rounds in which the hottest blocks are passed over, plus the round that
-        // evicts them.
+        // The search lasts for the rounds in which the hottest blocks are passed over, plus the
+        // round that evicts them.
         let rounds = pager.round.load(Relaxed).wrapping_sub(first_round);
         let looks_on = is_again && rounds <= HEAT_MAX && began.elapsed() < AGAIN_TIME;
         if gone == 0 && !looks_on {

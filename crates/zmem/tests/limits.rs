@@ -129,7 +129,8 @@ fn a_limit_that_can_not_be_kept_costs_little_while_nothing_happens() {
     });
 }
 
-/// If accesses are in order, a fault opens up to 64 blocks. No other thread evicts during a fork.
+/// If a thread accesses blocks in order, each fault opens up to 64 blocks. No other thread evicts
+/// during a fork.
 #[test]
 fn faults_at_once_do_not_pass_the_limit_together() {
     in_child(|| {

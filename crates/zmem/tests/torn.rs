@@ -74,7 +74,7 @@ fn what_no_missing_thread_had_comes_back_and_the_rest_ends_the_copy() {
                 let ended = Child::clone_unnoticed(zero).status();
                 assert_eq!(libc::WTERMSIG(ended), libc::SIGABRT, "{ended}");
             });
-            // There are enough threads to take all contexts.
+            // The test has enough threads to take all contexts.
             region.advise(5 * PAGE..6 * PAGE, Advice::Cold).unwrap();
             let contexts = thread::available_parallelism().unwrap().get() as u64 + 2;
             let before = region.stats().waits;

@@ -1,5 +1,5 @@
-//! The memory that an arena holds: its addresses, its figures, and the evictions of its blocks,
-//! also for other processes with the same limit.
+//! The memory that an arena holds: its addresses, its statistics, and the evictions of its blocks,
+//! also to make room for other processes that share the limit.
 
 use crate::calls::Calls;
 use crate::deferred::StartThread;
@@ -13,7 +13,7 @@ use crate::stats::Stats;
 use crate::{chunk, compressor_thread, range_calls, room, stats};
 use std::ops::Range;
 
-/// The memory that an arena holds: its addresses, its figures, and its evictions.
+/// The memory that an arena holds: its addresses, its statistics, and its evictions.
 #[derive(Debug)]
 pub struct Holding {
     pub(super) calls: Calls,
@@ -53,8 +53,8 @@ impl Holding {
         compressor_thread::set_starter(&self.calls.pager, starter);
     }
 
-    /// Ends the compressor thread until blocks are evicted again, and waits until that thread has
-    /// exited. The calling thread holds no lock of the arena and is not in a fault.
+    /// Ends the compressor thread, and waits until it has exited. A later eviction starts it again.
+    /// The calling thread holds no lock of the arena and is not in a fault.
     pub fn rest(&self) {
         self.calls.pager.compressor.rest();
     }
@@ -76,10 +76,10 @@ impl Holding {
     }
 
     /// While the processes that share the limit are short of room, evicts until this process holds
-    /// at most its share of the limit. If `waits`, evicts even if they are not short of room,
-    /// because a waiting process does not need the memory. After an attempt that evicted hardly
-    /// anything, this function does nothing for a while, because otherwise each call would try
-    /// every block of a program whose data do not compress.
+    /// at most its share of the limit. If `waits` is true, this process waits and does not need the
+    /// memory, so the function evicts even if the processes are not short of room. After an attempt
+    /// that evicted hardly anything, this function does nothing for a while, because otherwise each
+    /// call would try every block of a program whose data do not compress.
     pub fn yield_room(&self, waits: bool) {
         let limit = &self.calls.pager.limit;
         let is_more = || (waits || limit.is_wanted(0)) && evictable::is_above_share(limit);
@@ -98,7 +98,7 @@ impl Holding {
         self.yield_room(false);
     }
 
-    /// Permits evictions at once, although the last evictions evicted nothing.
+    /// Ends the pause in evictions that follows evictions that evicted nothing.
     pub fn retry_evictions(&self) {
         self.calls.pager.limit.set_no_progress(false);
     }
@@ -124,19 +124,19 @@ impl Holding {
         evictable::usage(&self.calls.pager.limit)
     }
 
-    /// If faults have taken half of the time for 10 s, returns the bytes of blocks that a larger
-    /// limit would keep resident.
+    /// If faults have taken most of the time for 10 s, returns the number of bytes by which the
+    /// limit is too small for the working set.
     pub fn lacks(&self) -> Option<u64> {
         stats::lacks(&self.calls.pager)
     }
 
-    /// Returns the bytes of compressed data that are stored uncompressed, because compression does
+    /// Returns the number of bytes that the device stores uncompressed, because compression does
     /// not make them smaller.
     pub fn incompressible_bytes(&self) -> u64 {
         self.calls.pager.device.mm_stat().huge_pages * page::page_size() as u64
     }
 
-    /// Returns the bytes of resident blocks that are pinned.
+    /// Returns the number of bytes in pinned resident blocks.
     pub fn pinned_bytes(&self) -> u64 {
         let pager = &self.calls.pager;
         let (mut window, mut pinned) = (0, 0);

@@ -21,21 +21,21 @@ use std::ops::Range;
 use userfaultfd::Userfaultfd;
 use zram::{ORDER_MAX, SLOT_BYTES};
 
-/// Checks `undo`, the result of opening blocks again after an attempt to close them failed with
-/// `errno` and may have closed some of their mappings. Returns `errno`.
+/// Returns `errno`, the error of an attempt to close blocks, which may have closed some of them.
+/// `undo` is the result of opening the blocks again. Aborts the process if `undo` is an error.
 fn undone(errno: Errno, undo: Result<(), Errno>) -> Errno {
     undo.unwrap_or_else(|errno| refused("memory can't be opened again", errno));
     errno
 }
 
-/// The place of the data of owned blocks.
+/// The location of the data of owned blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
-    /// The data are in place and accessible, like the data of resident blocks.
+    /// The data are at the blocks' addresses and accessible, like the data of resident blocks.
     Open,
-    /// The data are in the place to which `close` moved them, or in which `close` left them.
+    /// `close` moved the data elsewhere, or protected them at the blocks' addresses.
     Closed,
-    /// The data are in place. `close` protected them, and `show` then made them readable.
+    /// `close` left the data at the blocks' addresses, and `show` then made them readable.
     Shown,
 }
 
@@ -50,13 +50,13 @@ pub(crate) enum ForkResult {
     Nothing,
 }
 
-/// A way to mark memory, and to fill memory so that no thread sees partial contents.
+/// A mechanism that marks memory, and that fills memory so that no thread sees partial contents.
 pub(crate) trait Backend: Debug + Send + Sync {
     /// Returns the backend's name, a colon, and a description of how the backend works and how
     /// system calls behave.
     fn describe(&self) -> &'static str;
 
-    /// Returns the largest number of mappings that the marks of some absent blocks may need.
+    /// Returns the largest number of mappings that the marks of this number of blocks may need.
     fn mappings_max(&self, _blocks: usize) -> usize {
         0
     }
@@ -79,10 +79,10 @@ pub(crate) trait Backend: Debug + Send + Sync {
         1
     }
 
-    /// Makes absent blocks readable and writable, with zeros.
+    /// Makes absent blocks readable and writable, filled with zeros.
     fn fill_zeros(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno>;
 
-    /// Fills marked blocks with `data`, atomically for all other threads.
+    /// Fills marked blocks with `data`. Other threads never see partly filled blocks.
     fn fill(&self, memory: &Managed, range: Range<usize>, data: &[u8]) -> Result<(), Errno>;
 
     /// Makes accesses to resident blocks fault, but keeps the data. After an error, the blocks are
@@ -92,7 +92,7 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// Makes closed blocks readable and writable again.
     fn reopen(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno>;
 
-    /// Copies the data of closed blocks to `buf`, from the offset `at` on.
+    /// Copies data of closed blocks to `buf`, beginning at the region's offset `at`.
     fn read(&self, memory: &Managed, at: usize, buf: &mut [u8]) -> Result<(), Errno>;
 
     /// Makes closed blocks readable in place, after `read` failed.
@@ -100,7 +100,7 @@ pub(crate) trait Backend: Debug + Send + Sync {
         Err(Errno::NOSYS)
     }
 
-    /// Drops the pages of blocks, and marks the blocks.
+    /// Drops the pages of blocks, and marks the blocks. `from` is the location of their data.
     fn drop_pages(&self, memory: &Managed, range: Range<usize>, from: Data) -> Result<(), Errno>;
 
     /// Makes blocks readable and writable again, with `data`, after a `drop_pages` that failed and
@@ -130,8 +130,8 @@ pub(crate) trait Backend: Debug + Send + Sync {
         if seen == data { Ok(()) } else { Err(Errno::IO) }
     }
 
-    /// Prepares memory whose pager is already in the registry. The program does not use the memory
-    /// yet.
+    /// Prepares the memory after its pager was added to the registry. The program does not use the
+    /// memory yet.
     fn begin(&self, _memory: &Managed) -> Result<(), Errno> {
         Ok(())
     }
@@ -172,7 +172,8 @@ const NO_MEMORY_FILE: &str =
     "signal-remap: blocks are moved to their places; /proc/self/mem is refused";
 const REMAP: &str = "signal-remap: blocks are moved to their places; asked for";
 
-/// The descriptions of the backends of arenas: the name, and the reason for the choice.
+/// The descriptions of the backends that an arena can have. Each consists of the backend's name, a
+/// colon, and the reason for the choice.
 pub const ARENA_BACKENDS: [&str; 5] = [GUARDS, NO_GUARDS, MAPPINGS, NO_MEMORY_FILE, REMAP];
 
 /// Creates a backend for a region whose memory is `memory`.

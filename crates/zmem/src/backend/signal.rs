@@ -13,8 +13,8 @@ use std::sync::OnceLock;
 pub(crate) enum Marks {
     Guards,
     Mappings,
-    /// Mappings, without /proc/self/mem: blocks are moved to their places, and a block in probation
-    /// stays readable.
+    /// PROT_NONE mappings, without /proc/self/mem: prepared pages are moved to a block's address,
+    /// and a block in probation stays readable.
     Moves,
 }
 
@@ -22,8 +22,8 @@ pub(crate) enum Marks {
 pub(crate) struct Signal {
     marks: Marks,
     name: &'static str,
-    /// The memory in which blocks are prepared. Unless `marks` is `Moves`, this memory is mapped
-    /// only if the kernel refuses /proc/self/mem later.
+    /// The memory in which the contents of blocks are prepared. If `marks` is not `Moves`, this
+    /// memory is mapped only when the kernel refuses /proc/self/mem.
     beside: OnceLock<Managed>,
 }
 
@@ -40,14 +40,14 @@ impl Signal {
         let beside = OnceLock::new();
         if marks == Marks::Moves {
             let _first = beside.set(map_beside(memory)?);
-            // When the whole region is open, the kernel charges as many bytes for the region as for
-            // the first mapping. The second mapping checks that the kernel permits both charges.
+            // Opening the whole region will charge as many bytes again as the first mapping did.
+            // The second mapping tests whether the kernel permits both charges.
             drop(map_beside(memory)?);
         }
         Ok(Signal { marks, name, beside })
     }
 
-    /// Fills blocks by moving prepared pages to their places.
+    /// Fills blocks by moving prepared pages to the blocks' addresses.
     fn move_in(&self, memory: &Managed, at: usize, data: &[u8]) -> Result<(), Errno> {
         let beside = match self.beside.get() {
             Some(beside) => beside,
@@ -198,7 +198,7 @@ mod tests {
             assert_eq!(apart, 0);
             let backend = Signal::new(Marks::Mappings, "", &memory).unwrap();
             take_mappings();
-            // The range lies in three mappings, and both ends must be split.
+            // The range lies in three mappings, of which the first and the last must be split.
             let refused = backend.close(&memory, 4 * page..12 * page);
             assert_eq!(refused, Err(Errno::NOMEM));
             contents::clear(&memory, 0..memory.bytes());

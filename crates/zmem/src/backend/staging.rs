@@ -41,8 +41,8 @@ impl Staging {
             let is_first = tried.replace((next, errno)) != Some((next, errno));
             let page = next..next + page::page_size();
             let mended = match errno {
-                // The page was moved, but the kernel did not count it (zm-U8). The data are from
-                // the move, because no other thread writes to the staging area.
+                // The page was moved, but the kernel did not count it (zm-U8). The data in the
+                // staging area are from that move, because no other thread writes there.
                 Errno::EXIST if !self.is_zero(page.clone()) => {
                     next = page.end;
                     Ok(())
@@ -90,7 +90,7 @@ impl Staging {
                 return self.0.drop_pages(rest);
             }
             // The page was moved, but the kernel did not count it (zm-U8). No other page can exist
-            // there, because closed blocks have no pages in the region.
+            // in the region at this offset, because closed blocks have none there.
             rest.start += page::page_size();
         }
         Ok(())
@@ -104,7 +104,7 @@ mod tests {
 
     const PAGES: usize = 6;
 
-    /// Returns a region of `PAGES` pages, the last of which is a hole, or `None` if the kernel
+    /// Returns a region of `PAGES` pages, the last of which is missing, or `None` if the kernel
     /// can't move pages.
     fn bed() -> Option<(Uffd, Managed, Staging)> {
         let (uffd, can_move) = Uffd::open(Delivery::Signal, CanMove::Yes).ok()?;

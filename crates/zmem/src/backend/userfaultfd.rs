@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// The handler of a region's faults in this process.
+/// The thread that handles a region's faults in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answers {
     Threads,
@@ -24,7 +24,7 @@ enum Answers {
     /// No thread, because there are no faults: a child that could not open a userfaultfd keeps all
     /// blocks resident.
     Nothing,
-    /// No thread, because the child does not have the region.
+    /// No thread, because this child does not have the region.
     LeftOut,
 }
 
@@ -32,7 +32,7 @@ const ANSWERS: [Answers; 4] =
     [Answers::Threads, Answers::Toucher, Answers::Nothing, Answers::LeftOut];
 
 impl Answers {
-    /// Returns a description of the handler, and of the effect of absent memory on system calls.
+    /// Returns a description of the handling, and of the effect of absent memory on system calls.
     /// `are_moved` is true if the kernel can move pages. See [`Backend::describe`].
     fn describe(self, are_moved: bool) -> &'static str {
         match (self, are_moved) {

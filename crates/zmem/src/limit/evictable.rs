@@ -156,8 +156,8 @@ pub(crate) fn weigh_now_and_then(of: &Limit) {
     }
 }
 
-/// In a child of fork, leaves the parent's place among the processes that share the limit, and
-/// sets the peak to the present values.
+/// Begins to count a child of fork as a process of its own that shares the limit, and sets the peak
+/// to the present values.
 pub(crate) fn begin_child(of: &Limit) {
     of.peak.begin(process_held(of), process_resident(of));
     of.shared.iter().for_each(|shared| shared.begin_child());

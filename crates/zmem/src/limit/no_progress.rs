@@ -19,7 +19,7 @@ pub(crate) struct NoProgress {
     failures: AtomicU32,
     /// Whether the last attempt that evicted nothing found data that do not compress.
     is_dense: AtomicBool,
-    /// The time of the next attempt, in milliseconds of `now`.
+    /// The time of the next attempt, in milliseconds of the clock that `now` reads.
     due: AtomicU64,
 }
 
@@ -44,7 +44,7 @@ impl NoProgress {
         self.due.store(now() + pause.as_millis() as u64, Relaxed);
     }
 
-    /// Records that an attempt was successful.
+    /// Records that an attempt evicted blocks.
     pub(crate) fn succeed(&self) {
         self.failures.store(0, Relaxed);
     }
@@ -54,12 +54,12 @@ impl NoProgress {
         self.failures.load(Relaxed) >= BRAKED && self.is_dense.load(Relaxed)
     }
 
-    /// Returns whether blocks that did not compress keep their heat in a round of the clock.
+    /// Returns whether blocks that did not compress keep their heat in the clock's round `round`.
     pub(crate) fn is_slow(&self, round: u32) -> bool {
         self.is_braked() && !round.is_multiple_of(SLOW_ROUNDS)
     }
 
-    /// Records that no block could be evicted, and the number of resident blocks; `None` if blocks
+    /// Records the number of resident blocks when no block could be evicted, or `None` if blocks
     /// could be evicted.
     pub(super) fn set(&self, resident: Option<usize>) {
         self.resident.store(resident.unwrap_or(usize::MAX), Relaxed);
@@ -71,7 +71,7 @@ impl NoProgress {
         self.resident.load(Relaxed) != usize::MAX && resident <= self.enough(block)
     }
 
-    /// Returns the number of resident blocks above which another attempt is worthwhile.
+    /// Returns the number of resident blocks above which another attempt to evict is worthwhile.
     fn enough(&self, block: usize) -> usize {
         let resident = self.resident.load(Relaxed);
         let growths = self.failures.load(Relaxed).saturating_sub(1);

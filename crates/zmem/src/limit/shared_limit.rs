@@ -10,7 +10,7 @@ use std::fmt::Debug;
 /// The memory of one process at one moment, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// The limit, or `u64::MAX` if there is none.
+    /// The limit, or `u64::MAX` if no limit is set.
     pub limit: u64,
     /// The part of the limit that is reserved for faults.
     pub reserve: u64,
@@ -71,7 +71,7 @@ pub trait SharedLimit: Debug + Send + Sync {
     /// limit minus the reserve, and asks other processes for room in that case.
     fn check(&self, own: &Usage, more: u64) -> Sum;
 
-    /// Returns the bytes of this process's memory, if its pager counts `held` bytes.
+    /// Returns the size of this process's memory in bytes, if its pager counts `held` bytes.
     fn process_bytes(&self, held: u64) -> u64;
 
     /// Publishes the memory of this process.
@@ -84,7 +84,8 @@ pub trait SharedLimit: Debug + Send + Sync {
     /// because other processes hold more than their share and will evict it.
     fn wants_room(&self, own: &Usage) -> bool;
 
-    /// Returns whether the process's memory should be measured again. Called once for each fault.
+    /// Returns whether the process's memory should be measured again. The pager calls this function
+    /// once for each fault.
     fn is_measurement_due(&self) -> bool;
 
     /// Records `bytes`, the size of all anonymous memory of this process.
@@ -94,7 +95,7 @@ pub trait SharedLimit: Debug + Send + Sync {
     /// the bytes of all objects that were freed or moved since the device was created.
     fn note_pool(&self, pages: u64, room: u64, changed: u64);
 
-    /// Begins a child of fork.
+    /// Begins to count a child of fork as a process of its own.
     fn begin_child(&self);
 
     /// Returns whether this process evicts no blocks because a debugger reads its memory (zm-L19).

@@ -1,5 +1,6 @@
-//! Advice to the kernel about managed memory: guards; whether pages are allocated one by one,
-//! several at once, or in folios of up to a block; and whether parent and child share pages.
+//! `madvise` calls for managed memory. They set guards, choose whether pages are allocated one by
+//! one, several at once, or in folios of up to a block, and determine whether parent and child
+//! share pages.
 //!
 //! # Safety
 //! See [`memory`](super). Only [`guard`] and [`unguard`] change data.
@@ -15,7 +16,7 @@ use std::path::Path;
 /// Guards exist since Linux 6.13; `libc` has no constants for them yet.
 const MADV_GUARD_INSTALL: i32 = 102;
 const MADV_GUARD_REMOVE: i32 = 103;
-/// The advice exists since Linux 5.14. `libc` does not define it on all systems.
+/// This `madvise` value exists since Linux 5.14. `libc` does not define it on all systems.
 const MADV_POPULATE_WRITE: i32 = 23;
 const FOLIOS: &str = "/sys/kernel/mm/transparent_hugepage";
 

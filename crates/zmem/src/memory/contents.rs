@@ -19,7 +19,7 @@ use rustix::io::{Errno, pread, pwrite};
 use rustix::mm::{MprotectFlags, MremapFlags, mremap_fixed};
 use std::ops::Range;
 
-/// The flag exists since Linux 5.7. Not every backend of `rustix` defines it.
+/// This flag of `mremap` exists since Linux 5.7. Not every backend of `rustix` defines it.
 const MREMAP_DONTUNMAP: MremapFlags = MremapFlags::from_bits_retain(4);
 
 /// Copies the bytes from offset `at` on to `buf`, regardless of their protection. The caller owns

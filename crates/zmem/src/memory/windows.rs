@@ -80,12 +80,12 @@ impl Windows {
         })
     }
 
-    /// Returns the address of a range.
+    /// Returns the address at which a range of offsets begins.
     pub(crate) fn address_of(&self, range: &Range<usize>) -> usize {
         self.place(range).0.addr()
     }
 
-    /// Returns the address and the length of a range.
+    /// Returns the address and the length of a range of offsets.
     pub(super) fn place(&self, range: &Range<usize>) -> (*mut c_void, usize) {
         assert!(range.start <= range.end, "outside the region");
         if range.end <= self.own {

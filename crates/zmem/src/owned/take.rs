@@ -99,9 +99,9 @@ pub(crate) fn for_runs(
     }
 }
 
-/// Closes owned blocks, and publishes them as in probation or shared. Returns their number. If the
-/// kernel refuses the run because some blocks are locked, the run's blocks are closed one by one,
-/// unless `to` is `Shared`.
+/// Closes owned blocks, and publishes them in the state `to`, `Probation` or `Shared`. Returns the
+/// number of closed blocks. If the kernel refuses the run because some blocks are locked, the run's
+/// blocks are closed one by one, unless `to` is `Shared`.
 pub(crate) fn publish_closed(mut run: OwnedRun<'_>, to: State) -> usize {
     let closed = run.len();
     match run.close() {

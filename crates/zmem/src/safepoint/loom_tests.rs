@@ -72,8 +72,8 @@ fn beside(this: fn(&Scene), other: fn(&Scene)) {
     });
 }
 
-/// No thread accesses memory while another thread is alone. A thread that waits for the end of that
-/// time continues.
+/// No thread accesses memory while another thread is alone. A thread that waits for that thread to
+/// call `resume` continues afterwards.
 #[test]
 fn loom_a_wait_against_changes() {
     let this = |scene: &Scene| {
@@ -118,7 +118,7 @@ fn loom_both_stop() {
     });
 }
 
-/// After an attempt to stop all threads has failed, threads that returned from a call continue.
+/// After a failed attempt to stop all threads, threads that wait to leave a safepoint continue.
 #[test]
 fn loom_a_stop_in_vain() {
     let this = |scene: &Scene| {

@@ -143,7 +143,7 @@ pub(super) struct Register {
     pub(super) calls: u64,
 }
 
-/// A copy or a move.
+/// The structure of a request that copies or moves pages.
 #[repr(C)]
 pub(super) struct Transfer {
     pub(super) to: u64,

@@ -36,7 +36,7 @@ fn assert_filled(at: usize, pages: Range<usize>, compresses: bool) {
     }
 }
 
-/// Waiting blocks keep their contents when the evicting thread accesses them, frees them, or forks.
+/// Queued blocks keep their contents when the evicting thread accesses them, frees them, or forks.
 #[test]
 fn what_waits_to_be_stored_can_be_touched_freed_and_inherited() {
     for order in [0, 2] {

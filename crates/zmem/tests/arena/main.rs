@@ -89,7 +89,7 @@ fn neighbours_of_what_changes_keep_their_data() {
     arena.check();
 }
 
-/// Accesses in whatever order open batches, because allocators use all parts of new mappings.
+/// Accesses in any order open whole batches, because allocators use all parts of new mappings.
 #[test]
 fn what_is_new_opens_in_batches_while_the_limit_is_far() {
     install();
@@ -117,7 +117,7 @@ fn what_is_new_opens_in_batches_while_the_limit_is_far() {
     arena.check();
 }
 
-/// A table may be filled from its end down, and read in that order.
+/// A program may fill and read a table from its end to its start.
 #[test]
 fn touches_downwards_bring_batches_too() {
     install();

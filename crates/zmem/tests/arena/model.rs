@@ -84,7 +84,7 @@ impl Model {
     fn write(&mut self, block: usize) {
         for page in self.pages_of(&(block..block + 1)) {
             let value = self.rng.u8(..8);
-            // SAFETY: the block is readable and writable, because of its use.
+            // SAFETY: blocks of this use (`Managed` or `Plain`) are readable and writable.
             self.bytes(page).iter().for_each(|&byte| unsafe { byte.write_volatile(value) });
             self.pages[page] = value;
         }
@@ -93,7 +93,7 @@ impl Model {
     fn verify(&self, block: usize) {
         for page in self.pages_of(&(block..block + 1)) {
             for byte in self.bytes(page) {
-                // SAFETY: the block is readable and writable, because of its use.
+                // SAFETY: blocks of this use (`Managed` or `Plain`) are readable and writable.
                 let value = unsafe { byte.read_volatile() };
                 assert_eq!(value, self.pages[page], "page {page} of {:?}", self.uses[block]);
             }
@@ -220,8 +220,8 @@ fn windows_are_as_the_rest_of_the_arena() {
     }
 }
 
-/// If a thread is the only one, it drops the pages of a whole piece at once. Two windows never
-/// share a piece, even if blocks and pieces are large because the number of mappings is limited.
+/// If a thread is the only one, it drops the pages of a whole clock window at once. Two windows of
+/// an arena never share a clock window, even if a limit on mappings makes blocks large.
 #[test]
 fn windows_of_large_blocks_are_evicted_apart() {
     install();

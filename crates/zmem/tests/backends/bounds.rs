@@ -24,7 +24,7 @@ fn mappings_stay_below_half_of_what_may_be() {
         (BackendKind::Signal, scaled(128, 4096) * MIB, BlockOrder::Fixed(0), None),
         (BackendKind::SignalMappings, 48 * MIB, BlockOrder::Fixed(0), Some(8 * MIB as u64)),
         (BackendKind::SignalMappings, 256 * MIB, BlockOrder::Fixed(4), Some(16 * MIB as u64)),
-        // The blocks of this region are protected in larger blocks.
+        // In this region, one mark covers several blocks of the requested order.
         (BackendKind::SignalMappings, 300 * MIB, BlockOrder::Fixed(0), Some(32 * MIB as u64)),
         (BackendKind::SignalRemap, 48 * MIB, BlockOrder::Fixed(0), Some(8 * MIB as u64)),
     ];

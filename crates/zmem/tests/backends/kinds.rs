@@ -17,8 +17,8 @@ const BACKENDS: [BackendKind; 7] = [
     BackendKind::UserfaultfdSigbusProtected,
     BackendKind::UserfaultfdProtected,
 ];
-/// The first `EACH_PART` backends together use every part of the code. The last backend is tested
-/// only in long runs.
+/// The first `EACH_PART` backends together use every part of the backends' code. The last backend
+/// is tested only in long runs.
 const EACH_PART: usize = 6;
 
 /// Returns a guard that lets only one test run at a time, because regions share the process's

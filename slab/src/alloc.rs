@@ -140,8 +140,8 @@ unsafe fn free_locked(mut locked: Locked<'_>, id: ExtentId, index: usize) -> boo
     true
 }
 
-/// Marks the remotely freed objects of a slab as free if the thread that owned the slab has given
-/// up the slab since.
+/// Marks the remotely freed objects of a slab as free if the slab's owner gave up the slab after
+/// these objects were freed.
 fn drain_remote(depot: &Depot, id: ExtentId) {
     let mut locked = depot.lock();
     // The slab may have been reclaimed together with its bits, and its extent may belong to another

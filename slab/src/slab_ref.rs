@@ -1,5 +1,5 @@
-//! Access to a slab: allocates and frees its objects, and records free objects in the slab's
-//! layout.
+//! Access to a slab: allocates and frees its objects, and records free objects in the slab's index,
+//! whose format depends on the layout.
 //!
 //! # Safety
 //! The descriptor's addresses refer to memory of the slab's shape, and no other thread uses the

@@ -9,7 +9,7 @@ use std::ptr;
 
 pub const NOBODY: u32 = 65_534;
 
-/// The calls that the allow-list refuses to a process without capabilities, on all processors.
+/// The system calls that the allow-list lacks for a process without capabilities, on every CPU.
 const REFUSED: [i64; 51] = [
     libc::SYS_acct,
     libc::SYS_add_key,

@@ -80,7 +80,7 @@ pub enum SimpleClass {
 /// executes a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// The pager does not issue the call.
+    /// The call is not issued, or only with arguments that the runtime lists (`needs`).
     No,
     /// The call may fail, because the pager has an alternative.
     Optional,

@@ -20,7 +20,7 @@ use testkit::wait::until_with;
 
 const MIB: usize = 1 << 20;
 
-/// Returns the names in a directory that no other program uses.
+/// Returns the names of the files in a directory. No other program uses this directory.
 fn names(dir: &Path) -> Vec<String> {
     let names = fs::read_dir(dir).unwrap();
     names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()

@@ -63,6 +63,6 @@ fn has_pending(thread: &Thread, mask: u64, call: &Call) -> bool {
         let action = thread.actions().get(signal);
         action.is_handler() && !(action.has(libc::SA_RESTART) && is_restarted(call))
     };
-    let ready = pending_in_kernel() & !mask;
+    let ready = pending_in_kernel().unwrap_or(0) & !mask;
     (1..=LAST).any(|signal| bit(signal) & ready != 0 && !is_owned(signal) && ends(signal))
 }

@@ -89,10 +89,13 @@ pub(crate) fn sigaltstack(thread: &Thread, context: &Context, [new, old, ..]: [u
 }
 
 /// Returns the signals that the kernel keeps for this thread.
-pub(crate) fn pending_in_kernel() -> u64 {
+///
+/// # Errors
+/// Fails if a filter of the program refuses the call.
+pub(crate) fn pending_in_kernel() -> Result<u64, isize> {
     let mut pending = 0u64;
     let args = [(&raw mut pending).addr(), BYTES, 0, 0, 0, 0];
-    system(libc::SYS_rt_sigpending, args).map_or(0, |_| pending)
+    system(libc::SYS_rt_sigpending, args).map(|_| pending)
 }
 
 /// Answers `rt_sigpending`, including the signals that this crate keeps.
@@ -100,7 +103,8 @@ pub(crate) fn sigpending(thread: &Thread, [to, bytes, ..]: [usize; 6]) -> isize 
     if bytes != BYTES {
         return EINVAL;
     }
-    number(user::write(to, &(pending_in_kernel() | thread.pending.get())))
+    let pending = pending_in_kernel().map(|pending| pending | thread.pending.get());
+    number(pending.and_then(|pending| user::write(to, &pending)))
 }
 
 /// Passes a copy of a call's mask to the kernel, without the owned signals.

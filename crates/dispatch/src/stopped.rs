@@ -6,9 +6,9 @@
 //!                        ^                          '-- yes -> it continues, and stops again
 //! ```
 //! di-15: when the `ptrace` call returns, the thread has stopped and holds no lock or other
-//! resource of the hook: it executes the program's code, or is in a system call that was issued. So
-//! the tracing process can access all memory. The program's `wait4` still reports the stop, because
-//! the stop was left waitable.
+//! resource of the hook. The thread executes the program's code, or waits in a system call that the
+//! hook has passed to the kernel. So the tracing process can access all memory. The program's
+//! `wait4` still reports the stop, because the stop was left waitable.
 //!
 //! # Safety
 //! The program's process traces the thread, so the program could make these calls itself.

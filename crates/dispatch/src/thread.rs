@@ -67,8 +67,8 @@ pub(crate) struct Thread {
     /// Whether the child's handlers are reset before the child's program continues.
     pub(crate) clears: Cell<bool>,
     actions: Cell<NonNull<Actions>>,
-    /// The actions of a process that shares memory with its parent, but does not share its parent's
-    /// actions.
+    /// The signal actions of a process that shares memory with its parent, but not its parent's
+    /// signal actions.
     own: Actions,
     /// The number of bytes at the end of the block that are not part of the stack.
     end_bytes: usize,

@@ -1,9 +1,9 @@
 //! Memory of the program, which may be unmapped.
 //!
 //! # Safety
-//! Data from the program's memory are copied to memory of the caller. Data for the program are
-//! copied only to memory to which the program lets the kernel write. Only types of plain numbers
-//! are copied.
+//! Data from the program's memory are only copied to memory of the caller, so no reference to the
+//! program's memory exists. Data for the program are copied only to memory to which the program
+//! lets the kernel write. Only types of plain numbers are copied.
 #![allow(unsafe_code)]
 
 use crate::x86_64::instructions::copy;

@@ -86,7 +86,7 @@ impl Control {
         let _woken = system(libc::SYS_futex, args);
     }
 
-    /// Traces the thread until it has executed the program, and makes the thread enter the host.
+    /// Traces the thread until its `execve` has succeeded, and then makes it enter the host.
     /// Returns whether the helper must unmap the room itself.
     fn attend(&self) -> bool {
         // SAFETY: the plan exists until the helper has ended; see "Safety" at the top of this file.

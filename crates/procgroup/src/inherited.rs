@@ -72,7 +72,7 @@ pub(crate) struct Said {
     pub(crate) life: AtomicU64,
 }
 
-/// The numbers for both kinds of memory.
+/// The counts of inherited memory: of the compressed pool, and of resident blocks.
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
     pub(crate) pool: Said,

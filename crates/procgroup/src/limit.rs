@@ -16,7 +16,7 @@ use crate::own_slot::NONE;
 use crate::peers::{ASKED, KEEPS};
 use crate::policy::{
     FLOOR_MAX, FLOOR_MIN, FLOOR_SHARE_MAX, LARGE_SHARE, OVER_LIMIT_SHARE, SAMPLE, SAMPLE_OPENED,
-    UNCLOSED_SHARE, UNWRITTEN_MIN, UNWRITTEN_SHARE,
+    SAMPLE_TIME, UNCLOSED_SHARE,
 };
 use crate::sums::{Share, sum_but, wants};
 use crate::waits::poke_idle;
@@ -90,13 +90,12 @@ impl SharedLimit for GroupMember {
         // The program writes blocks that were opened ahead without a fault. So the kernel may soon
         // count memory that it did not count at the last measurement.
         let every = if self.beside.load(Relaxed) < 0 { SAMPLE_OPENED } else { SAMPLE };
-        self.samples.fetch_add(1, Relaxed).is_multiple_of(every)
+        let passed = milliseconds().saturating_sub(self.measured.load(Relaxed));
+        self.samples.fetch_add(1, Relaxed).is_multiple_of(every) || passed >= SAMPLE_TIME
     }
 
     fn note_process(&self, bytes: u64, own: &Usage) {
-        let unwritten = UNWRITTEN_MIN.max(own.limit / UNWRITTEN_SHARE);
-        let least = own.held.saturating_sub(own.tables + unwritten);
-        note_all(self, bytes.max(least), own.held, own.tables);
+        note_all(self, bytes, own.held, own.tables);
         self.publish(own);
         let all = self.check(own, 0);
         Exceeded::note(self.group(), all.held, own.limit);
@@ -178,6 +177,7 @@ pub(crate) fn note_wanted(own: &GroupMember) {
 /// `all` includes them, except the `tables` bytes of tables.
 pub(crate) fn note_all(own: &GroupMember, all: u64, counted: u64, tables: u64) {
     own.beside.store((all + tables) as i64 - counted as i64, Relaxed);
+    own.measured.store(milliseconds(), Relaxed);
 }
 
 /// Publishes `is_short`: whether the processes hold more than the limit minus its reserve. If they

@@ -19,6 +19,8 @@ pub struct GroupMember {
     /// The number of bytes of the process's memory minus the number that its pager counts.
     pub(crate) beside: AtomicI64,
     pub(crate) samples: AtomicUsize,
+    /// The time of the last measurement of the process's memory, in milliseconds.
+    pub(crate) measured: AtomicU64,
     /// The time when the process last published its figures, in milliseconds.
     shown: AtomicU64,
     /// Whether the process is about to execute a program.
@@ -57,6 +59,7 @@ impl GroupMember {
             slot: OwnSlot::none(group),
             beside: 0.into(),
             samples: 0.into(),
+            measured: 0.into(),
             shown: 0.into(),
             is_executing: false.into(),
             before: Figures::default(),

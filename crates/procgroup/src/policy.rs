@@ -47,12 +47,9 @@ pub(crate) const STEPS: usize = 8;
 pub(crate) const SAMPLE: usize = 256;
 /// The number of faults between two measurements while some open blocks are not yet written.
 pub(crate) const SAMPLE_OPENED: usize = 4;
-/// Blocks that were opened ahead and are not yet written do not count as memory held, up to this
-/// share (1/32) of the limit. Further such blocks count, because the program may write them before
-/// the next measurement.
-pub(crate) const UNWRITTEN_SHARE: u64 = 32;
-/// At least this number of bytes of unwritten blocks does not count, whatever the limit is.
-pub(crate) const UNWRITTEN_MIN: u64 = 1 << 20;
+/// A fault measures the process's memory if the last measurement was this time ago, in milliseconds.
+/// A program that seldom faults may have written many blocks that were opened ahead.
+pub(crate) const SAMPLE_TIME: u64 = 10;
 /// The approximate number of bytes of pages that change for each byte of an object that is stored
 /// between other objects. An object of 1.5 KiB overlaps 1.4 pages of 4 KiB on average. An object of
 /// less than 1 KiB counts as 1 KiB.

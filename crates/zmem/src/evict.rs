@@ -103,7 +103,7 @@ fn wants_marks(pager: &Pager, clock: &Clock, idle: usize) -> bool {
 }
 
 /// Moves the hand past a clock window, and puts its cold blocks in probation. Returns the number of
-/// clock windows that were passed. A run of clock windows in closed chunks is passed at once.
+/// clock windows that the hand passed. A run of clock windows in closed chunks is passed at once.
 fn advance(
     pager: &Pager,
     clock: &mut Clock,

@@ -99,7 +99,10 @@ fn adapt_in_child(pager: &Pager) {
     pager.stored_most.begin();
     pager.weigh();
     // `whole_at` is compared with the counter of evicted blocks, which was just reset.
-    pager.packing.lock().whole_at = 0;
+    // In a copy of the process, the thread that packed may be missing (zm-F3).
+    if let Some(mut packing) = pager.packing.try_lock() {
+        packing.whole_at = 0;
+    }
     // Blocks that could not be evicted before may be evictable now.
     pager.limit.set_no_progress(false);
 }

@@ -124,7 +124,7 @@ fn check_plain_of(maps: &str, addresses: &Range<usize>) -> Result<(), Error> {
 }
 
 /// Returns the block sizes of a region of `bytes` bytes, and the mappings that it may use. `marked`
-/// returns how many mappings the marks of a given number of blocks may need. If each block may need
+/// takes a number of blocks, and returns the number of mappings that their marks may need. If each block may need
 /// a mapping and the kernel permits fewer mappings, one mark covers several blocks of the device
 /// (zm-M2).
 pub(crate) fn fit(

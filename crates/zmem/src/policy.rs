@@ -32,8 +32,8 @@ pub(crate) fn contexts(processors: usize, threads: usize, limit: Option<u64>) ->
 /// probation.
 pub(crate) const HEAT_KEPT_MAX: u32 = 3;
 
-/// A fault on blocks that are shared since a fork opens at least this number of bytes, because
-/// avoiding a fault is worth a few pages that count twice unnecessarily.
+/// A fault on blocks that are shared since a fork opens at least this number of bytes. One fault
+/// less is worth a few pages that parent and child both count without need.
 pub(crate) const SHARED_BYTES: usize = 32 << 10;
 
 /// At most this share (1/8) of the resident blocks is in probation.
@@ -128,7 +128,7 @@ pub(crate) const WAITING_SHARE: u64 = 64;
 /// The maximum time to wait until a started thread runs. Until then, the kernel counts the thread,
 /// but this crate does not.
 pub(crate) const START_TIME: Duration = Duration::from_micros(200);
-/// The number of starts that are skipped after the system refused one.
+/// The number of attempts to start a thread that are skipped after the system refused one.
 pub(crate) const REFUSED_STARTS: u32 = 1000;
 /// The number of stored blocks after which the device's memory is measured.
 pub(crate) const WEIGHED: usize = 16;

@@ -125,7 +125,8 @@ fn free_managed(pager: &Pager, blocks: Range<usize>, state: State) -> usize {
     end
 }
 
-/// Fills the first blocks of `blocks`, and makes them plain. Returns the block after them.
+/// Fills at most one batch of the first blocks of `blocks`, and makes them plain. Returns the block
+/// after them.
 fn make_plain(pager: &Pager, blocks: Range<usize>, buf: &mut [u8]) -> Result<usize, Error> {
     let is_managed = |block: &usize| Use::of(pager.words[*block].load().state()) == Use::Managed;
     let own = blocks.clone().take(pager.batch()).take_while(is_managed).count();

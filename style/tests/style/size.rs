@@ -61,8 +61,8 @@ fn lines(tree: &Tree) -> Counts {
     counts
 }
 
-/// Returns the lines of the product, and of each part that is counted separately. These parts are
-/// the constants above, `slab`, `bench` and others.
+/// Returns the lines of the product, and of each part that is counted separately. The constants
+/// above define some of these parts; `slab`, `bench` and others are crates.
 fn counts(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     for (dir, count) in lines(tree) {

@@ -26,7 +26,7 @@ pub enum Job {
     RandomMixed,
     /// Writes with fio's own buffers, which fio fills once.
     Write,
-    /// Writes with buffers that are filled for each request, and of which three quarters compress.
+    /// Fills the buffer before each write request; three quarters of the data are compressible.
     CompressibleWrite,
     Read,
 }

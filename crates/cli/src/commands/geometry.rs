@@ -25,12 +25,12 @@ const KINDS: Names<bool> = &[
 const RULES: Names<ChainRule> = &[
     (
         "used-percent",
-        "The shortest with the highest whole percentage in use, as until Linux 6.2",
+        "The shortest zspages with the highest whole percentage in use, as until Linux 6.2",
         ChainRule::UsedPercent,
     ),
     (
         "least-waste",
-        "The shortest with the fewest bytes wasted, as in current kernels",
+        "The shortest zspages with the fewest bytes wasted, as in current kernels",
         ChainRule::LeastWaste,
     ),
 ];

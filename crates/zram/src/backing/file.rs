@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A store outside memory that belongs to one device. No other device can use the contents of the
+/// A store that belongs to one device and lies outside of memory. No other device can use the contents of the
 /// store.
 pub trait Backing: Send + Sync + Debug {
     /// Returns the store's name.

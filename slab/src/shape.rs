@@ -127,8 +127,8 @@ fn bare(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape> 
     (objects > 0 && is_width_of(width, objects)).then_some(shape)
 }
 
-/// Returns the shape in which the index lies behind the objects. The start of the index is not rounded up to
-/// the objects' alignment.
+/// Returns the shape in which the index lies behind the objects. The start of the index is not
+/// rounded up to the objects' alignment.
 fn tailed(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape> {
     let stride = size.next_multiple_of(align);
     let bytes = pages * page_size();

@@ -47,8 +47,8 @@ pub(crate) const STEPS: usize = 8;
 pub(crate) const SAMPLE: usize = 256;
 /// The number of faults between two measurements while some open blocks are not yet written.
 pub(crate) const SAMPLE_OPENED: usize = 4;
-/// A fault measures the process's memory if the last measurement was this time ago, in milliseconds.
-/// A program that seldom faults may have written many blocks that were opened ahead.
+/// A fault measures the process's memory if this time has passed since the last measurement, in
+/// milliseconds. A program that seldom faults may have written many blocks that were opened ahead.
 pub(crate) const SAMPLE_TIME: u64 = 10;
 /// The approximate number of bytes of pages that change for each byte of an object that is stored
 /// between other objects. An object of 1.5 KiB overlaps 1.4 pages of 4 KiB on average. An object of

@@ -124,9 +124,9 @@ fn check_plain_of(maps: &str, addresses: &Range<usize>) -> Result<(), Error> {
 }
 
 /// Returns the block sizes of a region of `bytes` bytes, and the mappings that it may use. `marked`
-/// takes a number of blocks, and returns the number of mappings that their marks may need. If each block may need
-/// a mapping and the kernel permits fewer mappings, one mark covers several blocks of the device
-/// (zm-M2).
+/// takes a number of blocks, and returns the number of mappings that their marks may need. If each
+/// block may need a mapping and the kernel permits fewer mappings, one mark covers several blocks
+/// of the device (zm-M2).
 pub(crate) fn fit(
     mut sizes: BlockSizes,
     bytes: usize,

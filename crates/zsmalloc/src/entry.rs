@@ -4,35 +4,30 @@
 //!   bit 63    62 ........ 24   23 ... 8    7 .. 4   3           2 .. 0
 //!   | 1     | offset / 8     | length - 1 | flags  | exclusive | readers |   an object
 //!   | 0     | payload: 59 bits for the user        | exclusive | readers |   none; all 0 is empty
-//!                                                     1           111         being moved
-//!                                                     0           111         absent
+//!                                                     1           111         frozen: out of use
 //! ```
 //!
 //! Lock rules:
-//! 1. A reader excludes writers, but not other readers. Up to 6 readers share an entry.
-//! 2. A writer first sets `exclusive`, which excludes new readers, then waits until the present
+//! 1. A reader holds off writers, but not other readers (up to 6 share the entry).
+//! 2. A writer first sets `exclusive`, which holds off new readers, then waits until the present
 //!    readers have left.
 //! 3. Only the holder of `exclusive` changes the other bits, after all readers have left.
-//! 4. A mover retargets an unlocked entry by one compare-and-swap. So the mover waits for no
+//! 4. A mover retargets the offset by compare-and-swap from the unlocked entry, so it waits for no
 //!    thread, and no thread waits for it.
-//! 5. The table moves an entry to another node in four steps (see [`crate::table`]). It marks the
-//!    unlocked entry as *being moved*, copies it to an absent place, changes the entry to *absent*
-//!    unless another thread has locked it since, and makes the copy present. Locking an entry that
-//!    is being moved removes the mark, so no thread waits for a move. An absent place can't be
-//!    locked: the entry is elsewhere, or does not exist.
-//! 6. The flags may also change without the exclusive lock. A reader clears flags in one atomic
-//!    step while it holds its lock. A thread that sets flags of an unlocked entry retargets the
-//!    entry as a mover does. So a writer sees the final flags after the readers have left. If a
-//!    mover copied the object during such a change, the mover's compare-and-swap fails.
+//! 5. An entry is frozen only when it is unlocked. A thread that finds a frozen entry does not
+//!    wait: it thaws the entry, or finds the entry's copy in another node (see [`crate::table`]).
+//! 6. Only flags may change without the exclusive lock. A reader clears flags in one atomic step
+//!    while it holds its lock. A thread that sets flags of an unlocked entry retargets the entry as
+//!    a mover does. So a writer sees the final flags after the readers have left. If a mover copied
+//!    the object during such a change, the mover's compare-and-swap fails.
 //!
 //! Only [`Entry::wait_for_readers`] waits. A lock function that fails without waiting returns the
 //! reason.
 //!
 //! # Safety
-//! Entries decide which memory is read, written and freed, and nodes whose entries are all absent
-//! are freed. Therefore functions that change an object's place, unlock or move an entry are
-//! unsafe, and each documents its preconditions. Locking is safe, and so is a change of flags
-//! alone.
+//! Entries decide which memory is read, written and freed, and nodes without a locked entry are
+//! freed. Therefore functions that change an object's place, unlock or thaw are unsafe, and each
+//! documents its preconditions. Locking is safe, and so is a change of flags alone.
 #![allow(unsafe_code)]
 
 mod value;
@@ -46,10 +41,8 @@ const READERS: u64 = 0b111;
 const EXCLUSIVE: u64 = 1 << 3;
 const LOCK: u64 = READERS | EXCLUSIVE;
 const READERS_MAX: u64 = 6;
-/// The lock bits of an entry that is being moved: greater than any sum of readers and a writer.
-const MOVING: u64 = LOCK;
-/// The lock bits of an absent place: more readers than an entry can have.
-const ABSENT: u64 = READERS;
+/// The lock bits of a frozen entry: above any sum of readers and a writer.
+const FROZEN: u64 = LOCK;
 
 /// The reason why an entry could not be locked without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,22 +51,8 @@ pub(crate) enum Busy {
     Exclusive,
     /// The entry has the maximum number of readers.
     Readers,
-    /// The place is absent: the entry was moved to another node, or removed.
-    Absent,
-}
-
-/// Whether a place in the table holds its entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Presence {
-    Present,
-    /// The place holds a copy of an entry that is being moved here.
-    Arriving,
-    Absent,
-}
-
-/// Returns the word without the mark of an entry that is being moved.
-fn unmarked(word: u64) -> u64 {
-    if word & LOCK == MOVING { word & !LOCK } else { word }
+    /// The entry's leaf is being converted, or the conversion was abandoned.
+    Frozen,
 }
 
 #[derive(Debug)]
@@ -82,11 +61,6 @@ pub(crate) struct Entry(AtomicU64);
 impl Entry {
     pub(crate) fn new(value: Value) -> Self {
         Entry(AtomicU64::new(value.0))
-    }
-
-    /// Returns an absent place.
-    pub(crate) fn absent() -> Self {
-        Entry(AtomicU64::new(ABSENT))
     }
 
     /// Returns the entry's value, whether or not it is locked.
@@ -105,7 +79,7 @@ impl Entry {
     /// # Safety
     /// `from` was read from the entry. If `to` refers to an object, all its bytes are written, and
     /// no other entry refers to it. If `to` no longer refers to the object of `from`, that object's
-    /// slot belongs to the caller afterwards.
+    /// place belongs to the caller afterwards.
     pub(crate) unsafe fn retarget(&self, from: Value, to: Value) -> bool {
         self.0.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
@@ -125,45 +99,29 @@ impl Entry {
         }
     }
 
-    /// Returns true if the entry is locked, absent or being moved.
+    /// Returns true if the entry is locked or frozen.
     pub(crate) fn is_locked(&self) -> bool {
         self.unlocked().is_none()
     }
 
-    #[inline]
-    pub(crate) fn presence(&self) -> Presence {
-        // A thread that finds the entry absent must later see the place to which it was moved.
-        let word = self.0.load(Ordering::Acquire);
-        if word & LOCK != ABSENT {
-            Presence::Present
-        } else if word == ABSENT {
-            Presence::Absent
-        } else {
-            Presence::Arriving
-        }
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.0.load(Ordering::Acquire) & LOCK == FROZEN
     }
 
-    #[inline]
-    pub(crate) fn is_present(&self) -> bool {
-        self.0.load(Ordering::Acquire) & LOCK != ABSENT
-    }
-
-    /// Adds `lock` to the lock bits. Fails if the entry has a writer or more than `readers_max`
-    /// readers.
+    /// Adds `lock`. Fails if the entry has a writer or more than `readers_max` readers.
     fn enter(&self, lock: u64, readers_max: u64) -> Result<Value, Busy> {
-        // A thread that finds the entry absent must later see the place to which it was moved.
+        // A thread that finds the entry frozen must later see the conversion of the entry's leaf.
         let mut word = self.0.load(Ordering::Acquire);
         loop {
-            let from = unmarked(word);
-            match from & LOCK {
-                ABSENT => return Err(Busy::Absent),
+            match word & LOCK {
+                FROZEN => return Err(Busy::Frozen),
                 held if held & EXCLUSIVE != 0 => return Err(Busy::Exclusive),
                 readers if readers > readers_max => return Err(Busy::Readers),
                 _ => {}
             }
-            let to = from + lock;
+            let to = word + lock;
             match self.0.compare_exchange_weak(word, to, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Ok(Value(from & !LOCK)),
+                Ok(_) => return Ok(Value(word & !LOCK)),
                 Err(now) => word = now,
             }
         }
@@ -199,24 +157,23 @@ impl Entry {
         choose: impl Fn(Location) -> u8,
     ) -> Result<bool, Busy> {
         loop {
-            // A thread that finds the entry absent must later see the place to which it was moved.
+            // A thread that finds the entry frozen must later see the conversion of the entry's
+            // leaf.
             let word = self.0.load(Ordering::Acquire);
-            let from = unmarked(word);
-            match from & LOCK {
+            match word & LOCK {
                 0 => {}
-                ABSENT => return Err(Busy::Absent),
+                FROZEN => return Err(Busy::Frozen),
                 held if held & EXCLUSIVE != 0 => return Err(Busy::Exclusive),
                 _ => return Err(Busy::Readers),
             }
-            let Ok(place) = Value(from).decode() else { return Ok(false) };
+            let Ok(place) = Value(word).decode() else { return Ok(false) };
             let flags = choose(place);
             if flags == place.flags {
                 return Ok(true);
             }
-            // The flags change, and the mark of a move is removed, so that the move fails. (The
-            // exchange fails if another thread has changed the entry.)
-            let to = Value::object(place.with_flags(flags)).0;
-            let _ = self.0.compare_exchange(word, to, Ordering::AcqRel, Ordering::Relaxed);
+            // SAFETY: only the flags change; the object is the one that the entry refers to. (The
+            // call fails if another thread has changed the entry.)
+            unsafe { self.retarget(Value(word), Value::object(place.with_flags(flags))) };
         }
     }
 
@@ -242,50 +199,28 @@ impl Entry {
         self.0.compare_exchange(0, EXCLUSIVE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Marks the entry as being moved. Returns its value, or `None` if it is locked.
-    pub(crate) fn begin_move(&self) -> Option<Value> {
-        let value = self.unlocked()?;
-        let to = value.0 | MOVING;
-        let begun = self.0.compare_exchange(value.0, to, Ordering::AcqRel, Ordering::Relaxed);
-        begun.is_ok().then_some(value)
+    /// Freezes the entry. Returns false if the entry is locked.
+    pub(crate) fn freeze(&self) -> bool {
+        let mut word = self.0.load(Ordering::Relaxed);
+        while word & LOCK == 0 {
+            let to = word | FROZEN;
+            match self.0.compare_exchange_weak(word, to, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
     }
 
-    /// Makes the place of an entry that is being moved absent. Returns false, and the entry stays
-    /// here, if another thread has locked or changed it since [`begin_move`](Self::begin_move).
+    /// Unlocks a frozen entry; leaves any other entry unchanged.
     ///
     /// # Safety
-    /// `begin_move` returned `value`, and no other thread has called it since. If `value` refers to
-    /// an object, [`announce`](Self::announce) filled the only other place with `value`.
-    pub(crate) unsafe fn leave(&self, value: Value) -> bool {
-        let from = value.0 | MOVING;
-        self.0.compare_exchange(from, ABSENT, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
-
-    /// Removes the mark of [`begin_move`](Self::begin_move), if the entry still has it.
-    pub(crate) fn stay(&self, value: Value) {
-        let from = value.0 | MOVING;
-        let _ = self.0.compare_exchange(from, value.0, Ordering::AcqRel, Ordering::Relaxed);
-    }
-
-    /// Writes the copy of an entry that is being moved to this absent place, or erases the copy if
-    /// `value` is empty.
-    ///
-    /// # Safety
-    /// The place is absent, and only this thread changes it.
-    pub(crate) unsafe fn announce(&self, value: Value) {
-        debug_assert!(!self.is_present());
-        self.0.store(value.0 | ABSENT, Ordering::Release);
-    }
-
-    /// Makes an absent place present, with the value of the last [`announce`](Self::announce).
-    /// Changes nothing if the place is present.
-    ///
-    /// # Safety
-    /// The entry has no other place that is present.
-    pub(crate) unsafe fn arrive(&self) {
-        let word = self.0.load(Ordering::Acquire);
-        if word & LOCK == ABSENT {
-            // The exchange fails if another thread has made the place present since the load.
+    /// The conversion that froze the entry was abandoned, or the entry belongs to a node that the
+    /// directory links (zs-T3 of [`crate::table`]).
+    pub(crate) unsafe fn thaw(&self) {
+        let word = self.0.load(Ordering::Relaxed);
+        if word & LOCK == FROZEN {
+            // The exchange fails if another thread has thawed the entry since the load.
             let to = word & !LOCK;
             let _ = self.0.compare_exchange(word, to, Ordering::AcqRel, Ordering::Relaxed);
         }
@@ -322,7 +257,7 @@ mod tests {
         let word = Entry::new(value);
         (0..READERS_MAX).for_each(|_| assert_eq!(word.try_lock_shared(), Ok(value)));
         assert_eq!(word.try_lock_shared(), Err(Busy::Readers));
-        assert!(word.is_locked() && word.begin_move().is_none() && !word.try_claim());
+        assert!(word.is_locked() && !word.freeze() && !word.try_claim());
         // SAFETY: `READERS_MAX` readers have entered, and no memory depends on these tests'
         // entries.
         (0..READERS_MAX).for_each(|_| unsafe { word.unlock_shared() });
@@ -335,30 +270,19 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_being_moved_can_be_locked() {
-        let (word, other) = (Entry::new(Value::inline(3)), Entry::absent());
-        let value = word.begin_move().unwrap();
-        assert!(word.is_locked() && word.is_present() && word.begin_move().is_none());
-        assert_eq!(word.try_lock_shared(), Ok(value));
-        // SAFETY: the entry was locked above. It holds no object, and is in no node.
+    fn a_frozen_word_is_no_ones_until_it_is_thawed() {
+        let word = Entry::new(Value::inline(3));
+        assert!(word.freeze() && word.is_locked() && !word.freeze());
+        assert_eq!(word.try_lock_shared(), Err(Busy::Frozen));
+        assert_eq!(word.try_lock_exclusive(), Err(Busy::Frozen));
+        // SAFETY: the entry holds no object, and is in no node.
         unsafe {
-            assert!(!word.retarget(value, Value::EMPTY) && !word.leave(value));
-            word.unlock_shared();
-            assert_eq!(word.begin_move(), Some(value));
-            word.stay(value);
-            assert!(!word.leave(value) && word.begin_move() == Some(value));
-            assert_eq!(other.presence(), Presence::Absent);
-            other.announce(value);
-            assert_eq!(other.presence(), Presence::Arriving);
-            assert!(word.leave(value));
-            other.arrive();
+            assert!(!word.retarget(Value::inline(3), Value::EMPTY));
+            word.thaw();
+            assert_eq!(word.try_lock_shared(), Ok(Value::inline(3)));
+            word.thaw();
         }
-        assert_eq!((word.presence(), other.presence()), (Presence::Absent, Presence::Present));
-        assert_eq!(word.try_lock_shared(), Err(Busy::Absent));
-        assert_eq!(word.try_lock_exclusive(), Err(Busy::Absent));
-        assert_eq!(word.set_flags_if_unlocked(|_| 0), Err(Busy::Absent));
-        assert!(!word.try_claim() && word.begin_move().is_none());
-        assert_eq!(other.try_lock_shared(), Ok(value));
+        assert!(word.is_locked());
     }
 
     #[test]
@@ -374,9 +298,8 @@ mod tests {
         assert_eq!(word.set_flags_if_unlocked(|place| place.flags), Ok(true));
         assert_eq!(word.set_flags_if_unlocked(|place| place.flags & 0b1000), Ok(true));
         assert_eq!(word.unlocked(), Some(Value::object(place.with_flags(0b1000))));
-        assert!(word.begin_move().is_some());
-        assert_eq!(word.set_flags_if_unlocked(|_| 1), Ok(true));
-        assert_eq!(word.unlocked(), Some(Value::object(place.with_flags(1))));
+        assert!(word.freeze());
+        assert_eq!(word.set_flags_if_unlocked(|_| 0), Err(Busy::Frozen));
         let inline = Entry::new(Value::inline(u64::MAX >> 5));
         assert_eq!(inline.set_flags_if_unlocked(|_| 0), Ok(false));
         assert_eq!(inline.try_lock_exclusive(), Ok(()));

@@ -50,8 +50,8 @@ pub(crate) enum ForkResult {
     Nothing,
 }
 
-/// A mechanism that marks memory, so that an access faults, and fills memory, so that no thread sees
-/// partial contents.
+/// A mechanism that marks memory, so that an access faults, and fills memory, so that no thread
+/// sees partial contents.
 pub(crate) trait Backend: Debug + Send + Sync {
     /// Returns the backend's name, a colon, and a description of how the backend works and how
     /// system calls behave.

@@ -11,8 +11,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A store that belongs to one device and lies outside of memory. No other device can use the contents of the
-/// store.
+/// A store that belongs to one device and lies outside of memory. No other device can use the
+/// contents of the store.
 pub trait Backing: Send + Sync + Debug {
     /// Returns the store's name.
     fn name(&self) -> String;

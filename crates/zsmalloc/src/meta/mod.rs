@@ -2,10 +2,10 @@
 //! allocated first, and no objects are kept per thread.
 //!
 //! A slab's pages are committed when objects on them are allocated. Pages without objects are
-//! released, except a few that the cache retains.
+//! released, except for a few that a cache retains.
 //!
 //! ```text
-//!   MetadataArena -- page::Space<Slab> -- extent | descriptor: links, summary, bits |
+//!   Arena -- page::Space<Slab> -- extent | descriptor: links, summary, bits of pages, of objects |
 //!     `-- Cache (size, alignment): slabs in order of their offsets
 //! ```
 
@@ -18,7 +18,7 @@ mod slab_tree;
 mod stat;
 mod sync;
 
-pub use arena::MetadataArena;
+pub use arena::Arena;
 pub use cache::Cache;
 pub use error::Error;
 pub use geometry::Geometry;

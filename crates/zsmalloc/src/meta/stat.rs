@@ -1,8 +1,16 @@
 //! The counts of a cache, and decisions that depend on them.
 
 use super::Geometry;
-use crate::policy::{CACHE_RETAINED_MIN, CACHE_RETAINED_SHARE, CACHE_SCATTERED_SHARE};
 use page::page_size;
+
+/// A cache may retain at least `RETAINED_MIN` pages, or the number of committed pages divided by
+/// `RETAINED_SHARE` if that is more.
+const RETAINED_MIN: usize = 2;
+const RETAINED_SHARE: usize = 64;
+
+/// A cache is scattered if its pages, or its slabs, exceed the number that packed objects need by
+/// more than one part in this number, plus one.
+const SCATTERED_SHARE: usize = 64;
 
 /// Counts of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,22 +23,23 @@ pub struct CacheStat {
     pub slabs: usize,
     /// The number of committed pages.
     pub pages: usize,
-    /// The number of retained pages, which are committed pages on which no object lies.
+    /// The number of committed pages that are retained: no object lies on them.
     pub retained: usize,
 }
 
 impl CacheStat {
     /// Returns the maximum number of retained pages.
     pub(crate) fn retained_max(&self) -> usize {
-        CACHE_RETAINED_MIN.max(self.pages / CACHE_RETAINED_SHARE)
+        RETAINED_MIN.max(self.pages / RETAINED_SHARE)
     }
 
-    /// Returns whether the objects would need clearly fewer pages or slabs if they were packed.
+    /// Returns whether the objects, packed into the first slabs, would need clearly fewer pages or
+    /// slabs.
     pub(crate) fn is_scattered(&self, geometry: &Geometry) -> bool {
         let (full, rest) =
             (self.active_objects / geometry.objects, self.active_objects % geometry.objects);
         let pages = full * geometry.pages + (rest * geometry.stride).div_ceil(page_size());
-        let is_clearly_more = |now, packed| now > packed + packed / CACHE_SCATTERED_SHARE + 1;
+        let is_clearly_more = |now, packed| now > packed + packed / SCATTERED_SHARE + 1;
         is_clearly_more(self.pages - self.retained, pages)
             || is_clearly_more(self.slabs, full + usize::from(rest > 0))
     }

@@ -1,40 +1,47 @@
-//! A conversion moves the entries of a leaf or span to nodes that suit their number. The table is
-//! locked during a conversion, so no entry is created. Each entry is moved separately, in four
-//! steps:
+//! Conversion: the nodes of a leaf or region are replaced by nodes of the kind that suits its
+//! entries. All steps except the wait for readers are done under the table's lock, so no entry is
+//! created during a conversion.
+//!
+//! A conversion has an effect only as a whole, and a thread that needs one of the frozen entries
+//! makes the conversion fail (gives it up):
 //!
 //! ```text
-//!   old place: entry --1--> entry, being moved --3--> absent         1 and 3: compare-and-swap
-//!   new place: absent          --2--> copy, arriving --4--> entry
+//!   link: node --begin--> node + converting --all entries frozen and copied--commit--> new node
+//!           ^------- given up: an entry is locked, or wanted ------|            (no way back)
 //! ```
-//! A thread that locks the entry before step 3 makes step 3 fail: the entry stays in its old place,
-//! and the copy is erased. A thread that finds the copy after step 3 performs step 4. So no thread
-//! waits for a conversion (I3), and a conversion waits for no thread: an entry that is locked stays
-//! in its old node, and a later pass moves it. The places that threads can find are consistent
-//! between two steps, and after a conversion that was not completed (zs-T1). So an incomplete
-//! conversion is neither recorded nor undone.
+//! Between begin and commit, the converting thread freezes every entry of the old nodes by
+//! compare-and-swap, if the entry is unlocked. A thread that finds a frozen entry looks at the
+//! links that lead to it. If a link is converting, the thread gives the conversion up, by a
+//! compare-and-swap on the word that a commit would change. Then the thread looks the entry up
+//! again, and thaws the entry if it is still frozen. After a commit the look-up returns the entry
+//! in the new node, which is not frozen. So no thread waits for a conversion (I3), and a conversion
+//! waits for no thread: nodes with a locked entry are not converted before a later pass.
+//!
+//! The entries of packed nodes before an inner node move behind it in the same way (`absorb`).
+//! Their places in the inner node's leaves are filled first, and stay hidden until the link refers
+//! to the inner node. Other entries of the inner node stay in use during the move.
 //!
 //! The safety rules are those of [`node`](super::node) and of [`Table`].
 #![allow(unsafe_code)]
 
 use super::floors::Floors;
-use super::layout::{Level, NodeKind, PACKED};
+use super::fresh::Fresh;
+use super::layout::{FEW, LEAF, Level, NodeKind, NodeRef, PACKED_MAX};
 use super::locks::EntryRef;
-use super::make::{place, prepend};
+use super::make::make_in;
 use super::node::{Chain, Node};
-use super::policy::REPACKED_ENTRIES_MAX;
 use super::retired::Behind;
-use super::walk::{all_entries, each_node};
-use super::{Inside, Locked, Table, index_of};
+use super::{Inside, Locked, Table, index_of, split};
 use crate::entry::Value;
 
 /// The result of an attempt to convert a chain.
 pub(super) enum Outcome {
     /// The chain needs no conversion.
     Left,
-    /// A conversion would be worthwhile, but an entry is locked.
+    /// A conversion would be worthwhile, but an entry is locked or no memory is available.
     Busy,
-    /// A conversion was begun, but an entry was locked or no memory was available.
-    Unfinished,
+    /// A conversion was begun, but given up because another thread used an entry.
+    GivenUp,
     /// The chain was converted, which freed this number of bytes of nodes.
     Converted(usize),
     /// As `Converted`, and the entries are now in the leaves of the inner node.
@@ -44,181 +51,267 @@ pub(super) enum Outcome {
 /// A chain that may be converted.
 #[derive(Clone, Copy)]
 struct Subject<'s> {
-    span: u64,
+    region: u64,
     level: Level,
     chain: Chain<'s>,
-    /// The chain's first node before the conversion.
     first: Node<'s>,
     inside: &'s Inside<'s>,
 }
 
-/// Moves the entries of a leaf or span to nodes that suit their number plus `more`, and removes the
-/// empty entries.
-pub(super) fn convert(locked: &mut Locked<'_>, span: u64, level: Level, more: usize) -> Outcome {
+/// Replaces the nodes of a leaf or region by the node that suits its entries and `more` others, or
+/// by no node if all its entries are empty.
+pub(super) fn convert(locked: &mut Locked<'_>, region: u64, level: Level, more: usize) -> Outcome {
     let table = locked.table;
     let inside = &table.enter();
-    let chain = inside.chain(span).and_then(|chain| match level {
-        Level::Span => Some(chain),
-        Level::Leaf(leaf) => Some(chain.wide()?.leaf(leaf)),
+    let chain = inside.chain(region).and_then(|chain| match level {
+        Level::Region => Some(chain),
+        Level::Leaf(leaf) => Some(chain.first()?.inner()?.leaf(leaf)),
     });
     let Some(chain) = chain else { return Outcome::Left };
     let Some(first) = chain.first() else { return Outcome::Left };
-    let subject = Subject { span, level, chain, first, inside };
-    let (mut kept, mut is_locked) = (more, false);
-    all_entries(first, level, &mut |key, source| {
-        kept += usize::from(is_kept(table, index_of(span, key), &source));
-        is_locked |= source.entry.is_locked();
-        kept <= REPACKED_ENTRIES_MAX
-    });
-    if kept > REPACKED_ENTRIES_MAX {
-        absorb(locked, &subject)
-    } else {
-        repack(locked, &subject, kept, is_locked)
+    let subject = Subject { region, level, chain, first, inside };
+    let most = match level {
+        Level::Leaf(_) => LEAF,
+        Level::Region if first.inner().is_some() => FEW,
+        Level::Region => PACKED_MAX,
+    };
+    let (kept, is_locked) = count(table, &subject, most);
+    let kept = kept + more;
+    if kept > most {
+        return absorb(locked, &subject);
     }
+    let kind = match level {
+        Level::Leaf(_) => NodeKind::for_leaf(kept),
+        Level::Region => NodeKind::packed(kept),
+    };
+    replace_chain(locked, &subject, (kept > 0).then_some(kind), is_locked)
+}
+
+/// Counts the entries of a chain that must be kept in the table, and stops once the count exceeds
+/// `most`. Also returns whether one of these entries is locked.
+fn count(table: &Table, subject: &Subject<'_>, most: usize) -> (usize, bool) {
+    let (mut kept, mut is_locked) = (0, false);
+    subject.first.all_entries(subject.level, |key, entry_ref| {
+        kept += usize::from(is_kept(table, subject.region, key, &entry_ref));
+        is_locked |= entry_ref.entry.is_locked();
+        kept <= most
+    });
+    (kept, is_locked)
 }
 
 /// Returns whether an entry must be kept in the table.
-fn is_kept(table: &Table, index: u32, source: &EntryRef<'_>) -> bool {
-    let stays = |floors: &Floors| floors.stays(index, source.row.generation());
-    source.entry.peek() != Value::EMPTY || table.floors.as_ref().is_some_and(stays)
+fn is_kept(table: &Table, region: u64, key: u16, entry_ref: &EntryRef<'_>) -> bool {
+    let stays = |floors: &Floors| floors.stays(index_of(region, key), entry_ref.row.generation());
+    entry_ref.entry.peek() != Value::EMPTY || table.floors.as_ref().is_some_and(stays)
 }
 
-/// Moves all entries of a chain to new packed nodes, and removes the old nodes from the chain. Does
-/// nothing unless this frees a quarter of the nodes' memory, or packed nodes would be replaced by
-/// nodes at lower addresses.
-fn repack(locked: &mut Locked<'_>, subject: &Subject<'_>, kept: usize, is_locked: bool) -> Outcome {
-    let (table, Subject { level, chain, first, .. }) = (locked.table, *subject);
-    let (before, room) = footprint(table, first);
-    let after = kept.div_ceil(PACKED) * table.nodes.bytes(NodeKind::Packed);
-    if after * 4 > before * 3 && (is_locked || !can_sink(table, chain)) {
-        return Outcome::Left;
-    }
+/// Replaces a chain by a node of kind `kind` if that is worthwhile, or by a node of the same kind
+/// at a lower place.
+fn replace_chain(
+    locked: &mut Locked<'_>,
+    subject: &Subject<'_>,
+    kind: Option<NodeKind>,
+    is_locked: bool,
+) -> Outcome {
+    let (table, Subject { region, level, first, .. }) = (locked.table, *subject);
+    let (before, _) = footprint(table, first);
+    let is_worth_it =
+        first.is_chain() || kind.map_or(0, |kind| table.nodes.bytes(kind)) * 4 <= before * 3;
     if is_locked {
-        return Outcome::Busy;
+        return if is_worth_it { Outcome::Busy } else { Outcome::Left };
     }
-    let mut are_moved = true;
-    all_entries(first, level, &mut |key, source| {
-        are_moved &= remove_or_move(locked, subject, key, source, |locked| {
-            let is_new = |node: &Node<'_>| node.node_ref() != first.node_ref();
-            // SAFETY: the chain belongs to the table that is locked (zs-W4).
-            let push = || chain.first().filter(is_new).and_then(|node| unsafe { node.push(key) });
-            // SAFETY: as above.
-            push().or_else(|| unsafe { prepend(locked, chain) }.ok().and_then(|()| push()))
-        });
-        true
-    });
-    if !are_moved {
-        return Outcome::Unfinished;
-    }
-    let last = chain.nodes().take_while(|node| node.node_ref() != first.node_ref()).last();
-    // SAFETY: all places from `first` on are absent (zs-W3), and the table is locked. No other link
-    // leads to `first`.
-    unsafe {
-        match last {
-            Some(last) => last.set_behind(None),
-            None => chain.link().store(None),
-        }
-        locked.making.retired.add(first.node_ref(), Behind::Goes);
-    }
-    locked.making.room -= room;
-    let after = chain.nodes().count() * table.nodes.bytes(NodeKind::Packed);
-    Outcome::Converted(before.saturating_sub(after))
-}
-
-/// Returns whether the chain has only packed nodes, and a new packed node would be at a lower
-/// address than the highest of them.
-fn can_sink(table: &Table, chain: Chain<'_>) -> bool {
-    let highest = chain.nodes().map(Node::node_ref).max_by_key(|node| node.address);
-    chain.wide().is_none() && highest.is_some_and(|highest| table.nodes.has_room_below(highest))
-}
-
-/// Moves the entries of a chain's packed nodes to the wide node at its end, if it has one.
-fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
-    let (table, Subject { span, level, chain, first, inside }) = (locked.table, *subject);
-    let Some(wide) = chain.wide().filter(|_| first.kind() == NodeKind::Packed) else {
-        return Outcome::Left;
+    // The key selects the row of fresh entries in a dense node. Other nodes have no fresh entries,
+    // so any of their keys can be used.
+    let key = match level {
+        Level::Leaf(leaf) => leaf * LEAF,
+        Level::Region => first.first_made(0).unwrap_or(0),
     };
-    let packed = || first.nodes().filter(|node| node.kind() == NodeKind::Packed);
-    let mut are_moved = true;
-    for (key, source) in packed().flat_map(Node::packed_places) {
-        if source.entry.is_present() {
-            are_moved &= remove_or_move(locked, subject, key, source, |locked| {
-                // SAFETY: `chain` is the chain of `level` in the table that `convert` locked. It
-                // has a wide node.
-                unsafe { place(locked, inside, chain, level, index_of(span, key)) }.ok()
-            });
+    let values = || table.fresh_row(index_of(region, key as u16));
+    let fresh = match kind {
+        None => None,
+        Some(kind) if is_worth_it => match table.nodes.make(kind, values()) {
+            Ok(fresh) => Some(fresh),
+            Err(_) => return Outcome::Busy,
+        },
+        Some(_) if first.kind().is_inner() => return Outcome::Left,
+        Some(_) => match table.nodes.make_below(first, values()) {
+            Some(fresh) => Some(fresh),
+            None => return Outcome::Left,
+        },
+    };
+    let after = fresh.as_ref().map_or(0, |fresh| table.nodes.bytes(fresh.node_ref().kind));
+    match try_replace(locked, subject, fresh) {
+        Ok(()) => Outcome::Converted(before.saturating_sub(after)),
+        Err(fresh) => {
+            fresh.into_iter().for_each(|fresh| table.nodes.discard(fresh));
+            Outcome::GivenUp
         }
     }
-    if !are_moved {
-        return Outcome::Unfinished;
-    }
-    // SAFETY: all places of the packed nodes are absent (zs-W3), and the table is locked. No other
-    // link leads to `first`.
-    unsafe {
-        chain.link().store(Some(wide.node_ref()));
-        locked.making.retired.add(first.node_ref(), Behind::Stays);
-    }
-    let count = packed().count();
-    locked.making.room -= count * PACKED;
-    let freed = count * table.nodes.bytes(NodeKind::Packed);
-    if level == Level::Span { Outcome::Absorbed(freed) } else { Outcome::Converted(freed) }
 }
 
-/// Removes an entry if it need not be kept, else moves it to the absent place that `target`
-/// returns. Returns false if the entry stays because it is locked or memory for a place is missing.
-fn remove_or_move<'s>(
+/// Replaces the nodes of a chain by `to`, or only its packed nodes if the wide node behind them is
+/// kept. First freezes all entries of these nodes and calls `copy`. If another thread uses an entry
+/// before the end, calls `undo` for the key of each entry and returns false.
+///
+/// # Safety
+/// `copy` copies all entries that must be kept into `to`. Either `to` is complete (zs-W1) and the
+/// caller gives up its ownership if it is installed, or `to` is the wide node that is kept.
+unsafe fn swap_nodes<'s>(
     locked: &mut Locked<'_>,
     subject: &Subject<'s>,
-    key: u16,
-    source: EntryRef<'s>,
-    target: impl FnOnce(&mut Locked<'_>) -> Option<EntryRef<'s>>,
+    (to, behind): (Option<NodeRef>, Behind),
+    copy: impl FnOnce() -> bool,
+    undo: impl Fn(u16),
 ) -> bool {
-    let (table, index) = (locked.table, index_of(subject.span, key));
-    assert!(std::ptr::eq(subject.inside.table, table), "the chain is another table's");
-    let target = if is_kept(table, index, &source) {
-        let Some(target) = target(locked) else { return false };
-        Some(target)
-    } else {
-        None
+    let Subject { level, chain, first, inside, .. } = *subject;
+    assert!(std::ptr::eq(inside.table, locked.table), "the chain is another table's");
+    let retired = &mut locked.making.retired;
+    let all = |look: &mut dyn FnMut(u16, EntryRef<'s>) -> bool| match behind {
+        Behind::Goes => first.all_entries(level, look),
+        Behind::Stays => first.all_packed_entries(look),
     };
-    let Some(value) = source.entry.begin_move() else { return false };
-    let Some(target) = target else {
-        // Another thread may have filled the entry before `begin_move` marked it.
-        if is_kept(table, index, &source) {
-            source.entry.stay(value);
-            return false;
-        }
-        // The floor is raised before the entry can be created again.
-        if let Some(floors) = &table.floors {
-            floors.dropped(index, source.row.generation());
-        }
-        // SAFETY: this thread marked the entry, and only this thread moves entries (zs-T4). The
-        // entry is empty.
-        return unsafe { source.entry.leave(value) };
-    };
-    // If another thread locks the entry to change its row, `leave` fails.
-    target.row.set_values(source.row.values());
-    // SAFETY: as above, and `target` is an absent place of the same entry, which only the holder of
-    // the table's lock changes (zs-W4). When `leave` has succeeded, no other place is present.
-    unsafe {
-        target.entry.announce(value);
-        let has_left = source.entry.leave(value);
-        if has_left {
-            target.entry.arrive();
-        } else {
-            target.entry.announce(Value::EMPTY);
-        }
-        has_left
+    // SAFETY: `convert` found the first node under this lock of its table (zs-W4).
+    unsafe { chain.link().begin(retired, first.node_ref()) };
+    let is_copied = all(&mut |_, entry_ref| entry_ref.entry.freeze()) && copy();
+    // SAFETY: the conversion was begun and all entries are frozen; the caller guarantees that `to`
+    // is complete and that `copy` filled it.
+    let mut install = || unsafe { chain.link().install(retired, first.node_ref(), to, behind) };
+    if is_copied && install() {
+        return true;
     }
+    chain.link().give_up();
+    all(&mut |key, entry_ref| {
+        undo(key);
+        // SAFETY: the conversion that froze the entry was given up.
+        unsafe { entry_ref.entry.thaw() };
+        true
+    });
+    false
 }
 
-/// Returns the total size in bytes of the nodes from `first` on, and the number of entries for
-/// which they have room.
-fn footprint(table: &Table, first: Node<'_>) -> (usize, usize) {
+/// Gives up conversions that may have frozen entry `index`, which a reader found frozen. After a
+/// commit, look-ups find the entry in another node.
+pub(super) fn give_up(inside: &Inside<'_>, index: u32) {
+    let (region, key) = split(index);
+    let Some(chain) = inside.chain(region) else { return };
+    chain.link().give_up();
+    let inner = chain.first().and_then(Node::inner);
+    inner.into_iter().for_each(|inner| inner.leaf(key as usize / LEAF).link().give_up());
+    // SAFETY: this is the current entry, and any conversion that froze it was given up (zs-T3).
+    inside.find(index).into_iter().for_each(|entry_ref| unsafe { entry_ref.entry.thaw() });
+}
+
+/// Replaces the nodes of a chain, or returns `fresh` if another thread uses one of its entries.
+fn try_replace(
+    locked: &mut Locked<'_>,
+    subject: &Subject<'_>,
+    mut fresh: Option<Fresh>,
+) -> Result<(), Option<Fresh>> {
+    let table = locked.table;
+    let (_, before) = footprint(table, subject.first);
+    let to = fresh.as_ref().map(Fresh::node_ref);
+    let copy = || copy(table, subject, &mut fresh);
+    // SAFETY: a fresh node is complete, `copy` copies all entries that must be kept, and this
+    // function gives up the ownership of the node.
+    if unsafe { swap_nodes(locked, subject, (to, Behind::Goes), copy, |_| ()) } {
+        let after = to.map_or(0, |to| to.kind.capacity());
+        locked.making.room = locked.making.room - before + after;
+        return Ok(());
+    }
+    Err(fresh)
+}
+
+/// Copies the entries that must be kept. Returns false if there are more entries than were counted.
+/// Another thread may thaw and change an entry during the copy, but this prevents the commit.
+fn copy(table: &Table, subject: &Subject<'_>, fresh: &mut Option<Fresh>) -> bool {
+    let Subject { region, level, first, .. } = *subject;
+    // A dense node has all entries in any case.
+    let all = fresh.as_ref().is_some_and(|fresh| fresh.node_ref().kind.is_dense());
+    let copied = first.all_entries(level, |key, entry_ref| {
+        let put =
+            |fresh: &mut Fresh| fresh.put(key, entry_ref.entry.peek(), entry_ref.row.values());
+        let stays = all || is_kept(table, region, key, &entry_ref);
+        !stays || fresh.as_mut().is_some_and(put)
+    });
+    if let Some(floors) = table.floors.as_ref().filter(|_| copied && !all) {
+        // The floors are raised last, because this may change which entries must be kept.
+        let fresh = fresh.as_ref().map(Fresh::node);
+        first.all_entries(level, |key, entry_ref| {
+            if fresh.is_none_or(|fresh| fresh.find(key).is_none()) {
+                floors.dropped(index_of(region, key), entry_ref.row.generation());
+            }
+            true
+        });
+    }
+    copied
+}
+
+/// Moves the entries of a region's packed nodes into the inner node behind them, if there is one.
+fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
+    let (table, Subject { region, first, inside, .. }) = (locked.table, *subject);
+    let Some(inner) = first.inner().filter(|_| first.is_chain()) else {
+        return Outcome::Left;
+    };
+    if !first.all_packed_entries(|_, entry_ref| !entry_ref.entry.is_locked()) {
+        return Outcome::Busy;
+    }
+    let has_place = first.all_packed_entries(|key, entry_ref| {
+        let leaf = key as usize / LEAF;
+        let index = index_of(region, key);
+        // SAFETY: this is the chain of that leaf of the region, in the table that `convert` locked.
+        let mut make =
+            || unsafe { make_in(locked, inside, inner.leaf(leaf), Level::Leaf(leaf), index) };
+        !is_kept(table, region, key, &entry_ref) || inner.find(key).is_some() || make().is_ok()
+    });
+    if !has_place {
+        return Outcome::Busy;
+    }
+    let hide = |key: u16| {
+        if let Some(hidden) = inner.find(key) {
+            hidden.row.set_values(table.fresh_row(index_of(region, key)));
+            // SAFETY: no look-up finds the hidden entry, and the packed entry has the same object.
+            unsafe { hidden.entry.retarget(hidden.entry.peek(), Value::EMPTY) };
+        }
+    };
+    let (to, reveal) = (Some(inner.node_ref()), || reveal(table, subject, inner));
+    // SAFETY: `to` is the wide node that is kept, and `reveal` fills all entries that must be kept.
+    if !unsafe { swap_nodes(locked, subject, (to, Behind::Stays), reveal, hide) } {
+        return Outcome::GivenUp;
+    }
+    let packed = || first.nodes().map(|part| part.kind()).filter(|kind| kind.is_packed());
+    locked.making.room -= packed().map(NodeKind::capacity).sum::<usize>();
+    Outcome::Absorbed(packed().map(|kind| table.nodes.bytes(kind)).sum())
+}
+
+/// Copies the entries of packed nodes to their hidden places in the inner node. Returns false if an
+/// entry that must be kept has no hidden place.
+fn reveal(table: &Table, subject: &Subject<'_>, inner: Node<'_>) -> bool {
+    let Subject { region, first, .. } = *subject;
+    let moved = first.all_packed_entries(|key, entry_ref| match inner.find(key) {
+        Some(hidden) => {
+            hidden.row.set_values(entry_ref.row.values());
+            // SAFETY: the packed entry is frozen, and a look-up finds only one of the two.
+            unsafe { hidden.entry.retarget(Value::EMPTY, entry_ref.entry.peek()) }
+        }
+        None => !is_kept(table, region, key, &entry_ref),
+    });
+    if let Some(floors) = table.floors.as_ref().filter(|_| moved) {
+        first.all_packed_entries(|key, entry_ref| {
+            if inner.find(key).is_none() {
+                floors.dropped(index_of(region, key), entry_ref.row.generation());
+            }
+            true
+        });
+    }
+    moved
+}
+
+/// Returns the total bytes of all nodes from `node` on, and the number of entries that fit in them.
+fn footprint(table: &Table, node: Node<'_>) -> (usize, usize) {
     let (mut bytes, mut room) = (0, 0);
-    each_node(first, &mut |node| {
-        bytes += table.nodes.bytes(node.kind());
-        room += node.kind().capacity();
+    node.each(|kind| {
+        bytes += table.nodes.bytes(kind);
+        room += kind.capacity();
     });
     (bytes, room)
 }

@@ -1,4 +1,5 @@
-//! The kinds of nodes, and the layout of entries, rows and keys in them.
+//! The kinds of nodes, the number of entries for which they have room, and the layout of entries
+//! and rows.
 
 use super::row::RowKind;
 use crate::entry::Entry;
@@ -7,32 +8,35 @@ use std::ptr::NonNull;
 
 /// The number of entries in a leaf.
 pub(crate) const LEAF: usize = if cfg!(loom) { 8 } else { 512 };
-/// The number of leaves in a span.
+/// The number of leaves in a region.
 pub(super) const LEAVES: usize = if cfg!(loom) { 2 } else { 128 };
-/// The number of entries in a span, which is the number of different keys.
-pub(super) const SPAN: usize = LEAF * LEAVES;
-const _: () = assert!(SPAN <= 1 << 16);
-/// The number of entries for which a packed node has room. With 4 entries, a node without rows has
-/// exactly 48 bytes. If a device of 16 TiB holds 1 GiB at random offsets, its spans have 4 entries
-/// on average: larger nodes would be half empty, and smaller nodes would need more links.
-pub(super) const PACKED: usize = if cfg!(loom) { 2 } else { 4 };
+/// The number of entries in a region, which is the number of different keys.
+pub(super) const REGION: usize = LEAF * LEAVES;
+const _: () = assert!(REGION <= 1 << 16);
+/// The numbers of entries for which packed nodes have room. Small nodes with these capacities fill
+/// a multiple of 16 bytes.
+#[cfg(not(loom))]
+const CAPACITIES: [usize; 11] = [2, 4, 5, 7, 12, 16, 24, 32, 48, 64, 96];
+#[cfg(loom)]
+const CAPACITIES: [usize; 1] = [2];
+/// The number of entries for which the largest packed node has room.
+pub(super) const PACKED_MAX: usize = CAPACITIES[CAPACITIES.len() - 1];
+/// The maximum number of entries for which a packed node replaces a wide one. The maximum is below
+/// `PACKED_MAX`, so that a few more entries do not require a wide node again.
+pub(super) const FEW: usize = if cfg!(loom) { 2 } else { 80 };
+/// A leaf counts as being filled if at least this number of its entries are in the packed nodes of
+/// its region.
+pub(super) const CROWD: usize = if cfg!(loom) { 2 } else { 8 };
 /// The size in bytes of a link, or of the head of a packed node.
 pub(super) const LINK_BYTES: usize = size_of::<AtomicLink>();
 const LINE: usize = 64;
 /// The alignment of nodes in bytes. The low bits of an aligned address are free to encode the kind.
 pub(super) const ALIGN: usize = 16;
+const _: () = assert!(CAPACITIES.len() + 2 <= ALIGN);
 
-/// The kind of a node.
+/// The kind of a node: an index into `CAPACITIES`, or one of the two wide kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum NodeKind {
-    /// Up to `PACKED` entries, with any keys.
-    Packed,
-    /// All entries of a leaf.
-    Dense,
-    /// A link for each leaf of a span.
-    Inner,
-}
+pub(super) struct NodeKind(pub(super) u8);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeRef {
@@ -40,10 +44,10 @@ pub(super) struct NodeRef {
     pub(super) kind: NodeKind,
 }
 
-/// The level of a chain of nodes: a span, or the leaf with this number in its span.
+/// The level of a chain of nodes: a region, or a leaf, by its number in the region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
-    Span,
+    Region,
     Leaf(usize),
 }
 
@@ -51,30 +55,70 @@ impl Level {
     /// Returns the kind of node that has a place for each entry of this level.
     pub(super) fn wide(self) -> NodeKind {
         match self {
-            Level::Span => NodeKind::Inner,
-            Level::Leaf(_) => NodeKind::Dense,
+            Level::Region => NodeKind::INNER,
+            Level::Leaf(_) => NodeKind::DENSE,
         }
+    }
+
+    /// Returns the kind of node to append to full packed nodes, which hold `room` entries in total.
+    pub(super) fn behind(self, room: usize) -> NodeKind {
+        if room < FEW { NodeKind::packed(room / 2) } else { self.wide() }
     }
 }
 
 impl NodeKind {
-    pub(super) const ALL: [NodeKind; 3] = [NodeKind::Packed, NodeKind::Dense, NodeKind::Inner];
+    /// The kind of a node with all entries of a leaf.
+    pub(super) const DENSE: NodeKind = NodeKind(CAPACITIES.len() as u8);
+    /// The kind of a node with a link for each leaf of a region.
+    pub(super) const INNER: NodeKind = NodeKind(CAPACITIES.len() as u8 + 1);
+
+    /// Returns the kind of a chain's first node, if few entries are expected.
+    pub(super) fn first() -> Self {
+        NodeKind::packed(4.min(PACKED_MAX))
+    }
+
+    /// Returns the kind of the smallest packed node for `count` entries, or of the largest packed
+    /// node if `count` is larger.
+    pub(super) fn packed(count: usize) -> Self {
+        NodeKind(CAPACITIES.partition_point(|&capacity| capacity < count.min(PACKED_MAX)) as u8)
+    }
+
+    /// Returns the kind of node that suits a leaf with `count` entries.
+    pub(super) fn for_leaf(count: usize) -> Self {
+        if count > FEW { NodeKind::DENSE } else { NodeKind::packed(count) }
+    }
+
+    pub(super) fn all() -> impl Iterator<Item = NodeKind> {
+        (0..=NodeKind::INNER.0).map(NodeKind)
+    }
 
     /// Returns the number of entries for which a node itself has room, not counting the nodes to
     /// which it links.
     #[inline]
     pub(super) fn capacity(self) -> usize {
-        match self {
-            NodeKind::Packed => PACKED,
-            NodeKind::Dense => LEAF,
-            NodeKind::Inner => 0,
-        }
+        let wide = if self.is_dense() { LEAF } else { 0 };
+        CAPACITIES.get(self.0 as usize).copied().unwrap_or(wide)
+    }
+
+    #[inline]
+    pub(super) fn is_dense(self) -> bool {
+        self == NodeKind::DENSE
+    }
+
+    #[inline]
+    pub(super) fn is_inner(self) -> bool {
+        self == NodeKind::INNER
+    }
+
+    #[inline]
+    pub(super) fn is_packed(self) -> bool {
+        self.0 < NodeKind::DENSE.0
     }
 
     /// Returns the offsets in bytes of entry `nth` and of its row in a node.
     #[inline]
     pub(super) fn places(self, row: RowKind, nth: usize) -> (usize, usize) {
-        if self == NodeKind::Dense {
+        if self.is_dense() {
             // Each number of columns has its own arm, so that the divisions are by constants.
             match row.columns() {
                 0 => in_line(0, nth),
@@ -82,24 +126,26 @@ impl NodeKind {
                 _ => in_line(2, nth),
             }
         } else {
-            let rows = ENTRIES_AT + PACKED * size_of::<Entry>();
-            (ENTRIES_AT + nth * size_of::<Entry>(), rows + nth * row.bytes())
+            let rows = LINK_BYTES + self.capacity() * size_of::<Entry>();
+            (LINK_BYTES + nth * size_of::<Entry>(), rows + nth * row.bytes())
         }
+    }
+
+    /// Returns the offset in bytes of the keys in a packed node.
+    pub(super) fn keys_at(self, row: RowKind) -> usize {
+        LINK_BYTES + self.capacity() * (size_of::<Entry>() + row.bytes())
     }
 
     pub(super) fn bytes(self, row: RowKind) -> usize {
-        match self {
-            NodeKind::Packed => ENTRIES_AT + PACKED * (size_of::<Entry>() + row.bytes()),
-            NodeKind::Dense => LEAF.div_ceil(per_line(row.columns())) * LINE,
-            NodeKind::Inner => LEAVES * LINK_BYTES,
+        if self.is_dense() {
+            LEAF.div_ceil(per_line(row.columns())) * LINE
+        } else if self.is_inner() {
+            LEAVES * LINK_BYTES
+        } else {
+            self.keys_at(row) + self.capacity() * size_of::<u16>()
         }
     }
 }
-
-/// The offset in bytes of the keys in a packed node.
-pub(super) const KEYS_AT: usize = LINK_BYTES;
-/// The offset in bytes of the entries in a packed node.
-const ENTRIES_AT: usize = (KEYS_AT + PACKED * size_of::<u16>()).next_multiple_of(8);
 
 /// Returns the number of entries in a cache line of a dense node. The line also contains the rows
 /// of these entries.
@@ -114,4 +160,12 @@ fn in_line(columns: usize, nth: usize) -> (usize, usize) {
     let entries = line * LINE;
     let rows = entries + per_line(columns) * size_of::<Entry>();
     (entries + nth * size_of::<Entry>(), rows + nth * columns * size_of::<AtomicU32>())
+}
+
+/// Returns the position of `key` among a packed node's keys. Compares eight keys at a time.
+pub(super) fn position(keys: &[u16], key: u16) -> Option<usize> {
+    let has = |chunk: &&[u16]| chunk.iter().fold(false, |found, &other| found | (other == key));
+    let nth = keys.chunks(8).position(|chunk| has(&chunk))?;
+    let at = keys[nth * 8..].iter().position(|&other| other == key)?;
+    Some(nth * 8 + at)
 }

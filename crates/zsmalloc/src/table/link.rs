@@ -1,21 +1,23 @@
 //! Links: references to nodes, in the directory, in inner nodes and in the heads of packed nodes.
 //!
 //! ```text
-//!   link     | 0 ...              | address of the node, a multiple of 16  | kind |     0: none
-//!   head     | count of keys: 16  | address of the node behind             | kind |
-//!              bits 63 to 48        bits 47 to 4                             4 bits
+//!   link     | converting | 0 ...     | address of the node, a multiple of 16 | kind |     0: none
+//!   head     | count of keys: 16 bits | address of the node behind            | kind |
+//!              bit 63                   bits 47 to 4                            4 bits
 //! ```
-//! One load of a head returns both the number of keys and the node behind.
+//! One load of a head returns the number of keys and the node behind them at that moment.
 //!
 //! # Safety
 //! Readers follow links and heads, by the rules of [`node`](super::node). So functions that change
-//! a link or head are unsafe. Only the holder of the table's lock calls them (zs-W4).
+//! a link or head are unsafe. The argument `alone` must belong to the same table (zs-W4).
 #![allow(unsafe_code)]
 
 use super::layout::{ALIGN, LINK_BYTES, NodeKind, NodeRef};
+use super::retired::{Behind, Retired};
 use crate::sync::{AtomicLink, Ordering};
 use std::ptr::{NonNull, null_mut};
 
+const CONVERTING: usize = 1 << 63;
 const COUNT_SHIFT: u32 = 48;
 /// The mask of the bits of a node's address. The system returns no higher addresses unless a
 /// program requests them.
@@ -24,23 +26,20 @@ pub(super) const ADDRESS: usize = (1 << COUNT_SHIFT) - ALIGN;
 #[inline]
 fn from_raw(raw: *mut u8) -> Option<NodeRef> {
     let address = NonNull::new(raw.map_addr(|address| address & ADDRESS))?;
-    let kind = match raw.addr() % ALIGN {
-        0 => NodeKind::Packed,
-        1 => NodeKind::Dense,
-        _ => NodeKind::Inner,
-    };
-    Some(NodeRef { address, kind })
+    Some(NodeRef { address, kind: NodeKind((raw.addr() % ALIGN) as u8) })
 }
 
-fn to_raw(node: Option<NodeRef>) -> *mut u8 {
-    node.map_or(null_mut(), |NodeRef { address, kind }| {
-        address.as_ptr().map_addr(|address| address | kind as usize)
-    })
+fn to_raw(node: NodeRef) -> *mut u8 {
+    node.address.as_ptr().map_addr(|address| address | node.kind.0 as usize)
+}
+
+fn converting(node: NodeRef) -> *mut u8 {
+    to_raw(node).map_addr(|address| address | CONVERTING)
 }
 
 /// The head of a packed node.
 #[derive(Debug)]
-#[repr(transparent)]
+#[repr(C)]
 pub(super) struct PackedHeader(AtomicLink);
 
 impl PackedHeader {
@@ -57,16 +56,16 @@ impl PackedHeader {
     /// Publishes the number of keys and the node behind this node.
     ///
     /// # Safety
-    /// The first `count` keys and places were written, and the node `behind` is complete (zs-W1).
-    /// The caller holds the table's lock, or no other thread uses the node. A present entry that
-    /// can be found through the head before the call can still be found after it.
+    /// `count` keys and entries were written, and the node `behind` is complete (zs-W1). No other
+    /// thread changes the head. A node that can be found through the head before the call can still
+    /// be found after it.
     pub(super) unsafe fn store(&self, count: usize, behind: Option<NodeRef>) {
-        let raw = to_raw(behind).map_addr(|address| address | count << COUNT_SHIFT);
-        self.0.store(raw, Ordering::Release);
+        let raw = behind.map_or(null_mut(), to_raw);
+        self.0.store(raw.map_addr(|address| address | count << COUNT_SHIFT), Ordering::Release);
     }
 }
 
-/// A link to the first node of a span or a leaf.
+/// A link to the first node of a region or a leaf.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(super) struct NodeLink(AtomicLink);
@@ -88,13 +87,56 @@ impl NodeLink {
         from_raw(self.0.load(Ordering::Acquire))
     }
 
-    /// Makes `node` the first node of the chain.
+    /// Sets the link, which leads to no node yet, to the first node of its chain.
     ///
     /// # Safety
-    /// `node` is complete (zs-W1) and belongs to this table, and the caller gives up its ownership.
-    /// The caller holds the table's lock. A present entry that can be found through the link before
-    /// the call can still be found after it (zs-W3).
-    pub(super) unsafe fn store(&self, node: Option<NodeRef>) {
+    /// The node is complete (zs-W1), belongs to this table, and the caller gives up its ownership.
+    pub(super) unsafe fn publish(&self, _alone: &mut Retired, node: NodeRef) {
         self.0.store(to_raw(node), Ordering::Release);
+    }
+
+    /// Marks the nodes from `node` on as being converted.
+    ///
+    /// # Safety
+    /// `node` is the first of the chain.
+    pub(super) unsafe fn begin(&self, _alone: &mut Retired, node: NodeRef) {
+        self.0.store(converting(node), Ordering::Release);
+    }
+
+    /// Gives up the conversion, if one is under way, so that the nodes are not replaced.
+    pub(super) fn give_up(&self) {
+        let raw = self.0.load(Ordering::Acquire);
+        if raw.addr() & CONVERTING != 0 {
+            let to = raw.map_addr(|address| address & !CONVERTING);
+            // The exchange fails if the conversion has ended since the load.
+            let _ = self.0.compare_exchange(raw, to, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+
+    /// Commits a conversion whose entries are all frozen: sets the link to `to`. Returns false if a
+    /// reader gave the conversion up. `behind` determines whether a wide node behind the converted
+    /// nodes is retired too.
+    ///
+    /// # Safety
+    /// `begin` was called with `node`. Since then the caller froze all entries that can be found
+    /// from `node` on, up to a wide node that is kept (zs-W3). Either `to` is complete (zs-W1),
+    /// contains the values of these entries, and the caller gives up its ownership, or `to` is that
+    /// wide node.
+    pub(super) unsafe fn install(
+        &self,
+        retired: &mut Retired,
+        node: NodeRef,
+        to: Option<NodeRef>,
+        behind: Behind,
+    ) -> bool {
+        let to = to.map_or(null_mut(), to_raw);
+        let swapped =
+            self.0.compare_exchange(converting(node), to, Ordering::AcqRel, Ordering::Relaxed);
+        if swapped.is_ok() {
+            // SAFETY: only this link referred to the node, and its entries are frozen, as the
+            // caller guarantees.
+            unsafe { retired.add(node, behind) };
+        }
+        swapped.is_ok()
     }
 }

@@ -1,4 +1,4 @@
-//! Models of the table. A span has 2 leaves of 8 entries, and a packed node has 2 entries.
+//! Models of the table. A region has 2 leaves of 8 entries, and a packed node has 2 entries.
 #![allow(clippy::unwrap_used)]
 
 use super::helpers::{clear, get, set, unlock, unlock_object};
@@ -10,12 +10,11 @@ use loom::thread;
 type Actor = fn(&Table);
 
 fn table() -> Table {
-    let arena = MetadataArena::new(page::Config::default()).unwrap();
+    let arena = Arena::new(page::Config::default()).unwrap();
     Table::new(&arena, Columns::default()).unwrap()
 }
 
-/// Adds one to an entry's payload. If threads found different copies of the entry, an increment
-/// would be lost.
+/// Adds one to an entry's payload. No increment is lost only if all threads find the same entry.
 fn add(table: &Table, index: u32) {
     let entry = table.lock(index).unwrap();
     let payload = entry.value().decode().unwrap_err();
@@ -32,7 +31,7 @@ fn tidy(table: &Table) {
 }
 
 /// Creates an inner node with a dense node, in which only entries 0 and 1 are not empty: they hold
-/// 1 and 2. A pass converts the leaf, and then the span.
+/// 1 and 2. A pass converts the leaf, and then the region.
 fn sparse(table: &Table) {
     (0..3).for_each(|index| set(table, index, index as u64 + 1));
     tidy(table);
@@ -72,7 +71,7 @@ fn ends(table: &Table, expected: &[(u32, u64)]) {
     table.check();
     tidy(table);
     table.check();
-    for index in 0..SPAN as u32 {
+    for index in 0..REGION as u32 {
         let payload = expected.iter().find(|(other, _)| *other == index);
         assert_eq!(get(table, index), payload.map_or(0, |(_, payload)| *payload), "entry {index}");
     }
@@ -131,7 +130,7 @@ fn loom_table_conversion_against_pin() {
     );
 }
 
-/// Both threads may find an entry that is being moved, and then prevent the move.
+/// Both threads may find frozen entries, and then give the conversion up.
 #[test]
 fn loom_table_two_against_conversion() {
     model(
@@ -142,7 +141,8 @@ fn loom_table_two_against_conversion() {
     );
 }
 
-/// Two conversions follow each other while another thread locks an entry that they move.
+/// The thread that gives up the first conversion is delayed before it thaws the entry, and the
+/// second conversion begins during this delay.
 #[test]
 fn loom_table_two_conversions_in_turn() {
     let twice: Actor = |table| {
@@ -152,8 +152,7 @@ fn loom_table_two_conversions_in_turn() {
     model(slow(4), sparse, [twice, |table| add(table, 1)], |table| ends(table, &[(0, 1), (1, 3)]));
 }
 
-/// A leaf is removed while another thread looks up an entry of the leaf, and then creates the
-/// entry.
+/// A leaf is removed while another thread looks up an entry of it, and creates the entry.
 #[test]
 fn loom_table_removal_against_making() {
     model(
@@ -193,7 +192,7 @@ fn loom_table_reader_against_absorption() {
     model(slow(3), hiding, [tidy, read], |table| ends(table, &[(0, 1), (2, 3), (9, 2)]));
 }
 
-/// A move that fails leaves no copy, and the next pass moves the entry.
+/// A move that was given up leaves no copies, and the next pass completes it.
 #[test]
 fn loom_table_writer_against_absorption() {
     model(
@@ -242,7 +241,7 @@ fn loom_table_absorption_against_pin() {
     );
 }
 
-/// Both threads may find an entry that is being moved, and then prevent the move.
+/// Both threads may find frozen entries, and then give the move up.
 #[test]
 fn loom_table_two_against_absorption() {
     model(
@@ -253,10 +252,10 @@ fn loom_table_two_against_absorption() {
     );
 }
 
-/// While a thread changes an entry, the entries of a packed node move behind an inner node. Then
-/// the leaf and the span are packed.
+/// The entries of a packed node move behind an inner node, and the leaf and then the region are
+/// packed, while an entry is changed.
 #[test]
-fn loom_table_span_in_turn() {
+fn loom_table_region_in_turn() {
     let fall: Actor = |table| {
         tidy(table);
         clear(table, 2);

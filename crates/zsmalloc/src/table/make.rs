@@ -1,181 +1,128 @@
-//! Creation of entries. An entry is added to a packed node with room, or to a new node. A new
-//! packed node becomes the first of its chain, and a new wide node becomes the last. Adding an
-//! entry never converts an existing node. But packed nodes before a wide node slow look-ups down,
-//! so their unlocked entries then move to the wide node.
+//! Creating entries: an entry is added to a chain's last node, or to a new node behind it. An
+//! addition needs no conversion. But once the chain has a wide node, the packed nodes before it
+//! only slow look-ups down, so they are removed if no entry in them is locked.
 #![allow(unsafe_code)]
 
-use super::layout::{LEAF, LEAVES, Level, NodeKind, PACKED};
+use super::fresh::Fresh;
+use super::layout::{CROWD, LEAF, LEAVES, Level, NodeKind};
 use super::link::NodeLink;
-use super::locks::EntryRef;
-use super::node::{Chain, Node, write};
-use super::policy::{LEAF_CROWD, PACKED_ENTRIES_MAX};
+use super::node::{Chain, Node};
 use super::{Inside, Locked, Table, split};
 use crate::Error;
-use crate::entry::Entry;
+use crate::entry::Value;
 
-/// Creates entry `index`, if it does not exist. If a new node was added, and a chain on the entry's
-/// path has packed nodes before a wide node, returns the level of that chain.
+/// Creates entry `index`, if it does not exist. If a chain on the path to the entry now has packed
+/// nodes before a wide node, returns the level of that chain.
 pub(super) fn make(table: &Table, index: u32) -> Result<Option<Level>, Error> {
     let mut locked = table.lock_making();
-    let (span, key) = split(index);
+    let (region, key) = split(index);
     let supply = table.nodes.supply();
     if let Some(floors) = &table.floors {
         floors.make(index as u64 / LEAF as u64, supply)?;
     }
-    table.spans.get_or_make(span, supply, NodeLink::new)?;
+    table.regions.get_or_make(region, supply, NodeLink::new)?;
     let inside = table.enter();
-    let Some(chain) = inside.chain(span).filter(|_| inside.find(index).is_none()) else {
+    let Some(chain) = inside.chain(region).filter(|_| inside.find(index).is_none()) else {
         return Ok(None);
     };
     let room = locked.making.room;
-    // SAFETY: `chain` is the chain of the entry's span, in the table that is locked.
-    let place = unsafe { place(&mut locked, &inside, chain, Level::Span, index)? };
-    if !place.entry.is_present() {
-        place.row.set_values(table.fresh_row(index));
-        // SAFETY: the entry does not exist, and the table is locked.
-        unsafe { place.entry.arrive() };
-    }
+    // SAFETY: `chain` is the chain of the entry's region, in the table that is locked.
+    unsafe { make_in(&mut locked, &inside, chain, Level::Region, index)? };
     let has_grown = locked.making.room > room;
-    Ok(has_grown.then(|| level_to_absorb(chain, key)).flatten())
+    Ok(has_grown.then(|| chain_to_absorb(chain, key)).flatten())
 }
 
-/// Returns the level of the chain on an entry's path in which packed nodes precede a wide node.
-fn level_to_absorb(span: Chain<'_>, key: u16) -> Option<Level> {
-    let is_mixed = |chain: Chain<'_>| {
-        chain.wide().is_some_and(|wide| chain.first().map(Node::node_ref) != Some(wide.node_ref()))
-    };
+/// Returns the level at which packed nodes precede a wide node, on the path to an entry.
+fn chain_to_absorb(chain: Chain<'_>, key: u16) -> Option<Level> {
+    let region = chain.first()?;
+    let inner = region.inner()?;
+    if region.is_chain() {
+        return Some(Level::Region);
+    }
     let nth = key as usize / LEAF;
-    let leaf = span.wide()?.leaf(nth);
-    let level = if is_mixed(span) { Level::Span } else { Level::Leaf(nth) };
-    (level == Level::Span || is_mixed(leaf)).then_some(level)
+    let leaf = inner.below(nth)?;
+    (leaf.is_chain() && leaf.wide().is_some()).then_some(Level::Leaf(nth))
 }
 
-/// Returns a place for entry `index`: in the wide node of the chain if it has one, else in a packed
-/// node. Adds a node if necessary. If a dense node is added for an entry that does not exist, the
-/// place is present and empty. In all other cases the place is absent.
+/// Creates entry `index`, which does not exist in `chain`. The first node is packed, unless entries
+/// are created in order. Further nodes are packed until the chain has many entries.
 ///
 /// # Safety
-/// `chain` is the chain of the entry's span or leaf at this level. The chain belongs to the table
-/// that is locked, or to a node that was created for this table. If the chain has no wide node, the
-/// entry does not exist.
-pub(super) unsafe fn place<'s>(
-    locked: &mut Locked<'_>,
-    inside: &'s Inside<'_>,
-    chain: Chain<'s>,
-    level: Level,
-    index: u32,
-) -> Result<EntryRef<'s>, Error> {
-    let (_, key) = split(index);
-    if let Some(wide) = chain.wide() {
-        if wide.kind() == NodeKind::Dense {
-            return Ok(wide.dense_place(key as usize % LEAF));
-        }
-        let nth = key as usize / LEAF;
-        // SAFETY: `wide.leaf(nth)` is the chain of leaf `nth` of the span.
-        return unsafe { place(locked, inside, wide.leaf(nth), Level::Leaf(nth), index) };
-    }
-    let absent = chain.nodes().find_map(|node| node.place(key));
-    // SAFETY: the nodes belong to the table that is locked (zs-W4).
-    let mut pushed = chain.nodes().filter_map(|node| unsafe { node.push(key) });
-    if let Some(place) = absent.or_else(|| pushed.next()) {
-        return Ok(place);
-    }
-    let room = chain.nodes().count() * PACKED;
-    let is_wide = if room == 0 { is_filled(inside, index) } else { room >= PACKED_ENTRIES_MAX };
-    // SAFETY: guaranteed by the caller.
-    unsafe {
-        if is_wide {
-            append_wide(locked, inside, chain, level, index)?;
-        } else {
-            prepend(locked, chain)?;
-        }
-        place(locked, inside, chain, level, index)
-    }
-}
-
-/// Adds an empty packed node before the other nodes of a chain.
-///
-/// # Safety
-/// The chain belongs to the table that is locked, or to a node that was created for this table.
-pub(super) unsafe fn prepend(locked: &mut Locked<'_>, chain: Chain<'_>) -> Result<(), Error> {
-    let node = locked.table.nodes.make(NodeKind::Packed, Default::default())?;
-    // SAFETY: the node was just created for the table that is locked (zs-W4). All nodes that could
-    // be found through the link are behind the new node, whose ownership this function gives up.
-    unsafe {
-        Node::new(node, locked.table.nodes.row).set_behind(chain.first().map(Node::node_ref));
-        chain.link().store(Some(node));
-    }
-    locked.making.room += PACKED;
-    Ok(())
-}
-
-/// Adds a wide node, which has a place for entry `index`, behind the packed nodes of a chain.
-///
-/// # Safety
-/// As for [`place`].
-unsafe fn append_wide(
+/// `chain` is the chain of the entry's region or leaf at this level. The chain belongs to the table
+/// that is locked, or to a node that was created for this table.
+pub(super) unsafe fn make_in(
     locked: &mut Locked<'_>,
     inside: &Inside<'_>,
     chain: Chain<'_>,
     level: Level,
     index: u32,
 ) -> Result<(), Error> {
-    let (table, kind) = (locked.table, level.wide());
-    let node = table.nodes.make(kind, table.fresh_row(index))?;
-    // SAFETY: the node was just created for the locked table (zs-W4), so no other thread uses it.
-    let wide = unsafe { Node::new(node, table.nodes.row) };
-    let nth = index as usize / LEAF % LEAVES;
-    if level == Level::Span {
-        // SAFETY: the node, which has no leaves yet, was created for the entry's span.
-        let made = unsafe { place(locked, inside, wide.leaf(nth), Level::Leaf(nth), index) };
-        if let Err(error) = made {
-            // SAFETY: no link has referred to the node (zs-W2).
-            unsafe { table.nodes.free(node) };
-            return Err(error);
-        }
-    } else {
-        // Existing entries of the leaf are in packed nodes. Their places in the new node are
-        // absent.
-        let above = inside.chain(index as u64 / (LEAF * LEAVES) as u64);
-        for (key, place) in above.into_iter().chain([chain]).flat_map(packed_places) {
-            if key as usize / LEAF == nth && place.entry.is_present() {
-                let rows = (table.nodes.row, Default::default());
-                // SAFETY: the node has a place for each entry of the leaf. No other thread uses it.
-                unsafe { write(node, key as usize % LEAF, Entry::absent(), rows) };
-            }
-        }
+    let (_, key) = split(index);
+    let Some(first) = chain.first() else {
+        let wide = is_filled(inside, index);
+        let kind = if wide { level.wide() } else { NodeKind::first() };
+        let node = make_node(locked, inside, kind, index)?;
+        // SAFETY: the node was just created for the locked table (zs-W4), to which the chain
+        // belongs, and this function gives up its ownership.
+        unsafe { chain.link().publish(&mut locked.making.retired, node.node_ref()) };
+        return Ok(());
+    };
+    if let Some(inner) = first.inner() {
+        let nth = key as usize / LEAF;
+        // SAFETY: `inner.leaf(nth)` is the chain of that leaf of the region.
+        return unsafe { make_in(locked, inside, inner.leaf(nth), Level::Leaf(nth), index) };
     }
-    locked.making.room += kind.capacity();
-    locked.making.pass.made(kind);
-    let last = chain.nodes().last();
-    // SAFETY: the node is complete, and follows all nodes that the link leads to; this function
-    // gives up its ownership.
-    unsafe {
-        match last {
-            Some(last) => last.set_behind(Some(node)),
-            None => chain.link().store(Some(node)),
-        }
+    let Some(last) = first.nodes().last() else { return Ok(()) };
+    // SAFETY: the node belongs to the chain, and so to the table that is locked (zs-W4).
+    if unsafe { last.push(&mut locked.making.retired, key, locked.table.fresh_row(index)) } {
+        return Ok(());
     }
-    if last.is_some() {
-        locked.making.pass.made_behind(kind);
-    }
+    let kind = level.behind(first.nodes().map(|part| part.kind().capacity()).sum());
+    let node = make_node(locked, inside, kind, index)?;
+    // SAFETY: as above; the new node was just created, and this function gives up its ownership.
+    unsafe { last.append(&mut locked.making.retired, node.node_ref()) };
+    locked.making.pass.made_behind(kind);
     Ok(())
 }
 
-fn packed_places<'s>(chain: Chain<'s>) -> impl Iterator<Item = (u16, EntryRef<'s>)> {
-    chain.nodes().flat_map(Node::packed_places)
+/// Returns a new node with entry `index`.
+fn make_node(
+    locked: &mut Locked<'_>,
+    inside: &Inside<'_>,
+    kind: NodeKind,
+    index: u32,
+) -> Result<Fresh, Error> {
+    let (table, (_, key)) = (locked.table, split(index));
+    let values = table.fresh_row(index);
+    let mut fresh = table.nodes.make(kind, values)?;
+    if kind.is_inner() {
+        let nth = key as usize / LEAF;
+        let chain = fresh.node().leaf(nth);
+        // SAFETY: the node, which has no entries yet, was just created for the entry's region.
+        let made = unsafe { make_in(locked, inside, chain, Level::Leaf(nth), index) };
+        if let Err(error) = made {
+            table.nodes.discard(fresh);
+            return Err(error);
+        }
+    } else {
+        fresh.put(key, Value::EMPTY, values);
+        locked.making.room += kind.capacity();
+        locked.making.pass.made(kind);
+    }
+    Ok(fresh)
 }
 
-/// Returns whether the leaf of entry `index` is being filled. This is so if the preceding leaf has
-/// a dense node, as in a table that is filled in order. It is also so if at least `LEAF_CROWD` of
-/// the leaf's entries are in packed nodes of the span.
+/// Returns whether the leaf of entry `index` is being filled. A leaf is being filled if the leaf
+/// below has a dense node, as in a table that is filled in order, or if some of its entries are in
+/// packed nodes of the region.
 fn is_filled(inside: &Inside<'_>, index: u32) -> bool {
-    let (leaf, leaves) = (index as u64 / LEAF as u64, LEAVES as u64);
-    let is_dense = |leaf: u64| {
-        let inner = inside.chain(leaf / leaves).and_then(Chain::wide);
-        inner.is_some_and(|inner| inner.leaf((leaf % leaves) as usize).wide().is_some())
+    let first =
+        |leaf: u64| Some((inside.first(leaf / LEAVES as u64)?, (leaf % LEAVES as u64) as usize));
+    let nth = index as u64 / LEAF as u64;
+    let is_dense = |(region, leaf): (Node<'_>, usize)| {
+        let node = region.inner().and_then(|inner| inner.below(leaf));
+        node.and_then(Node::wide).is_some()
     };
-    let crowd = inside.chain(leaf / leaves).into_iter().flat_map(packed_places);
-    let crowd = crowd.filter(|(key, _)| *key as u64 / LEAF as u64 == leaf % leaves).count();
-    leaf.checked_sub(1).is_some_and(is_dense) || crowd >= LEAF_CROWD
+    let has_crowd = |(region, leaf): (Node<'_>, usize)| region.shadowed(leaf).count() >= CROWD;
+    nth.checked_sub(1).and_then(first).is_some_and(is_dense) || first(nth).is_some_and(has_crowd)
 }

@@ -1,40 +1,39 @@
 //! The table of entries. The memory that the table uses depends on its contents.
 //!
 //! ```text
-//!   directory: | link | link | link | ...          a link per span of 65,536 entries
+//!   directory: | link | link | link | ...          a link per region of 65,536 entries
 //!                 0      |      '--> inner:  | link | link | ...   a link per leaf of 512 entries
 //!              absent    |                      0      |      '--> dense: 512 entries, one page
-//!                        '--> packed --> ...           '--> packed --> packed --> ...
+//!                        '--> packed --> ...           '--> packed --> packed --> dense
 //! ```
-//! A packed node has room for 4 entries, and a look-up searches its keys. A span or leaf with few
-//! entries has a chain of packed nodes. A span with more entries has an inner node, and a leaf with
-//! more entries has a dense node. A chain that becomes too long gets such a *wide* node at its end.
-//! The unlocked entries of its packed nodes then move to the wide node. `rebalance` converts spans
-//! and leaves that have changed. It moves their entries to fewer packed nodes or to a wide node,
-//! and removes empty entries.
+//! A packed node has 2 to 96 entries, and a look-up searches its keys. A region with few entries
+//! has them in one packed node; a region with more has an inner node. A leaf likewise has a packed
+//! node or a dense one. If a node is full, another one is appended, with half as many entries as
+//! all nodes before it together; after several packed nodes, the appended node is an inner or dense
+//! one. The entries before such a node move into it, unless one of them is locked. `rebalance`
+//! converts regions and leaves that have changed: it joins, packs or removes nodes.
 //!
-//! [`convert`] describes how entries move, and what other threads do during a move.
+//! [`convert`] describes conversions, and how other threads proceed during one.
 //!
 //! Invariants, in addition to those of [`node`] and [`epoch`](crate::epoch):
-//! - zs-T1: at most one place on an entry's path is present. A nonempty entry has a present place,
-//!   which a look-up finds, except between the third and the fourth step of a move.
-//! - zs-T2: between these steps, the entry's old place is absent, and its copy is complete. A
-//!   look-up that finds the copy, and afterwards no present place on the path, completes the move.
-//! - zs-T3: after an attempt to move an entry, the entry is not moved again before all present
-//!   readers have left. So a reader finds the entry at its second search at the latest. A place at
-//!   which a reader has found an entry does not become the target of a move before the reader
-//!   leaves.
-//! - zs-T4: one thread at a time moves entries. Another thread may begin only after this thread has
-//!   waited for the readers. The thread holds the table's lock during all steps of a move.
+//! - zs-T1: every entry that is not empty is in its region's nodes once, apart from copies during a
+//!   conversion, and a look-up finds it.
+//! - zs-T2: the entry that a look-up finds is the current one unless it is frozen, because a path
+//!   to an entry is removed only while the entry is frozen.
+//! - zs-T3: after a conversion was begun, no other conversion of the same entries begins before all
+//!   present readers have left. So a thread that thaws an entry undoes only the conversion that it
+//!   saw given up.
+//! - zs-T4: one thread at a time converts chains, until it has waited for the readers.
 //!
-//! Lock order: `making`, under which entries are created and moved, then the locks of the slab
-//! caches and of the space. A look-up takes none of these locks, nor does a thread that locks an
-//! entry. No thread waits while it is counted as a reader (zs-R3).
+//! Locks: `making`, under which entries are created and chains converted; under `making`, the locks
+//! of the slab caches and of the space. Looking up and locking an entry takes no lock, and no
+//! thread waits while it is counted as a reader (zs-R3).
 
 mod check;
 mod chunks;
 mod convert;
 mod floors;
+mod fresh;
 #[cfg(test)]
 pub(crate) mod helpers;
 mod layout;
@@ -46,7 +45,6 @@ mod make;
 mod node;
 mod nodes;
 mod pass;
-pub(crate) mod policy;
 mod retired;
 mod row;
 #[cfg(all(test, not(loom)))]
@@ -56,20 +54,22 @@ mod walk;
 use crate::Error;
 use crate::entry::{Busy, Entry};
 use crate::epoch::{Epoch, EpochGuard};
-use crate::meta::MetadataArena;
+use crate::meta::Arena;
 use crate::sync::{AtomicU64, Backoff, Mutex, MutexGuard, Ordering};
 use chunks::Chunks;
 use floors::{Floors, HandleLeaf};
-use layout::{LEAVES, SPAN};
+use layout::{LEAVES, Level, REGION};
 use link::NodeLink;
 use locks::{EntryRef, PendingLock};
-use node::Chain;
+use node::{Chain, Node};
 use nodes::Nodes;
 use page::fork::Step;
 use retired::Retired;
 use row::{RowKind, RowValues};
 use std::sync::Arc;
 
+#[cfg(all(test, not(loom)))]
+pub(crate) use floors::LIFT;
 pub(crate) use floors::{GENERATION_MAX, is_worn_out};
 pub(crate) use layout::LEAF;
 pub(crate) use locks::{ForkStamp, ReadLock, WriteLock};
@@ -77,11 +77,11 @@ pub use row::{Columns, Row};
 
 #[derive(Debug)]
 pub(crate) struct Table {
-    spans: Chunks<NodeLink>,
-    /// The data kept for each leaf, if this is a table of handle slots.
+    regions: Chunks<NodeLink>,
+    /// The data of leaves, in a table of handle slots.
     floors: Option<Floors>,
     nodes: Nodes,
-    /// The counts of the table's readers, and of entries that have become empty.
+    /// The readers of the table. The tally counts entries that became empty.
     epoch: Epoch,
     making: Mutex<Making>,
     read_waits: AtomicU64,
@@ -102,36 +102,32 @@ struct Locked<'t> {
     making: MutexGuard<'t, Making>,
 }
 
-/// Returns the number of an entry's span, and the entry's key in that span.
+/// Returns the region of an entry, and the entry's key in that region.
 #[inline]
 fn split(index: u32) -> (u64, u16) {
-    (index as u64 / SPAN as u64, (index as u64 % SPAN as u64) as u16)
+    (index as u64 / REGION as u64, (index as u64 % REGION as u64) as u16)
 }
 
-/// Returns the number of the entry with key `key` in a span.
-fn index_of(span: u64, key: u16) -> u32 {
-    (span * SPAN as u64) as u32 + key as u32
+/// Returns the number of the entry with key `key` in a region.
+fn index_of(region: u64, key: u16) -> u32 {
+    (region * REGION as u64) as u32 + key as u32
 }
 
 impl Table {
     /// Returns a table without entries. The table's nodes will be allocated in `arena`.
-    pub(crate) fn new(arena: &Arc<MetadataArena>, columns: Columns) -> Result<Self, Error> {
+    pub(crate) fn new(arena: &Arc<Arena>, columns: Columns) -> Result<Self, Error> {
         Self::with_rows(arena, columns.into(), None)
     }
 
     /// Returns a table of handle slots, whose generations begin with `first`.
-    pub(crate) fn of_handles(arena: &Arc<MetadataArena>, first: u32) -> Result<Self, Error> {
+    pub(crate) fn of_handles(arena: &Arc<Arena>, first: u32) -> Result<Self, Error> {
         debug_assert!((1..=GENERATION_MAX).contains(&first));
         Self::with_rows(arena, RowKind::Generation, Some(Floors::new(first)))
     }
 
-    fn with_rows(
-        arena: &Arc<MetadataArena>,
-        row: RowKind,
-        floors: Option<Floors>,
-    ) -> Result<Self, Error> {
+    fn with_rows(arena: &Arc<Arena>, row: RowKind, floors: Option<Floors>) -> Result<Self, Error> {
         Ok(Table {
-            spans: Chunks::new(),
+            regions: Chunks::new(),
             floors,
             nodes: Nodes::new(arena, row)?,
             epoch: Epoch::new(),
@@ -140,15 +136,15 @@ impl Table {
         })
     }
 
-    /// Counts the caller as a reader until the result is dropped.
+    /// Counts the caller as a reader.
     #[inline(always)]
     fn enter(&self) -> Inside<'_> {
         Inside { table: self, _reader: self.epoch.enter() }
     }
 
-    /// Locks entry `index` for reading. Returns `None` if the entry does not exist or `admits`
-    /// returns false for its row. `admits` is called before this function waits for the entry, and
-    /// again while the entry is locked.
+    /// Locks entry `index` for reading. Returns `None` if it does not exist or `admits` returns
+    /// false for its row. `admits` is called before the call waits for the entry, and again while
+    /// the entry is locked.
     #[allow(unsafe_code)]
     #[inline]
     pub(crate) fn lock_shared(
@@ -156,7 +152,7 @@ impl Table {
         index: u32,
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Option<ReadLock<'_>> {
-        // SAFETY: `try_lock` found the entry in the table of these readers, and is counted as one.
+        // SAFETY: `try_lock` found the entry in the table of these readers, and counts as a reader.
         let lock = |entry: EntryRef<'_>, epoch| unsafe { entry.try_lock_shared(epoch) };
         let attempt = || self.try_lock(index, &admits, lock);
         let entry = attempt().unwrap_or_else(|busy| {
@@ -170,9 +166,9 @@ impl Table {
         entry.filter(|entry| admits(entry.row()))
     }
 
-    /// Looks up entry `index`, and passes the entry and the readers of this table to `lock`, which
-    /// tries to lock the entry. Returns `None` if the entry does not exist or `admits` returns
-    /// false for its row.
+    /// Looks entry `index` up and calls `lock`, which tries to lock it, with the entry and the
+    /// readers of this table. Returns `None` if the entry does not exist or `admits` returns false
+    /// for its row.
     #[inline(always)]
     fn try_lock<'t, L>(
         &'t self,
@@ -182,7 +178,9 @@ impl Table {
     ) -> Result<Option<L>, Busy> {
         let inside = self.enter();
         match inside.find(index).filter(|entry_ref| admits(entry_ref.row)) {
-            Some(entry_ref) => lock(entry_ref, &self.epoch).map(Some),
+            Some(entry_ref) => lock(entry_ref, &self.epoch)
+                .map(Some)
+                .inspect_err(|&busy| unless_frozen(inside, index, busy)),
             None => Ok(None),
         }
     }
@@ -220,7 +218,7 @@ impl Table {
             let inside = self.enter();
             if let Some(entry_ref) = inside.find(index) {
                 // SAFETY: the entry was found in the table of these readers, and is used while this
-                // thread is counted as a reader.
+                // thread counts as a reader.
                 return Ok(unsafe { entry_ref.try_claim(&self.epoch) });
             }
             drop(inside);
@@ -241,49 +239,49 @@ impl Table {
             let Some(EntryRef { entry, row }) = inside.find(index) else { return false };
             match entry.set_flags_if_unlocked(|place| choose(place.len, place.flags, row)) {
                 Ok(done) => return done,
-                Err(Busy::Absent) => {}
+                Err(Busy::Frozen) => unless_frozen(inside, index, Busy::Frozen),
                 Err(_) => return false,
             }
         }
     }
 
-    /// Returns the result of `look` for entry `index`, if the entry exists. The entry may be
-    /// locked. Calls `look` again if the entry was moved during the call.
-    pub(crate) fn peek<R>(&self, index: u32, look: impl FnMut(&Entry, Row<'_>) -> R) -> Option<R> {
-        self.enter().peek(index, look)
-    }
-
-    /// Calls `look` with each entry of a leaf, as [`peek`](Self::peek) does with one entry.
-    pub(crate) fn for_each_of(&self, leaf: u64, mut look: impl FnMut(u32, &Entry, Row<'_>)) {
-        let (span, nth) = (leaf / LEAVES as u64, (leaf % LEAVES as u64) as usize);
+    /// Calls `look` with entry `index`, locked or not, if the entry exists.
+    pub(crate) fn peek<R>(&self, index: u32, look: impl FnOnce(&Entry, Row<'_>) -> R) -> Option<R> {
         let inside = self.enter();
-        let keys = inside.chain(span).map_or([0; _], |chain| walk::keys_of(chain, nth));
-        for key in (0..LEAF).filter(|key| keys[key / 64] >> (key % 64) & 1 == 1) {
-            let index = index_of(span, (nth * LEAF + key) as u16);
-            inside.peek(index, |entry, row| look(index, entry, row));
-        }
+        inside.find(index).map(|entry_ref| look(entry_ref.entry, entry_ref.row))
     }
 
-    /// Calls `look` with each entry of the table, as [`peek`](Self::peek) does with one entry.
+    pub(crate) fn for_each_of(&self, leaf: u64, mut look: impl FnMut(u32, &Entry, Row<'_>)) {
+        let (region, nth) = (leaf / LEAVES as u64, (leaf % LEAVES as u64) as usize);
+        let inside = self.enter();
+        let Some(node) = inside.first(region) else { return };
+        node.all_of(nth, |key, entry_ref| {
+            look(index_of(region, key), entry_ref.entry, entry_ref.row);
+            true
+        });
+    }
+
     pub(crate) fn for_each(&self, mut look: impl FnMut(u32, &Entry, Row<'_>)) {
-        let mut next = 0;
-        while let Some(index) = self.first_made(next) {
-            let leaf = index / LEAF as u64;
-            self.for_each_of(leaf, &mut look);
-            next = (leaf + 1) * LEAF as u64;
+        for (region, _) in self.regions.from(0) {
+            let inside = self.enter();
+            let Some(node) = inside.first(region) else { continue };
+            node.all_entries(Level::Region, |key, entry_ref| {
+                look(index_of(region, key), entry_ref.entry, entry_ref.row);
+                true
+            });
         }
     }
 
-    /// Returns the lowest number from `index` on whose entry may exist. Entries between `index` and
-    /// the result were never created, or were removed.
+    /// Returns the first entry from `index` on that exists. Entries between `index` and the result
+    /// were never created, or were removed.
     pub(crate) fn first_made(&self, index: u64) -> Option<u64> {
-        let first = index / SPAN as u64;
-        let mut made = self.spans.from(first).filter(|(_, link)| link.is_made());
-        made.find_map(|(span, _)| {
-            let from = if span == first { index as usize % SPAN } else { 0 };
+        let first = index / REGION as u64;
+        let mut made = self.regions.from(first).filter(|(_, link)| link.is_made());
+        made.find_map(|(region, _)| {
+            let from = if region == first { index as usize % REGION } else { 0 };
             let inside = self.enter();
-            let key = walk::first_made(inside.chain(span)?, from)?;
-            Some(span * SPAN as u64 + key as u64)
+            let key = inside.first(region)?.first_made(from)?;
+            Some(region * REGION as u64 + key as u64)
         })
     }
 
@@ -291,8 +289,8 @@ impl Table {
         Locked { table: self, making: self.making.lock() }
     }
 
-    /// Creates entry `index`, if it does not exist. If packed nodes then precede a wide node, their
-    /// unlocked entries move to the wide node.
+    /// Creates entry `index`, if it does not exist. Packed nodes that then precede a wide node are
+    /// removed, if no entry in them is locked.
     #[cold]
     fn make(&self, index: u32) -> Result<(), Error> {
         let chain = make::make(self, index)?;
@@ -300,10 +298,9 @@ impl Table {
         Ok(())
     }
 
-    /// If enough entries have changed since the last pass, converts the leaves and spans for which
-    /// a conversion is worthwhile. Returns the number of bytes freed. Calls `go_on` before each
-    /// conversion, and stops if `go_on` returns false. Does nothing while another thread is in this
-    /// function.
+    /// If enough entries have changed since the last pass, converts leaves and regions for which
+    /// this is worthwhile. Returns the number of bytes freed. Calls `go_on` before each conversion,
+    /// and stops if `go_on` returns false. Does nothing while another thread is in this function.
     pub(crate) fn rebalance(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
         pass::rebalance(self, go_on)
     }
@@ -318,7 +315,7 @@ impl Table {
         self.floors.iter().flat_map(|floors| floors.leaves.from(0))
     }
 
-    /// Returns the initial values of the row of entry `index`.
+    /// Returns the row of a new entry.
     fn fresh_row(&self, index: u32) -> RowValues {
         self.floors.as_ref().map_or([0; 2], |floors| [floors.fresh(index), 0])
     }
@@ -333,7 +330,7 @@ impl Table {
     #[cfg(all(test, not(loom)))]
     fn node_bytes(&self) -> usize {
         let of_kind = |(kind, count): (layout::NodeKind, usize)| self.nodes.bytes(kind) * count;
-        layout::NodeKind::ALL.into_iter().zip(check::node_counts(self)).map(of_kind).sum()
+        layout::NodeKind::all().zip(check::node_counts(self)).map(of_kind).sum()
     }
 
     /// Returns the number of bytes of the pages that contain nodes.
@@ -345,18 +342,18 @@ impl Table {
     /// Returns the size in bytes of the table's memory outside the arena.
     pub(crate) fn bytes(&self) -> usize {
         let floors = self.floors.as_ref().map_or(0, |floors| floors.leaves.bytes());
-        size_of::<Epoch>() + self.spans.bytes() + floors
+        size_of::<Epoch>() + self.regions.bytes() + floors
     }
 
-    /// Locks the table before a fork, or unlocks it after the fork. No thread creates or moves an
-    /// entry while the table is locked.
+    /// Locks or unlocks the table for a fork, so that no thread is creating an entry or converting
+    /// a chain.
     pub(crate) fn at_fork(&self, step: Step) {
         self.making.at_fork(step);
         self.nodes.at_fork(step);
     }
 
-    /// In a child of fork, undoes what lost threads left. Unlocks their entries, resets the counts
-    /// of readers, and frees the retired nodes.
+    /// In a child of fork, repairs the locked entries, the counts of readers and the retired nodes
+    /// that lost threads left.
     ///
     /// # Safety
     /// The process is a child without the other threads of its parent. The process does not rely on
@@ -393,41 +390,41 @@ struct Inside<'t> {
 impl Inside<'_> {
     #[allow(unsafe_code)]
     #[inline(always)]
-    fn chain(&self, span: u64) -> Option<Chain<'_>> {
-        let link = self.table.spans.get(span)?;
-        // SAFETY: `link` belongs to this table, and the borrower of this value is counted as a
-        // reader.
+    fn chain(&self, region: u64) -> Option<Chain<'_>> {
+        let link = self.table.regions.get(region)?;
+        // SAFETY: `link` belongs to this table, and the borrower of this value counts as a reader.
         Some(unsafe { Chain::new(link, self.table.nodes.row) })
     }
 
     #[inline(always)]
-    fn find(&self, index: u32) -> Option<EntryRef<'_>> {
-        let (span, key) = split(index);
-        walk::find(self.chain(span)?, key)
+    fn first(&self, region: u64) -> Option<Node<'_>> {
+        self.chain(region)?.first()
     }
 
-    /// See [`Table::peek`].
-    fn peek<R>(&self, index: u32, mut look: impl FnMut(&Entry, Row<'_>) -> R) -> Option<R> {
-        loop {
-            let EntryRef { entry, row } = self.find(index)?;
-            let result = look(entry, row);
-            // This load follows the load in `look`, because both have acquire ordering.
-            if entry.is_present() {
-                return Some(result);
-            }
-        }
+    #[inline(always)]
+    fn find(&self, index: u32) -> Option<EntryRef<'_>> {
+        let (region, key) = split(index);
+        self.first(region)?.find(key)
     }
 }
 
-/// Repeats `attempt` until the entry is not busy, and waits before each attempt. Calls `count` with
-/// the reason for the first wait.
+/// If `busy` is `Frozen`, thaws the entry. The caller is no longer counted as a reader.
+#[cold]
+fn unless_frozen(inside: Inside<'_>, index: u32, busy: Busy) {
+    if busy == Busy::Frozen {
+        convert::give_up(&inside, index);
+    }
+}
+
+/// Calls `attempt` again after a wait as long as the entry is busy. Calls `count` with the reason
+/// for the first wait.
 #[cold]
 fn persist<T>(mut busy: Busy, count: impl Fn(Busy), attempt: impl Fn() -> Result<T, Busy>) -> T {
     let mut backoff = Backoff::default();
     let mut waited = false;
     loop {
-        // An entry that was moved is found at its new place, so no wait is necessary.
-        if busy != Busy::Absent {
+        // An entry that was frozen has been thawed or moved, so no wait is necessary.
+        if busy != Busy::Frozen {
             if !waited {
                 count(busy);
             }

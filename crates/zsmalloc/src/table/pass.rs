@@ -1,36 +1,39 @@
-//! Passes over all leaves and spans. A pass is made if enough entries have changed.
+//! Passes over all leaves and regions. A pass is made if enough entries have changed.
 #![allow(unsafe_code)]
 
 use super::Table;
 use super::convert::{Outcome, convert};
 use super::layout::{LEAF, LEAVES, Level, NodeKind};
-use super::node::Chain;
-use super::policy::{PASS_CHANGED_SHARE, PASS_MADE_SHARE};
 
-/// The number of steps per span: one for each leaf, then one for the span as a whole.
+/// A pass is due if one of this number of the table's entries has become empty since the last pass.
+const CHANGED_SHARE: u64 = 16;
+/// The number of entries of a new node for each entry that is counted as changed. With this number,
+/// a pass is due when a table that is being filled has doubled.
+const MADE_SHARE: usize = 8;
+/// The number of steps per region: one for each leaf, then one for the region as a whole.
 const STEPS: u64 = LEAVES as u64 + 1;
 
 /// The state of the last pass.
 #[derive(Debug, Default)]
 pub(super) struct Last {
-    /// True while a thread makes a pass or is in `absorb_now` (zs-T4).
+    /// True while a pass is under way (zs-T4).
     rebalancing: bool,
-    /// The step at which the last pass was stopped; 0 if that pass was complete.
+    /// The step at which the last pass was stopped.
     next: u64,
     /// The number of entries that had become empty when the last complete pass began.
     emptied: u64,
-    /// Other changes that may require a pass, as a number of entries.
+    /// The number of other changed entries that may require a pass.
     owed: u64,
 }
 
 impl Last {
     pub(super) fn made(&mut self, kind: NodeKind) {
-        self.owed += if kind == NodeKind::Dense { (LEAF / PASS_MADE_SHARE) as u64 } else { 0 };
+        self.owed += if kind.is_dense() { (LEAF / MADE_SHARE) as u64 } else { 0 };
     }
 
-    /// Records that a wide node was appended to packed nodes, whose entries should move to it.
+    /// Records that a node was appended after other nodes and should be merged with them.
     pub(super) fn made_behind(&mut self, kind: NodeKind) {
-        self.owed += (kind.capacity() / PASS_MADE_SHARE).max(1) as u64;
+        self.owed += (kind.capacity() / MADE_SHARE).max(1) as u64;
     }
 
     #[cfg(test)]
@@ -38,25 +41,25 @@ impl Last {
         self.owed += entries as u64 + 1;
     }
 
-    /// In a child of fork, ends the pass of a thread that the child lacks.
+    /// Ends the pass of a lost thread, in a child of fork.
     pub(super) fn forget_lost(&mut self) {
         self.rebalancing = false;
     }
 }
 
 struct Pass {
-    /// The next step; each span has `STEPS` steps.
+    /// The next step; each region has `STEPS` steps.
     next: u64,
     emptied: u64,
     owed: u64,
-    /// The number of chains whose conversion failed, in most cases because an entry was locked.
+    /// The number of chains that were not converted because one of their entries was locked.
     busy: u64,
     freed: usize,
     state: State,
 }
 
-/// Marks this thread as the one that rebalances. If the caller's code panics, dropping this guard
-/// clears the mark. The guard must be dropped with no lock held.
+/// Marks this thread as the one that rebalances. If the caller's code panics, the drop clears the
+/// mark. The guard must be dropped with no lock held.
 struct Rebalancing<'w>(&'w Table);
 
 impl Drop for Rebalancing<'_> {
@@ -82,8 +85,7 @@ pub(super) fn rebalance(table: &Table, go_on: &mut dyn FnMut() -> bool) -> usize
     let _rebalancing = Rebalancing(table);
     while pass.state == State::Going {
         if convert_some(table, &mut pass, go_on) {
-            // All present readers must leave before the same entries are moved again (zs-T3), and
-            // before the memory of old nodes is reused.
+            // All present readers must leave before other entries are frozen or memory is reused.
             free_retired(table);
         }
     }
@@ -94,19 +96,19 @@ pub(super) fn rebalance(table: &Table, go_on: &mut dyn FnMut() -> bool) -> usize
     pass.freed
 }
 
-/// Converts one chain, unless another thread rebalances. A later pass moves the entries that stay
-/// because they are locked.
-pub(super) fn absorb_now(table: &Table, span: u64, level: Level) {
-    // The guard is declared before `locked`, so that it is dropped after the lock.
+/// Converts one chain, if no other thread rebalances and no entry of the chain is locked. Otherwise
+/// a later pass converts the chain.
+pub(super) fn absorb_now(table: &Table, region: u64, level: Level) {
+    // The guard is declared first, so that it is dropped after the lock.
     let _rebalancing;
     let mut locked = table.lock_making();
     if std::mem::replace(&mut locked.making.pass.rebalancing, true) {
         return;
     }
     _rebalancing = Rebalancing(table);
-    // The entry just created is empty, so the conversion may remove it. The argument 1 keeps room
-    // to create the entry again.
-    convert(&mut locked, span, level, 1);
+    // The entry just created is empty, so the conversion may remove it. The new node must have room
+    // to create it again.
+    convert(&mut locked, region, level, 1);
     drop(locked);
     free_retired(table);
     table.making.lock().pass.rebalancing = false;
@@ -119,7 +121,7 @@ fn begin_pass(table: &Table) -> Option<Pass> {
     let room = making.room as u64;
     let last = &mut making.pass;
     let changed = tallied - last.emptied + last.owed;
-    if last.rebalancing || changed == 0 || changed * PASS_CHANGED_SHARE < room {
+    if last.rebalancing || changed == 0 || changed * CHANGED_SHARE < room {
         return None;
     }
     last.rebalancing = true;
@@ -144,12 +146,12 @@ fn end_pass(table: &Table, pass: &Pass) {
 fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool) -> bool {
     let (mut begun, mut leaves_begun) = (false, false);
     loop {
-        let Some((step, span, level)) = next_step(table, pass.next) else {
+        let Some((step, region, level)) = next_step(table, pass.next) else {
             pass.state = State::Done;
             return begun;
         };
-        if level == Level::Span && leaves_begun {
-            // The entries of leaves just converted must not be moved again yet (zs-T3).
+        if level == Level::Region && leaves_begun {
+            // The region's leaves may have just been converted (zs-T3).
             return begun;
         }
         if !go_on() {
@@ -158,17 +160,17 @@ fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool)
         }
         pass.next = step + 1;
         let mut locked = table.lock_making();
-        let outcome = convert(&mut locked, span, level, 0);
-        let was_begun = matches!(outcome, Outcome::Unfinished | Outcome::Converted(_));
+        let outcome = convert(&mut locked, region, level, 0);
+        let was_begun = matches!(outcome, Outcome::GivenUp | Outcome::Converted(_));
         begun |= was_begun;
-        leaves_begun |= was_begun && level != Level::Span;
+        leaves_begun |= was_begun && level != Level::Region;
         match outcome {
             Outcome::Left => {}
-            Outcome::Busy | Outcome::Unfinished => pass.busy += 1,
+            Outcome::Busy | Outcome::GivenUp => pass.busy += 1,
             Outcome::Converted(bytes) => pass.freed += bytes,
             Outcome::Absorbed(bytes) => {
                 pass.freed += bytes;
-                pass.next = span * STEPS;
+                pass.next = region * STEPS;
                 return true;
             }
         }
@@ -178,29 +180,28 @@ fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool)
     }
 }
 
-/// Returns the number, span and level of the first step at or after `next` whose chain has nodes. A
-/// span's leaves are converted only when no packed node precedes the inner node.
+/// Returns the first step at or after `next` that has nodes: its number, region and level. A
+/// region's leaves are converted after all their entries are behind the inner node.
 fn next_step(table: &Table, next: u64) -> Option<(u64, u64, Level)> {
     let (first, done) = (next / STEPS, next % STEPS);
-    let mut made = table.spans.from(first).filter(|(_, link)| link.is_made());
-    let (span, _) = made.next()?;
-    let done = if span == first { done as usize } else { 0 };
+    let mut made = table.regions.from(first).filter(|(_, link)| link.is_made());
+    let (region, _) = made.next()?;
+    let done = if region == first { done as usize } else { 0 };
     let inside = table.enter();
-    let inner = inside.chain(span).and_then(Chain::first);
-    let mut leaves = inner.into_iter().flat_map(|inner| inner.leaves()).map(|(leaf, _)| leaf);
-    let (nth, level) = match leaves.find(|&leaf| leaf >= done) {
+    let inner = inside.first(region).filter(|node| node.kind().is_inner());
+    let is_made = |leaf: &usize| inner.is_some_and(|inner| inner.leaf(*leaf).link().is_made());
+    let (nth, level) = match (done..LEAVES).find(is_made) {
         Some(leaf) => (leaf, Level::Leaf(leaf)),
-        None => (LEAVES, Level::Span),
+        None => (LEAVES, Level::Region),
     };
-    Some((span * STEPS + nth as u64, span, level))
+    Some((region * STEPS + nth as u64, region, level))
 }
 
-/// Waits until all present readers have left, then frees the nodes that were retired before the
-/// wait.
+/// Waits until all present readers have left. Frees the nodes that were retired before the wait.
 fn free_retired(table: &Table) {
     let until = table.making.lock().retired.retired_count();
     table.epoch.wait();
-    // The lock is dropped after each chain, because other threads may wait to create entries.
+    // The lock is dropped after each chain, because other threads wait to create entries.
     // SAFETY: all readers that could have found these chains have left (zs-W2), and `retired`
     // belongs to this table.
     while unsafe { table.nodes.free_first(&mut table.making.lock().retired, until) } {}

@@ -4,7 +4,9 @@
 #![allow(unsafe_code)]
 
 use super::layout::NodeRef;
-use super::policy::RETIRED_CHAINS_MAX;
+
+/// The maximum number of chains that are retired before the thread waits for readers.
+pub(super) const BATCH: usize = if cfg!(loom) { 2 } else { 64 };
 
 /// Whether a wide node behind retired packed nodes is retired with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,11 +15,11 @@ pub(super) enum Behind {
     Stays,
 }
 
-/// The first nodes of chains, in the order in which the chains were retired. No link leads to a
-/// retired chain any more, although readers may still use it.
+/// Nodes to which no link leads any more, although readers may still use them: the first node of
+/// each chain, in the order of retirement.
 #[derive(Debug)]
 pub(super) struct Retired {
-    chains: [Option<(NodeRef, Behind)>; RETIRED_CHAINS_MAX],
+    chains: [Option<(NodeRef, Behind)>; BATCH],
     len: usize,
     /// The number of chains freed so far.
     freed: u64,
@@ -25,13 +27,13 @@ pub(super) struct Retired {
 
 impl Default for Retired {
     fn default() -> Self {
-        Retired { chains: [None; RETIRED_CHAINS_MAX], len: 0, freed: 0 }
+        Retired { chains: [None; BATCH], len: 0, freed: 0 }
     }
 }
 
 impl Retired {
     pub(super) fn has_room(&self) -> bool {
-        self.len < RETIRED_CHAINS_MAX
+        self.len < BATCH
     }
 
     /// Adds a chain, to be freed when all present readers have left.
@@ -48,7 +50,8 @@ impl Retired {
         self.freed + self.len as u64
     }
 
-    /// Removes and returns the oldest chain, if it is among the first `until` chains ever retired.
+    /// Removes the first chain, if it is among the first `until` that were retired. Returns the
+    /// chain.
     pub(super) fn take(&mut self, until: u64) -> Option<(NodeRef, Behind)> {
         if self.len == 0 || self.freed >= until {
             return None;

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::helpers::{clear, get, set, unlock};
-use super::layout::{NodeKind, PACKED};
+use super::layout::NodeKind;
 use super::node::Node;
 use super::*;
 use fastrand::Rng;
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 use testkit::seed;
 
-fn table() -> (Arc<MetadataArena>, Table) {
-    let arena = MetadataArena::new(page::Config::default()).unwrap();
+fn table() -> (Arc<Arena>, Table) {
+    let arena = Arena::new(page::Config::default()).unwrap();
     let table = Table::new(&arena, Columns::default()).unwrap();
     (arena, table)
 }
@@ -77,51 +77,52 @@ fn words_are_as_in_the_model() {
     table.check();
 }
 
-/// Returns the number of packed nodes of a chain, and the kind of the wide node behind them.
-fn shape(chain: Chain<'_>) -> (usize, Option<NodeKind>) {
-    let packed = chain.nodes().filter(|node| node.kind() == NodeKind::Packed).count();
-    (packed, chain.wide().map(Node::kind))
-}
-
-fn span_shape(table: &Table, span: u64) -> (usize, Option<NodeKind>) {
-    table.enter().chain(span).map_or((0, None), shape)
-}
-
-/// Returns the shape of a leaf's chain, in a span with an inner node.
-fn leaf_shape(table: &Table, leaf: usize) -> (usize, Option<NodeKind>) {
+fn region_kinds(table: &Table, region: u64) -> Vec<NodeKind> {
     let inside = table.enter();
-    let inner = inside.chain((leaf / LEAVES) as u64).and_then(Chain::wide);
-    inner.map_or((0, None), |inner| shape(inner.leaf(leaf % LEAVES)))
+    let node = inside.first(region);
+    node.into_iter().flat_map(Node::nodes).map(Node::kind).collect()
+}
+
+/// Returns the kinds of the nodes of a leaf's chain, in a region with an inner node.
+fn leaf_kinds(table: &Table, leaf: usize) -> Vec<NodeKind> {
+    let inside = table.enter();
+    let node = inside.first((leaf / LEAVES) as u64).and_then(Node::inner);
+    let node = node.and_then(|inner| inner.below(leaf % LEAVES));
+    node.into_iter().flat_map(Node::nodes).map(Node::kind).collect()
 }
 
 #[test]
-fn a_span_has_the_nodes_that_suit_it() {
+fn a_stem_has_the_nodes_that_suit_it() {
     const ODD: u32 = 977; // entries far apart
     let (_arena, table) = table();
-    for entry in 0..96 {
-        set(&table, entry * ODD % 65_536, 1);
-        assert_eq!(span_shape(&table, 0), (entry as usize / PACKED + 1, None));
+    let packed = NodeKind::packed;
+    let chain = [4, 2, 4, 5, 7, 12, 24, 32];
+    for (nth, capacity) in chain.into_iter().enumerate() {
+        let first: usize = chain[..nth].iter().sum();
+        (first..first + capacity).for_each(|entry| set(&table, entry as u32 * ODD % 65_536, 1));
+        let kinds: Vec<_> = chain[..=nth].iter().map(|&capacity| packed(capacity)).collect();
+        assert_eq!(region_kinds(&table, 0), kinds);
         table.check();
     }
-    // The entries of the packed nodes move behind the inner node, except one that is locked. Later
-    // they move back.
+    tidy_all(&table);
+    assert_eq!(region_kinds(&table, 0), [packed(90)]);
+    (90..96).for_each(|entry| set(&table, entry * ODD % 65_536, 1));
+    assert_eq!(region_kinds(&table, 0), [packed(96)]);
+    // The entries of the packed nodes move behind the inner node, but not while one of them is
+    // locked. Later they move back.
     let pin = table.lock_shared(5 * ODD, |_| true).unwrap();
     set(&table, 96 * ODD % 65_536, 1);
-    assert_eq!(span_shape(&table, 0), (24, Some(NodeKind::Inner)));
+    assert_eq!(region_kinds(&table, 0), [packed(96), NodeKind::INNER]);
     table.check();
     drop(pin);
     (97..101).for_each(|entry| set(&table, entry * ODD % 65_536, 1));
-    assert_eq!(span_shape(&table, 0), (0, Some(NodeKind::Inner)));
+    assert_eq!(region_kinds(&table, 0), [NodeKind::INNER]);
     table.check();
     (0..101).for_each(|entry| assert_eq!(get(&table, entry * ODD % 65_536), 1));
     (80..101).for_each(|entry| clear(&table, entry * ODD % 65_536));
     assert!(tidy_all(&table) > 0);
-    assert_eq!(span_shape(&table, 0), (20, None));
+    assert_eq!(region_kinds(&table, 0), [packed(80)]);
     table.check();
-    // Empty entries are removed when a quarter of the nodes is saved.
-    (60..80).for_each(|entry| clear(&table, entry * ODD % 65_536));
-    assert_eq!(tidy_all(&table), 5 * table.nodes.bytes(NodeKind::Packed));
-    assert_eq!(span_shape(&table, 0), (15, None));
     (0..80).for_each(|entry| clear(&table, entry * ODD % 65_536));
     tidy_all(&table);
     assert_eq!((table.node_bytes(), table.first_made(0)), (0, None));
@@ -131,29 +132,29 @@ fn a_span_has_the_nodes_that_suit_it() {
 #[test]
 fn a_leaf_has_the_nodes_that_suit_it() {
     let (_arena, table) = table();
-    let dense = Some(NodeKind::Dense);
-    // The span gets an inner node, with entries in all leaves except the first.
+    let (dense, packed) = (NodeKind::DENSE, NodeKind::packed);
+    // The region gets an inner node, with entries in all leaves except the first.
     (0..127).for_each(|leaf| set(&table, (leaf + 1) * 512, 1));
     tidy_all(&table);
-    assert_eq!(span_shape(&table, 0), (0, Some(NodeKind::Inner)));
-    assert_eq!(leaf_shape(&table, 0), (0, None));
+    assert_eq!(region_kinds(&table, 0), [NodeKind::INNER]);
+    assert!(leaf_kinds(&table, 0).is_empty());
     (0..90).for_each(|index| set(&table, index * 3, 1));
-    assert_eq!(leaf_shape(&table, 0), (23, None));
-    (0..30).for_each(|index| clear(&table, index * 3));
+    assert_eq!(leaf_kinds(&table, 0), [4, 2, 4, 5, 7, 12, 24, 32].map(packed));
+    (0..20).for_each(|index| clear(&table, index * 3));
     tidy_all(&table);
-    assert_eq!(leaf_shape(&table, 0), (15, None));
-    (0..30).for_each(|index| set(&table, index * 3, 1));
+    assert_eq!(leaf_kinds(&table, 0), [packed(70)]);
+    (0..20).for_each(|index| set(&table, index * 3, 1));
     let pin = table.lock_shared(0, |_| true).unwrap();
     (90..101).for_each(|index| set(&table, index * 3, 1));
-    assert_eq!(leaf_shape(&table, 0), (24, dense));
+    assert_eq!(leaf_kinds(&table, 0), [packed(96), dense]);
     drop(pin);
     table.check();
     assert!(tidy_all(&table) > 0);
-    assert_eq!(leaf_shape(&table, 0), (0, dense));
+    assert_eq!(leaf_kinds(&table, 0), [dense]);
     assert_eq!(tidy_all(&table), 0);
     (0..512).for_each(|index| clear(&table, index));
     tidy_all(&table);
-    assert_eq!(leaf_shape(&table, 0), (0, None));
+    assert!(leaf_kinds(&table, 0).is_empty());
     table.check();
 }
 
@@ -162,7 +163,7 @@ fn a_leaf_has_the_nodes_that_suit_it() {
 #[test]
 fn a_table_filled_in_order_is_dense() {
     let (_arena, table) = table();
-    let count = 3 * SPAN + 5;
+    let count = 3 * REGION + 5;
     (0..count).for_each(|index| set(&table, 70_000 + index as u32, 1));
     let bytes = table.node_bytes();
     assert!(bytes < count * 8 + 4 * 1024 + 2 * 4096, "{bytes} bytes");
@@ -178,7 +179,7 @@ fn a_pin_keeps_its_chain_and_nothing_else() {
     tidy_all(&table);
     let pin = table.lock_shared(pinned, |_| true).unwrap();
     (0..LEAF as u32 * 4).filter(|&index| index != pinned).for_each(|index| clear(&table, index));
-    assert_eq!(tidy_all(&table), 3 * table.nodes.bytes(NodeKind::Dense));
+    assert_eq!(tidy_all(&table), 3 * table.nodes.bytes(NodeKind::DENSE));
     table.check();
     // The thread that holds the pin creates entries near the pinned one.
     set(&table, pinned + 1, 9);
@@ -186,25 +187,21 @@ fn a_pin_keeps_its_chain_and_nothing_else() {
     assert_eq!(pin.value().decode(), Err(LEAF as u64 + 4));
     drop(pin);
     tidy_all(&table);
-    assert_eq!(table.node_bytes(), table.nodes.bytes(NodeKind::Packed));
+    assert_eq!(table.node_bytes(), table.nodes.bytes(NodeKind::packed(3)));
     assert_eq!((get(&table, 3), get(&table, pinned)), (9, LEAF as u64 + 4));
     assert_eq!(get(&table, pinned + 1), 9);
     table.check();
-    // A packed node with a pinned entry is not removed. All other entries move.
+    // A packed node with a pinned entry is not removed, and no entry of the packed nodes moves.
     let pin = table.lock_shared(3, |_| true).unwrap();
     (0..LEAF as u32 * 4).for_each(|index| set(&table, index * 20, 1));
-    assert_eq!(span_shape(&table, 0), (24, Some(NodeKind::Inner)));
+    let before = region_kinds(&table, 0);
+    assert_eq!(before.last(), Some(&NodeKind::INNER));
     tidy_all(&table);
-    let inside = table.enter();
-    let packed = inside.chain(0).unwrap().nodes().flat_map(Node::packed_places);
-    let present = packed.filter(|(_, place)| place.entry.is_present());
-    assert_eq!(present.map(|(key, _)| key).collect::<Vec<_>>(), [3]);
-    drop(inside);
-    table.check();
+    assert_eq!(region_kinds(&table, 0), before);
     assert_eq!(pin.value().decode(), Err(9));
     drop(pin);
     tidy_all(&table);
-    assert_eq!(span_shape(&table, 0), (0, Some(NodeKind::Inner)));
+    assert_eq!(region_kinds(&table, 0), [NodeKind::INNER]);
     assert_eq!(get(&table, 3), 9);
     table.check();
 }
@@ -215,7 +212,7 @@ fn a_pass_can_be_stopped_and_goes_on_where_it_was() {
     (0..LEAF as u32 * 9).for_each(|index| set(&table, index, 1));
     tidy_all(&table);
     (0..LEAF as u32 * 9).for_each(|index| clear(&table, index));
-    let dense = table.nodes.bytes(NodeKind::Dense);
+    let dense = table.nodes.bytes(NodeKind::DENSE);
     let first_made = |leaf: usize| Some((leaf * LEAF) as u64);
     let some = || {
         let mut left = 3;
@@ -229,7 +226,7 @@ fn a_pass_can_be_stopped_and_goes_on_where_it_was() {
         assert_eq!(table.first_made(0), first_made(3 * nth).filter(|_| nth < 3));
         table.check();
     }
-    assert_eq!(some(), table.nodes.bytes(NodeKind::Inner));
+    assert_eq!(some(), table.nodes.bytes(NodeKind::INNER));
     assert_eq!(tidy(&table), 0);
 }
 
@@ -239,22 +236,19 @@ fn the_first_word_made_is_found() {
     let (_arena, table) = table();
     let far = u32::MAX - 1;
     set(&table, far, 1);
-    for index in [0, 1, far as u64 - SPAN as u64, far as u64] {
+    for index in [0, 1, far as u64 - REGION as u64, far as u64] {
         assert_eq!(table.first_made(index), Some(far as u64));
     }
     assert_eq!(table.first_made(far as u64 + 1), None);
-    (0..96).for_each(|nth| set(&table, 70_000 + nth * 300, 1));
-    assert_eq!(span_shape(&table, 1), (24, None));
+    set(&table, 70_000, 1);
+    let pin = table.lock_shared(70_000, |_| true).unwrap();
+    (1..91).for_each(|nth| set(&table, 70_000 + nth * 300, 1));
+    assert!(region_kinds(&table, 1).len() > 2, "an inner node behind packed nodes");
     assert_eq!(table.first_made(5), Some(70_000));
     assert_eq!(table.first_made(70_001), Some(70_300));
-    let pin = table.lock_shared(70_000, |_| true).unwrap();
-    (96..110).for_each(|nth| set(&table, 70_000 + nth * 300, 1));
-    assert_eq!(span_shape(&table, 1), (24, Some(NodeKind::Inner)), "a mixed chain");
-    let of_leaf = 70_000 / LEAF as u64 * LEAF as u64;
-    assert_eq!(table.first_made(5), Some(of_leaf), "the leaf has an absent place");
     drop(pin);
     (0..200).for_each(|nth| set(&table, 70_000 + nth * 300, 1));
-    assert_eq!(span_shape(&table, 1), (0, Some(NodeKind::Inner)));
+    assert_eq!(region_kinds(&table, 1), [NodeKind::INNER]);
     assert_eq!(table.first_made(70_001), Some(70_001), "the leaf has a node");
     assert_eq!(table.first_made(70_200), Some(70_200));
     assert_eq!(table.first_made(70_000 + 199 * 300 + 512), Some(far as u64));
@@ -269,12 +263,12 @@ fn little_change_is_left_for_later() {
     (0..LEAF as u32).for_each(|index| clear(&table, index));
     assert_eq!(table.rebalance(&mut || panic!("there is little to do")), 0);
     (0..LEAF as u32 + 1).for_each(|index| clear(&table, LEAF as u32 + index));
-    assert_eq!(tidy(&table), 2 * table.nodes.bytes(NodeKind::Dense));
+    assert_eq!(tidy(&table), 2 * table.nodes.bytes(NodeKind::DENSE));
 }
 
-/// Fills 373,000 entries and empties those for which `stay` returns false. Returns the size in
-/// bytes of the table and of its nodes' pages, and the number of entries kept. The arena's metadata
-/// of released pages are not counted.
+/// Empties all of 373,000 entries except those for which `stay` returns true. Returns the bytes of
+/// the table and of its nodes' pages, and the number of entries kept. The arena's metadata of
+/// released pages are not included.
 fn bytes_after(stay: impl Fn(u32) -> bool) -> (usize, usize) {
     const COUNT: u32 = 373_000;
     let (arena, table) = table();
@@ -313,18 +307,18 @@ fn a_contiguous_removal_leaves_nothing() {
     );
 }
 
-/// A row moves with its entry. A row costs 4 bytes per column, and rows leave the rest of some
-/// cache lines unused.
+/// A row moves with its entry. A row costs 4 bytes per column and the unused rest of cache lines.
 #[test]
 fn rows_go_with_their_entries() {
     for (access_time, checksum, lines) in
         [(false, false, 64), (true, false, 103), (false, true, 103), (true, true, 128)]
     {
-        let arena = MetadataArena::new(page::Config::default()).unwrap();
+        let arena = Arena::new(page::Config::default()).unwrap();
         let table = Table::new(&arena, Columns { access_time, checksum }).unwrap();
-        assert_eq!(table.nodes.bytes(NodeKind::Dense), lines * 64);
+        assert_eq!(table.nodes.bytes(NodeKind::DENSE), lines * 64);
         let columns = usize::from(access_time) + usize::from(checksum);
-        assert_eq!(table.nodes.bytes(NodeKind::Packed), 16 + 4 * (8 + 4 * columns));
+        let packed = 8 + 96 * (8 + 4 * columns + 2);
+        assert_eq!(table.nodes.bytes(NodeKind::packed(96)), packed.next_multiple_of(16));
         let sum = |index: u32| index.wrapping_mul(0x9e37_79b9);
         let says = |index: u32| {
             let row = |_: &Entry, row: Row<'_>| (row.access_time(), row.checksum());
@@ -340,8 +334,8 @@ fn rows_go_with_their_entries() {
             entry.row().set_checksum(sum(index));
             unlock(entry, 1);
         };
-        // The entries are in packed nodes and then move behind an inner node. Then a leaf becomes
-        // dense, and its entries are packed again.
+        // The entries are in packed nodes, then move behind an inner node; a leaf becomes dense;
+        // then the entries are packed again.
         (0..101).map(|nth| nth * 977 % 65_536).for_each(store);
         (0..101).map(|nth| nth * 977 % 65_536).for_each(is_right);
         (70_000..71_000).for_each(store);
@@ -374,7 +368,7 @@ fn a_refusal_changes_nothing() {
     let scarce = Arc::new(Scarce::default());
     scarce.most.store(u64::MAX, Ordering::Relaxed);
     let config = page::Config { supply: Some(scarce.clone()), ..page::Config::default() };
-    let arena = MetadataArena::new(config).unwrap();
+    let arena = Arena::new(config).unwrap();
     let table = Table::new(&arena, Columns::default()).unwrap();
     let mut rng = Rng::with_seed(seed(5));
     let far = (0..300).map(|_| rng.u32(..));

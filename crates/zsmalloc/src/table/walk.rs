@@ -1,113 +1,177 @@
-//! Look-ups, and walks over the nodes of spans and leaves.
+//! Walks over chains: their nodes, and the entries that can be found in them.
 
-use super::layout::{LEAF, Level, NodeKind};
+use super::layout::{LEAF, LEAVES, Level, NodeKind};
 use super::locks::EntryRef;
-use super::node::{Chain, Node};
-use crate::entry::Presence;
-use std::ptr::from_ref;
+use super::node::Node;
+use crate::entry::Value;
 
-/// Returns the present place of `key` in a span's chain.
-#[inline(always)]
-pub(super) fn find<'s>(chain: Chain<'s>, key: u16) -> Option<EntryRef<'s>> {
-    let first = chain.first()?;
-    if first.kind() == NodeKind::Inner {
-        let leaf = first.leaf(key as usize / LEAF).first()?;
-        if leaf.kind() == NodeKind::Dense {
-            let place = leaf.dense_place(key as usize % LEAF);
-            if place.entry.is_present() {
-                return Some(place);
+impl<'s> Node<'s> {
+    pub(super) fn leaves(self) -> impl Iterator<Item = Node<'s>> {
+        let leaves = if self.kind().is_inner() { LEAVES } else { 0 };
+        (0..leaves).filter_map(move |leaf| self.below(leaf))
+    }
+
+    #[inline]
+    pub(super) fn below(self, leaf: usize) -> Option<Self> {
+        self.leaf(leaf).first()
+    }
+
+    /// Returns this node and the nodes behind it.
+    pub(super) fn nodes(self) -> impl Iterator<Item = Self> {
+        std::iter::successors(Some(self), |part| part.packed().1)
+    }
+
+    /// Returns the wide node at the end of the chain, if it has one.
+    pub(super) fn wide(self) -> Option<Self> {
+        self.nodes().find(|part| !part.kind().is_packed())
+    }
+
+    /// Returns the wide node at the end of the chain if it is an inner node.
+    pub(super) fn inner(self) -> Option<Self> {
+        self.wide().filter(|wide| wide.kind().is_inner())
+    }
+
+    /// Returns whether the chain has several nodes.
+    pub(super) fn is_chain(self) -> bool {
+        self.packed().1.is_some()
+    }
+
+    /// Calls `look` with the kinds of all nodes from this node on, including the nodes below an
+    /// inner node.
+    pub(super) fn each(self, mut look: impl FnMut(NodeKind)) {
+        for part in self.nodes() {
+            look(part.kind());
+            part.leaves().flat_map(Node::nodes).for_each(|node| look(node.kind()));
+        }
+    }
+
+    /// Returns whether `look` returns true for each entry in the packed nodes from this node on.
+    pub(super) fn all_packed_entries(
+        self,
+        mut look: impl FnMut(u16, EntryRef<'s>) -> bool,
+    ) -> bool {
+        self.nodes().all(|part| part.packed_entries().all(|(key, entry)| look(key, entry)))
+    }
+
+    /// Returns whether `look` returns true for each entry that a look-up from this node on can
+    /// find, in a chain of level `level`.
+    pub(super) fn all_entries(
+        self,
+        level: Level,
+        mut look: impl FnMut(u16, EntryRef<'s>) -> bool,
+    ) -> bool {
+        match level {
+            Level::Leaf(leaf) => self.all_of_leaf(leaf, Shadowed::default(), look),
+            Level::Region => {
+                self.all_packed_entries(&mut look)
+                    && self.inner().is_none_or(|inner| {
+                        (0..LEAVES).all(|leaf| match inner.below(leaf) {
+                            Some(node) => node.all_of_leaf(leaf, self.shadowed(leaf), &mut look),
+                            None => true,
+                        })
+                    })
             }
         }
     }
-    search(chain, key)
-}
 
-/// As [`find`], for an entry that may be in any node, or is being moved. A thread that passes the
-/// entry's new place before the move, and the old place after it, finds only absent places. So it
-/// searches again. While the thread is counted as a reader, the entry is not moved again (zs-T3).
-/// If two searches find the same copy, and no present place, the old place is absent. The thread
-/// then completes the move (zs-T2).
-#[allow(unsafe_code)]
-#[inline(never)]
-fn search<'s>(chain: Chain<'s>, key: u16) -> Option<EntryRef<'s>> {
-    let (mut seen, mut has_looked_again) = (None, false);
-    loop {
-        let (mut arriving, mut is_absent) = (None, false);
-        let mut places = chain.first()?.path(key).filter_map(|node| node.place(key));
-        let present = places.find(|place| match place.entry.presence() {
-            Presence::Present => true,
-            Presence::Arriving => {
-                arriving = Some(*place);
-                false
+    /// Does the same as `all_entries` for a leaf's entries, in the chain of its region.
+    pub(super) fn all_of(
+        self,
+        leaf: usize,
+        mut look: impl FnMut(u16, EntryRef<'s>) -> bool,
+    ) -> bool {
+        let node = self.inner().and_then(|inner| inner.below(leaf));
+        self.all_packed_entries(|key, entry_ref| {
+            key as usize / LEAF != leaf || look(key, entry_ref)
+        }) && node.is_none_or(|node| node.all_of_leaf(leaf, self.shadowed(leaf), &mut look))
+    }
+
+    /// Returns the first key at or after `from` for which a region's chain may have an entry. If a
+    /// leaf below an inner node exists, this is the leaf's first key, or `from` within the leaf.
+    pub(super) fn first_made(self, from: usize) -> Option<usize> {
+        let keys = self.nodes().flat_map(|part| part.packed().0).map(|&key| key as usize);
+        let packed = keys.filter(|&key| key >= from).min();
+        let inner = self.inner();
+        let is_made = |leaf: &usize| inner.is_some_and(|inner| inner.leaf(*leaf).link().is_made());
+        let leaf = (from / LEAF..LEAVES).find(is_made).map(|leaf| from.max(leaf * LEAF));
+        packed.into_iter().chain(leaf).min()
+    }
+
+    /// Does the same as `all_entries` for a leaf's chain, without entries that are hidden.
+    fn all_of_leaf(
+        self,
+        leaf: usize,
+        mut hidden: Shadowed,
+        mut look: impl FnMut(u16, EntryRef<'s>) -> bool,
+    ) -> bool {
+        self.nodes().all(|part| {
+            let mut found = |key: u16, entry| hidden.has(key) || look(key, entry);
+            if part.kind().is_dense() {
+                (0..LEAF).all(|nth| found((leaf * LEAF + nth) as u16, part.dense_entry(nth)))
+            } else {
+                let keys = part.packed().0;
+                let all = part.packed_entries().all(|(key, entry)| found(key, entry));
+                keys.iter().for_each(|&key| hidden.add(key));
+                all
             }
-            Presence::Absent => {
-                is_absent = true;
-                false
-            }
-        });
-        if present.is_some() {
-            return present;
+        })
+    }
+
+    /// Returns the keys of a leaf's entries that are in packed nodes of the region's chain.
+    pub(super) fn shadowed(self, leaf: usize) -> Shadowed {
+        let mut hidden = Shadowed::default();
+        for part in self.nodes() {
+            let keys = part.packed().0.iter().filter(|&&key| key as usize / LEAF == leaf);
+            keys.for_each(|&key| hidden.add(key));
         }
-        match arriving {
-            Some(place) if seen == Some(from_ref(place.entry)) => {
-                // SAFETY: this thread has found no present place on the whole path, after it had
-                // seen the copy, so the old place is absent.
-                unsafe { place.entry.arrive() };
-                return arriving;
-            }
-            Some(place) => seen = Some(from_ref(place.entry)),
-            None if is_absent && !has_looked_again => has_looked_again = true,
-            None => return None,
+        hidden
+    }
+
+    /// Asserts that each key belongs to this chain and occurs once, and that only the last packed
+    /// node has room.
+    pub(super) fn check(self, level: Level) {
+        let mut sorted = Vec::new();
+        for part in self.nodes() {
+            let (keys, behind) = part.packed();
+            let full = part.kind().capacity();
+            assert!(behind.is_none() || keys.len() == full, "{:?} has room", part.node_ref());
+            assert!(
+                part.kind().is_packed() || part.kind() == level.wide(),
+                "{:?}",
+                part.node_ref()
+            );
+            sorted.extend_from_slice(keys);
+        }
+        sorted.sort_unstable();
+        assert!(sorted.is_sorted_by(|a, b| a < b), "keys of {:?}: {sorted:?}", self.node_ref());
+        if let Level::Leaf(leaf) = level {
+            let of_leaf = |&key: &u16| key as usize / LEAF == leaf;
+            assert!(sorted.iter().all(of_leaf), "keys of leaf {leaf}: {sorted:?}");
+        }
+        let Some(wide) = self.wide() else { return };
+        for key in sorted {
+            let entry = wide.find(key).map(|entry_ref| entry_ref.entry.unlocked());
+            assert!(entry.is_none_or(|entry| entry == Some(Value::EMPTY)), "hidden entry {key}");
         }
     }
 }
 
-/// Returns whether `look` returns true for each present entry from `first` on, in a chain of level
-/// `level`. No entry is moved during the call, except by `look`.
-pub(super) fn all_entries<'s>(
-    first: Node<'s>,
-    level: Level,
-    look: &mut dyn FnMut(u16, EntryRef<'s>) -> bool,
-) -> bool {
-    let mut look_at = |key, place: EntryRef<'s>| !place.entry.is_present() || look(key, place);
-    first.nodes().all(|node| match (node.kind(), level) {
-        (NodeKind::Dense, Level::Leaf(leaf)) => {
-            (0..LEAF).all(|nth| look_at((leaf * LEAF + nth) as u16, node.dense_place(nth)))
-        }
-        (NodeKind::Inner, _) => node.leaves().all(|(leaf, chain)| {
-            chain.first().is_none_or(|first| all_entries(first, Level::Leaf(leaf), &mut look_at))
-        }),
-        _ => node.packed_places().all(|(key, place)| look_at(key, place)),
-    })
-}
+/// The hidden entries of a leaf, one bit per key.
+#[derive(Default)]
+pub(super) struct Shadowed([u64; LEAF.div_ceil(64)]);
 
-/// Returns a bit for each key of a leaf, which is 1 if a node on the key's path has a place for it.
-pub(super) fn keys_of(chain: Chain<'_>, leaf: usize) -> [u64; LEAF.div_ceil(64)] {
-    let mut keys = [0; LEAF.div_ceil(64)];
-    for node in chain.first().into_iter().flat_map(|first| first.path((leaf * LEAF) as u16)) {
-        if node.kind() == NodeKind::Dense {
-            return std::array::from_fn(|nth| u64::MAX >> (64 - (LEAF - nth * 64).min(64)));
-        }
-        let of_leaf = node.packed().0.iter().filter(|&&key| key as usize / LEAF == leaf);
-        of_leaf.for_each(|&key| keys[key as usize % LEAF / 64] |= 1 << (key % 64));
+impl Shadowed {
+    fn has(&self, key: u16) -> bool {
+        let nth = key as usize % LEAF;
+        self.0[nth / 64] >> (nth % 64) & 1 == 1
     }
-    keys
-}
 
-/// Returns the first key at or after `from` for which a span's chain may have an entry. For a leaf
-/// behind an inner node, this is the leaf's first key, or `from` if it is in the leaf.
-pub(super) fn first_made(chain: Chain<'_>, from: usize) -> Option<usize> {
-    let keys = chain.nodes().flat_map(|node| node.packed().0).map(|&key| key as usize);
-    let packed = keys.filter(|&key| key >= from).min();
-    let leaves = chain.wide().into_iter().flat_map(|inner| inner.leaves());
-    let leaf = leaves.map(|(leaf, _)| leaf).find(|&leaf| leaf >= from / LEAF);
-    packed.into_iter().chain(leaf.map(|leaf| from.max(leaf * LEAF))).min()
-}
+    fn add(&mut self, key: u16) {
+        let nth = key as usize % LEAF;
+        self.0[nth / 64] |= 1 << (nth % 64);
+    }
 
-/// Calls `look` with all nodes from `first` on, including the nodes below an inner node.
-pub(super) fn each_node<'s>(first: Node<'s>, look: &mut dyn FnMut(Node<'s>)) {
-    for node in first.nodes() {
-        look(node);
-        node.leaves().flat_map(|(_, chain)| chain.nodes()).for_each(&mut *look);
+    pub(super) fn count(&self) -> usize {
+        self.0.iter().map(|bits| bits.count_ones() as usize).sum()
     }
 }

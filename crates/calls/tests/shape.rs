@@ -181,6 +181,25 @@ fn check_condition(when: When) {
     }
 }
 
+/// A thread that repeats a call has published that it waits, and withdraws this only for calls that
+/// are interrupted.
+#[test]
+fn calls_that_are_repeated_are_also_interrupted() {
+    let values = [0, 1, 2, 9, usize::MAX];
+    for row in specs() {
+        let Some(wait) = row.wait else { continue };
+        for second in (0..16).chain([128, usize::MAX]) {
+            for (third, fourth) in values.into_iter().flat_map(|third| values.map(|at| (third, at)))
+            {
+                let arguments = [1, second, third, fourth, 0, 0];
+                let repeats = wait.repeats.holds(&arguments);
+                let name = calls::name(row.number).unwrap();
+                assert!(!repeats || wait.is_interrupted.holds(&arguments), "{name} {arguments:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn rows_are_well_formed() {
     for row in specs() {

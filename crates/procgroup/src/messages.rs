@@ -53,10 +53,14 @@ impl Exceeded {
     pub fn take(own: &GroupMember, may_say: impl FnOnce() -> bool) -> Option<Self> {
         let (group, head) = (own.group(), own.group().head());
         let held = head.exceeded.load(Relaxed);
-        let is_wanted = held > 0 && head.reported.load(Relaxed) & OVER_LIMIT == 0;
+        // The process is recorded after the sum.
+        let is_recorded = held > 0 && head.exceeded_process.load(Relaxed) != 0;
+        let is_wanted = is_recorded && head.reported.load(Relaxed) & OVER_LIMIT == 0;
         let has_parent = || {
             let parent = rustix::process::getppid();
-            parent.is_some_and(|parent| group.find(parent.as_raw_nonzero().get() as u64).is_some())
+            let nth = parent.and_then(|parent| group.find(parent.as_raw_nonzero().get() as u64));
+            // A parent that continues without the runtime reports nothing.
+            nth.is_some_and(|nth| group.slot(nth).end.load(Relaxed) == 0)
         };
         let is_taken = is_wanted && takes(group, EXCEEDED, || may_say() && !has_parent());
         is_taken.then(|| Exceeded {

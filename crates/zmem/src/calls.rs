@@ -175,7 +175,8 @@ impl Calls {
     /// Compacts the device after a call that evicted blocks, if compaction frees enough pages.
     fn compact(&self) {
         if self.check_here().is_ok() {
-            while room::compact(&self.pager, Waits::ForOthers, CALL_FREEABLE_SHARE) {}
+            let compact = || room::compact(&self.pager, Waits::ForOthers, CALL_FREEABLE_SHARE);
+            while compact() == Some(true) {}
             room::compact_whole(&self.pager);
         }
     }

@@ -137,8 +137,8 @@ fn wait_for_room(pager: &Pager, blocks: usize) {
 }
 
 /// Moves objects of the device together, if that frees 1/`share` of the device's pages. Returns
-/// whether pages were freed.
-pub(crate) fn compact(pager: &Pager, waits: Waits, share: u64) -> bool {
+/// whether pages were freed, or `None` if another thread packs.
+pub(crate) fn compact(pager: &Pager, waits: Waits, share: u64) -> Option<bool> {
     pack_by(pager, waits, |_| pack(pager, share))
 }
 
@@ -174,18 +174,18 @@ pub(crate) enum Waits {
 }
 
 /// Calls `pack` inside the gate, while no other thread packs.
-pub(crate) fn pack_by<T: Default>(
+pub(crate) fn pack_by<T>(
     pager: &Pager,
     waits: Waits,
     pack: impl FnOnce(&mut Packing) -> T,
-) -> T {
+) -> Option<T> {
     signals::without_signals(|| {
         let _inside = GATE.enter();
         let packing = match waits {
             Waits::ForOthers if !GATE.is_torn() => Some(pager.packing.lock()),
             _ => pager.packing.try_lock(),
         };
-        let packed = packing.map_or_else(T::default, |mut packing| pack(&mut packing));
+        let packed = packing.map(|mut packing| pack(&mut packing));
         pager.weigh();
         packed
     })

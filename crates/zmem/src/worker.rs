@@ -87,8 +87,8 @@ fn run(pager: &Pager) {
                 if evictable::is_over_limit(&pager.limit) {
                     pack_if_tight(pager);
                 }
-                if evicted >= COMPACTED_STEPS {
-                    room::compact(pager, Waits::Never, FREEABLE_SHARE);
+                let is_due = evicted >= COMPACTED_STEPS;
+                if is_due && room::compact(pager, Waits::Never, FREEABLE_SHARE).is_some() {
                     evicted = 0;
                 }
             }

@@ -92,8 +92,8 @@ impl Scene {
         self.free(3);
     }
 
-    /// As `two_half_full`, but only entries 0 and 4 have objects. So one zspage can be emptied even
-    /// while a third object is staged.
+    /// Creates the zspages of `two_half_full` with one object each, those of entries 0 and 4. So
+    /// one zspage can be emptied even while a third object is staged.
     fn two_sparse(&self) {
         self.two_half_full();
         self.free(1);
@@ -120,7 +120,7 @@ pub(crate) fn slow(preemptions: usize) -> usize {
     if depth() == usize::MAX { preemptions } else { 1 }
 }
 
-/// As [`model`], but with two classes, and so with a plan.
+/// Does the same as [`model`] with two classes, and so with a plan.
 fn model_of_two<const N: usize>(
     preemptions: usize,
     before: Actor,
@@ -131,8 +131,8 @@ fn model_of_two<const N: usize>(
     model_of(preemptions, make, before, actors, Scene::step, after);
 }
 
-/// As [`model`], for any type of scene. Each actor except the first runs on its own thread, and
-/// calls `ended` last.
+/// Does the same as [`model`] for any type of scene. Each actor except the first runs on its own
+/// thread, and calls `ended` last.
 pub(crate) fn model_of<S: Send + Sync + 'static, const N: usize>(
     preemptions: usize,
     make: fn() -> S,

@@ -127,16 +127,16 @@ def keys(rng):
 
 
 class Key:
-    """A key that equals keys of the same name, and has one of two hashes; each comparison calls `told`."""
+    """A key that equals the keys with its name. There are two hashes. Each comparison calls `compared`."""
 
-    def __init__(self, name, told=lambda: None):
-        self.name, self.told = name, told
+    def __init__(self, name, compared=lambda: None):
+        self.name, self.compared = name, compared
 
     def __hash__(self):
         return len(self.name) % 2
 
     def __eq__(self, other):
-        self.told()
+        self.compared()
         return isinstance(other, Key) and self.name == other.name
 
 

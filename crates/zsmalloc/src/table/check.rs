@@ -6,8 +6,8 @@ use super::layout::{ALIGN, LEAVES, Level, NodeKind};
 pub(super) fn node_counts(table: &Table) -> [usize; ALIGN] {
     let mut counts = [0; ALIGN];
     let inside = table.enter();
-    for (region, _) in table.regions.from(0) {
-        inside.first(region).into_iter().for_each(|node| {
+    for (span, _) in table.spans.from(0) {
+        inside.first(span).into_iter().for_each(|node| {
             node.each(|kind| counts[kind.0 as usize] += 1);
         });
     }
@@ -23,8 +23,8 @@ pub(super) fn check(table: &Table) {
         NodeKind::all().zip(counts).map(|(kind, count)| kind.capacity() * count).sum();
     assert_eq!(room, table.making.lock().room, "entries the nodes have room for");
     let inside = table.enter();
-    for node in table.regions.from(0).filter_map(|(region, _)| inside.first(region)) {
-        node.check(Level::Region);
+    for node in table.spans.from(0).filter_map(|(span, _)| inside.first(span)) {
+        node.check(Level::Span);
         let Some(inner) = node.inner() else { continue };
         let leaves = (0..LEAVES).map(|leaf| (leaf, inner.below(leaf)));
         leaves.for_each(|(leaf, node)| {

@@ -1,4 +1,4 @@
-//! Conversion: the nodes of a leaf or region are replaced by nodes of the kind that suits its
+//! Conversion: the nodes of a leaf or span are replaced by nodes of the kind that suits its
 //! entries. All steps except the wait for readers are done under the table's lock, so no entry is
 //! created during a conversion.
 //!
@@ -51,29 +51,29 @@ pub(super) enum Outcome {
 /// A chain that may be converted.
 #[derive(Clone, Copy)]
 struct Subject<'s> {
-    region: u64,
+    span: u64,
     level: Level,
     chain: Chain<'s>,
     first: Node<'s>,
     inside: &'s Inside<'s>,
 }
 
-/// Replaces the nodes of a leaf or region by the node that suits its entries and `more` others, or
+/// Replaces the nodes of a leaf or span by the node that suits its entries and `more` others, or
 /// by no node if all its entries are empty.
-pub(super) fn convert(locked: &mut Locked<'_>, region: u64, level: Level, more: usize) -> Outcome {
+pub(super) fn convert(locked: &mut Locked<'_>, span: u64, level: Level, more: usize) -> Outcome {
     let table = locked.table;
     let inside = &table.enter();
-    let chain = inside.chain(region).and_then(|chain| match level {
-        Level::Region => Some(chain),
+    let chain = inside.chain(span).and_then(|chain| match level {
+        Level::Span => Some(chain),
         Level::Leaf(leaf) => Some(chain.first()?.inner()?.leaf(leaf)),
     });
     let Some(chain) = chain else { return Outcome::Left };
     let Some(first) = chain.first() else { return Outcome::Left };
-    let subject = Subject { region, level, chain, first, inside };
+    let subject = Subject { span, level, chain, first, inside };
     let most = match level {
         Level::Leaf(_) => LEAF,
-        Level::Region if first.inner().is_some() => FEW,
-        Level::Region => PACKED_MAX,
+        Level::Span if first.inner().is_some() => FEW,
+        Level::Span => PACKED_MAX,
     };
     let (kept, is_locked) = count(table, &subject, most);
     let kept = kept + more;
@@ -82,7 +82,7 @@ pub(super) fn convert(locked: &mut Locked<'_>, region: u64, level: Level, more: 
     }
     let kind = match level {
         Level::Leaf(_) => NodeKind::for_leaf(kept),
-        Level::Region => NodeKind::packed(kept),
+        Level::Span => NodeKind::packed(kept),
     };
     replace_chain(locked, &subject, (kept > 0).then_some(kind), is_locked)
 }
@@ -92,7 +92,7 @@ pub(super) fn convert(locked: &mut Locked<'_>, region: u64, level: Level, more: 
 fn count(table: &Table, subject: &Subject<'_>, most: usize) -> (usize, bool) {
     let (mut kept, mut is_locked) = (0, false);
     subject.first.all_entries(subject.level, |key, entry_ref| {
-        kept += usize::from(is_kept(table, subject.region, key, &entry_ref));
+        kept += usize::from(is_kept(table, subject.span, key, &entry_ref));
         is_locked |= entry_ref.entry.is_locked();
         kept <= most
     });
@@ -100,8 +100,8 @@ fn count(table: &Table, subject: &Subject<'_>, most: usize) -> (usize, bool) {
 }
 
 /// Returns whether an entry must be kept in the table.
-fn is_kept(table: &Table, region: u64, key: u16, entry_ref: &EntryRef<'_>) -> bool {
-    let stays = |floors: &Floors| floors.stays(index_of(region, key), entry_ref.row.generation());
+fn is_kept(table: &Table, span: u64, key: u16, entry_ref: &EntryRef<'_>) -> bool {
+    let stays = |floors: &Floors| floors.stays(index_of(span, key), entry_ref.row.generation());
     entry_ref.entry.peek() != Value::EMPTY || table.floors.as_ref().is_some_and(stays)
 }
 
@@ -113,7 +113,7 @@ fn replace_chain(
     kind: Option<NodeKind>,
     is_locked: bool,
 ) -> Outcome {
-    let (table, Subject { region, level, first, .. }) = (locked.table, *subject);
+    let (table, Subject { span, level, first, .. }) = (locked.table, *subject);
     let (before, _) = footprint(table, first);
     let is_worth_it =
         first.is_chain() || kind.map_or(0, |kind| table.nodes.bytes(kind)) * 4 <= before * 3;
@@ -124,9 +124,9 @@ fn replace_chain(
     // so any of their keys can be used.
     let key = match level {
         Level::Leaf(leaf) => leaf * LEAF,
-        Level::Region => first.first_made(0).unwrap_or(0),
+        Level::Span => first.first_made(0).unwrap_or(0),
     };
-    let values = || table.fresh_row(index_of(region, key as u16));
+    let values = || table.fresh_row(index_of(span, key as u16));
     let fresh = match kind {
         None => None,
         Some(kind) if is_worth_it => match table.nodes.make(kind, values()) {
@@ -192,8 +192,8 @@ unsafe fn swap_nodes<'s>(
 /// Gives up conversions that may have frozen entry `index`, which a reader found frozen. After a
 /// commit, look-ups find the entry in another node.
 pub(super) fn give_up(inside: &Inside<'_>, index: u32) {
-    let (region, key) = split(index);
-    let Some(chain) = inside.chain(region) else { return };
+    let (span, key) = split(index);
+    let Some(chain) = inside.chain(span) else { return };
     chain.link().give_up();
     let inner = chain.first().and_then(Node::inner);
     inner.into_iter().for_each(|inner| inner.leaf(key as usize / LEAF).link().give_up());
@@ -224,13 +224,13 @@ fn try_replace(
 /// Copies the entries that must be kept. Returns false if there are more entries than were counted.
 /// Another thread may thaw and change an entry during the copy, but this prevents the commit.
 fn copy(table: &Table, subject: &Subject<'_>, fresh: &mut Option<Fresh>) -> bool {
-    let Subject { region, level, first, .. } = *subject;
+    let Subject { span, level, first, .. } = *subject;
     // A dense node has all entries in any case.
     let all = fresh.as_ref().is_some_and(|fresh| fresh.node_ref().kind.is_dense());
     let copied = first.all_entries(level, |key, entry_ref| {
         let put =
             |fresh: &mut Fresh| fresh.put(key, entry_ref.entry.peek(), entry_ref.row.values());
-        let stays = all || is_kept(table, region, key, &entry_ref);
+        let stays = all || is_kept(table, span, key, &entry_ref);
         !stays || fresh.as_mut().is_some_and(put)
     });
     if let Some(floors) = table.floors.as_ref().filter(|_| copied && !all) {
@@ -238,7 +238,7 @@ fn copy(table: &Table, subject: &Subject<'_>, fresh: &mut Option<Fresh>) -> bool
         let fresh = fresh.as_ref().map(Fresh::node);
         first.all_entries(level, |key, entry_ref| {
             if fresh.is_none_or(|fresh| fresh.find(key).is_none()) {
-                floors.dropped(index_of(region, key), entry_ref.row.generation());
+                floors.dropped(index_of(span, key), entry_ref.row.generation());
             }
             true
         });
@@ -246,9 +246,9 @@ fn copy(table: &Table, subject: &Subject<'_>, fresh: &mut Option<Fresh>) -> bool
     copied
 }
 
-/// Moves the entries of a region's packed nodes into the inner node behind them, if there is one.
+/// Moves the entries of a span's packed nodes into the inner node behind them, if there is one.
 fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
-    let (table, Subject { region, first, inside, .. }) = (locked.table, *subject);
+    let (table, Subject { span, first, inside, .. }) = (locked.table, *subject);
     let Some(inner) = first.inner().filter(|_| first.is_chain()) else {
         return Outcome::Left;
     };
@@ -257,18 +257,18 @@ fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
     }
     let has_place = first.all_packed_entries(|key, entry_ref| {
         let leaf = key as usize / LEAF;
-        let index = index_of(region, key);
-        // SAFETY: this is the chain of that leaf of the region, in the table that `convert` locked.
+        let index = index_of(span, key);
+        // SAFETY: this is the chain of that leaf of the span, in the table that `convert` locked.
         let mut make =
             || unsafe { make_in(locked, inside, inner.leaf(leaf), Level::Leaf(leaf), index) };
-        !is_kept(table, region, key, &entry_ref) || inner.find(key).is_some() || make().is_ok()
+        !is_kept(table, span, key, &entry_ref) || inner.find(key).is_some() || make().is_ok()
     });
     if !has_place {
         return Outcome::Busy;
     }
     let hide = |key: u16| {
         if let Some(hidden) = inner.find(key) {
-            hidden.row.set_values(table.fresh_row(index_of(region, key)));
+            hidden.row.set_values(table.fresh_row(index_of(span, key)));
             // SAFETY: no look-up finds the hidden entry, and the packed entry has the same object.
             unsafe { hidden.entry.retarget(hidden.entry.peek(), Value::EMPTY) };
         }
@@ -286,19 +286,19 @@ fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
 /// Copies the entries of packed nodes to their hidden places in the inner node. Returns false if an
 /// entry that must be kept has no hidden place.
 fn reveal(table: &Table, subject: &Subject<'_>, inner: Node<'_>) -> bool {
-    let Subject { region, first, .. } = *subject;
+    let Subject { span, first, .. } = *subject;
     let moved = first.all_packed_entries(|key, entry_ref| match inner.find(key) {
         Some(hidden) => {
             hidden.row.set_values(entry_ref.row.values());
             // SAFETY: the packed entry is frozen, and a look-up finds only one of the two.
             unsafe { hidden.entry.retarget(Value::EMPTY, entry_ref.entry.peek()) }
         }
-        None => !is_kept(table, region, key, &entry_ref),
+        None => !is_kept(table, span, key, &entry_ref),
     });
     if let Some(floors) = table.floors.as_ref().filter(|_| moved) {
         first.all_packed_entries(|key, entry_ref| {
             if inner.find(key).is_none() {
-                floors.dropped(index_of(region, key), entry_ref.row.generation());
+                floors.dropped(index_of(span, key), entry_ref.row.generation());
             }
             true
         });

@@ -8,11 +8,11 @@ use std::ptr::NonNull;
 
 /// The number of entries in a leaf.
 pub(crate) const LEAF: usize = if cfg!(loom) { 8 } else { 512 };
-/// The number of leaves in a region.
+/// The number of leaves in a span.
 pub(super) const LEAVES: usize = if cfg!(loom) { 2 } else { 128 };
-/// The number of entries in a region, which is the number of different keys.
-pub(super) const REGION: usize = LEAF * LEAVES;
-const _: () = assert!(REGION <= 1 << 16);
+/// The number of entries in a span, which is the number of different keys.
+pub(super) const SPAN: usize = LEAF * LEAVES;
+const _: () = assert!(SPAN <= 1 << 16);
 /// The numbers of entries for which packed nodes have room. Small nodes with these capacities fill
 /// a multiple of 16 bytes.
 #[cfg(not(loom))]
@@ -25,7 +25,7 @@ pub(super) const PACKED_MAX: usize = CAPACITIES[CAPACITIES.len() - 1];
 /// `PACKED_MAX`, so that a few more entries do not require a wide node again.
 pub(super) const FEW: usize = if cfg!(loom) { 2 } else { 80 };
 /// A leaf counts as being filled if at least this number of its entries are in the packed nodes of
-/// its region.
+/// its span.
 pub(super) const CROWD: usize = if cfg!(loom) { 2 } else { 8 };
 /// The size in bytes of a link, or of the head of a packed node.
 pub(super) const LINK_BYTES: usize = size_of::<AtomicLink>();
@@ -44,10 +44,10 @@ pub(super) struct NodeRef {
     pub(super) kind: NodeKind,
 }
 
-/// The level of a chain of nodes: a region, or a leaf, by its number in the region.
+/// The level of a chain of nodes: a span, or a leaf, by its number in the span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
-    Region,
+    Span,
     Leaf(usize),
 }
 
@@ -55,7 +55,7 @@ impl Level {
     /// Returns the kind of node that has a place for each entry of this level.
     pub(super) fn wide(self) -> NodeKind {
         match self {
-            Level::Region => NodeKind::INNER,
+            Level::Span => NodeKind::INNER,
             Level::Leaf(_) => NodeKind::DENSE,
         }
     }
@@ -69,7 +69,7 @@ impl Level {
 impl NodeKind {
     /// The kind of a node with all entries of a leaf.
     pub(super) const DENSE: NodeKind = NodeKind(CAPACITIES.len() as u8);
-    /// The kind of a node with a link for each leaf of a region.
+    /// The kind of a node with a link for each leaf of a span.
     pub(super) const INNER: NodeKind = NodeKind(CAPACITIES.len() as u8 + 1);
 
     /// Returns the kind of a chain's first node, if few entries are expected.

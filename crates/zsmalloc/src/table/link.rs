@@ -65,7 +65,7 @@ impl PackedHeader {
     }
 }
 
-/// A link to the first node of a region or a leaf.
+/// A link to the first node of a span or a leaf.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(super) struct NodeLink(AtomicLink);

@@ -1,4 +1,4 @@
-//! Models of the table. A region has 2 leaves of 8 entries, and a packed node has 2 entries.
+//! Models of the table. A span has 2 leaves of 8 entries, and a packed node has 2 entries.
 #![allow(clippy::unwrap_used)]
 
 use super::helpers::{clear, get, set, unlock, unlock_object};
@@ -31,7 +31,7 @@ fn tidy(table: &Table) {
 }
 
 /// Creates an inner node with a dense node, in which only entries 0 and 1 are not empty: they hold
-/// 1 and 2. A pass converts the leaf, and then the region.
+/// 1 and 2. A pass converts the leaf, and then the span.
 fn sparse(table: &Table) {
     (0..3).for_each(|index| set(table, index, index as u64 + 1));
     tidy(table);
@@ -71,7 +71,7 @@ fn ends(table: &Table, expected: &[(u32, u64)]) {
     table.check();
     tidy(table);
     table.check();
-    for index in 0..REGION as u32 {
+    for index in 0..SPAN as u32 {
         let payload = expected.iter().find(|(other, _)| *other == index);
         assert_eq!(get(table, index), payload.map_or(0, |(_, payload)| *payload), "entry {index}");
     }
@@ -252,10 +252,10 @@ fn loom_table_two_against_absorption() {
     );
 }
 
-/// The entries of a packed node move behind an inner node, and the leaf and then the region are
+/// The entries of a packed node move behind an inner node, and the leaf and then the span are
 /// packed, while an entry is changed.
 #[test]
-fn loom_table_region_in_turn() {
+fn loom_table_span_in_turn() {
     let fall: Actor = |table| {
         tidy(table);
         clear(table, 2);

@@ -15,29 +15,29 @@ use crate::entry::Value;
 /// nodes before a wide node, returns the level of that chain.
 pub(super) fn make(table: &Table, index: u32) -> Result<Option<Level>, Error> {
     let mut locked = table.lock_making();
-    let (region, key) = split(index);
+    let (span, key) = split(index);
     let supply = table.nodes.supply();
     if let Some(floors) = &table.floors {
         floors.make(index as u64 / LEAF as u64, supply)?;
     }
-    table.regions.get_or_make(region, supply, NodeLink::new)?;
+    table.spans.get_or_make(span, supply, NodeLink::new)?;
     let inside = table.enter();
-    let Some(chain) = inside.chain(region).filter(|_| inside.find(index).is_none()) else {
+    let Some(chain) = inside.chain(span).filter(|_| inside.find(index).is_none()) else {
         return Ok(None);
     };
     let room = locked.making.room;
-    // SAFETY: `chain` is the chain of the entry's region, in the table that is locked.
-    unsafe { make_in(&mut locked, &inside, chain, Level::Region, index)? };
+    // SAFETY: `chain` is the chain of the entry's span, in the table that is locked.
+    unsafe { make_in(&mut locked, &inside, chain, Level::Span, index)? };
     let has_grown = locked.making.room > room;
     Ok(has_grown.then(|| chain_to_absorb(chain, key)).flatten())
 }
 
 /// Returns the level at which packed nodes precede a wide node, on the path to an entry.
 fn chain_to_absorb(chain: Chain<'_>, key: u16) -> Option<Level> {
-    let region = chain.first()?;
-    let inner = region.inner()?;
-    if region.is_chain() {
-        return Some(Level::Region);
+    let span = chain.first()?;
+    let inner = span.inner()?;
+    if span.is_chain() {
+        return Some(Level::Span);
     }
     let nth = key as usize / LEAF;
     let leaf = inner.below(nth)?;
@@ -48,7 +48,7 @@ fn chain_to_absorb(chain: Chain<'_>, key: u16) -> Option<Level> {
 /// are created in order. Further nodes are packed until the chain has many entries.
 ///
 /// # Safety
-/// `chain` is the chain of the entry's region or leaf at this level. The chain belongs to the table
+/// `chain` is the chain of the entry's span or leaf at this level. The chain belongs to the table
 /// that is locked, or to a node that was created for this table.
 pub(super) unsafe fn make_in(
     locked: &mut Locked<'_>,
@@ -69,7 +69,7 @@ pub(super) unsafe fn make_in(
     };
     if let Some(inner) = first.inner() {
         let nth = key as usize / LEAF;
-        // SAFETY: `inner.leaf(nth)` is the chain of that leaf of the region.
+        // SAFETY: `inner.leaf(nth)` is the chain of that leaf of the span.
         return unsafe { make_in(locked, inside, inner.leaf(nth), Level::Leaf(nth), index) };
     }
     let Some(last) = first.nodes().last() else { return Ok(()) };
@@ -98,7 +98,7 @@ fn make_node(
     if kind.is_inner() {
         let nth = key as usize / LEAF;
         let chain = fresh.node().leaf(nth);
-        // SAFETY: the node, which has no entries yet, was just created for the entry's region.
+        // SAFETY: the node, which has no entries yet, was just created for the entry's span.
         let made = unsafe { make_in(locked, inside, chain, Level::Leaf(nth), index) };
         if let Err(error) = made {
             table.nodes.discard(fresh);
@@ -114,15 +114,15 @@ fn make_node(
 
 /// Returns whether the leaf of entry `index` is being filled. A leaf is being filled if the leaf
 /// below has a dense node, as in a table that is filled in order, or if some of its entries are in
-/// packed nodes of the region.
+/// packed nodes of the span.
 fn is_filled(inside: &Inside<'_>, index: u32) -> bool {
     let first =
         |leaf: u64| Some((inside.first(leaf / LEAVES as u64)?, (leaf % LEAVES as u64) as usize));
     let nth = index as u64 / LEAF as u64;
-    let is_dense = |(region, leaf): (Node<'_>, usize)| {
-        let node = region.inner().and_then(|inner| inner.below(leaf));
+    let is_dense = |(span, leaf): (Node<'_>, usize)| {
+        let node = span.inner().and_then(|inner| inner.below(leaf));
         node.and_then(Node::wide).is_some()
     };
-    let has_crowd = |(region, leaf): (Node<'_>, usize)| region.shadowed(leaf).count() >= CROWD;
+    let has_crowd = |(span, leaf): (Node<'_>, usize)| span.shadowed(leaf).count() >= CROWD;
     nth.checked_sub(1).and_then(first).is_some_and(is_dense) || first(nth).is_some_and(has_crowd)
 }

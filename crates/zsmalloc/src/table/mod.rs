@@ -1,22 +1,22 @@
 //! The table of entries. The memory that the table uses depends on its contents.
 //!
 //! ```text
-//!   directory: | link | link | link | ...          a link per region of 65,536 entries
+//!   directory: | link | link | link | ...          a link per span of 65,536 entries
 //!                 0      |      '--> inner:  | link | link | ...   a link per leaf of 512 entries
 //!              absent    |                      0      |      '--> dense: 512 entries, one page
 //!                        '--> packed --> ...           '--> packed --> packed --> dense
 //! ```
-//! A packed node has 2 to 96 entries, and a look-up searches its keys. A region with few entries
-//! has them in one packed node; a region with more has an inner node. A leaf likewise has a packed
+//! A packed node has 2 to 96 entries, and a look-up searches its keys. A span with few entries
+//! has them in one packed node; a span with more has an inner node. A leaf likewise has a packed
 //! node or a dense one. If a node is full, another one is appended, with half as many entries as
 //! all nodes before it together; after several packed nodes, the appended node is an inner or dense
 //! one. The entries before such a node move into it, unless one of them is locked. `rebalance`
-//! converts regions and leaves that have changed: it joins, packs or removes nodes.
+//! converts spans and leaves that have changed: it joins, packs or removes nodes.
 //!
 //! [`convert`] describes conversions, and how other threads proceed during one.
 //!
 //! Invariants, in addition to those of [`node`] and [`epoch`](crate::epoch):
-//! - zs-T1: every entry that is not empty is in its region's nodes once, apart from copies during a
+//! - zs-T1: every entry that is not empty is in its span's nodes once, apart from copies during a
 //!   conversion, and a look-up finds it.
 //! - zs-T2: the entry that a look-up finds is the current one unless it is frozen, because a path
 //!   to an entry is removed only while the entry is frozen.
@@ -58,7 +58,7 @@ use crate::meta::Arena;
 use crate::sync::{AtomicU64, Backoff, Mutex, MutexGuard, Ordering};
 use chunks::Chunks;
 use floors::{Floors, HandleLeaf};
-use layout::{LEAVES, Level, REGION};
+use layout::{LEAVES, Level, SPAN};
 use link::NodeLink;
 use locks::{EntryRef, PendingLock};
 use node::{Chain, Node};
@@ -77,7 +77,7 @@ pub use row::{Columns, Row};
 
 #[derive(Debug)]
 pub(crate) struct Table {
-    regions: Chunks<NodeLink>,
+    spans: Chunks<NodeLink>,
     /// The data of leaves, in a table of handle slots.
     floors: Option<Floors>,
     nodes: Nodes,
@@ -102,15 +102,15 @@ struct Locked<'t> {
     making: MutexGuard<'t, Making>,
 }
 
-/// Returns the region of an entry, and the entry's key in that region.
+/// Returns the span of an entry, and the entry's key in that span.
 #[inline]
 fn split(index: u32) -> (u64, u16) {
-    (index as u64 / REGION as u64, (index as u64 % REGION as u64) as u16)
+    (index as u64 / SPAN as u64, (index as u64 % SPAN as u64) as u16)
 }
 
-/// Returns the number of the entry with key `key` in a region.
-fn index_of(region: u64, key: u16) -> u32 {
-    (region * REGION as u64) as u32 + key as u32
+/// Returns the number of the entry with key `key` in a span.
+fn index_of(span: u64, key: u16) -> u32 {
+    (span * SPAN as u64) as u32 + key as u32
 }
 
 impl Table {
@@ -127,7 +127,7 @@ impl Table {
 
     fn with_rows(arena: &Arc<Arena>, row: RowKind, floors: Option<Floors>) -> Result<Self, Error> {
         Ok(Table {
-            regions: Chunks::new(),
+            spans: Chunks::new(),
             floors,
             nodes: Nodes::new(arena, row)?,
             epoch: Epoch::new(),
@@ -252,21 +252,21 @@ impl Table {
     }
 
     pub(crate) fn for_each_of(&self, leaf: u64, mut look: impl FnMut(u32, &Entry, Row<'_>)) {
-        let (region, nth) = (leaf / LEAVES as u64, (leaf % LEAVES as u64) as usize);
+        let (span, nth) = (leaf / LEAVES as u64, (leaf % LEAVES as u64) as usize);
         let inside = self.enter();
-        let Some(node) = inside.first(region) else { return };
+        let Some(node) = inside.first(span) else { return };
         node.all_of(nth, |key, entry_ref| {
-            look(index_of(region, key), entry_ref.entry, entry_ref.row);
+            look(index_of(span, key), entry_ref.entry, entry_ref.row);
             true
         });
     }
 
     pub(crate) fn for_each(&self, mut look: impl FnMut(u32, &Entry, Row<'_>)) {
-        for (region, _) in self.regions.from(0) {
+        for (span, _) in self.spans.from(0) {
             let inside = self.enter();
-            let Some(node) = inside.first(region) else { continue };
-            node.all_entries(Level::Region, |key, entry_ref| {
-                look(index_of(region, key), entry_ref.entry, entry_ref.row);
+            let Some(node) = inside.first(span) else { continue };
+            node.all_entries(Level::Span, |key, entry_ref| {
+                look(index_of(span, key), entry_ref.entry, entry_ref.row);
                 true
             });
         }
@@ -275,13 +275,13 @@ impl Table {
     /// Returns the first entry from `index` on that exists. Entries between `index` and the result
     /// were never created, or were removed.
     pub(crate) fn first_made(&self, index: u64) -> Option<u64> {
-        let first = index / REGION as u64;
-        let mut made = self.regions.from(first).filter(|(_, link)| link.is_made());
-        made.find_map(|(region, _)| {
-            let from = if region == first { index as usize % REGION } else { 0 };
+        let first = index / SPAN as u64;
+        let mut made = self.spans.from(first).filter(|(_, link)| link.is_made());
+        made.find_map(|(span, _)| {
+            let from = if span == first { index as usize % SPAN } else { 0 };
             let inside = self.enter();
-            let key = inside.first(region)?.first_made(from)?;
-            Some(region * REGION as u64 + key as u64)
+            let key = inside.first(span)?.first_made(from)?;
+            Some(span * SPAN as u64 + key as u64)
         })
     }
 
@@ -298,7 +298,7 @@ impl Table {
         Ok(())
     }
 
-    /// If enough entries have changed since the last pass, converts leaves and regions for which
+    /// If enough entries have changed since the last pass, converts leaves and spans for which
     /// this is worthwhile. Returns the number of bytes freed. Calls `go_on` before each conversion,
     /// and stops if `go_on` returns false. Does nothing while another thread is in this function.
     pub(crate) fn rebalance(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
@@ -342,7 +342,7 @@ impl Table {
     /// Returns the size in bytes of the table's memory outside the arena.
     pub(crate) fn bytes(&self) -> usize {
         let floors = self.floors.as_ref().map_or(0, |floors| floors.leaves.bytes());
-        size_of::<Epoch>() + self.regions.bytes() + floors
+        size_of::<Epoch>() + self.spans.bytes() + floors
     }
 
     /// Locks or unlocks the table for a fork, so that no thread is creating an entry or converting
@@ -390,21 +390,21 @@ struct Inside<'t> {
 impl Inside<'_> {
     #[allow(unsafe_code)]
     #[inline(always)]
-    fn chain(&self, region: u64) -> Option<Chain<'_>> {
-        let link = self.table.regions.get(region)?;
+    fn chain(&self, span: u64) -> Option<Chain<'_>> {
+        let link = self.table.spans.get(span)?;
         // SAFETY: `link` belongs to this table, and the borrower of this value counts as a reader.
         Some(unsafe { Chain::new(link, self.table.nodes.row) })
     }
 
     #[inline(always)]
-    fn first(&self, region: u64) -> Option<Node<'_>> {
-        self.chain(region)?.first()
+    fn first(&self, span: u64) -> Option<Node<'_>> {
+        self.chain(span)?.first()
     }
 
     #[inline(always)]
     fn find(&self, index: u32) -> Option<EntryRef<'_>> {
-        let (region, key) = split(index);
-        self.first(region)?.find(key)
+        let (span, key) = split(index);
+        self.first(span)?.find(key)
     }
 }
 

@@ -3,11 +3,11 @@
 //! ```text
 //!   packed  | head 8 | entries: 8 each | rows | keys: 2 each |      room for 2 to 96 entries
 //!   dense   | entries: 8 each | rows | entries: ...      all 512 of a leaf, in order, line by line
-//!   inner   | link | link | ...                              128 leaves of a region
+//!   inner   | link | link | ...                              128 leaves of a span
 //! ```
 //! A chain is the list of nodes to which a link leads. A chain consists of packed nodes, all full
 //! except the last, and possibly a wide node at the end: a dense node for a leaf, an inner node for
-//! a region. A key is an entry's position in its region. If a node before an entry has an entry
+//! a span. A key is an entry's position in its span. If a node before an entry has an entry
 //! with the same key, the later entry is *hidden*: it is empty, and no look-up finds it.
 //!
 //! # Safety

@@ -1,4 +1,4 @@
-//! Passes over all leaves and regions. A pass is made if enough entries have changed.
+//! Passes over all leaves and spans. A pass is made if enough entries have changed.
 #![allow(unsafe_code)]
 
 use super::Table;
@@ -10,7 +10,7 @@ const CHANGED_SHARE: u64 = 16;
 /// The number of entries of a new node for each entry that is counted as changed. With this number,
 /// a pass is due when a table that is being filled has doubled.
 const MADE_SHARE: usize = 8;
-/// The number of steps per region: one for each leaf, then one for the region as a whole.
+/// The number of steps per span: one for each leaf, then one for the span as a whole.
 const STEPS: u64 = LEAVES as u64 + 1;
 
 /// The state of the last pass.
@@ -48,7 +48,7 @@ impl Last {
 }
 
 struct Pass {
-    /// The next step; each region has `STEPS` steps.
+    /// The next step; each span has `STEPS` steps.
     next: u64,
     emptied: u64,
     owed: u64,
@@ -98,7 +98,7 @@ pub(super) fn rebalance(table: &Table, go_on: &mut dyn FnMut() -> bool) -> usize
 
 /// Converts one chain, if no other thread rebalances and no entry of the chain is locked. Otherwise
 /// a later pass converts the chain.
-pub(super) fn absorb_now(table: &Table, region: u64, level: Level) {
+pub(super) fn absorb_now(table: &Table, span: u64, level: Level) {
     // The guard is declared first, so that it is dropped after the lock.
     let _rebalancing;
     let mut locked = table.lock_making();
@@ -108,7 +108,7 @@ pub(super) fn absorb_now(table: &Table, region: u64, level: Level) {
     _rebalancing = Rebalancing(table);
     // The entry just created is empty, so the conversion may remove it. The new node must have room
     // to create it again.
-    convert(&mut locked, region, level, 1);
+    convert(&mut locked, span, level, 1);
     drop(locked);
     free_retired(table);
     table.making.lock().pass.rebalancing = false;
@@ -146,12 +146,12 @@ fn end_pass(table: &Table, pass: &Pass) {
 fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool) -> bool {
     let (mut begun, mut leaves_begun) = (false, false);
     loop {
-        let Some((step, region, level)) = next_step(table, pass.next) else {
+        let Some((step, span, level)) = next_step(table, pass.next) else {
             pass.state = State::Done;
             return begun;
         };
-        if level == Level::Region && leaves_begun {
-            // The region's leaves may have just been converted (zs-T3).
+        if level == Level::Span && leaves_begun {
+            // The span's leaves may have just been converted (zs-T3).
             return begun;
         }
         if !go_on() {
@@ -160,17 +160,17 @@ fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool)
         }
         pass.next = step + 1;
         let mut locked = table.lock_making();
-        let outcome = convert(&mut locked, region, level, 0);
+        let outcome = convert(&mut locked, span, level, 0);
         let was_begun = matches!(outcome, Outcome::GivenUp | Outcome::Converted(_));
         begun |= was_begun;
-        leaves_begun |= was_begun && level != Level::Region;
+        leaves_begun |= was_begun && level != Level::Span;
         match outcome {
             Outcome::Left => {}
             Outcome::Busy | Outcome::GivenUp => pass.busy += 1,
             Outcome::Converted(bytes) => pass.freed += bytes,
             Outcome::Absorbed(bytes) => {
                 pass.freed += bytes;
-                pass.next = region * STEPS;
+                pass.next = span * STEPS;
                 return true;
             }
         }
@@ -180,21 +180,21 @@ fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool)
     }
 }
 
-/// Returns the first step at or after `next` that has nodes: its number, region and level. A
-/// region's leaves are converted after all their entries are behind the inner node.
+/// Returns the first step at or after `next` that has nodes: its number, span and level. A
+/// span's leaves are converted after all their entries are behind the inner node.
 fn next_step(table: &Table, next: u64) -> Option<(u64, u64, Level)> {
     let (first, done) = (next / STEPS, next % STEPS);
-    let mut made = table.regions.from(first).filter(|(_, link)| link.is_made());
-    let (region, _) = made.next()?;
-    let done = if region == first { done as usize } else { 0 };
+    let mut made = table.spans.from(first).filter(|(_, link)| link.is_made());
+    let (span, _) = made.next()?;
+    let done = if span == first { done as usize } else { 0 };
     let inside = table.enter();
-    let inner = inside.first(region).filter(|node| node.kind().is_inner());
+    let inner = inside.first(span).filter(|node| node.kind().is_inner());
     let is_made = |leaf: &usize| inner.is_some_and(|inner| inner.leaf(*leaf).link().is_made());
     let (nth, level) = match (done..LEAVES).find(is_made) {
         Some(leaf) => (leaf, Level::Leaf(leaf)),
-        None => (LEAVES, Level::Region),
+        None => (LEAVES, Level::Span),
     };
-    Some((region * STEPS + nth as u64, region, level))
+    Some((span * STEPS + nth as u64, span, level))
 }
 
 /// Waits until all present readers have left. Frees the nodes that were retired before the wait.

@@ -77,13 +77,13 @@ fn words_are_as_in_the_model() {
     table.check();
 }
 
-fn region_kinds(table: &Table, region: u64) -> Vec<NodeKind> {
+fn span_kinds(table: &Table, span: u64) -> Vec<NodeKind> {
     let inside = table.enter();
-    let node = inside.first(region);
+    let node = inside.first(span);
     node.into_iter().flat_map(Node::nodes).map(Node::kind).collect()
 }
 
-/// Returns the kinds of the nodes of a leaf's chain, in a region with an inner node.
+/// Returns the kinds of the nodes of a leaf's chain, in a span with an inner node.
 fn leaf_kinds(table: &Table, leaf: usize) -> Vec<NodeKind> {
     let inside = table.enter();
     let node = inside.first((leaf / LEAVES) as u64).and_then(Node::inner);
@@ -101,27 +101,27 @@ fn a_stem_has_the_nodes_that_suit_it() {
         let first: usize = chain[..nth].iter().sum();
         (first..first + capacity).for_each(|entry| set(&table, entry as u32 * ODD % 65_536, 1));
         let kinds: Vec<_> = chain[..=nth].iter().map(|&capacity| packed(capacity)).collect();
-        assert_eq!(region_kinds(&table, 0), kinds);
+        assert_eq!(span_kinds(&table, 0), kinds);
         table.check();
     }
     tidy_all(&table);
-    assert_eq!(region_kinds(&table, 0), [packed(90)]);
+    assert_eq!(span_kinds(&table, 0), [packed(90)]);
     (90..96).for_each(|entry| set(&table, entry * ODD % 65_536, 1));
-    assert_eq!(region_kinds(&table, 0), [packed(96)]);
+    assert_eq!(span_kinds(&table, 0), [packed(96)]);
     // The entries of the packed nodes move behind the inner node, but not while one of them is
     // locked. Later they move back.
     let pin = table.lock_shared(5 * ODD, |_| true).unwrap();
     set(&table, 96 * ODD % 65_536, 1);
-    assert_eq!(region_kinds(&table, 0), [packed(96), NodeKind::INNER]);
+    assert_eq!(span_kinds(&table, 0), [packed(96), NodeKind::INNER]);
     table.check();
     drop(pin);
     (97..101).for_each(|entry| set(&table, entry * ODD % 65_536, 1));
-    assert_eq!(region_kinds(&table, 0), [NodeKind::INNER]);
+    assert_eq!(span_kinds(&table, 0), [NodeKind::INNER]);
     table.check();
     (0..101).for_each(|entry| assert_eq!(get(&table, entry * ODD % 65_536), 1));
     (80..101).for_each(|entry| clear(&table, entry * ODD % 65_536));
     assert!(tidy_all(&table) > 0);
-    assert_eq!(region_kinds(&table, 0), [packed(80)]);
+    assert_eq!(span_kinds(&table, 0), [packed(80)]);
     table.check();
     (0..80).for_each(|entry| clear(&table, entry * ODD % 65_536));
     tidy_all(&table);
@@ -133,10 +133,10 @@ fn a_stem_has_the_nodes_that_suit_it() {
 fn a_leaf_has_the_nodes_that_suit_it() {
     let (_arena, table) = table();
     let (dense, packed) = (NodeKind::DENSE, NodeKind::packed);
-    // The region gets an inner node, with entries in all leaves except the first.
+    // The span gets an inner node, with entries in all leaves except the first.
     (0..127).for_each(|leaf| set(&table, (leaf + 1) * 512, 1));
     tidy_all(&table);
-    assert_eq!(region_kinds(&table, 0), [NodeKind::INNER]);
+    assert_eq!(span_kinds(&table, 0), [NodeKind::INNER]);
     assert!(leaf_kinds(&table, 0).is_empty());
     (0..90).for_each(|index| set(&table, index * 3, 1));
     assert_eq!(leaf_kinds(&table, 0), [4, 2, 4, 5, 7, 12, 24, 32].map(packed));
@@ -163,7 +163,7 @@ fn a_leaf_has_the_nodes_that_suit_it() {
 #[test]
 fn a_table_filled_in_order_is_dense() {
     let (_arena, table) = table();
-    let count = 3 * REGION + 5;
+    let count = 3 * SPAN + 5;
     (0..count).for_each(|index| set(&table, 70_000 + index as u32, 1));
     let bytes = table.node_bytes();
     assert!(bytes < count * 8 + 4 * 1024 + 2 * 4096, "{bytes} bytes");
@@ -194,14 +194,14 @@ fn a_pin_keeps_its_chain_and_nothing_else() {
     // A packed node with a pinned entry is not removed, and no entry of the packed nodes moves.
     let pin = table.lock_shared(3, |_| true).unwrap();
     (0..LEAF as u32 * 4).for_each(|index| set(&table, index * 20, 1));
-    let before = region_kinds(&table, 0);
+    let before = span_kinds(&table, 0);
     assert_eq!(before.last(), Some(&NodeKind::INNER));
     tidy_all(&table);
-    assert_eq!(region_kinds(&table, 0), before);
+    assert_eq!(span_kinds(&table, 0), before);
     assert_eq!(pin.value().decode(), Err(9));
     drop(pin);
     tidy_all(&table);
-    assert_eq!(region_kinds(&table, 0), [NodeKind::INNER]);
+    assert_eq!(span_kinds(&table, 0), [NodeKind::INNER]);
     assert_eq!(get(&table, 3), 9);
     table.check();
 }
@@ -236,19 +236,19 @@ fn the_first_word_made_is_found() {
     let (_arena, table) = table();
     let far = u32::MAX - 1;
     set(&table, far, 1);
-    for index in [0, 1, far as u64 - REGION as u64, far as u64] {
+    for index in [0, 1, far as u64 - SPAN as u64, far as u64] {
         assert_eq!(table.first_made(index), Some(far as u64));
     }
     assert_eq!(table.first_made(far as u64 + 1), None);
     set(&table, 70_000, 1);
     let pin = table.lock_shared(70_000, |_| true).unwrap();
     (1..91).for_each(|nth| set(&table, 70_000 + nth * 300, 1));
-    assert!(region_kinds(&table, 1).len() > 2, "an inner node behind packed nodes");
+    assert!(span_kinds(&table, 1).len() > 2, "an inner node behind packed nodes");
     assert_eq!(table.first_made(5), Some(70_000));
     assert_eq!(table.first_made(70_001), Some(70_300));
     drop(pin);
     (0..200).for_each(|nth| set(&table, 70_000 + nth * 300, 1));
-    assert_eq!(region_kinds(&table, 1), [NodeKind::INNER]);
+    assert_eq!(span_kinds(&table, 1), [NodeKind::INNER]);
     assert_eq!(table.first_made(70_001), Some(70_001), "the leaf has a node");
     assert_eq!(table.first_made(70_200), Some(70_200));
     assert_eq!(table.first_made(70_000 + 199 * 300 + 512), Some(far as u64));

@@ -62,7 +62,7 @@ impl<'s> Node<'s> {
     ) -> bool {
         match level {
             Level::Leaf(leaf) => self.all_of_leaf(leaf, Shadowed::default(), look),
-            Level::Region => {
+            Level::Span => {
                 self.all_packed_entries(&mut look)
                     && self.inner().is_none_or(|inner| {
                         (0..LEAVES).all(|leaf| match inner.below(leaf) {
@@ -74,7 +74,7 @@ impl<'s> Node<'s> {
         }
     }
 
-    /// Does the same as `all_entries` for a leaf's entries, in the chain of its region.
+    /// Does the same as `all_entries` for a leaf's entries, in the chain of its span.
     pub(super) fn all_of(
         self,
         leaf: usize,
@@ -86,7 +86,7 @@ impl<'s> Node<'s> {
         }) && node.is_none_or(|node| node.all_of_leaf(leaf, self.shadowed(leaf), &mut look))
     }
 
-    /// Returns the first key at or after `from` for which a region's chain may have an entry. If a
+    /// Returns the first key at or after `from` for which a span's chain may have an entry. If a
     /// leaf below an inner node exists, this is the leaf's first key, or `from` within the leaf.
     pub(super) fn first_made(self, from: usize) -> Option<usize> {
         let keys = self.nodes().flat_map(|part| part.packed().0).map(|&key| key as usize);
@@ -117,7 +117,7 @@ impl<'s> Node<'s> {
         })
     }
 
-    /// Returns the keys of a leaf's entries that are in packed nodes of the region's chain.
+    /// Returns the keys of a leaf's entries that are in packed nodes of the span's chain.
     pub(super) fn shadowed(self, leaf: usize) -> Shadowed {
         let mut hidden = Shadowed::default();
         for part in self.nodes() {

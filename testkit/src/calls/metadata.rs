@@ -66,7 +66,7 @@ pub const CASES: &[Case] = &[
     ("rename", |t| vec![t.text("/"), t.text("/")]),
     ("renameat", |t| vec![HERE, t.text("/"), HERE, t.text("/")]),
     ("renameat2", |t| vec![HERE, t.text("/"), HERE, t.text("/"), 0]),
-    ("readlink", |t| vec![t.text("/proc/self"), t.output(1), 1]),
+    ("readlink", |t| vec![t.text("/proc/self/root"), t.output(1), 1]),
     ("readlinkat", |t| vec![HERE, t.text("/proc/self/exe"), t.output(4), 4]),
     ("chmod", |t| vec![t.text(NONE), 0]),
     ("fchmodat", |t| vec![HERE, t.text(NONE), 0]),

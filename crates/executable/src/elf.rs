@@ -1,10 +1,11 @@
 //! The properties of an ELF file that determine whether a host can run the program in the file.
 
 use object::elf::{EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, PT_INTERP};
-use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use object::read::elf::{FileHeader as _, Note, ProgramHeader as _};
 use object::{FileKind, LittleEndian, ReadCache};
 use std::ffi::OsStr;
 use std::io::{Read, Seek};
+use std::iter::from_fn;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -21,8 +22,10 @@ pub enum Loading {
     Foreign,
 }
 
-/// The name of a section that every host has.
-const HOST_SECTION: &[u8] = b".uzram_host";
+/// The owner of a note that every host has.
+const HOST_NOTE: &[u8] = b"uzram";
+/// The maximum size of a host's notes in bytes.
+const NOTES_BYTES_MAX: u64 = 4096;
 /// The maximum length of a loader's path in bytes.
 const LOADER_BYTES_MAX: u64 = 4096;
 
@@ -45,14 +48,14 @@ impl Loading {
         if !header.is_little_endian() || header.e_machine(end) != EM_X86_64 || !is_program {
             return Ok(Loading::Foreign);
         }
-        // The kernel does not read sections, so they may be absent or damaged. If the number of
-        // sections does not fit into the header's count, the count is 0.
-        let has_sections = header.e_shnum(end) != 0;
-        let sections = header.sections(end, data).ok().filter(|_| has_sections);
-        if sections.unwrap_or_default().section_by_name(end, HOST_SECTION).is_some() {
+        let segments = header.program_headers(end, data)?;
+        // The kernel reads no notes of this kind, so they may be damaged.
+        let notes = segments.iter().filter(|segment| segment.p_filesz(end) <= NOTES_BYTES_MAX);
+        let mut notes = notes.filter_map(|segment| segment.notes(end, data).ok()?);
+        let is_own = |note: Note<'_, _>| note.name() == HOST_NOTE;
+        if notes.any(|mut notes| from_fn(|| notes.next().ok()?).any(is_own)) {
             return Ok(Loading::Host);
         }
-        let segments = header.program_headers(end, data)?;
         let loader = segments.iter().find(|segment| segment.p_type(end) == PT_INTERP);
         let Some(loader) = loader else { return Ok(Loading::Program) };
         if loader.p_filesz(end) > LOADER_BYTES_MAX {

@@ -3,6 +3,7 @@
 //!
 //! The helper reads these files, so the code in this module allocates no memory (in-1).
 
+use crate::maps::DATA;
 use crate::policy::{END_MAX, PAGE, PATH_BYTES, SEGMENTS};
 use crate::system::{Errno, system};
 use executable::protection;
@@ -167,7 +168,10 @@ impl Segment {
             offset,
             prot,
         };
+        // Memory without data in the file is mapped as writable data.
+        let is_data = prot == DATA || segment.end <= segment.file_end.next_multiple_of(PAGE);
         let is_sound = file_bytes <= bytes
+            && is_data
             && file_bytes > 0
             && segment.end <= END_MAX
             && offset % PAGE == start % PAGE

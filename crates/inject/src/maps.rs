@@ -10,16 +10,19 @@ const PRIVATE: usize = libc::MAP_PRIVATE as usize;
 const ANONYMOUS: usize = PRIVATE | libc::MAP_ANONYMOUS as usize;
 const FIXED: usize = libc::MAP_FIXED as usize;
 const NO_FILE: usize = usize::MAX;
+/// The protection of data.
+pub(crate) const DATA: usize = (libc::PROT_READ | libc::PROT_WRITE) as usize;
 
-/// Maps a file at addresses that the kernel chooses. The stack below `scratch`, which the process
-/// does not use, may be overwritten. Returns the difference between the addresses in memory and
-/// those in the file.
+/// Maps a file, and `more` bytes of zeroed memory after it, at addresses that the kernel chooses.
+/// The stack below `scratch`, which the process does not use, may be overwritten. Returns the
+/// difference between the addresses in memory and those in the file.
 ///
 /// # Errors
 /// Returns the error of a system call, or ESTALE if the path now refers to another file.
 pub(crate) fn map(
     tracee: &Tracee,
     file: &Elf,
+    more: usize,
     path: &CStr,
     scratch: usize,
 ) -> Result<usize, Errno> {
@@ -29,25 +32,14 @@ pub(crate) fn map(
     let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
     let fd = tracee.call(libc::SYS_openat, [libc::AT_FDCWD as usize, at, flags, 0, 0, 0])?;
     let checked = check(tracee, file, fd, at);
-    let mapped = checked.and_then(|()| map_segments(tracee, file, fd));
+    let mapped = checked.and_then(|()| map_segments(tracee, file, more, fd));
     tracee.call(libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
     mapped
 }
 
-/// Unmaps a file that [`map`] has mapped.
-pub(crate) fn unmap(tracee: &Tracee, file: &Elf, base: usize) {
-    unmap_memory(tracee, base, file.end());
-}
-
-/// Maps zeroed memory. Returns its address.
-pub(crate) fn map_memory(tracee: &Tracee, bytes: usize) -> Result<usize, Errno> {
-    let prot = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    tracee.call(libc::SYS_mmap, [0, bytes, prot, ANONYMOUS, NO_FILE, 0])
-}
-
-/// Unmaps memory.
-pub(crate) fn unmap_memory(tracee: &Tracee, at: usize, bytes: usize) {
-    let _unmapped = tracee.call(libc::SYS_munmap, [at, bytes, 0, 0, 0, 0]);
+/// Unmaps what [`map`] has mapped.
+pub(crate) fn unmap(tracee: &Tracee, file: &Elf, more: usize, base: usize) {
+    let _unmapped = tracee.call(libc::SYS_munmap, [base, file.end() + more, 0, 0, 0, 0]);
 }
 
 /// Checks that the descriptor `fd` refers to the file that the helper has read.
@@ -60,14 +52,12 @@ fn check(tracee: &Tracee, file: &Elf, fd: usize, scratch: usize) -> Result<(), E
     if is_same { Ok(()) } else { Err(libc::ESTALE) }
 }
 
-fn map_segments(tracee: &Tracee, file: &Elf, fd: usize) -> Result<usize, Errno> {
-    let reserved = ANONYMOUS | libc::MAP_NORESERVE as usize;
-    let base = tracee.call(libc::SYS_mmap, [0, file.end(), 0, reserved, NO_FILE, 0])?;
+/// Maps the segments over zeroed memory, which remains where a segment has no data in the file.
+fn map_segments(tracee: &Tracee, file: &Elf, more: usize, fd: usize) -> Result<usize, Errno> {
+    let base =
+        tracee.call(libc::SYS_mmap, [0, file.end() + more, DATA, ANONYMOUS, NO_FILE, 0])?;
     let mapped = file.segments().iter().try_for_each(|part| map_segment(tracee, part, base, fd));
-    if let Err(error) = mapped {
-        unmap(tracee, file, base);
-        return Err(error);
-    }
+    mapped.inspect_err(|_| unmap(tracee, file, more, base))?;
     Ok(base)
 }
 
@@ -77,14 +67,8 @@ fn map_segment(tracee: &Tracee, segment: &Segment, base: usize, fd: usize) -> Re
     let offset = segment.offset - (segment.start - page);
     tracee.call(libc::SYS_mmap, [at, bytes, segment.prot, PRIVATE | FIXED, fd, offset])?;
     let file_end = segment.file_end.next_multiple_of(PAGE);
-    let is_writable = segment.prot & libc::PROT_WRITE as usize != 0;
-    if is_writable && file_end > segment.file_end {
+    if segment.prot == DATA && file_end > segment.file_end {
         tracee.write(base + segment.file_end, &[0; PAGE][..file_end - segment.file_end])?;
-    }
-    if segment.end > file_end {
-        let (at, bytes) = (base + file_end, segment.end - file_end);
-        let flags = ANONYMOUS | FIXED;
-        tracee.call(libc::SYS_mmap, [at, bytes, segment.prot, flags, NO_FILE, 0])?;
     }
     Ok(())
 }

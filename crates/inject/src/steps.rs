@@ -34,7 +34,7 @@ impl From<Errno> for Failure {
     }
 }
 
-/// A host that is mapped into a process.
+/// A host that is mapped into a process, with its stack.
 struct Mapped<'a> {
     files: &'a HostFiles,
     addresses: Addresses,
@@ -104,15 +104,9 @@ fn prepare(
     auxiliary: &Auxiliary,
 ) -> Result<(usize, usize), Errno> {
     let mapped = Mapped::map(tracee, files, plan, entry.stack - SCRATCH)?;
-    let settings = plan.settings.to_bytes();
-    let stack = maps::map_memory(tracee, Entry::STACK_BYTES);
-    let pointer = stack.and_then(|host_stack| {
-        let entry = Entry { host_stack, ..entry };
-        auxiliary.write(tracee, settings, entry, &mapped.addresses).inspect_err(|_| {
-            maps::unmap_memory(tracee, host_stack, Entry::STACK_BYTES);
-        })
-    });
-    let pointer = pointer.inspect_err(|_| mapped.unmap(tracee))?;
+    let entry = Entry { host_stack: mapped.stack(), ..entry };
+    let written = auxiliary.write(tracee, plan.settings.to_bytes(), entry, &mapped.addresses);
+    let pointer = written.inspect_err(|_| mapped.unmap(tracee))?;
     Ok((pointer, mapped.first_instruction()))
 }
 
@@ -124,22 +118,28 @@ impl<'a> Mapped<'a> {
         scratch: usize,
     ) -> Result<Self, Errno> {
         let HostFiles { program, loader } = files;
-        let base = maps::map(tracee, program, &plan.host, scratch)?;
+        let base = maps::map(tracee, program, Entry::STACK_BYTES, &plan.host, scratch)?;
         let loader = match loader {
-            Some(loader) => maps::map(tracee, &loader.elf, loader.path(), scratch),
+            Some(loader) => maps::map(tracee, &loader.elf, 0, loader.path(), scratch),
             None => Ok(0),
         };
-        let loader = loader.inspect_err(|_| maps::unmap(tracee, program, base))?;
+        let unmap = || maps::unmap(tracee, program, Entry::STACK_BYTES, base);
+        let loader = loader.inspect_err(|_| unmap())?;
         let headers = (base + program.headers.0, program.headers.1);
         let addresses = Addresses { entry: base + program.entry, headers, loader };
         Ok(Mapped { files, addresses, base })
     }
 
     fn unmap(&self, tracee: &Tracee) {
-        maps::unmap(tracee, &self.files.program, self.base);
+        maps::unmap(tracee, &self.files.program, Entry::STACK_BYTES, self.base);
         if let Some(loader) = &self.files.loader {
-            maps::unmap(tracee, &loader.elf, self.addresses.loader);
+            maps::unmap(tracee, &loader.elf, 0, self.addresses.loader);
         }
+    }
+
+    /// Returns the lowest address of the host's stack, which lies after the host.
+    fn stack(&self) -> usize {
+        self.base + self.files.program.end()
     }
 
     fn first_instruction(&self) -> usize {

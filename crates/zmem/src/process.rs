@@ -13,6 +13,7 @@ use crate::table::{map, unmap};
 use page::Patience;
 use rustix::mm::{Advice, ProtFlags, madvise};
 use rustix::process::getpid;
+use rustix::thread::sched_getaffinity;
 use std::mem::transmute;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
@@ -56,7 +57,13 @@ pub fn processors() -> usize {
     if known > 0 {
         return known;
     }
-    let count = std::thread::available_parallelism().map_or(1, |count| count.get());
+    // The quota of a control group is not considered: to read it takes as long as the rest of the
+    // start of a region.
+    let count = match sched_getaffinity(None) {
+        Ok(processors) => processors.count() as usize,
+        // The system has more processors than such a set.
+        Err(_) => std::thread::available_parallelism().map_or(1, |count| count.get()),
+    };
     COUNT.store(count, Release);
     count
 }

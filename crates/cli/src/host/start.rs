@@ -17,11 +17,12 @@ use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// The mark by which the crate `executable` recognizes a host.
+/// The ELF note by which the crate `executable` recognizes a host: the sizes of the owner's name and
+/// of the description, the type, and the name, padded to a multiple of four bytes.
 #[used]
 // SAFETY: no other code defines or uses this section.
-#[unsafe(link_section = ".uzram_host")]
-static MARK: [u8; 1] = [1];
+#[unsafe(link_section = ".note.uzram")]
+static NOTE: ([u32; 3], [u8; 8]) = ([6, 0, 0], *b"uzram\0\0\0");
 
 /// The exit codes of a shell for a program that can't be executed, and for a program that does not
 /// exist.

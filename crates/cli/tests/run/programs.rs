@@ -43,15 +43,6 @@ impl Programs {
         contents[at..at + bytes.len()].copy_from_slice(bytes);
         self.file(name, &contents, 0o755)
     }
-
-    /// Compiles the same program, and adds a named section.
-    pub fn with_section(&self, name: &str, section: &str) -> String {
-        let program = self.compiled(name, &[]);
-        let mut objcopy = Command::new("objcopy");
-        objcopy.args(["--add-section", &format!("{section}=main.c"), &program]);
-        assert!(objcopy.current_dir(self.path()).status().expect("objcopy").success());
-        program
-    }
 }
 
 fn text(path: PathBuf) -> String {

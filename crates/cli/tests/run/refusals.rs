@@ -83,8 +83,8 @@ fn programs_for_other_processors_are_named() {
     let script = programs.file("script", format!("#!{}\n", cases[0].0).as_bytes(), 0o755);
     assert_refused(&end_of(WAYS[0], &[&script]), 1, &[&script, &cases[0].0, "x86-64"]);
     // A host does not run another host.
-    let host = programs.with_section("host", ".uzram_host");
-    assert_refused(&end_of(WAYS[0], &[&host]), 1, &[&host, "x86-64"]);
+    let host = env!("CARGO_BIN_EXE_uzram-host");
+    assert_refused(&end_of(WAYS[0], &[host]), 1, &[host, "x86-64"]);
 }
 
 #[test]

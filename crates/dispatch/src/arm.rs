@@ -20,7 +20,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 static ACTIONS: Actions = Actions::new();
 
-const PR_GET_SECCOMP: usize = libc::PR_GET_SECCOMP as usize;
 const ARCH_SHSTK_STATUS: usize = 0x5005;
 
 /// Returns whether other threads run. The link count of /proc/self/task is 2 plus the number of
@@ -99,7 +98,7 @@ fn begin(thread: &Thread, hook: &'static dyn Hook) -> Result<(), Error> {
         let _ = system(libc::SYS_sigaltstack, [(&raw const stack).addr(), 0, 0, 0, 0, 0]);
         return Err(Error::Unsupported { errno: -failed as i32 });
     }
-    let filter = system(libc::SYS_prctl, [PR_GET_SECCOMP, 0, 0, 0, 0, 0]);
+    let filter = system(libc::SYS_prctl, [libc::PR_GET_SECCOMP as usize, 0, 0, 0, 0, 0]);
     IS_FILTERED.store(matches!(filter, Ok(1..)), Relaxed);
     thread.altstack.set(if stack.flags & libc::SS_DISABLE == 0 { stack } else { NO_STACK });
     hook::set(hook);

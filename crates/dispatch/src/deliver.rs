@@ -11,7 +11,6 @@
 use crate::call::Call;
 use crate::hook::{Outcome, Step, hook};
 use crate::mask::{BLOCK, BYTES, bit, is_owned};
-use crate::signal_calls::MIN_STACK_BYTES;
 use crate::system::system;
 use crate::thread::Thread;
 use crate::user;
@@ -70,14 +69,16 @@ pub(crate) fn send(thread: &Thread, context: &mut Context, info: &Info, base: Op
         }
         return die(thread, info);
     }
-    let saved = thread.mask(context);
     let pointer = context.stack_pointer();
     let stack = thread.altstack.get();
     let goes = action.has(libc::SA_ONSTACK) && stack.is_on() && !stack.holds(pointer);
     let top = if goes { stack.end() } else { pointer.wrapping_sub(RED_ZONE) };
     let is_on = goes || stack.is_on() && stack.holds(pointer);
-    let made = make(thread, context, info, action.restorer, saved, top);
-    let Ok(at) = made.and_then(|at| if is_on && at < stack.start { Err(0) } else { Ok(at) }) else {
+    let mut shown = Frame { restorer: action.restorer, context: *context, info: *info };
+    (shown.context.stack, shown.context.mask, shown.context.link) =
+        (stack, thread.mask(context), 0);
+    let written = write_frame(top, shown).ok();
+    let Some(at) = written.filter(|at| !is_on || *at >= stack.start) else {
         return die_of_stack(thread);
     };
     let own = if action.has(libc::SA_NODEFER) { 0 } else { bit(info.signal) };
@@ -96,42 +97,24 @@ fn fp_bytes(fpstate: usize) -> Result<usize, isize> {
     }
 }
 
-/// Creates a frame below `top`. Returns the frame's address.
-fn make(
-    thread: &Thread,
-    context: &Context,
-    info: &Info,
-    restorer: usize,
-    mask: u64,
-    top: usize,
-) -> Result<usize, isize> {
-    let from = context.registers.fpstate;
+/// Writes a frame below `top`, with a copy of its fpstate. Returns the frame's address.
+fn write_frame(top: usize, mut frame: Frame) -> Result<usize, isize> {
+    let from = frame.context.registers.fpstate;
     let bytes = fp_bytes(from)?;
     let (at, fp) = frame::places(top, bytes);
-    let mut shown = Frame { restorer, context: *context, info: *info };
-    (shown.context.stack, shown.context.mask, shown.context.link) =
-        (thread.altstack.get(), mask, 0);
     if from != 0 {
         user::copy_out(fp, from, bytes)?;
-        shown.context.registers.fpstate = fp;
+        frame.context.registers.fpstate = fp;
     }
-    user::write(at, &shown)?;
+    user::write(at, &frame)?;
     Ok(at)
 }
 
 /// Copies a frame to the block of a child. Returns the address of the copy.
 pub(crate) fn copy_to(child: &Thread, context: &Context) -> Result<usize, isize> {
-    let (from, stack) = (context.registers.fpstate, child.stack());
-    let bytes = fp_bytes(from)?;
-    let (at, fp) = frame::places(stack.end(), bytes);
     let mut copied = Frame { restorer: 0, context: *context, info: Info::NONE };
-    copied.context.stack = stack;
-    if from != 0 {
-        user::copy_out(fp, from, bytes)?;
-        copied.context.registers.fpstate = fp;
-    }
-    user::write(at, &copied)?;
-    Ok(at)
+    copied.context.stack = child.stack();
+    write_frame(child.stack().end(), copied)
 }
 
 /// Answers `rt_sigreturn`: the program continues with the registers in its frame.
@@ -156,7 +139,7 @@ fn take_back(thread: &Thread, context: &mut Context) -> Result<(), isize> {
     }
     thread.set_mask(context, given.context.mask);
     let stack = given.context.stack;
-    let is_on = stack.flags & libc::SS_DISABLE == 0 && stack.bytes >= MIN_STACK_BYTES;
+    let is_on = stack.flags & libc::SS_DISABLE == 0 && stack.bytes >= libc::MINSIGSTKSZ;
     thread.altstack.set(if is_on { stack } else { NO_STACK });
     Ok(())
 }

@@ -10,7 +10,6 @@ use crate::user::{self, EFAULT};
 use crate::x86_64::frame::{AUTODISARM, Context, NO_STACK, Stack};
 
 pub(crate) const EINVAL: isize = -(libc::EINVAL as isize);
-pub(crate) const MIN_STACK_BYTES: usize = libc::MINSIGSTKSZ;
 
 /// Returns 0 if `result` is `Ok`, otherwise the error number.
 fn number(result: Result<(), isize>) -> isize {
@@ -68,7 +67,7 @@ pub(crate) fn sigaltstack(thread: &Thread, context: &Context, [new, old, ..]: [u
             }
             thread.altstack.set(match given.flags & !AUTODISARM {
                 libc::SS_DISABLE => NO_STACK,
-                0 | libc::SS_ONSTACK if given.bytes < MIN_STACK_BYTES => {
+                0 | libc::SS_ONSTACK if given.bytes < libc::MINSIGSTKSZ => {
                     return Err(-(libc::ENOMEM as isize));
                 }
                 0 | libc::SS_ONSTACK => given,

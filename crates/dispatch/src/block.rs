@@ -6,25 +6,13 @@
 //! caller, from the call that maps them until the call that unmaps them.
 #![allow(unsafe_code)]
 
-use crate::policy::STORAGE_BYTES_MAX;
+use crate::policy::{BLOCK_BYTES, PART_BYTES, POINTER_ALIGN, STORAGE_BYTES_MAX};
 use crate::storage::Storage;
 use crate::system::system;
 
-/// The size in bytes of a block's address space, which is more than a hook that decompresses needs.
-/// Pages that are never touched use no memory.
-pub(crate) const BLOCK_BYTES: usize = 256 << 10;
-/// The length in bytes of a block's head, and of its guard: a multiple of every supported page
-/// size.
-pub(crate) const PART_BYTES: usize = 16 << 10;
-/// The number of bytes of a block before its stack: the thread's state, and a guard.
-pub(crate) const HEAD_BYTES: usize = 2 * PART_BYTES;
-/// The number of bytes left free after the storage, so that the words from the thread pointer on
-/// share a page with the storage below the pointer.
-const POINTER_BYTES: usize = 64;
-
-/// Returns the start of the stack that contains `address`.
-pub(crate) fn stack_start(address: usize) -> usize {
-    (address & !(BLOCK_BYTES - 1)) + HEAD_BYTES
+/// Returns the start of the block that contains `address`.
+pub(crate) fn base(address: usize) -> usize {
+    address & !(BLOCK_BYTES - 1)
 }
 
 /// The place of a thread's thread-local storage.
@@ -36,12 +24,16 @@ pub(crate) struct StoragePlace {
     pub(crate) apart: Option<(usize, usize)>,
 }
 
-/// Maps address space for a block, aligned to the block's size.
-pub(crate) fn map_block() -> Result<usize, isize> {
+/// Maps zeroed memory.
+fn map(bytes: usize) -> Result<usize, isize> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let rw = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    let args = [0, 2 * BLOCK_BYTES, rw, flags as usize, usize::MAX, 0];
-    let start = system(libc::SYS_mmap, args)?;
+    system(libc::SYS_mmap, [0, bytes, rw, flags as usize, usize::MAX, 0])
+}
+
+/// Maps address space for a block, aligned to the block's size.
+pub(crate) fn map_block() -> Result<usize, isize> {
+    let start = map(2 * BLOCK_BYTES)?;
     let base = start.next_multiple_of(BLOCK_BYTES);
     // The unmapped ranges lie in the new mapping, outside the block.
     if base > start {
@@ -59,10 +51,8 @@ pub(crate) fn map_block() -> Result<usize, isize> {
 /// Maps memory for thread-local storage, outside the block at `base`. If that fails, unmaps the
 /// block.
 fn map_apart(base: usize, bytes: usize) -> Result<(usize, usize), isize> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let rw = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let bytes = bytes.next_multiple_of(PART_BYTES);
-    system(libc::SYS_mmap, [0, bytes, rw, flags as usize, usize::MAX, 0])
+    map(bytes)
         .map(|start| (start, bytes))
         .inspect_err(|_| _ = system(libc::SYS_munmap, [base, BLOCK_BYTES, 0, 0, 0, 0]))
 }
@@ -72,12 +62,14 @@ fn map_apart(base: usize, bytes: usize) -> Result<(usize, usize), isize> {
 pub(crate) fn lay_out_storage(base: usize) -> Result<StoragePlace, isize> {
     let storage = Storage::find();
     let (below, above) = storage.room();
-    let (apart, end_bytes) = match below + POINTER_BYTES + above {
+    // The first words from the pointer on share a page with the storage below the pointer.
+    let above = POINTER_ALIGN + above;
+    let (apart, end_bytes) = match below + above {
         bytes if bytes > STORAGE_BYTES_MAX => (Some(map_apart(base, bytes)?), 0),
         bytes => (None, bytes),
     };
     let end = apart.map_or(base + BLOCK_BYTES, |(start, bytes)| start + bytes);
-    let pointer = end - above - POINTER_BYTES;
+    let pointer = end - above;
     // SAFETY: the mapping is new, and has room for the storage below and above `pointer`.
     unsafe { storage.lay_out(pointer) };
     Ok(StoragePlace { pointer, end_bytes, apart })

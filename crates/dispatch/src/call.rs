@@ -5,15 +5,12 @@
 //! dispatched. A handler that interrupts the issue of the call finds the call by its address.
 #![allow(unsafe_code)]
 
-use crate::block::stack_start;
+use crate::block;
 use crate::mask::BLOCK;
-use crate::policy::ROOM_WORDS;
+use crate::policy::{HEAD_BYTES, NOTE_WORDS, ROOM_WORDS};
 use crate::x86_64::frame::Context;
 use crate::x86_64::instructions::{Issue, issue, raw_syscall};
 use std::ptr::null;
-
-/// The number of words that a hook may store with a call.
-pub const NOTE_WORDS: usize = 9;
 
 /// A system call. A hook may change the call, answer the call, or let the call be issued.
 #[repr(C)]
@@ -107,7 +104,7 @@ impl Call {
     /// Returns words at the lower end of the stack of this crate's code, which do not change until
     /// the call has returned. A hook may use the words only for calls during which no handler runs.
     pub fn room(&mut self) -> &mut [usize] {
-        let start = stack_start((&raw const *self).addr());
+        let start = block::base((&raw const *self).addr()) + HEAD_BYTES;
         // SAFETY: only this thread uses the stack, and code that runs on it during the call uses
         // the stack's upper part.
         unsafe { std::slice::from_raw_parts_mut(start as *mut usize, ROOM_WORDS) }

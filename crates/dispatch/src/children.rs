@@ -19,10 +19,11 @@ use crate::call::Call;
 use crate::deliver::{self, set_mask};
 use crate::hook::hook;
 use crate::mask::BLOCK;
+use crate::policy::{BLOCK_BYTES, RECORD_WORDS};
 use crate::selector;
 use crate::signal_calls::EINVAL;
 use crate::sites;
-use crate::thread::{BLOCK_BYTES, Kind, Thread};
+use crate::thread::{Kind, Thread};
 use crate::user;
 use crate::x86_64::instructions::{clone, leave, raw_syscall};
 
@@ -31,7 +32,6 @@ const VM: u64 = libc::CLONE_VM as u64;
 const SIGHAND: u64 = libc::CLONE_SIGHAND as u64;
 const SETTLS: u64 = libc::CLONE_SETTLS as u64;
 const VFORK: u64 = libc::CLONE_VFORK as u64;
-const RECORD_WORDS: usize = 32;
 /// The minimum length of a structure of `clone3` in bytes, and the indexes of the fields for the
 /// stack and the thread pointer.
 const RECORD_BYTES_MIN: usize = 64;

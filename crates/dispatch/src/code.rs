@@ -1,5 +1,6 @@
 //! Code of the program: whether it may be changed, and how it is changed.
 
+use crate::policy::MAPS_BYTES;
 use crate::system::{OwnFile, system};
 use std::ops::Range;
 
@@ -9,7 +10,6 @@ const PROCMAP_QUERY: usize = 0xc068_6611;
 const EXECUTABLE: u64 = 4;
 const WRITABLE: u64 = 2;
 const SHARED: u64 = 8;
-const TEXT_BYTES: usize = 4096;
 
 #[repr(C)]
 #[derive(Debug, Default)]
@@ -69,10 +69,10 @@ pub(crate) fn mapping_of(address: usize) -> Option<Mapping> {
 
 /// Searches the lines of the file for the mapping that contains `address`.
 fn search(file: &OwnFile, address: usize) -> Option<Mapping> {
-    let (mut text, mut held) = ([0u8; TEXT_BYTES], 0);
+    let (mut text, mut held) = ([0u8; MAPS_BYTES], 0);
     loop {
         let args =
-            [file.descriptor(), text[held..].as_mut_ptr().addr(), TEXT_BYTES - held, 0, 0, 0];
+            [file.descriptor(), text[held..].as_mut_ptr().addr(), MAPS_BYTES - held, 0, 0, 0];
         let read = system(libc::SYS_read, args).ok().filter(|bytes| *bytes > 0)?;
         held += read;
         let mut next = 0;

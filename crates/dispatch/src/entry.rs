@@ -25,7 +25,6 @@ use crate::x86_64::keys;
 use crate::x86_64::simple;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-const TRAP_TRACE: i32 = 2;
 /// Whether the program has tried to filter its calls, so a filter may trap calls of this crate.
 pub(crate) static IS_FILTERED: AtomicBool = AtomicBool::new(false);
 const ENOSYS: isize = -(libc::ENOSYS as isize);
@@ -197,7 +196,7 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     // `simple` can't write below the program's stack, the program passed an invalid address, or
     // each instruction traps. The program would return to the site forever, so the call is
     // dispatched.
-    let is_step = info.signal == libc::SIGTRAP && info.code == TRAP_TRACE;
+    let is_step = info.signal == libc::SIGTRAP && info.code == libc::TRAP_TRACE;
     if is_settled && (is_touch || is_step) {
         context.set_instruction(context.instruction() + CALL_BYTES);
         // SAFETY: the context is now that of a dispatched call, and only this thread accesses it.

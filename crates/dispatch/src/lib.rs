@@ -47,8 +47,9 @@ mod here {
     pub(crate) mod x86_64;
 
     pub use arm::arm;
-    pub use call::{Call, NOTE_WORDS};
+    pub use call::Call;
     pub use pointer::use_calls_for_pointers;
+    pub use policy::NOTE_WORDS;
     pub use room::{Room, Run};
     pub use sites::{release as release_code, release_all as release_all_code};
     pub use system::{Failed, OwnFile, system};

@@ -12,7 +12,8 @@ const NEVER: u64 = bit(libc::SIGKILL) | bit(libc::SIGSTOP);
 /// The signals that are blocked while this crate's code runs.
 pub(crate) static BLOCK: u64 = !OWNED;
 pub(crate) const BYTES: usize = size_of::<u64>();
-pub(crate) const LAST: i32 = 64;
+/// The last signal. A mask has a bit for each signal.
+pub(crate) const LAST: i32 = u64::BITS as i32;
 
 /// Returns whether a signal is owned.
 pub(crate) fn is_owned(signal: i32) -> bool {

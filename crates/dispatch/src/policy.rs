@@ -1,14 +1,19 @@
-//! Thresholds and sizes of this crate, each with its reason. Sizes that instructions use are in the
-//! files of these instructions.
+//! Thresholds and sizes of this crate, each with its reason. `instructions.rs` passes those that
+//! instructions use to the assembler.
 
 // Sites and simple calls
 
-/// The number of simple calls that a site makes before its instruction is replaced.
+/// The number of simple calls that a site makes before its instruction is replaced. A replacement
+/// takes a dozen system calls, so it is for sites that are used often.
 pub(crate) const SITE_CALLS: u32 = 16;
-/// The maximum number of sites. Programs make most calls from few instructions.
+/// The maximum number of sites, and of their tails. Programs make most calls from few instructions.
 pub(crate) const SITES: usize = 256;
-/// The maximum number of table entries that are searched for a site.
+/// The maximum number of table entries that are searched for a site, by each dispatched simple
+/// call.
 pub(crate) const PROBES: usize = 8;
+/// The maximum number of managed blocks of a simple call's buffer. A call with a longer buffer
+/// copies more than 120 KiB, which takes longer than its dispatch.
+pub(crate) const SIMPLE_BLOCKS_MAX: usize = 32;
 
 // Waiting
 
@@ -24,14 +29,35 @@ pub(crate) static STOP_PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_ns
 
 // Memory
 
+/// The page size of x86-64 in bytes.
+pub(crate) const PAGE: usize = 4096;
+/// The size in bytes of a block's address space, which is more than a hook that decompresses needs.
+/// Pages that are never touched use no memory.
+pub(crate) const BLOCK_BYTES: usize = 256 << 10;
+/// The length in bytes of a block's head, and of its guard: a multiple of every page size, more
+/// than the thread's state needs.
+pub(crate) const PART_BYTES: usize = 16 << 10;
+/// The number of bytes of a block before its stack: the thread's state, and a guard.
+pub(crate) const HEAD_BYTES: usize = 2 * PART_BYTES;
 /// The maximum size of storage inside the block. Larger storage has a separate mapping.
 pub(crate) const STORAGE_BYTES_MAX: usize = 32 << 10;
 /// An upper bound for the size in bytes of the C library's thread descriptor, which begins at a
 /// thread's pointer.
 pub(crate) const DESCRIPTOR_BYTES: usize = 4096;
+/// The alignment of a thread pointer in bytes: the size of a cache line, as in the C library.
+pub(crate) const POINTER_ALIGN: usize = 64;
 /// An upper bound for the bytes of the C library's storage below its variable `errno`.
 pub(crate) const AROUND: usize = 1024;
 /// The size of a room's stack in bytes. Only pages that are touched use memory.
 pub(crate) const STACK_BYTES: usize = 256 << 10;
 /// The number of words of [`Call::room`].
 pub(crate) const ROOM_WORDS: usize = 4096;
+/// The number of words that a hook may store with a call: three ranges of memory, because few calls
+/// access more, and three more words.
+pub const NOTE_WORDS: usize = 9;
+/// The maximum number of words of a structure that `clone3` receives. The structure of Linux 6 has
+/// 11 words. A program for a later Linux may pass a longer one.
+pub(crate) const RECORD_WORDS: usize = 32;
+/// The number of bytes of /proc/self/maps that are searched at a time. If a line is longer, because
+/// of a long path, the code of its mapping is not changed.
+pub(crate) const MAPS_BYTES: usize = 4096;

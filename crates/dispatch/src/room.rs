@@ -11,7 +11,7 @@
 //! The caller owns the room, and lets one thread at a time use it.
 #![allow(unsafe_code)]
 
-use crate::policy::STACK_BYTES;
+use crate::policy::{PAGE, STACK_BYTES};
 use crate::storage::Storage;
 use crate::system::system;
 use crate::x86_64::instructions::leave;
@@ -19,8 +19,6 @@ use std::arch::asm;
 use std::ffi::{c_int, c_void};
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::atomic::AtomicU32;
-
-const PAGE: usize = 4096;
 
 /// The function that a room's thread runs.
 pub type Run = unsafe extern "C" fn(*mut c_void) -> !;

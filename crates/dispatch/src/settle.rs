@@ -14,18 +14,12 @@ use crate::site;
 use crate::user;
 use crate::x86_64::frame::Context;
 use crate::x86_64::info::Info;
-use crate::x86_64::place::{Pinned, Place, Result, TAKEN, WORD_BYTES, place, slow_end};
+use crate::x86_64::place::{FIRST, FLAGS, LAST, NUMBER, RESULT, RETURN, TAKEN, WORD_BYTES};
+use crate::x86_64::place::{Pinned, Place, Result, place, slow_end};
 use crate::x86_64::simple::PIN;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::AcqRel};
 
-// Offsets from the stack pointer, as in simple.s.
-const RETURN: usize = 56;
-const NUMBER: usize = 48;
-const FLAGS: usize = 40;
-const FIRST: usize = 32;
-const LAST: usize = 24;
-const RESULT: usize = 16;
 const EFAULT: usize = -(libc::EFAULT as isize) as usize;
 
 /// The position of the program in its settled context.

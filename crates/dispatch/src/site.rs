@@ -39,7 +39,7 @@ static TABLE: [Site; SITES] = [const {
 
 /// Returns the entry of a site. Creates an entry if there is room.
 pub(crate) fn find(address: usize) -> Option<&'static Site> {
-    let first = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 56;
+    let first = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - SITES.ilog2());
     (first..first + PROBES).map(|at| &TABLE[at % SITES]).find(|site| {
         let now = site.address.load(Acquire);
         now == address

@@ -27,21 +27,14 @@
 use crate::code::{mapping_of, write};
 use crate::hook::hook;
 use crate::pause::pause;
-use crate::policy::SITE_CALLS;
+use crate::policy::{PAGE, SITE_CALLS};
 use crate::site::{HAS_STUBS, LEFT, PATCHED, Site, find, patched};
 use crate::user::read_memory;
 use crate::x86_64::frame::CALL_BYTES;
-use crate::x86_64::stub::{self, STUB_BYTES};
+use crate::x86_64::stub::{self, JUMP, JUMP_BYTES, STUB_BYTES, SYSCALL};
 use crate::x86_64::tail;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
-
-const SYSCALL: [u8; CALL_BYTES] = [0x0f, 0x05];
-const JUMP: u8 = 0xe9;
-const JUMP_BYTES: usize = 5;
-const PAGE: usize = 4096;
-const LOWEST: usize = 1 << 16;
-const HIGHEST: usize = 1 << 47;
 
 /// The number of tails that were assigned to sites.
 static TAILS: AtomicUsize = AtomicUsize::new(0);
@@ -74,23 +67,19 @@ pub(crate) fn count(back: usize) {
 fn patch(site: &Site) -> Option<()> {
     let address = site.address.load(Relaxed);
     let mut code = [0; JUMP_BYTES];
-    let is_syscall = read_memory(address, &mut code) && code[..2] == SYSCALL;
+    let is_syscall = read_memory(address, &mut code) && code.starts_with(&SYSCALL);
     if !is_syscall || !mapping_of(address)?.is_private_code() {
         return None;
     }
-    let [_, low, distance @ ..] = code;
-    let [b, c, d] = distance;
-    let by = i32::from_le_bytes([low, b, c, d]) as isize;
-    let stub = (address + JUMP_BYTES).checked_add_signed(by)?;
-    let range = stub..stub + STUB_BYTES;
+    let stub = stub::place(address, code)?;
     let is_apart = patched().all(|other| {
         stub.abs_diff(other.stub.load(Relaxed)) >= STUB_BYTES
             && address.abs_diff(other.address.load(Relaxed)) >= JUMP_BYTES
     });
-    if range.start < LOWEST || range.end > HIGHEST || !is_apart {
+    if !is_apart {
         return None;
     }
-    let (first, last) = (range.start / PAGE * PAGE, (range.end - 1) / PAGE * PAGE);
+    let (first, last) = (stub / PAGE * PAGE, (stub + STUB_BYTES - 1) / PAGE * PAGE);
     for page in (first..=last).step_by(PAGE) {
         if !is_ours(page) && !hook().map_code(page..page + PAGE) {
             return None;

@@ -14,15 +14,12 @@
 //! The program's process traces the thread, so the program could make these calls itself.
 #![allow(unsafe_code)]
 
+use crate::block;
 use crate::policy::{STOP_PAUSE, STOP_TRIES};
 use crate::system::system;
-use crate::thread::{BLOCK_BYTES, Thread};
+use crate::thread::Thread;
 use crate::user::read_memory;
 use crate::x86_64::instructions::stage;
-
-/// The status of a stop that a tracer has requested: a signal, and an event for some requests.
-const ATTACHED: i32 = libc::SIGSTOP;
-const INTERRUPTED: i32 = libc::PTRACE_EVENT_STOP << 8 | libc::SIGTRAP;
 
 fn trace(request: u32, thread: usize, data: usize) -> bool {
     system(libc::SYS_ptrace, [request as usize, thread, 0, data, 0, 0]).is_ok()
@@ -36,7 +33,7 @@ fn is_in_runtime(thread: usize) -> bool {
     // SAFETY: zeros are a valid value of the structure.
     let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
     let is_traced = trace(libc::PTRACE_GETREGS, thread, (&raw mut registers).addr());
-    let block = (registers.rsp as usize).wrapping_sub(1) & !(BLOCK_BYTES - 1);
+    let block = block::base((registers.rsp as usize).wrapping_sub(1));
     let mut storage = [0; size_of::<u64>()];
     let is_read = read_memory(block + std::mem::offset_of!(Thread, storage), &mut storage);
     let is_ours = is_read && u64::from_ne_bytes(storage) == registers.fs_base;
@@ -58,9 +55,11 @@ fn wait(thread: usize) -> Option<i32> {
 
 /// Completes a `ptrace` call that has returned, if this process stops a thread by the call.
 pub(crate) fn settle([request, thread, ..]: [usize; 6]) {
-    let stop = match request as u32 {
-        libc::PTRACE_ATTACH => ATTACHED,
-        libc::PTRACE_INTERRUPT => INTERRUPTED,
+    let request = request as u32;
+    // The status of the stop: a signal, with an event for some requests.
+    let stop = match request {
+        libc::PTRACE_ATTACH => libc::SIGSTOP,
+        libc::PTRACE_INTERRUPT => libc::PTRACE_EVENT_STOP << 8 | libc::SIGTRAP,
         _ => return,
     };
     for _ in 0..STOP_TRIES {
@@ -70,7 +69,7 @@ pub(crate) fn settle([request, thread, ..]: [usize; 6]) {
                 trace(libc::PTRACE_CONT, thread, 0);
                 let _slept =
                     system(libc::SYS_nanosleep, [(&raw const STOP_PAUSE).addr(), 0, 0, 0, 0, 0]);
-                if stop == INTERRUPTED {
+                if request == libc::PTRACE_INTERRUPT {
                     trace(libc::PTRACE_INTERRUPT, thread, 0);
                 } else {
                     let _sent =

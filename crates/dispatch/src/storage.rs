@@ -15,12 +15,9 @@
 //! return the pointer of the calling thread.
 #![allow(unsafe_code)]
 
-use crate::policy::{AROUND, DESCRIPTOR_BYTES};
+use crate::policy::{AROUND, DESCRIPTOR_BYTES, POINTER_ALIGN};
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
-
-/// The alignment of a thread pointer, in bytes.
-const ALIGN: usize = 64;
 
 /// The initial contents of this code's thread-local storage on every thread.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,7 +79,7 @@ impl Storage {
                 libc::__errno_location().addr()
             };
             let lowest = found.below.max(pointer().saturating_sub(errno));
-            found.depth = (lowest + AROUND).next_multiple_of(ALIGN);
+            found.depth = (lowest + AROUND).next_multiple_of(POINTER_ALIGN);
             found
         })
     }
@@ -92,7 +89,7 @@ impl Storage {
         (self.depth, DESCRIPTOR_BYTES)
     }
 
-    /// Lays out storage around `pointer`, which is a multiple of 64.
+    /// Lays out storage around `pointer`, which is a multiple of [`POINTER_ALIGN`].
     ///
     /// # Safety
     /// The caller owns the [`room`](Self::room) around `pointer`, which contains zeros from

@@ -16,9 +16,9 @@
 #![allow(unsafe_code)]
 
 use crate::actions::Actions;
-pub(crate) use crate::block::BLOCK_BYTES;
-use crate::block::{HEAD_BYTES, PART_BYTES, StoragePlace, lay_out_storage, map_block};
+use crate::block::{self, StoragePlace, lay_out_storage, map_block};
 use crate::mask::{self, OWNED, bit};
+use crate::policy::{BLOCK_BYTES, HEAD_BYTES, PART_BYTES};
 use crate::system::system;
 use crate::x86_64::frame::{Context, NO_STACK, Stack};
 use crate::x86_64::info::Info;
@@ -79,7 +79,6 @@ pub(crate) struct Thread {
 const _: () = assert!(size_of::<Thread>() <= PART_BYTES);
 // instructions.s uses these offsets.
 const _: () = assert!(offset_of!(Thread, storage) == 8 && offset_of!(Thread, pointer) == 16);
-const _: () = assert!(BLOCK_BYTES == 262_144);
 
 impl Thread {
     /// Returns the thread whose block contains `address`.
@@ -89,7 +88,7 @@ impl Thread {
     /// the calling thread uses.
     pub(crate) unsafe fn of<'t>(address: usize) -> &'t Thread {
         // SAFETY: blocks are aligned to their size, and begin with a `Thread`.
-        unsafe { &*((address & !(BLOCK_BYTES - 1)) as *const Thread) }
+        unsafe { &*(block::base(address) as *const Thread) }
     }
 
     /// Creates the block of a thread that does not run yet. Calls of the thread are let through.

@@ -1,5 +1,6 @@
 //! The properties of an ELF file that determine whether a host can run the program in the file.
 
+use crate::policy::NOTES_BYTES_MAX;
 use object::elf::{EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, PT_INTERP};
 use object::read::elf::{FileHeader as _, Note, ProgramHeader as _};
 use object::{FileKind, LittleEndian, ReadCache};
@@ -24,10 +25,6 @@ pub enum Loading {
 
 /// The owner of a note that every host has.
 const HOST_NOTE: &[u8] = b"uzram";
-/// The maximum size of a host's notes in bytes.
-const NOTES_BYTES_MAX: u64 = 4096;
-/// The maximum length of a loader's path in bytes.
-const LOADER_BYTES_MAX: u64 = 4096;
 
 impl Loading {
     /// Classifies an ELF file. `is_there` returns whether the loader at a path is installed.
@@ -58,7 +55,8 @@ impl Loading {
         }
         let loader = segments.iter().find(|segment| segment.p_type(end) == PT_INTERP);
         let Some(loader) = loader else { return Ok(Loading::Program) };
-        if loader.p_filesz(end) > LOADER_BYTES_MAX {
+        // The kernel does not execute a program if the path of its loader is longer.
+        if loader.p_filesz(end) > libc::PATH_MAX as u64 {
             return Ok(Loading::Foreign);
         }
         let loader = loader.interpreter(end, data)?.unwrap_or_default();

@@ -9,25 +9,19 @@
 //! ```
 
 mod elf;
+mod policy;
 mod protection;
 mod rights;
 mod script;
 
+use object::elf::ELFMAG;
+use script::LINE;
 use std::io::{self, Read, Seek};
 
 pub use elf::Loading;
 pub use protection::protection;
 pub use rights::{Denial, FileRights, Rights};
-pub use script::Script;
-
-/// The maximum depth of nested interpreters (an interpreter may itself be a script), as in Linux.
-pub const DEPTH: u32 = 5;
-
-/// The number of bytes at the start of a script that the kernel examines.
-const LINE: usize = 256;
-
-/// The first bytes of every ELF file.
-const MAGIC: &[u8] = b"\x7fELF";
+pub use script::{DEPTH, Script};
 
 /// The kinds of files, distinguished by how the kernel executes them.
 #[derive(Debug)]
@@ -48,7 +42,7 @@ impl<F: Read + Seek> Kind<F> {
     pub fn of(mut file: F) -> io::Result<Self> {
         let mut start = Vec::with_capacity(LINE);
         (&mut file).take(LINE as u64).read_to_end(&mut start)?;
-        if start.starts_with(MAGIC) {
+        if start.starts_with(&ELFMAG) {
             return Ok(Kind::Elf(file));
         }
         Ok(Script::of(&start).map_or(Kind::Text, Kind::Script))

@@ -1,9 +1,14 @@
 //! The first line of a script, which specifies the script's interpreter.
 
-use crate::LINE;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
+
+/// The maximum depth of nested interpreters (an interpreter may itself be a script), as in Linux.
+pub const DEPTH: u32 = 5;
+
+/// The number of bytes at the start of a script that the kernel examines.
+pub(crate) const LINE: usize = 256;
 
 /// The interpreter and the argument in a script's first line.
 #[derive(Clone, Debug, PartialEq, Eq)]

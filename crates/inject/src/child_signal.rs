@@ -5,11 +5,9 @@
 //!   info: signal, errno | code | process ID of the child ...
 //! ```
 
-use crate::system::system;
+use crate::system::{MASK_BYTES, system};
 
-const SIGNAL: usize = libc::SIGCHLD as usize;
 const SET: u64 = 1 << (libc::SIGCHLD - 1);
-const SET_BYTES: usize = size_of::<u64>();
 /// A `siginfo_t` as words.
 type Info = [u64; 16];
 
@@ -18,13 +16,13 @@ type Info = [u64; 16];
 pub(crate) fn remove(helper: i32) {
     let mut blocked = 0_u64;
     let at = (&raw mut blocked).addr();
-    let asked = system(libc::SYS_rt_sigprocmask, [0, 0, at, SET_BYTES, 0, 0]);
+    let asked = system(libc::SYS_rt_sigprocmask, [0, 0, at, MASK_BYTES, 0, 0]);
     if asked.is_err() || blocked & SET == 0 {
         return;
     }
     let (set, time, mut info) = (SET, [0_u64; 2], Info::default());
     let [set, time] = [(&raw const set).addr(), time.as_ptr().addr()];
-    let taken = [set, info.as_mut_ptr().addr(), time, SET_BYTES, 0, 0];
+    let taken = [set, info.as_mut_ptr().addr(), time, MASK_BYTES, 0, 0];
     if system(libc::SYS_rt_sigtimedwait, taken).is_err() {
         return;
     }
@@ -34,7 +32,7 @@ pub(crate) fn remove(helper: i32) {
         return;
     }
     let own = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
-    let again = [own, SIGNAL, info.as_ptr().addr(), 0, 0, 0];
+    let again = [own, libc::SIGCHLD as usize, info.as_ptr().addr(), 0, 0, 0];
     let _queued = system(libc::SYS_rt_sigqueueinfo, again);
 }
 

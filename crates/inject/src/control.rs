@@ -20,7 +20,7 @@ use crate::plan::Plan;
 use crate::policy::{CHECK_AFTER, PROCESSORS, READER_WITHIN};
 use crate::report;
 use crate::steps::{Failure, bring_in, find_call};
-use crate::system::{CLOSE_RANGE_UNSHARE, Errno, system, wait};
+use crate::system::{CLOSE_ALL, Errno, MASK_BYTES, system, wait};
 use crate::tracee::{Stop, Tracee, trace};
 use dispatch::Room;
 use std::ffi::c_void;
@@ -31,11 +31,6 @@ pub(crate) const ASKED: u32 = 1;
 pub(crate) const READY: u32 = 2;
 pub(crate) const REFUSED: u32 = 3;
 pub(crate) const DENIED: u32 = 4;
-/// The size of a signal mask in bytes.
-const MASK_BYTES: usize = 8;
-/// The number of the first descriptor that the helper closes. Reports are written to a descriptor
-/// with a lower number.
-const FIRST_CLOSED: usize = 3;
 
 /// The state that the helper and the process share.
 #[derive(Debug)]
@@ -117,8 +112,7 @@ impl Control {
     fn prepare(&self, plan: &Plan) -> Result<HostFiles, Errno> {
         // If the helper shared the process's descriptors, its end would flush files, and other
         // threads would wait for that.
-        let all = [FIRST_CLOSED, u32::MAX as usize, CLOSE_RANGE_UNSHARE, 0, 0, 0];
-        system(libc::SYS_close_range, all)?;
+        system(libc::SYS_close_range, CLOSE_ALL)?;
         self.move_to_processor();
         let files = HostFiles::read(&plan.host)?;
         self.wait_as_long_as(STARTED)?;

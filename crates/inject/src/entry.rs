@@ -2,6 +2,7 @@
 
 use crate::child_signal;
 use crate::limits::SoftLimits;
+use crate::policy::HOST_STACK_BYTES;
 use crate::system::wait;
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -30,8 +31,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The size of the host's own stack in bytes. The program's limit for its stack may be lower.
-    pub const STACK_BYTES: usize = 512 << 10;
+    /// The size of the host's own stack in bytes.
+    pub const STACK_BYTES: usize = HOST_STACK_BYTES;
     /// The number of arguments of an injected host.
     pub(crate) const ARGUMENTS: usize = 9;
 

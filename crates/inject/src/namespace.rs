@@ -1,11 +1,11 @@
 //! PID namespaces.
 
+use crate::policy::LINK_BYTES;
 use crate::system::system;
 use std::ffi::CStr;
 
 /// Links to the PID namespaces of this thread and of its next child.
 const LINKS: [&CStr; 2] = [c"/proc/thread-self/ns/pid", c"/proc/thread-self/ns/pid_for_children"];
-const LINK_BYTES: usize = 64;
 
 /// Returns whether the next child of this thread gets the thread's own PID namespace. In a new
 /// namespace, a helper would be process 1, so the helper's end would end the namespace.

@@ -4,7 +4,7 @@
 //! The child only makes system calls, whose arguments refer only to the child's own memory.
 #![allow(unsafe_code)]
 
-use crate::system::{CLOSE_RANGE_UNSHARE, system, wait};
+use crate::system::{CLOSE_ALL, system, wait};
 use dispatch::raw_syscall;
 
 /// Returns whether the filters of this process permit the system calls of a helper. To test this, a
@@ -34,7 +34,7 @@ fn try_calls() -> ! {
         (libc::SYS_prlimit64, [0; 6]),
         (libc::SYS_getcpu, [0; 6]),
         (libc::SYS_sched_setaffinity, [0; 6]),
-        (libc::SYS_close_range, [3, u32::MAX as usize, CLOSE_RANGE_UNSHARE, 0, 0, 0]),
+        (libc::SYS_close_range, CLOSE_ALL),
     ] {
         let _tried = system(number, args);
     }

@@ -24,6 +24,15 @@ pub(crate) const SEGMENTS: usize = 8;
 pub(crate) const PATH_BYTES: usize = 256;
 /// The maximum address, in the file, at which a segment may end.
 pub(crate) const END_MAX: usize = 1 << 30;
+/// The size in bytes of the host's own stack. The program's limit for its stack may be lower. Pages
+/// that are never touched use no memory.
+pub(crate) const HOST_STACK_BYTES: usize = 512 << 10;
+/// The number of bytes between the program's stack pointer and the file path that the helper writes
+/// below it: more than the red zone.
+pub(crate) const SCRATCH: usize = 1024;
+/// The maximum length in bytes of the text of a link to a namespace, for example
+/// `pid:[4026531836]`.
+pub(crate) const LINK_BYTES: usize = 64;
 /// The number of bytes of the vDSO that are searched for a `syscall` instruction.
 pub(crate) const VDSO_BYTES: usize = 2 * PAGE;
 /// The maximum length of a report in bytes.

@@ -3,19 +3,14 @@
 use crate::entry::Entry;
 use crate::host_file::HostFiles;
 use crate::plan::Plan;
-use crate::policy::VDSO_BYTES;
+use crate::policy::{SCRATCH, VDSO_BYTES};
 use crate::system::Errno;
-use crate::tracee::{Registers, Tracee, trace};
+use crate::tracee::{CODE_64, Registers, Tracee, trace};
 use crate::{limits, maps, stack};
 use stack::{Addresses, Auxiliary};
 
-/// The code segment selector of 64-bit programs.
-const CODE_64: u64 = 0x33;
 /// The instruction `syscall`.
 const CALL: [u8; 2] = [0x0f, 0x05];
-/// The number of bytes between the program's stack pointer and the file path that the helper writes
-/// below it.
-const SCRATCH: usize = 1024;
 const WORD: usize = size_of::<usize>();
 
 /// The reason why the process did not enter a host.

@@ -1,7 +1,17 @@
 //! System calls that bypass dispatch, and return errors as errno values.
 
-/// A flag of `close_range`: the descriptors are closed only in this process.
-pub(crate) const CLOSE_RANGE_UNSHARE: usize = 1 << 1;
+/// The size of a signal mask in bytes.
+pub(crate) const MASK_BYTES: usize = size_of::<u64>();
+/// The arguments of `close_range` that close all descriptors of this process above standard error,
+/// to which reports are written.
+pub(crate) const CLOSE_ALL: [usize; 6] = [
+    libc::STDERR_FILENO as usize + 1,
+    u32::MAX as usize,
+    libc::CLOSE_RANGE_UNSHARE as usize,
+    0,
+    0,
+    0,
+];
 
 /// The errno value of a failed system call.
 pub(crate) type Errno = i32;

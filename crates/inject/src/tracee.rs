@@ -5,12 +5,12 @@
 //! to the kernel are addresses of live values.
 #![allow(unsafe_code)]
 
-use crate::system::{Errno, system, wait};
+use crate::system::{Errno, MASK_BYTES, system, wait};
 use std::ffi::c_uint;
 use std::ops::RangeInclusive;
 
-/// The size of a signal mask in bytes.
-const MASK_BYTES: usize = 8;
+/// The code segment selector of 64-bit programs.
+pub(crate) const CODE_64: u64 = 0x33;
 /// The results with which an interrupted system call asks the kernel to restart it.
 const BEGUN_AGAIN: RangeInclusive<isize> = -516..=-512;
 /// The bit that the kernel sets in the signal number when a process stops at a system call

@@ -12,6 +12,7 @@ mod interrupt;
 pub mod memory;
 pub mod page;
 pub mod pages;
+mod policy;
 
 pub use error::{Error, escaped};
 pub use interrupt::Interrupt;

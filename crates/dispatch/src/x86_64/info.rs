@@ -35,9 +35,7 @@ impl Info {
 
     /// Returns the description of a signal that the kernel itself sends.
     pub(crate) fn of_system(signal: i32) -> Self {
-        /// The code of a signal that the kernel itself sends.
-        const SI_KERNEL: i32 = 0x80;
-        Info { signal, code: SI_KERNEL, ..Info::NONE }
+        Info { signal, code: libc::SI_KERNEL, ..Info::NONE }
     }
 
     /// Returns whether a dispatched call caused the signal.

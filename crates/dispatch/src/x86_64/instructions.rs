@@ -11,9 +11,25 @@
 //! stack of a child is in the block that was created for the child.
 #![allow(unsafe_code)]
 
+use crate::policy::{BLOCK_BYTES, SIMPLE_BLOCKS_MAX};
+use crate::x86_64::{place, tail};
 use std::arch::global_asm;
 
-global_asm!(include_str!("instructions.s"), include_str!("simple.s"), include_str!("outside.s"));
+global_asm!(
+    include_str!("instructions.s"),
+    include_str!("simple.s"),
+    include_str!("outside.s"),
+    block_bytes = const BLOCK_BYTES,
+    blocks_max = const SIMPLE_BLOCKS_MAX,
+    tails_bytes = const tail::ALL_BYTES,
+    taken = const place::TAKEN,
+    return_at = const place::RETURN,
+    number_at = const place::NUMBER,
+    flags_at = const place::FLAGS,
+    first_at = const place::FIRST,
+    last_at = const place::LAST,
+    result_at = const place::RESULT,
+);
 
 // SAFETY: these are the symbols of the assembly files above, and the functions have the arguments
 // that the files' comments describe.

@@ -1,7 +1,7 @@
 # instructions.rs describes each function.
 
-    # The mask that yields a block's base, and offsets in the block, as thread.rs asserts.
-    .set BLOCK_MASK, -262144
+    # The mask that yields a block's base; offsets in the block, as thread.rs asserts.
+    .set BLOCK_MASK, -{block_bytes}
     .set STORAGE, 8
     .set POINTER, 16
     # The offset of the interrupted stack pointer in a context.

@@ -32,10 +32,10 @@ uzram_dispatch_slow_end:
     lea rsp, [rsp + TAKEN]
     jmp rcx
 
-    # 256 tails of 32 bytes each, which tail.rs writes. Their pages contain nothing else.
+    # The tails, which tail.rs writes. Their pages contain nothing else.
     .balign 4096
     .hidden uzram_dispatch_tails
     .globl uzram_dispatch_tails
 uzram_dispatch_tails:
-    .fill 8192, 1, 0xcc
+    .fill {tails_bytes}, 1, 0xcc
     .popsection

@@ -8,9 +8,17 @@ use std::ops::Range;
 
 /// The total size in bytes of the red zone and of the slots below the red zone.
 pub(crate) const TAKEN: usize = 192;
+// The slots, as offsets from the stack pointer.
+pub(crate) const RETURN: usize = 56;
+pub(crate) const NUMBER: usize = 48;
+pub(crate) const FLAGS: usize = 40;
+pub(crate) const FIRST: usize = 32;
+pub(crate) const LAST: usize = 24;
+pub(crate) const RESULT: usize = 16;
 
 /// The number of bytes in a block's word.
 pub(crate) const WORD_BYTES: usize = size_of::<u32>();
+
 // SAFETY: simple.s and outside.s define these symbols.
 unsafe extern "C" {
     static uzram_dispatch_simple: u8;

@@ -1,13 +1,13 @@
 # Follows instructions.s, in the same section. See simple.rs for the rules.
 
-    # The number of bytes below the program's stack pointer: the red zone, and slots below it.
-    .set TAKEN, 192
-    .set RETURN, 56
-    .set NUMBER, 48
-    .set FLAGS_AT, 40
-    .set FIRST, 32
-    .set LAST, 24
-    .set RESULT, 16
+    # The number of bytes below the program's stack pointer, and the slots in them: see place.rs.
+    .set TAKEN, {taken}
+    .set RETURN, {return_at}
+    .set NUMBER, {number_at}
+    .set FLAGS_AT, {flags_at}
+    .set FIRST, {first_at}
+    .set LAST, {last_at}
+    .set RESULT, {result_at}
 
     # Offsets in the state, as simple.rs asserts.
     .set GATE, 0
@@ -37,7 +37,7 @@
     .set RESIDENT, 1
     .set PLAIN, 7
     .set PIN, 0x10000
-    .set BLOCKS_MAX, 32
+    .set BLOCKS_MAX, {blocks_max}
     .set MINUS_EFAULT, -14
     # The cache line size: a processor predicts no jump in the line to which a call returns.
     .set LINE, 64

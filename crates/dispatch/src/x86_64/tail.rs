@@ -13,12 +13,13 @@
 //! Only the address of the symbol is taken.
 #![allow(unsafe_code)]
 
+use crate::policy::SITES;
 use std::ops::Range;
 
 /// The length of a tail in bytes.
 const BYTES: usize = 32;
-/// The number of tails for which outside.s reserves memory.
-const TAILS: usize = 256;
+/// The number of bytes that outside.s reserves for all tails.
+pub(crate) const ALL_BYTES: usize = SITES * BYTES;
 /// The offset of the moved instruction in a tail.
 const MOVED: usize = 10;
 /// The offset of the jump's target address in a tail.
@@ -43,12 +44,12 @@ fn start() -> usize {
 /// Returns the addresses of all tails. A hook must not let the program discard these pages, because
 /// calls return to tails.
 pub fn all() -> Range<usize> {
-    start()..start() + TAILS * BYTES
+    start()..start() + ALL_BYTES
 }
 
-/// Returns the address of tail `nth`, or `None` if outside.s reserves fewer tails.
+/// Returns the address of tail `nth`, or `None` if there are fewer tails.
 pub(crate) fn place(nth: usize) -> Option<usize> {
-    (nth < TAILS).then(|| start() + nth * BYTES)
+    (nth < SITES).then(|| start() + nth * BYTES)
 }
 
 /// The progress of a thread in a tail.
@@ -135,7 +136,7 @@ mod tests {
         assert_eq!(of(MOVED + 6), Some((second, Progress::Behind(6))));
         assert_eq!(progress(start() - 1), None);
         assert_eq!(progress(all().end), None);
-        assert_eq!(place(TAILS), None);
-        assert_eq!(place(TAILS - 1).map(|at| at + BYTES), Some(all().end));
+        assert_eq!(place(SITES), None);
+        assert_eq!(place(SITES - 1).map(|at| at + BYTES), Some(all().end));
     }
 }

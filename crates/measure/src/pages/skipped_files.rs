@@ -1,12 +1,10 @@
 //! The files that were left out: their number, and the names of the first ones.
 
 use crate::error::escaped;
+use crate::policy::NAMED_MAX;
 use std::fmt::Display;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// The maximum number of files of a kind whose names are reported.
-const NAMED_MAX: usize = 100;
 
 /// The reason why a file is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

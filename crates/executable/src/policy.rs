@@ -1,0 +1,5 @@
+//! Thresholds of this crate, each with its reason.
+
+/// The maximum size of a host's notes in bytes. A host has few notes, and larger ones of other
+/// programs need not be read.
+pub(crate) const NOTES_BYTES_MAX: u64 = 4096;

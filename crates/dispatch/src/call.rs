@@ -24,7 +24,7 @@ pub struct Call {
     number: usize,
     note: [u64; NOTE_WORDS],
     /// The mask that replaces the program's mask while the call waits.
-    temporary: Option<u64>,
+    pub(crate) temporary: Option<u64>,
     /// Whether the hook was notified that the thread waits.
     pub(crate) is_parked: bool,
     /// Whether the call is issued again if a signal for the hook has ended it.
@@ -159,15 +159,6 @@ impl Call {
     /// Returns the context in the frame of the signal by which the call was dispatched.
     pub(crate) fn frame(&self) -> *mut Context {
         self.context
-    }
-
-    pub(crate) fn temporary(&self) -> Option<u64> {
-        self.temporary
-    }
-
-    /// Sets the mask that replaces the program's mask while the call waits.
-    pub(crate) fn set_temporary(&mut self, mask: u64) {
-        self.temporary = Some(mask);
     }
 
     /// Stores a mask for the kernel. Returns the address of the mask, and the address of a

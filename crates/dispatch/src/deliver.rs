@@ -195,7 +195,7 @@ pub(crate) unsafe fn interrupt(
     } else {
         let kept = call.kept_result();
         let result = if stage == Stage::Answered { context.result() } else { kept };
-        base = call.temporary().filter(|_| result == -(libc::EINTR as isize));
+        base = call.temporary.filter(|_| result == -(libc::EINTR as isize));
         match hook().returned(call, Outcome::Returned(result)) {
             Step::Answer(result) => outer.set_result(result),
             Step::Issue | Step::Wait | Step::Leave | Step::LeaveBefore => {

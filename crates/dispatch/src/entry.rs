@@ -12,7 +12,7 @@ use crate::mask::is_owned;
 use crate::pointer;
 use crate::repeat::go_on;
 use crate::selector::{self, PR_SET_SYSCALL_USER_DISPATCH};
-use crate::settle::{self, Settled};
+use crate::settle;
 use crate::signal_calls::{self, EINVAL};
 use crate::site;
 use crate::sites;
@@ -191,8 +191,8 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
         unblock_owned();
     }
     // This crate's own code may be in `simple` by a call of the C library. It continues there.
-    let is_settled = !is_on_own_stack
-        && (settle::settle(context, info) == Settled::Before || site::leave(context, info));
+    let is_settled =
+        !is_on_own_stack && (settle::settle(context, info) || site::leave(context, info));
     // `simple` can't write below the program's stack, the program passed an invalid address, or
     // each instruction traps. The program would return to the site forever, so the call is
     // dispatched.

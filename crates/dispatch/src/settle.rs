@@ -22,17 +22,6 @@ use std::sync::atomic::{AtomicU32, Ordering::AcqRel};
 
 const EFAULT: usize = -(libc::EFAULT as isize) as usize;
 
-/// The position of the program in its settled context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Settled {
-    /// The thread was neither in `simple` nor in a tail.
-    Elsewhere,
-    /// The thread is at the site, before the call.
-    Before,
-    /// The thread is behind the site, after the call.
-    After,
-}
-
 fn slot(context: &Context, at: usize) -> usize {
     // The thread has just written the slot. If the slot can't be read, the program continues at
     // address 0, and so ends.
@@ -49,13 +38,12 @@ pub(crate) fn leave_stub(context: &mut Context) {
     }
 }
 
-/// Changes a context that was interrupted in `simple` or in a tail to one of the program.
-pub(crate) fn settle(context: &mut Context, info: &mut Info) -> Settled {
+/// Changes a context that was interrupted in `simple` or in a tail to one of the program. Returns
+/// whether the thread was in `simple` and is now at the site, before the call.
+pub(crate) fn settle(context: &mut Context, info: &mut Info) -> bool {
     let Some(place) = place(context.instruction(), context.is_zero()) else {
-        return match site::leave_tail(context) {
-            true => Settled::After,
-            false => Settled::Elsewhere,
-        };
+        site::leave_tail(context);
+        return false;
     };
     let back = if place.has_return { slot(context, RETURN) } else { context.scratch()[1] };
     let back = site::behind(back);
@@ -78,19 +66,11 @@ pub(crate) fn settle(context: &mut Context, info: &mut Info) -> Settled {
     context.set_stack_pointer(context.stack_pointer().wrapping_add(place.taken));
     context.return_to(back);
     match result {
-        Some(_) if info.is_of_filter() => {
-            info.call_address = back;
-            Settled::After
-        }
-        Some(result) => {
-            context.set_result(result as isize);
-            Settled::After
-        }
-        None => {
-            context.rewind(context.number());
-            Settled::Before
-        }
+        Some(_) if info.is_of_filter() => info.call_address = back,
+        Some(result) => context.set_result(result as isize),
+        None => context.rewind(context.number()),
     }
+    result.is_none()
 }
 
 /// Removes the pins that the thread holds.

@@ -121,7 +121,7 @@ pub(crate) fn pass_mask(call: &mut Call) {
         return;
     };
     if place.is_temporary {
-        call.set_temporary(mask::allowed(mask));
+        call.temporary = Some(mask::allowed(mask));
     }
     let (own, behind) = call.keep_mask(mask & !OWNED);
     call.set_arg(nth, if place.is_behind { behind } else { own });

@@ -42,12 +42,8 @@ pub(crate) fn find(address: usize) -> Option<&'static Site> {
     let first = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - SITES.ilog2());
     (first..first + PROBES).map(|at| &TABLE[at % SITES]).find(|site| {
         let now = site.address.load(Acquire);
-        now == address
-            || now == 0
-                && match site.address.compare_exchange(0, address, AcqRel, Acquire) {
-                    Ok(_) => true,
-                    Err(other) => other == address,
-                }
+        let take = || site.address.compare_exchange(0, address, AcqRel, Acquire).err();
+        now == address || now == 0 && take().is_none_or(|other| other == address)
     })
 }
 
@@ -89,13 +85,11 @@ fn behind_of(tail: usize) -> Option<usize> {
 }
 
 /// Changes a context that was interrupted in a tail to one behind the call at the tail's site.
-/// Returns whether the context was in a tail.
-pub(crate) fn leave_tail(context: &mut Context) -> bool {
-    let Some((tail, progress)) = tail::progress(context.instruction()) else { return false };
-    let Some(behind) = behind_of(tail) else { return false };
+pub(crate) fn leave_tail(context: &mut Context) {
+    let Some((tail, progress)) = tail::progress(context.instruction()) else { return };
+    let Some(behind) = behind_of(tail) else { return };
     match progress {
         Progress::Before => context.set_return(behind),
         Progress::Behind(bytes) => context.set_instruction(behind + bytes),
     }
-    true
 }

@@ -4,14 +4,8 @@
 pub(crate) const MASK_BYTES: usize = size_of::<u64>();
 /// The arguments of `close_range` that close all descriptors of this process above standard error,
 /// to which reports are written.
-pub(crate) const CLOSE_ALL: [usize; 6] = [
-    libc::STDERR_FILENO as usize + 1,
-    u32::MAX as usize,
-    libc::CLOSE_RANGE_UNSHARE as usize,
-    0,
-    0,
-    0,
-];
+pub(crate) const CLOSE_ALL: [usize; 6] =
+    [3, u32::MAX as usize, libc::CLOSE_RANGE_UNSHARE as usize, 0, 0, 0];
 
 /// The errno value of a failed system call.
 pub(crate) type Errno = i32;

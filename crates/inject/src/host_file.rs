@@ -3,7 +3,6 @@
 //!
 //! The helper reads these files, so the code in this module allocates no memory (in-1).
 
-use crate::maps::DATA;
 use crate::policy::{END_MAX, PAGE, PATH_BYTES, SEGMENTS};
 use crate::system::{Errno, system};
 use executable::protection;
@@ -14,6 +13,8 @@ use std::ffi::CStr;
 
 /// The number of bytes at the start of a file within which the program headers must lie.
 const HEAD_BYTES: usize = PAGE;
+/// The protection of data.
+pub(crate) const DATA: usize = (libc::PROT_READ | libc::PROT_WRITE) as usize;
 
 type Header = FileHeader64<LittleEndian>;
 type ProgramHeader = ProgramHeader64<LittleEndian>;

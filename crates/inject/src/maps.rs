@@ -1,6 +1,6 @@
 //! Maps the segments of a file by system calls of a traced process.
 
-use crate::host_file::{Elf, Identity, Segment, Stat};
+use crate::host_file::{DATA, Elf, Identity, Segment, Stat};
 use crate::policy::PAGE;
 use crate::system::Errno;
 use crate::tracee::Tracee;
@@ -10,8 +10,6 @@ const PRIVATE: usize = libc::MAP_PRIVATE as usize;
 const ANONYMOUS: usize = PRIVATE | libc::MAP_ANONYMOUS as usize;
 const FIXED: usize = libc::MAP_FIXED as usize;
 const NO_FILE: usize = usize::MAX;
-/// The protection of data.
-pub(crate) const DATA: usize = (libc::PROT_READ | libc::PROT_WRITE) as usize;
 
 /// Maps a file, and `more` bytes of zeroed memory after it, at addresses that the kernel chooses.
 /// The stack below `scratch`, which the process does not use, may be overwritten. Returns the
@@ -54,8 +52,7 @@ fn check(tracee: &Tracee, file: &Elf, fd: usize, scratch: usize) -> Result<(), E
 
 /// Maps the segments over zeroed memory, which remains where a segment has no data in the file.
 fn map_segments(tracee: &Tracee, file: &Elf, more: usize, fd: usize) -> Result<usize, Errno> {
-    let base =
-        tracee.call(libc::SYS_mmap, [0, file.end() + more, DATA, ANONYMOUS, NO_FILE, 0])?;
+    let base = tracee.call(libc::SYS_mmap, [0, file.end() + more, DATA, ANONYMOUS, NO_FILE, 0])?;
     let mapped = file.segments().iter().try_for_each(|part| map_segment(tracee, part, base, fd));
     mapped.inspect_err(|_| unmap(tracee, file, more, base))?;
     Ok(base)

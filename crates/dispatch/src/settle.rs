@@ -17,7 +17,6 @@ use crate::x86_64::info::Info;
 use crate::x86_64::place::{FIRST, FLAGS, LAST, NUMBER, RESULT, RETURN, TAKEN, WORD_BYTES};
 use crate::x86_64::place::{Pinned, Place, Result, place, slow_end};
 use crate::x86_64::simple::PIN;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::AcqRel};
 
 const EFAULT: usize = -(libc::EFAULT as isize) as usize;
@@ -77,15 +76,12 @@ pub(crate) fn settle(context: &mut Context, info: &mut Info) -> bool {
 fn release(context: &Context, place: Place) {
     let (first, last) = (|| slot(context, FIRST), || slot(context, LAST) + WORD_BYTES);
     let [next, after] = context.scratch();
-    unpin(match place.pinned {
+    let words = match place.pinned {
         Pinned::Nothing => return,
         Pinned::All => first()..last(),
         Pinned::Before(bytes) => first()..next + bytes,
         Pinned::From(bytes) => after + bytes..last(),
-    });
-}
-
-fn unpin(words: Range<usize>) {
+    };
     for word in words.step_by(WORD_BYTES) {
         // SAFETY: `simple` has pinned this block, and so `word` is the address of the block's word.
         unsafe { AtomicU32::from_ptr(word as *mut u32) }.fetch_sub(PIN, AcqRel);

@@ -17,8 +17,8 @@ use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// The ELF note by which the crate `executable` recognizes a host: the sizes of the owner's name and
-/// of the description, the type, and the name, padded to a multiple of four bytes.
+/// The ELF note by which the crate `executable` recognizes a host. It consists of the sizes of the
+/// owner's name and of the description, the type, and the name, padded to a multiple of four bytes.
 #[used]
 // SAFETY: no other code defines or uses this section.
 #[unsafe(link_section = ".note.uzram")]

@@ -9,7 +9,7 @@ use crate::limits::Limits;
 use crate::mappings::{self, Answer};
 use crate::over_limit;
 use crate::peers;
-use crate::policy::{MUCH_SHARE, WEIGHED};
+use crate::policy::{MUCH_SHARE, OPENED_SHARE, WEIGHED};
 use crate::program::Program;
 use crate::report;
 use crate::split;
@@ -30,10 +30,30 @@ pub(crate) fn tend(program: &Program, nth: u64) {
         program.arena.weigh_process();
         over_limit::warn_if_over_limit(program);
     }
+    yield_if_short(program, member);
+    report::show_now_and_then(program);
+}
+
+/// Evicts if the processes that share the limit are short of room.
+fn yield_if_short(program: &Program, member: &GroupMember) {
     if member.group().is_short() {
         program.arena.yield_room(false);
     }
-    report::show_now_and_then(program);
+}
+
+/// Measures the memory outside of the arena before the kernel maps more of it. The program has
+/// probably written to the memory that was mapped before.
+fn weigh_opened(program: &Program, number: i64, args: &[usize; 6]) {
+    let bytes = mappings::opened_bytes(number, args);
+    let (Some(member), Some(limit)) = (program.member(), program.settings.options.limit) else {
+        return;
+    };
+    let opened = || program.opened.fetch_add(bytes, Relaxed) + bytes;
+    if bytes > 0 && opened() as u64 > limit / OPENED_SHARE {
+        program.opened.store(0, Relaxed);
+        program.arena.weigh_process();
+        yield_if_short(program, member);
+    }
 }
 
 /// Prepares a call before it is issued.
@@ -67,6 +87,7 @@ pub(crate) fn before(program: &Program, call: &mut Call) -> Step {
             if let Answer::Is(result) = program.answer(number, args) {
                 return Step::Answer(result);
             }
+            weigh_opened(program, number as i64, &args);
         }
         _ => {}
     }

@@ -49,6 +49,9 @@ pub(crate) const UNKNOWN_BYTES: usize = 64 << 10;
 pub(crate) const MUCH_SHARE: u64 = 16;
 /// The number of calls between two measurements of the process's memory outside of its arena.
 pub(crate) const WEIGHED: u64 = 128;
+/// The memory outside of the arena is also measured if the kernel has mapped more than this share
+/// (1/64) of the limit since the last such measurement.
+pub(crate) const OPENED_SHARE: u64 = 64;
 
 // Faults, helpers and the own thread
 

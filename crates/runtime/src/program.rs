@@ -37,6 +37,9 @@ pub(crate) struct Program {
     pub(crate) is_silent: AtomicBool,
     /// The address in a deferred request of another process, or 0: see `peers`.
     pub(crate) asked: AtomicUsize,
+    /// The number of bytes of [`opened_bytes`](mappings::opened_bytes) since they last caused a
+    /// measurement of the process's memory.
+    pub(crate) opened: AtomicUsize,
     pub(crate) watch: Watch,
     /// Whether all memory was made plain, because this process or a child of `vfork` leaves the
     /// runtime: see `traced`.
@@ -53,7 +56,7 @@ impl Program {
         let (space, threads) = (Mutex::new(space), AtomicUsize::new(1));
         let [is_confined, is_child_confined, is_newly_confined, is_silent, is_plain] =
             [const { AtomicBool::new(false) }; 5];
-        let (cost, asked) = (Cost::default(), AtomicUsize::new(0));
+        let (cost, [asked, opened]) = (Cost::default(), [const { AtomicUsize::new(0) }; 2]);
         Program {
             arena,
             settings,
@@ -68,6 +71,7 @@ impl Program {
             is_newly_confined,
             is_silent,
             asked,
+            opened,
             watch: Watch::default(),
             is_plain,
         }

@@ -115,6 +115,28 @@ assert memory.find(b'\\1') == -1";
     }
 }
 
+/// The runtime does not manage mappings of less than 2 MiB at addresses that the program chooses.
+#[test]
+fn small_mappings_are_counted_as_they_grow() {
+    const GROW: &str = "
+import ctypes, os
+map = ctypes.CDLL(None).mmap
+map.restype, map.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t] + 4 * [ctypes.c_long]
+managed = bytearray(22 << 20)
+for at in range(0, len(managed), 4096): managed[at:at + 4096] = os.urandom(64) * 64
+statm, most, MIB = os.open('/proc/self/statm', os.O_RDONLY), 0, 1 << 20
+for nth in range(16):
+    at = map(0x2000000000 + nth * MIB, MIB, 3, 0x100022, -1, 0)
+    assert at == 0x2000000000 + nth * MIB
+    ctypes.memset(at, 1, MIB)
+    numbers = os.pread(statm, 100, 0).split()
+    most = max(most, (int(numbers[1]) - int(numbers[2])) * 4096)
+assert most < 34 * MIB, most
+assert all(managed[at:at + 64] == managed[at + 64:at + 128] for at in range(0, len(managed), 4096))";
+    let ended = end_of(&["--limit", "32M", "--"], &["python3", "-s", "-E", "-c", GROW]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
 /// The child is killed while its parent continues, and the parent is killed at the end.
 #[test]
 fn processes_that_signals_kill_have_their_figures() {

@@ -100,6 +100,20 @@ pub(crate) fn maps_shared(number: i64, args: &[usize; 6]) -> bool {
     }
 }
 
+/// Returns the number of bytes of private memory that the program may write after a call, and that
+/// the kernel manages if the runtime does not handle the call.
+pub(crate) fn opened_bytes(number: i64, args: &[usize; 6]) -> usize {
+    let [_, bytes, third, flags, ..] = *args;
+    let is_written = third as i32 & libc::PROT_WRITE != 0;
+    let is_private = || flags as i32 & libc::MAP_TYPE == libc::MAP_PRIVATE;
+    match number {
+        libc::SYS_mprotect if is_written => bytes,
+        libc::SYS_mmap if is_written && is_private() => bytes,
+        libc::SYS_mremap => third.saturating_sub(bytes),
+        _ => 0,
+    }
+}
+
 /// Returns whether a call changes mappings at the address in its first argument. Such calls fail
 /// for sealed memory.
 fn changes(number: i64, args: &[usize; 6]) -> bool {

@@ -31,6 +31,8 @@ pub enum Argument {
     Pointee(Pointee),
     /// A kind that depends on another argument.
     By(&'static Choice),
+    /// The last argument of `ioctl`, which depends on the request (the second argument).
+    Ioctl,
 }
 
 /// The kind of an argument that depends on another argument.
@@ -80,8 +82,6 @@ pub enum Pointee {
     Regset(Access),
     /// A structure with this length, each of whose words may be an address.
     Words(Access, Length),
-    /// The last argument of `ioctl`, which depends on the request (the second argument).
-    Ioctl,
 }
 
 /// The bits of a register that the kernel reads if the argument is an `int`.

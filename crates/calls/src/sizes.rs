@@ -24,6 +24,8 @@ pub(crate) const SIGEVENT: usize = size_of::<sigevent>();
 pub(crate) const SIGSET: usize = 8;
 /// The size of a `sigaction`: handler, flags, restorer, mask.
 pub(crate) const SIGACTION: usize = 32;
+/// The size of the cookie to which the SIGEV_THREAD `sigevent` of a message queue points.
+pub(crate) const COOKIE: usize = 32;
 pub(crate) const POLLFD: usize = size_of::<pollfd>();
 pub(crate) const EPOLL_EVENT: usize = size_of::<epoll_event>();
 pub(crate) const IOVEC: usize = size_of::<iovec>();
@@ -45,6 +47,8 @@ pub(crate) const SHMINFO: usize = 72;
 pub(crate) const SHM_INFO: usize = 48;
 pub(crate) const MSGINFO: usize = 32;
 pub(crate) const FUTEX_WAITV: usize = 24;
+/// The size of an instruction of a filter.
+pub(crate) const SOCK_FILTER: usize = size_of::<sock_filter>();
 pub(crate) const ROBUST_LIST_HEAD: usize = 24;
 pub(crate) const IO_URING_PARAMS: usize = 120;
 /// The number of bytes that `mount` copies from its last argument, whatever the length of the data.

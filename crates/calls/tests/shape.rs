@@ -156,7 +156,7 @@ fn check_choice(row: &SyscallSpec, choice: &Choice, depth: usize) {
 
 fn check_argument(row: &SyscallSpec, argument: Argument, depth: usize) {
     match argument {
-        Argument::Plain | Argument::Unknown | Argument::Text => {}
+        Argument::Plain | Argument::Unknown | Argument::Text | Argument::Ioctl => {}
         Argument::Buffer(_, length) => check_length(row, length),
         Argument::Pointee(form) => check_form(row, form),
         Argument::By(choice) => check_choice(row, choice, depth),

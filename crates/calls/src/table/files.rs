@@ -1,8 +1,8 @@
 //! Calls that open, read, write and watch files.
 
 use crate::argument::Access::{Both, Read, Write};
-use crate::argument::Argument::{Plain, Pointee, Text};
-use crate::argument::Pointee::{Ioctl, Iovecs, Sigset};
+use crate::argument::Argument::{Ioctl, Plain, Pointee, Text};
+use crate::argument::Pointee::{Iovecs, Sigset};
 use crate::argument::{both, boths, input, inputs, mask, output, outputs};
 use crate::count::Count::{Int, Long};
 use crate::named::{ENDED, NamedSpec, REPEATED, RESTARTED, behind, temporary};
@@ -51,7 +51,7 @@ pub(super) const ROWS: &[NamedSpec] = &[
     row!(SYS_dup3; brief),
     row!(SYS_pipe2, output(8); brief),
     row!(SYS_fcntl, Plain, Plain, options::FCNTL; needed),
-    row!(SYS_ioctl, Plain, Plain, Pointee(Ioctl); keeps(IOCTL_KEEPS), is(IOCTL_SPECIAL)),
+    row!(SYS_ioctl, Plain, Plain, Ioctl; keeps(IOCTL_KEEPS), is(IOCTL_SPECIAL)),
     row!(SYS_flock; waits(REPEATED)),
     row!(SYS_fsync; waits(ENDED)),
     row!(SYS_fdatasync; waits(ENDED)),

@@ -1,8 +1,8 @@
-//! The memory that `ioctl` touches.
+//! Requests of `ioctl` whose structures describe further memory.
 
-use super::{TRANSFER_MAX, Walk};
+use super::reports::{Walk, at};
 use crate::argument::Access;
-use crate::ioctl;
+use crate::limits::TRANSFER_MAX;
 use crate::sizes::WORD;
 
 /// `SIOCGIFCONF`: a structure that holds the length and the address of a buffer.
@@ -14,26 +14,21 @@ const FIEMAP_BYTES: usize = 32;
 const FIEMAP_COUNT_AT: usize = 24;
 const EXTENT: usize = 56;
 
-impl Walk<'_> {
-    /// Reports the memory of the last argument of `ioctl`.
-    pub(super) fn ioctl(&mut self, address: usize) -> Option<()> {
-        let [_, request, ..] = *self.arguments;
-        self.argument(ioctl::argument(request), address);
-        // The kernel reads an `unsigned int`. The structures that this code reads were completely
-        // reported above.
-        match request as u32 {
-            IFCONF if address != 0 => {
-                Self::at(address, 2 * WORD)?;
-                let (bytes, buffer) = (self.int(address, 0)?, self.word(address, WORD)?);
-                self.report(buffer, bytes.min(TRANSFER_MAX), Access::Write);
-            }
-            FIEMAP if address != 0 => {
-                let extents = self.int(address, FIEMAP_COUNT_AT)?.checked_mul(EXTENT)?;
-                let start = Self::at(address, FIEMAP_BYTES)?;
-                self.report(start, extents.min(TRANSFER_MAX), Access::Write);
-            }
-            _ => {}
+/// Reports the memory that the structure at `address` describes. The structure was completely
+/// reported before.
+pub(super) fn follow(walk: &mut Walk<'_>, request: u32, address: usize) -> Option<()> {
+    match request {
+        IFCONF if address != 0 => {
+            at(address, 2 * WORD)?;
+            let (bytes, buffer) = (walk.int(address, 0)?, walk.word(address, WORD)?);
+            walk.report(buffer, bytes.min(TRANSFER_MAX), Access::Write);
         }
-        Some(())
+        FIEMAP if address != 0 => {
+            let extents = walk.int(address, FIEMAP_COUNT_AT)?.checked_mul(EXTENT)?;
+            let start = at(address, FIEMAP_BYTES)?;
+            walk.report(start, extents.min(TRANSFER_MAX), Access::Write);
+        }
+        _ => {}
     }
+    Some(())
 }

@@ -51,6 +51,7 @@ mod here {
     pub use pointer::use_calls_for_pointers;
     pub use policy::NOTE_WORDS;
     pub use room::{Room, Run};
+    pub use selector::PR_SET_SYSCALL_USER_DISPATCH;
     pub use sites::{release as release_code, release_all as release_all_code};
     pub use system::{Failed, OwnFile, system};
     pub use user::{copy_memory, read_memory, write_memory};

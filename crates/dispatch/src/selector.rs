@@ -9,7 +9,8 @@ use crate::x86_64::instructions::range;
 use std::sync::atomic::Ordering;
 
 const PR_SYS_DISPATCH_ON: usize = 1;
-pub(crate) const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
+/// The option of `prctl` that starts or stops the dispatch of system calls.
+pub const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
 
 /// Lets the kernel dispatch this thread's calls, depending on the selector.
 pub(crate) fn arm(thread: &Thread) -> Result<usize, Failed> {

@@ -7,10 +7,12 @@
 use crate::clock;
 use crate::exec::Hosting;
 use crate::group::GroupFile;
-use crate::kernel::PAGE;
+use crate::kernel::{PAGE, PIE_BASE};
 use crate::limits::Limits;
 use crate::own_thread::{OWN_THREAD, OwnThread};
-use crate::policy::{ARENA_LEAST, ARENA_MAX, ARENA_MIN, LIMITS, ROOM_SHARE, UNIT_MAX};
+use crate::policy::{
+    ARENA_LEAST, ARENA_MAX, ARENA_MIN, CHUNK, LIMITS, LOW_END, ROOM_SHARE, UNIT_MAX,
+};
 use crate::program::Program;
 use crate::report;
 use crate::settings::Settings;
@@ -23,13 +25,6 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use zmem::{Arena, SAFEPOINT};
-
-const ALIGN: usize = 2 << 20;
-/// The maximum address of the break of a program that is not position-independent.
-const LOW_END: usize = 1 << 32;
-/// The address at two thirds of the address space, where the kernel maps position-independent
-/// programs.
-const HIGH: usize = 0x5555_5555_4000;
 
 static PROGRAM: OnceLock<Program> = OnceLock::new();
 
@@ -52,26 +47,26 @@ pub unsafe fn begin(settings: &OsStr, path: Option<&Path>, soft: Soft) -> Result
 }
 
 /// Creates the arena, right above the program's break if possible, so that the arena can serve
-/// `brk`. If the break is at a low address, `brk` is answered as if the break were at `HIGH`,
-/// because an arena above the real break would occupy all addresses for MAP_32BIT.
+/// `brk`. If the break is at a low address, `brk` is answered as if the break were above
+/// `PIE_BASE`, because an arena above the real break would occupy all addresses for MAP_32BIT.
 fn arena(
     settings: &Settings,
     group: Option<&GroupFile>,
 ) -> Result<(Arena, Option<Break>), zmem::Error> {
     let brk = match system(libc::SYS_brk, [0; 6]).unwrap_or(0) {
-        low @ ..LOW_END => low + HIGH,
+        low @ ..LOW_END => low + PIE_BASE,
         brk => brk,
     };
-    let start = brk.next_multiple_of(ALIGN);
+    let start = brk.next_multiple_of(CHUNK);
     // The range is reserved first, because the C library's allocator may still be called and move
     // the break.
     let is_reserved = reserve(&(brk.next_multiple_of(PAGE)..start));
     let wanted = settings.arena.unwrap_or(ARENA_MAX);
-    let mut bytes = wanted.next_multiple_of(ALIGN).max(ARENA_MIN);
+    let mut bytes = wanted.next_multiple_of(CHUNK).max(ARENA_MIN);
     let limit = settings.options.limit.map_or(ARENA_MAX, |limit| limit as usize);
     let least = settings.arena.unwrap_or(limit.saturating_mul(LIMITS).max(ARENA_LEAST));
     loop {
-        let room = bytes / ROOM_SHARE / ALIGN * ALIGN;
+        let room = bytes / ROOM_SHARE / CHUNK * CHUNK;
         let shared = || group.map(|file| Arc::<GroupMember>::clone(&file.member) as Arc<_>);
         let made_at =
             |start| Arena::with_room(start, bytes - room, room, &settings.options, shared());

@@ -5,21 +5,17 @@
 //! The `siginfo_t` lies in the frame of a signal of this thread, where the kernel wrote it.
 #![allow(unsafe_code)]
 
+use crate::kernel::{SEGV_ACCERR, SEGV_MAPERR};
 use crate::pieces::Pieces;
 use crate::windows;
 use zmem::Arena;
-
-/// The kernel's codes for an address without a mapping (SEGV_MAPERR), and for a protected address
-/// (SEGV_ACCERR).
-const UNMAPPED: i32 = 1;
-const PROTECTED: i32 = 2;
 
 /// Returns the address of a fault that an absent or protected mapping caused.
 pub(crate) fn address(info: *const libc::siginfo_t) -> Option<usize> {
     // SAFETY: the structure belongs to a signal of this thread that reports a fault, so it contains
     // an address.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
-    [UNMAPPED, PROTECTED].contains(&code).then_some(address)
+    [SEGV_MAPERR, SEGV_ACCERR].contains(&code).then_some(address)
 }
 
 /// Corrects the code of a SIGSEGV at an address of the arena, according to the program's mappings.
@@ -29,6 +25,6 @@ pub(crate) fn correct(info: *const libc::siginfo_t, arena: &Arena, pieces: &Piec
     let info = unsafe { &mut *info.cast_mut() };
     if windows::has(arena, address) {
         let is_free = pieces.is_empty(address..address + 1);
-        info.si_code = if is_free { UNMAPPED } else { PROTECTED };
+        info.si_code = if is_free { SEGV_MAPERR } else { SEGV_ACCERR };
     }
 }

@@ -9,17 +9,14 @@
 //! rare and long. A part during which the thread was preempted is rare too. Unlike the time of
 //! other parts, its time is not multiplied by 64.
 
-use crate::policy::{FAR, OUTLIERS, SIGNAL_TRIES, TIMED_SHARE};
+use crate::policy::{BUCKETS, FAR, OUTLIERS, SIGNAL_TRIES, SPREAD, TIMED_SHARE};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const SHIFT: u32 = u64::BITS - TIMED_SHARE;
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-/// The number of buckets. Bucket n counts the parts of calls that took at least 2^n and less than
-/// 2^(n+1) ns. The last bucket counts all parts of 2^31 ns (two seconds) or more.
-const BUCKETS: usize = 32;
 
-/// The number of parts of calls in a bucket, and the sum of their durations.
+/// The number of parts of calls in a bucket, and the sum of their durations. Bucket n is for the
+/// parts that took at least 2^n and less than 2^(n+1) ns, and the last bucket also for longer ones.
 #[derive(Debug, Default)]
 struct Bucket {
     parts: AtomicU64,

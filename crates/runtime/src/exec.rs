@@ -23,9 +23,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// The kernel's names for the program of this process. The path /proc/PID/exe has the same meaning.
 const SELF: [&[u8]; 2] = [b"/proc/self/exe", b"/proc/thread-self/exe"];
 const PROC: &[u8; 6] = b"/proc/";
-/// The number of arguments before the program's own: host, settings, file, and the path in the
-/// call.
-const ADDED: usize = 4;
 
 /// How a program is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,24 +157,27 @@ impl Hosting {
         let Execution { path_at, list, environment, .. } = *execution;
         let file_at = own.map_or(path_at, |own| own.as_ptr().addr());
         let count = (0..).take_while(|nth| list != 0 && has_word(list + nth * WORD)).count();
+        let [host, settings] = [&self.plan.host, &self.plan.settings].map(|it| it.as_ptr().addr());
+        let before = [host, settings, file_at, path_at];
+        let needed = before.len() + count.max(1) + 1;
         // If the list is long, a child of `vfork` leaks the list in its parent's heap.
         let mut long = Vec::new();
         let room = match call.room() {
-            room if room.len() > ADDED + count.max(1) => room,
+            room if room.len() >= needed => room,
             _ => {
-                long.resize(ADDED + count.max(1) + 1, 0);
+                long.resize(needed, 0);
                 long.leak()
             }
         };
-        let [host, settings] = [&self.plan.host, &self.plan.settings].map(|it| it.as_ptr().addr());
-        room[..ADDED].copy_from_slice(&[host, settings, file_at, path_at]);
+        let (added, given) = room[..needed].split_at_mut(before.len());
+        added.copy_from_slice(&before);
         // If a program is executed without arguments, the kernel passes it one empty argument.
-        room[ADDED] = c"".as_ptr().addr();
+        given[0] = c"".as_ptr().addr();
         for nth in 0..count {
             let Some(argument) = word(list + nth * WORD) else { return };
-            room[ADDED + nth] = argument;
+            given[nth] = argument;
         }
-        room[ADDED + count.max(1)] = 0;
+        given[count.max(1)] = 0;
         let args = [host, room.as_ptr().addr(), environment, 0, 0, 0];
         call.set_number(libc::SYS_execve as usize);
         call.set_args(args);

@@ -2,19 +2,17 @@
 //! dispatched.
 
 use crate::group::stat;
-use crate::kernel::{CWD, ENOSYS};
+use crate::kernel::{CWD, ENOSYS, WORD};
 use dispatch::{OwnFile, system};
 use executable::{Denial, FileRights, Rights};
 use std::ffi::CString;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::mem::offset_of;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// The number of words in `statfs`, and the index of the word that contains the mount flags.
-const MOUNT_WORDS: usize = 15;
-const MOUNT_FLAGS: usize = 10;
-/// The number of the call `faccessat2`, which exists since Linux 5.8.
-const SYS_FACCESSAT2: i64 = 439;
+/// The index of the word with the mount flags in a `statfs`.
+const MOUNT_FLAGS: usize = offset_of!(libc::statfs, f_frsize) / WORD + 1;
 
 /// A file that is about to be executed.
 #[derive(Debug)]
@@ -33,7 +31,8 @@ pub(crate) fn is_executable(path: &Path) -> bool {
     let Some(path) = name(path) else { return false };
     let (path, mode) = (path.as_ptr().addr(), libc::X_OK as usize);
     let as_effective = [CWD, path, mode, libc::AT_EACCESS as usize, 0, 0];
-    match system(SYS_FACCESSAT2, as_effective) {
+    match system(libc::SYS_faccessat2, as_effective) {
+        // The kernel is older than Linux 5.8.
         Err(ENOSYS) => system(libc::SYS_faccessat, [CWD, path, mode, 0, 0, 0]).is_ok(),
         allowed => allowed.is_ok(),
     }
@@ -76,7 +75,7 @@ impl ExecutedFile {
     }
 
     fn is_nosuid(&self) -> bool {
-        let mut mount = [0_u64; MOUNT_WORDS];
+        let mut mount = [0; size_of::<libc::statfs>() / WORD];
         let args = [self.file.descriptor(), mount.as_mut_ptr().addr(), 0, 0, 0, 0];
         let found = system(libc::SYS_fstatfs, args);
         found.is_ok() && mount[MOUNT_FLAGS] & libc::ST_NOSUID != 0

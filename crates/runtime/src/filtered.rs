@@ -12,7 +12,7 @@
 
 use crate::filter::Filter;
 use crate::leaving;
-use crate::needs::{Effect, SET_DISPATCH};
+use crate::needs::Effect;
 use crate::program::Program;
 use crate::say::say;
 use crate::traced;
@@ -89,7 +89,11 @@ impl Restriction {
 /// Changes a call that installs a filter, so that the kernel still dispatches the calls of new
 /// threads. Returns whether this succeeded.
 fn allow_dispatch(call: &mut Call, filter: Option<Filter>) -> bool {
-    let allowed = (libc::SYS_prctl, SET_DISPATCH as u32, dispatch::raw_syscall_address());
+    let allowed = (
+        libc::SYS_prctl,
+        dispatch::PR_SET_SYSCALL_USER_DISPATCH as u32,
+        dispatch::raw_syscall_address(),
+    );
     let address = filter.and_then(|filter| filter.allowing(allowed, call.room()));
     if let Some(address) = address {
         let [first, second, _, d, e, f] = call.args();

@@ -4,6 +4,20 @@
 pub(crate) const PAGE: usize = 4096;
 /// The size of a word in bytes.
 pub(crate) const WORD: usize = size_of::<usize>();
+/// The address at two thirds of the address space, where the kernel maps position-independent
+/// programs.
+pub(crate) const PIE_BASE: usize = 0x5555_5555_4000;
+/// The protections that `mprotect` supports, with the flags that extend a stack.
+pub(crate) const PROT_ALL: usize = 15 | libc::PROT_GROWSDOWN as usize | libc::PROT_GROWSUP as usize;
+/// The `madvise` value that collapses a range into huge pages synchronously (Linux 6.1).
+pub(crate) const MADV_COLLAPSE: i32 = 25;
+pub(crate) const MADV_GUARD_INSTALL: i32 = 102;
+pub(crate) const MADV_GUARD_REMOVE: i32 = 103;
+/// The codes of a SIGSEGV at an address without a mapping, and at a protected address.
+pub(crate) const SEGV_MAPERR: i32 = 1;
+pub(crate) const SEGV_ACCERR: i32 = 2;
+/// The maximum number of nodes of a robust list that the kernel reads.
+pub(crate) const ROBUST_LIST_LIMIT: usize = 2048;
 /// The descriptor that stands for the working directory.
 pub(crate) const CWD: usize = libc::AT_FDCWD as usize;
 

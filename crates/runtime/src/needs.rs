@@ -3,8 +3,9 @@
 
 use crate::filter::Answer::{self, Other};
 use crate::filter::Filter;
-use crate::kernel::{CWD, PAGE};
+use crate::kernel::{CWD, MADV_GUARD_INSTALL, MADV_GUARD_REMOVE, PAGE};
 use calls::Need;
+use dispatch::PR_SET_SYSCALL_USER_DISPATCH;
 use libc::{
     CLONE_FILES, CLONE_FS, CLONE_SETTLS, CLONE_SIGHAND, CLONE_THREAD, CLONE_VM, MADV_DONTNEED,
     MAP_ANONYMOUS, MAP_FIXED, MAP_NORESERVE, MAP_PRIVATE, MREMAP_FIXED, MREMAP_MAYMOVE, PROT_EXEC,
@@ -13,20 +14,16 @@ use libc::{
 use std::ffi::c_int;
 
 /// The size of a signal mask in bytes.
-const MASK_BYTES: usize = 8;
-const MADV_GUARD_INSTALL: c_int = 102;
-const MADV_GUARD_REMOVE: c_int = 103;
+const MASK_BYTES: usize = size_of::<u64>();
 /// Values of `madvise` for blocks. The kernel may refuse them.
 const HINTS: [c_int; 4] =
     [libc::MADV_COLD, libc::MADV_POPULATE_WRITE, libc::MADV_HUGEPAGE, libc::MADV_NOHUGEPAGE];
 /// The flags with which the runtime's thread is created.
 const THREAD: c_int =
     CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SETTLS;
-/// The option PR_SET_SYSCALL_USER_DISPATCH of `prctl`.
-pub(crate) const SET_DISPATCH: usize = 59;
 /// The options of `prctl` that a host needs.
 const OPTIONS: [c_int; 9] = [
-    SET_DISPATCH as c_int,
+    PR_SET_SYSCALL_USER_DISPATCH as c_int,
     libc::PR_CAPBSET_READ,
     libc::PR_GET_MDWE,
     libc::PR_GET_NAME,

@@ -21,9 +21,6 @@ use procgroup::{GroupMember, Request};
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::Advice;
 
-/// The kernel's maximum number of parts in a vector.
-const VECTOR_MAX: usize = 1024;
-
 pub(crate) fn pause() {
     let _slept = system(libc::SYS_nanosleep, [(&raw const PEER_PAUSE).addr(), 0, 0, 0, 0, 0]);
 }
@@ -38,7 +35,7 @@ struct Parts(Vec<iovec>);
 impl Parts {
     fn read(address: usize, count: usize) -> Option<Self> {
         let mut parts = Vec::new();
-        for nth in 0..count.min(VECTOR_MAX) {
+        for nth in 0..count.min(libc::UIO_MAXIOV as usize) {
             let mut words = [0; size_of::<iovec>()];
             if !read_memory(address + nth * words.len(), &mut words) {
                 return None;

@@ -15,7 +15,8 @@ pub(crate) const LIMITS: usize = 4;
 pub(crate) const ARENA_LEAST: usize = 256 << 20;
 /// 1/`ROOM_SHARE` of the arena's size is reserved for windows (pl-24).
 pub(crate) const ROOM_SHARE: usize = 4;
-/// The alignment of mappings of at least this size, so that they consist of whole chunks.
+/// The alignment of the arena, and of mappings of at least this size, so that they consist of whole
+/// chunks.
 pub(crate) const CHUNK: usize = 2 << 20;
 /// The part for libraries, at the arena's end, is 1/`LIBRARIES_SHARE` of the arena.
 pub(crate) const LIBRARIES_SHARE: usize = 8;
@@ -35,6 +36,11 @@ pub(crate) const SHARED_MIN: usize = 1 << 20;
 /// The number of bytes that are copied in one step. If the old addresses lie in one window, each
 /// step frees them.
 pub(crate) const MOVE_STEP: usize = 1 << 20;
+
+/// If the break is below this address, the program is not position-independent: such a program is
+/// linked for the lowest 2 GiB, and the kernel places its break at most 1 GiB above it. The break
+/// of any other program lies high above this address.
+pub(crate) const LOW_END: usize = 1 << 32;
 
 // Calls and their memory
 
@@ -62,6 +68,9 @@ pub(crate) const FAULT_TRIES: u32 = 8;
 pub(crate) const LOCKED_TRIES: u32 = 10_000;
 /// The number of consecutive interrupted calls of a thread after which the thread starts no helper.
 pub(crate) const EXEC_TRIES: u32 = 8;
+/// The number of slots for threads whose calls are interrupted. Few threads of a process execute
+/// programs, and a shared slot only delays the end of the tries.
+pub(crate) const EXEC_SLOTS: usize = 16;
 /// The maximum number of checks whether the kernel has released a thread that is ending.
 pub(crate) const END_LOOKS: usize = 10_000;
 
@@ -96,9 +105,13 @@ pub(crate) const GRAIN: usize = 1 << 20;
 pub(crate) const LARGE: usize = 16 << 10;
 /// The number of measurements of `signal`, of which the minimum is used.
 pub(crate) const SIGNAL_TRIES: usize = 4;
-/// One call in 2^6 is timed. Multiples of `SPREAD` are distributed evenly over all numbers, so
-/// every pattern of a program's calls is sampled evenly.
+/// One call in 2^6 is timed. Multiples of `SPREAD`, which is 2^64 divided by the golden ratio, are
+/// distributed evenly over all numbers, so every pattern of a program's calls is sampled evenly.
 pub(crate) const TIMED_SHARE: u32 = 6;
+pub(crate) const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+/// The number of buckets for the times of parts: the last one begins at two seconds (2^31 ns),
+/// which only parts of stopped threads take.
+pub(crate) const BUCKETS: usize = 32;
 /// Parts that took at least 2^`FAR` times the median are outliers if their number is below
 /// `OUTLIERS`.
 pub(crate) const OUTLIERS: u64 = 8;

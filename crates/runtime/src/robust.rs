@@ -7,16 +7,14 @@
 //!             '---------------------------->'       '--> ... --> the head
 //! ```
 
-use crate::kernel::WORD;
+use crate::kernel::{ROBUST_LIST_LIMIT, WORD};
 use crate::pins::{Note, hold};
 use dispatch::system;
 use std::iter::successors;
 use zmem::Arena;
 
 /// The size of a futex in bytes.
-const FUTEX: usize = 4;
-/// The maximum number of nodes that the kernel reads.
-const NODES_MAX: usize = 2048;
+const FUTEX: usize = size_of::<u32>();
 /// The lowest bit of a node's address, which encodes the mutex's kind.
 const KIND: usize = 1;
 
@@ -30,7 +28,7 @@ pub(crate) fn pin(arena: &Arena, note: &mut Note, is_lasting: bool) {
     let Some([first, offset, pending]) = read(head).filter(|_| is_told) else { return };
     let other = |node: usize| Some(node & !KIND).filter(|node| *node != head);
     let nodes = successors(other(first), |node| read(*node).and_then(|[next]| other(next)));
-    for node in nodes.take(NODES_MAX).chain([pending & !KIND]) {
+    for node in nodes.take(ROBUST_LIST_LIMIT).chain([pending & !KIND]) {
         for (start, bytes) in [(node, WORD), (node.wrapping_add(offset), FUTEX)] {
             let _others = hold(arena, note, start..start.saturating_add(bytes), is_lasting);
         }

@@ -13,9 +13,6 @@ use crate::program::Program;
 use dispatch::{Call, Step, system};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The maximum number of bytes in a read or a write, as in the kernel (MAX_RW_COUNT).
-const BYTES_MAX: usize = 0x7fff_f000;
-
 /// Makes a large read or write of a regular file in parts. Returns the step, or `None` for
 /// other calls. Signals are delivered afterwards, as for files on a disk. For files on FUSE,
 /// the kernel would let a signal interrupt the call.
@@ -33,7 +30,7 @@ pub(crate) fn split(program: &Program, call: &Call) -> Option<Step> {
     if !is_large || program.is_confined.load(Relaxed) || !is_regular(file) {
         return None;
     }
-    let (bytes, mut done) = (bytes.min(BYTES_MAX), 0);
+    let (bytes, mut done) = (bytes.min(calls::TRANSFER_MAX), 0);
     while done < bytes {
         let wanted = part.min(bytes - done);
         let position = if is_positioned { args[3].wrapping_add(done) } else { 0 };

@@ -4,10 +4,11 @@ use crate::executed::contents;
 use calls::{Wait, When};
 use dispatch::{OwnFile, system};
 use std::ffi::CString;
+use std::mem::offset_of;
 
 /// The offsets of the entry's length and of the name in a directory entry.
-const LENGTH_AT: usize = 16;
-const NAME_AT: usize = 19;
+const LENGTH_AT: usize = offset_of!(libc::dirent64, d_reclen);
+const NAME_AT: usize = offset_of!(libc::dirent64, d_name);
 
 /// Returns whether a process is the caller's process.
 pub(crate) fn is_own(process: usize) -> bool {

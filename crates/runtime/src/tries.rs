@@ -6,12 +6,10 @@
 //! ```
 //! Threads with the same slot may reset each other's counts.
 
-use crate::policy::EXEC_TRIES;
+use crate::policy::{EXEC_SLOTS, EXEC_TRIES};
 use dispatch::system;
 use std::array::from_fn;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-const SLOTS: usize = 16;
 
 #[derive(Debug, Default)]
 struct Slot {
@@ -21,7 +19,7 @@ struct Slot {
 
 /// The counts of consecutive interrupted calls, by threads.
 #[derive(Debug)]
-pub(crate) struct Tries([Slot; SLOTS]);
+pub(crate) struct Tries([Slot; EXEC_SLOTS]);
 
 impl Default for Tries {
     fn default() -> Self {
@@ -35,7 +33,7 @@ fn own_number() -> u32 {
 
 impl Tries {
     fn slot(&self, thread: u32) -> &Slot {
-        &self.0[thread as usize % SLOTS]
+        &self.0[thread as usize % EXEC_SLOTS]
     }
 
     /// Returns whether the next call of this thread may start a helper.

@@ -5,21 +5,17 @@
 #![allow(unsafe_code)]
 
 use super::Answer;
-use crate::kernel::ENOMEM;
+use crate::kernel::{ENOMEM, MADV_COLLAPSE};
 use crate::left_out;
 use crate::pieces::Kind;
 use crate::space::Space;
 use crate::uses;
 use crate::windows::{around, within};
 use dispatch::{Failed, system};
-use libc::{MADV_COLD, MADV_DONTNEED, MADV_FREE};
+use libc::{MADV_COLD, MADV_DONTNEED, MADV_DONTNEED_LOCKED, MADV_FREE};
 use libc::{MADV_PAGEOUT, MADV_POPULATE_READ, MADV_POPULATE_WRITE, MADV_WILLNEED, SYS_madvise};
 use std::ops::Range;
 use zmem::{Advice, Arena, Use};
-
-/// The `madvise` value that collapses a range into huge pages synchronously (Linux 6.1).
-const MADV_COLLAPSE: i32 = 25;
-const MADV_DONTNEED_LOCKED: i32 = 24;
 
 /// The effect of an `madvise` value on managed memory.
 enum Means {

@@ -10,20 +10,13 @@ mod remap;
 mod windows;
 
 use crate::clock;
-use crate::kernel::{EINVAL, ENOMEM, ENOSYS, EPERM};
+use crate::kernel::{EINVAL, ENOMEM, ENOSYS, EPERM, PROT_ALL};
 use crate::policy::SHARED_MIN;
 use crate::space::Space;
 use crate::windows::{has, parts_within};
 use dispatch::{Failed, system};
 use std::ops::Range;
 use zmem::Arena;
-
-/// The protections that `mprotect` supports, with the flags that extend a stack.
-const PROT_ALL: usize = 15 | libc::PROT_GROWSDOWN as usize | libc::PROT_GROWSUP as usize;
-/// A value of `madvise` since Linux 5.18.
-const MADV_DONTNEED_LOCKED: i32 = 24;
-/// A system call since Linux 6.10.
-const SYS_MSEAL: i64 = 462;
 
 /// How a call is handled.
 pub(crate) enum Answer {
@@ -122,7 +115,7 @@ fn changes(number: i64, args: &[usize; 6]) -> bool {
 
 /// Returns whether an `madvise` value lets the kernel drop memory.
 fn drops(advice: usize) -> bool {
-    [libc::MADV_DONTNEED, libc::MADV_FREE, MADV_DONTNEED_LOCKED].contains(&(advice as i32))
+    [libc::MADV_DONTNEED, libc::MADV_FREE, libc::MADV_DONTNEED_LOCKED].contains(&(advice as i32))
 }
 
 /// Returns whether a range contains code through which calls return to the program (di-17).
@@ -199,7 +192,7 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
                 protect::protect(space, arena, range, third as i32).into()
             }
             (
-                libc::SYS_pkey_mprotect | libc::SYS_mlock | libc::SYS_mlock2 | SYS_MSEAL,
+                libc::SYS_pkey_mprotect | libc::SYS_mlock | libc::SYS_mlock2 | libc::SYS_mseal,
                 Some(range),
             ) => protect::hold(space, arena, range, number, args).into(),
             // The call must fail for free addresses. In the kernel it would succeed, because the

@@ -58,7 +58,7 @@ pub(super) fn hold(
     uses::make_plain(&space.pieces, arena, &range)?;
     let done = system(number, args);
     if done.is_ok() {
-        let kind = if number == super::SYS_MSEAL { Kind::Sealed } else { Kind::Other };
+        let kind = if number == libc::SYS_mseal { Kind::Sealed } else { Kind::Other };
         space.pieces.set(range.clone(), Some(kind));
     }
     uses::settle(&space.pieces, arena, &range)?;

@@ -17,9 +17,6 @@ use libc::{MAP_FIXED, MAP_FIXED_NOREPLACE, MAP_POPULATE};
 use std::ops::Range;
 use zmem::{Advice, Arena};
 
-/// A value of `madvise` since Linux 5.14.
-const MADV_POPULATE_WRITE: usize = 23;
-
 /// Maps memory for which the arena has no free addresses. Adds a window for the memory if the arena
 /// can manage memory of this kind.
 pub(super) fn map_outside(
@@ -56,8 +53,8 @@ pub(super) fn map_outside(
 fn populate(arena: &Arena, range: &Range<usize>, window: Range<usize>) {
     let _done = arena.advise(window.clone(), Advice::Hot);
     for part in edges(range, &window) {
-        let _done =
-            system(libc::SYS_madvise, [part.start, part.len(), MADV_POPULATE_WRITE, 0, 0, 0]);
+        let advice = libc::MADV_POPULATE_WRITE as usize;
+        let _done = system(libc::SYS_madvise, [part.start, part.len(), advice, 0, 0, 0]);
     }
 }
 

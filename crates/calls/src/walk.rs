@@ -16,7 +16,8 @@ mod requests;
 ///
 /// `found` is called with a range before `memory` reads any byte of this range, because `found` may
 /// have to fill the range first. Ranges may overlap, and may be reported repeatedly. No range is
-/// empty or ends above [`ADDRESS_END`](crate::ADDRESS_END), and at most [`RANGES_MAX`] ranges are reported.
+/// empty or ends above [`ADDRESS_END`](crate::ADDRESS_END), and at most [`RANGES_MAX`] ranges are
+/// reported.
 ///
 /// If an argument is one that the kernel refuses, such as a count above its limit or an invalid
 /// address, the walk cuts or ignores it. Other threads may change the memory during the walk. The

@@ -17,11 +17,10 @@ use crate::program::Program;
 use crate::report;
 use crate::settings::Settings;
 use crate::simple;
-use crate::space::{Break, Space};
+use crate::space::{Break, Space, reserve};
 use dispatch::system;
 use procgroup::GroupMember;
 use std::ffi::OsStr;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use zmem::{Arena, SAFEPOINT};
@@ -83,14 +82,6 @@ fn arena(
             made => return made,
         }
     }
-}
-
-/// Maps a range PROT_NONE, so that no other mapping is placed there. Returns whether the range was
-/// free.
-fn reserve(range: &Range<usize>) -> bool {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-    let args = [range.start, range.len(), 0, (flags | libc::MAP_NORESERVE) as usize, usize::MAX, 0];
-    range.is_empty() || system(libc::SYS_mmap, args) == Ok(range.start)
 }
 
 /// Creates the arena, and arms this thread.

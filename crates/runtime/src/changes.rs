@@ -57,7 +57,9 @@ impl Changer {
         let (last, tries) = LAST.get();
         let tries = if last == address { tries } else { 0 };
         let is_again = match space.try_lock() {
-            Some(space) => tries < FAULT_TRIES && space.is_all(address..address + 1, Kind::Data),
+            Some(space) => {
+                tries < FAULT_TRIES && space.pieces.is_all(address..address + 1, Kind::Data)
+            }
             // Another thread holds the lock, or this thread holds it and would wait for itself.
             None => {
                 std::thread::yield_now();

@@ -10,7 +10,6 @@
 //! pl-30: the debugger's reads are not intercepted, because all of the process's data are resident.
 //! The process itself finds out that the debugger has left, even if the debugger was killed.
 
-use crate::peers;
 use crate::peers::pause;
 use crate::policy::{PEER_TRIES, TRIES_OF_KEEPING, TRIES_OF_LOOK, TRIES_OF_SIGNAL};
 use crate::program::Program;
@@ -103,8 +102,7 @@ fn keep_peer(program: &Program, thread: u64, word: u64) {
             }
             ask_any(group, process, Request::Stay(word));
         }
-        peers::do_left(program);
-        pause();
+        pause(program);
     }
 }
 
@@ -133,7 +131,6 @@ fn ask_to_look(program: &Program, thread: u64) {
             }
             ask_any(group, process, Request::Look);
         }
-        peers::do_left(program);
-        pause();
+        pause(program);
     }
 }

@@ -7,11 +7,12 @@
 
 use crate::clock;
 use crate::executed::{ExecutedFile, is_executable};
-use crate::execution::{Execution, text};
+use crate::execution::Execution;
 use crate::kernel::WORD;
 use crate::say::say;
 use crate::settings::Settings;
 use crate::tries::Tries;
+use crate::user::{text, words};
 use dispatch::{Call, read_memory, system, write_memory};
 use executable::{DEPTH, Kind, Loading, Rights};
 use inject::{Helper, Plan};
@@ -173,9 +174,9 @@ impl Hosting {
         added.copy_from_slice(&before);
         // If a program is executed without arguments, the kernel passes it one empty argument.
         given[0] = c"".as_ptr().addr();
-        for nth in 0..count {
-            let Some(argument) = word(list + nth * WORD) else { return };
-            given[nth] = argument;
+        for (place, nth) in given.iter_mut().zip(0..count) {
+            let Some([argument]) = words(list + nth * WORD) else { return };
+            *place = argument;
         }
         given[count.max(1)] = 0;
         let args = [host, room.as_ptr().addr(), environment, 0, 0, 0];
@@ -192,12 +193,7 @@ impl Hosting {
 
 /// Returns whether the list goes on at `address`. A word 0 ends a list.
 fn has_word(address: usize) -> bool {
-    word(address).is_some_and(|word| word != 0)
-}
-
-fn word(address: usize) -> Option<usize> {
-    let mut bytes = [0; WORD];
-    read_memory(address, &mut bytes).then(|| usize::from_ne_bytes(bytes))
+    words(address).is_some_and(|[word]| word != 0)
 }
 
 /// Returns how the program of a file is executed.

@@ -1,6 +1,7 @@
 //! A call that executes a program: the file, its arguments and its environment.
 
-use dispatch::{Call, read_memory};
+use crate::user::text;
+use dispatch::Call;
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -44,25 +45,4 @@ impl Execution {
         let is_plain = !is_of_folder && !is_descriptor && flags == 0;
         Some(Execution { path_at, path, list, environment, is_plain })
     }
-}
-
-/// Reads a string of the program. Returns `None` if the string is longer than a path may be, or
-/// can't be read.
-pub(crate) fn text(address: usize) -> Option<Vec<u8>> {
-    let mut text = Vec::new();
-    while text.len() < libc::PATH_MAX as usize {
-        // Each read ends at a page boundary, because the next page may not be mapped.
-        let at = address.wrapping_add(text.len());
-        let mut part = [0; 256];
-        let bytes = part.len().min(4096 - at % 4096);
-        if !read_memory(at, &mut part[..bytes]) {
-            return None;
-        }
-        let end = part[..bytes].iter().position(|byte| *byte == 0);
-        text.extend_from_slice(&part[..end.unwrap_or(bytes)]);
-        if end.is_some() {
-            return Some(text);
-        }
-    }
-    None
 }

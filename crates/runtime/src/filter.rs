@@ -6,7 +6,8 @@
 //!   data, words of 32 bits:  number | architecture | address, 2 | arguments, 2 each
 //! ```
 
-use dispatch::read_memory;
+use crate::kernel::WORD;
+use crate::user::words;
 use libc::{
     BPF_A, BPF_ABS, BPF_ADD, BPF_ALU, BPF_AND, BPF_DIV, BPF_IMM, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JGT,
     BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_LDX, BPF_LEN, BPF_LSH, BPF_MEM, BPF_MISC, BPF_MUL,
@@ -14,9 +15,8 @@ use libc::{
     BPF_XOR,
 };
 
-const WORD: usize = size_of::<u64>();
 /// The maximum number of instructions in a filter.
-const LENGTH_MAX: usize = 4096;
+const LENGTH_MAX: usize = libc::BPF_MAXINSNS as usize;
 /// The number of words of scratch memory.
 const SCRATCH: usize = 16;
 /// AUDIT_ARCH_X86_64.
@@ -48,14 +48,10 @@ pub(crate) struct Filter(Vec<[u32; 4]>);
 impl Filter {
     /// Reads the filter whose description (`sock_fprog`) is at `address` in the program.
     pub(crate) fn read(address: usize) -> Option<Self> {
-        let word = |at: usize| {
-            let mut bytes = [0; WORD];
-            read_memory(at, &mut bytes).then(|| u64::from_ne_bytes(bytes))
-        };
-        let length = usize::from(word(address)? as u16);
-        let start = word(address.checked_add(WORD)?)? as usize;
+        let [length, start] = words(address)?;
+        let length = usize::from(length as u16);
         let instruction = |nth: usize| {
-            let word = word(start.checked_add(nth * WORD)?)?;
+            let [word] = words(start.checked_add(nth * WORD)?)?;
             let (low, k) = (word as u32, (word >> 32) as u32);
             Some([low & 0xffff, low >> 16 & 0xff, low >> 24, k])
         };

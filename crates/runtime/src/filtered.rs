@@ -11,6 +11,7 @@
 //! filter.
 
 use crate::filter::Filter;
+use crate::kernel::{CAP_SYS_ADMIN, SECCOMP_FLAGS};
 use crate::leaving;
 use crate::needs::Effect;
 use crate::program::Program;
@@ -35,10 +36,6 @@ enum Restriction {
     Filter(usize),
 }
 
-/// The flags that `seccomp` accepts for a filter (Linux 5.19).
-const FLAGS: usize = 0x3f;
-const CAP_SYS_ADMIN: u32 = 21;
-
 impl Restriction {
     /// Returns the restriction that a call requests. Returns `None` for invalid arguments, with
     /// which programs probe the kernel.
@@ -48,7 +45,7 @@ impl Restriction {
             (libc::SYS_seccomp, SECCOMP_STRICT) if (second, third) == (0, 0) => {
                 Some(Restriction::Strict)
             }
-            (libc::SYS_seccomp, SECCOMP_FILTER) if second & !FLAGS == 0 => {
+            (libc::SYS_seccomp, SECCOMP_FILTER) if second & !SECCOMP_FLAGS == 0 => {
                 Some(Restriction::Filter(third))
             }
             (libc::SYS_prctl, option) if option as c_int == libc::PR_SET_SECCOMP => match second {
@@ -119,7 +116,7 @@ pub(crate) fn restrict(program: &Program, call: &mut Call) -> Option<Step> {
     let restriction = Restriction::of(call.number(), &call.args())?;
     let effect = restriction.effect(program.is_confined.load(Relaxed));
     let filter = restriction.filter();
-    let may_say = !program.is_confined.load(Relaxed) && program.is_heard();
+    let may_say = program.may_say();
     let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
     if let Effect::Confines { executes, .. } = effect {
         if executes && may_say {

@@ -18,6 +18,12 @@ pub(crate) const SEGV_MAPERR: i32 = 1;
 pub(crate) const SEGV_ACCERR: i32 = 2;
 /// The maximum number of nodes of a robust list that the kernel reads.
 pub(crate) const ROBUST_LIST_LIMIT: usize = 2048;
+/// The flags that `seccomp` accepts for a filter (Linux 5.19).
+pub(crate) const SECCOMP_FLAGS: usize = 0x3f;
+pub(crate) const CAP_SYS_ADMIN: u32 = 21;
+/// The capability to raise a hard limit.
+pub(crate) const CAP_SYS_RESOURCE: u32 = 24;
+pub(crate) const PR_SET_MM_MAP: usize = 14;
 /// The descriptor that stands for the working directory.
 pub(crate) const CWD: usize = libc::AT_FDCWD as usize;
 

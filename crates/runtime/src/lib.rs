@@ -55,6 +55,7 @@ mod split;
 mod threads;
 mod traced;
 mod tries;
+mod user;
 mod uses;
 mod watch;
 mod windows;

@@ -10,12 +10,11 @@
 //!   execve:     -> the kernel, so that the next host finds it; raised again if the call fails
 //! ```
 
-use crate::kernel::{EFAULT, EINVAL, EPERM, WORD};
-use dispatch::{read_memory, system, write_memory};
+use crate::kernel::{CAP_SYS_RESOURCE, EFAULT, EINVAL, EPERM};
+use crate::user::words;
+use dispatch::{system, write_memory};
 use inject::has_capability;
 
-/// The number of the capability that permits raising a hard limit.
-const CAP_SYS_RESOURCE: u32 = 24;
 const INFINITE: u64 = u64::MAX;
 
 /// A soft limit and a hard limit, in bytes.
@@ -129,13 +128,8 @@ impl Limits {
         let limit = self.of(resource)?;
         let before = *limit;
         if new != 0 {
-            let mut bytes = [0; 2 * WORD];
-            if !read_memory(new, &mut bytes) {
-                return Some(EFAULT);
-            }
-            let (soft, hard) = bytes.split_at(WORD);
-            let wanted =
-                [soft, hard].map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
+            let Some(wanted) = words(new) else { return Some(EFAULT) };
+            let wanted = wanted.map(|word| word as u64);
             if wanted[0] > wanted[1] {
                 return Some(EINVAL);
             }

@@ -1,11 +1,9 @@
 //! The kernel's record of a process's memory, which /proc shows: code, data, break, arguments.
 
 use crate::executed::contents;
-use crate::kernel::WORD;
+use crate::kernel::{PR_SET_MM_MAP, WORD};
 use dispatch::system;
 use std::ops::Range;
-
-const PR_SET_MM_MAP: usize = 14;
 
 /// The kernel's structure `prctl_mm_map`.
 #[repr(C)]

@@ -65,7 +65,7 @@ pub(crate) fn warn_if_over_limit(program: &Program) {
 /// At the end of a group's first process, reports that the processes exceeded the limit for a time,
 /// unless it was reported that the limit can't be kept.
 pub(crate) fn warn_if_exceeded(program: &Program) {
-    let may_say = || !program.is_confined.load(Relaxed) && program.is_heard();
+    let may_say = || program.may_say();
     let Some(exceeded) = program.member().and_then(|member| Exceeded::take(member, may_say)) else {
         return;
     };

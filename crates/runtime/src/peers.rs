@@ -14,14 +14,17 @@ use crate::policy::{BROUGHT, PEER_PAUSE, PEER_TRIES, TRIES_OF_SIGNAL};
 use crate::program::Program;
 use crate::report;
 use crate::threads::{is_own, is_stopped, may_ask};
+use crate::user::words;
 use crate::windows::{around, parts_within};
-use dispatch::{Call, Outcome, read_memory, system};
+use dispatch::{Call, Outcome, system};
 use libc::iovec;
 use procgroup::{GroupMember, Request};
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::Advice;
 
-pub(crate) fn pause() {
+/// Handles deferred requests, and waits a short time for another process.
+pub(crate) fn pause(program: &Program) {
+    do_left(program);
     let _slept = system(libc::SYS_nanosleep, [(&raw const PEER_PAUSE).addr(), 0, 0, 0, 0, 0]);
 }
 
@@ -36,17 +39,9 @@ impl Parts {
     fn read(address: usize, count: usize) -> Option<Self> {
         let mut parts = Vec::new();
         for nth in 0..count.min(libc::UIO_MAXIOV as usize) {
-            let mut words = [0; size_of::<iovec>()];
-            if !read_memory(address + nth * words.len(), &mut words) {
-                return None;
-            }
-            let (base, bytes) = words.split_at(size_of::<usize>());
-            let [base, bytes] =
-                [base, bytes].map(|word| usize::from_ne_bytes(word.try_into().unwrap_or_default()));
-            parts.push(iovec {
-                iov_base: std::ptr::with_exposed_provenance_mut(base),
-                iov_len: bytes,
-            });
+            let [base, iov_len] = words(address + nth * size_of::<iovec>())?;
+            let iov_base = std::ptr::with_exposed_provenance_mut(base);
+            parts.push(iovec { iov_base, iov_len });
         }
         Some(Parts(parts))
     }
@@ -98,8 +93,7 @@ pub(crate) fn greet_peer(program: &Program, number: usize, args: &[usize; 6]) {
         if nth % TRIES_OF_SIGNAL == 0 {
             ask_peer_for(program, args[0], 0);
         }
-        do_left(program);
-        pause();
+        pause(program);
     }
 }
 
@@ -179,8 +173,7 @@ fn transfer_rest(program: &Program, call: &Call, result: isize) -> isize {
                 if nth % TRIES_OF_SIGNAL == 0 {
                     ask_peer_for(program, process, stopped.iov_base.addr());
                 }
-                do_left(program);
-                pause();
+                pause(program);
             }
             system(call.number() as i64, args).ok().filter(|more| *more > 0)
         });

@@ -62,25 +62,25 @@ impl<K: Copy + Eq> Pieces<K> {
         parts
     }
 
+    fn all(&self, range: Range<usize>, is: impl Fn(Option<K>) -> bool) -> bool {
+        let mut are_all = true;
+        self.for_parts(range, |_, kind| are_all &= is(kind));
+        are_all
+    }
+
     /// Returns whether one or several pieces cover a range completely.
     pub(crate) fn is_full(&self, range: Range<usize>) -> bool {
-        let mut is_full = true;
-        self.for_parts(range, |_, kind| is_full &= kind.is_some());
-        is_full
+        self.all(range, |kind| kind.is_some())
     }
 
     /// Returns whether `of` is the kind of the whole range.
     pub(crate) fn is_all(&self, range: Range<usize>, of: K) -> bool {
-        let mut is_all = true;
-        self.for_parts(range, |_, kind| is_all &= kind == Some(of));
-        is_all
+        self.all(range, |kind| kind == Some(of))
     }
 
     /// Returns whether a range is free.
     pub(crate) fn is_empty(&self, range: Range<usize>) -> bool {
-        let mut is_empty = true;
-        self.for_parts(range, |_, kind| is_empty &= kind.is_none());
-        is_empty
+        self.all(range, |kind| kind.is_none())
     }
 
     /// Sets the kind of a range. `None` makes the range free.

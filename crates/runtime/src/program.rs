@@ -103,6 +103,12 @@ impl Program {
         })
     }
 
+    /// Returns whether this process may write a message: see [`is_heard`](Self::is_heard). A filter
+    /// may end a confined process for calls that the program does not make itself.
+    pub(crate) fn may_say(&self) -> bool {
+        !self.is_confined.load(Relaxed) && self.is_heard()
+    }
+
     /// Before a program is executed, sets the limits of this process's program in the kernel. Does
     /// nothing in a confined process, because a filter may end the program for such a call.
     pub(crate) fn give_limits(&self) {

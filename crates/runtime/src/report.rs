@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Reports, once per group, that the working set of this process is larger than the limit.
 fn say_if_slow(program: &Program) {
-    let may_say = || !program.is_confined.load(Relaxed) && program.is_heard();
+    let may_say = || program.may_say();
     let lacks = program.member().and_then(|own| take_lacking(own, &program.arena, may_say));
     if let Some(lacks) = lacks {
         let limit = program.arena.stats().limit.unwrap_or(0);

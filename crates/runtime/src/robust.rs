@@ -9,6 +9,7 @@
 
 use crate::kernel::{ROBUST_LIST_LIMIT, WORD};
 use crate::pins::{Note, hold};
+use crate::user::words;
 use dispatch::system;
 use std::iter::successors;
 use zmem::Arena;
@@ -25,19 +26,12 @@ pub(crate) fn pin(arena: &Arena, note: &mut Note, is_lasting: bool) {
     let at = told.as_mut_ptr().expose_provenance();
     let is_told = system(libc::SYS_get_robust_list, [0, at, at + WORD, 0, 0, 0]).is_ok();
     let head = told[0];
-    let Some([first, offset, pending]) = read(head).filter(|_| is_told) else { return };
+    let Some([first, offset, pending]) = words(head).filter(|_| is_told) else { return };
     let other = |node: usize| Some(node & !KIND).filter(|node| *node != head);
-    let nodes = successors(other(first), |node| read(*node).and_then(|[next]| other(next)));
+    let nodes = successors(other(first), |node| words(*node).and_then(|[next]| other(next)));
     for node in nodes.take(ROBUST_LIST_LIMIT).chain([pending & !KIND]) {
         for (start, bytes) in [(node, WORD), (node.wrapping_add(offset), FUTEX)] {
             let _others = hold(arena, note, start..start.saturating_add(bytes), is_lasting);
         }
     }
-}
-
-/// Reads words of the program's memory.
-fn read<const N: usize>(at: usize) -> Option<[usize; N]> {
-    let mut bytes = [[0; WORD]; N];
-    let is_there = dispatch::read_memory(at, bytes.as_flattened_mut());
-    is_there.then(|| bytes.map(usize::from_ne_bytes))
 }

@@ -8,8 +8,9 @@
 //! ```
 
 use crate::clock::monotonic;
-use crate::kernel::{EFAULT, EINTR, WORD};
-use dispatch::{Call, Outcome, read_memory, write_memory};
+use crate::kernel::{EFAULT, EINTR};
+use crate::user::words;
+use dispatch::{Call, Outcome, write_memory};
 use std::time::Duration;
 
 const CLOCKS: [i32; 4] =
@@ -40,11 +41,8 @@ fn kept_at(call: &mut Call) -> Option<usize> {
 /// Prepares a call that sleeps: copies the time to the call's room.
 pub(crate) fn keep_time(call: &mut Call) {
     let Some(nth) = time_at(call) else { return };
-    let (mut args, mut words) = (call.args(), [[0; WORD]; 2]);
-    if !read_memory(args[nth], words.as_flattened_mut()) {
-        return;
-    }
-    let [seconds, nanoseconds] = words.map(usize::from_ne_bytes);
+    let mut args = call.args();
+    let Some([seconds, nanoseconds]) = words(args[nth]) else { return };
     // For invalid times the kernel returns an error.
     if let (0..=0x7fff_ffff, 0..1_000_000_000) = (seconds, nanoseconds) {
         let end = monotonic() + Duration::new(seconds as u64, nanoseconds as u32);

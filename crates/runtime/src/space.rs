@@ -15,7 +15,7 @@
 use crate::limits::Limits;
 use crate::pieces::{Kind, Pieces};
 use crate::uses;
-use crate::windows::{data_at, parts_within, refused, within};
+use crate::windows::{data_at, edges, parts_within, refused, within};
 use dispatch::{Failed, system};
 use std::ops::Range;
 use zmem::{Arena, Use};
@@ -61,6 +61,15 @@ pub(crate) fn map_over(range: &Range<usize>, prot: i32) -> Result<usize, Failed>
     }
     let args = [range.start, range.len(), prot as usize, flags as usize, NO_FILE, 0];
     system(libc::SYS_mmap, args)
+}
+
+/// Maps a range PROT_NONE, so that no other mapping is placed there. Returns whether the range was
+/// free.
+pub(crate) fn reserve(range: &Range<usize>) -> bool {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    let flags = (flags | libc::MAP_NORESERVE) as usize;
+    let args = [range.start, range.len(), libc::PROT_NONE as usize, flags, NO_FILE, 0];
+    range.is_empty() || system(libc::SYS_mmap, args) == Ok(range.start)
 }
 
 impl Space {
@@ -109,26 +118,19 @@ impl Space {
             Some(Kind::Data) => (data_at(arena, range.start), Use::Managed),
             _ => (libc::PROT_NONE, Use::Free),
         };
-        let edges = match inner.is_empty() {
-            true => [range.clone(), range.end..range.end],
-            false => [range.start..inner.start, inner.end..range.end],
-        };
-        for edge in edges.iter().filter(|edge| !edge.is_empty()) {
-            uses::make_plain(&self.pieces, arena, edge)?;
-            map_over(edge, prot)?;
+        for edge in edges(&range, &inner) {
+            uses::make_plain(&self.pieces, arena, &edge)?;
+            map_over(&edge, prot)?;
         }
         // SAFETY: the program has requested the change, so it no longer needs the old contents.
         unsafe {
             arena.set_use(inner.clone(), Use::Free).map_err(refused)?;
             if to == Use::Managed {
-                arena.set_use(inner, to).map_err(refused)?;
+                arena.set_use(inner.clone(), to).map_err(refused)?;
             }
         }
-        self.pieces.set(range, kind);
-        edges
-            .iter()
-            .filter(|edge| !edge.is_empty())
-            .try_for_each(|edge| uses::settle(&self.pieces, arena, edge))
+        self.pieces.set(range.clone(), kind);
+        edges(&range, &inner).try_for_each(|edge| uses::settle(&self.pieces, arena, &edge))
     }
 
     /// Returns the protection of managed memory at an address, or `None` if no memory may be
@@ -161,11 +163,6 @@ impl Space {
                 }
             }
         }
-    }
-
-    /// Returns whether `of` is the kind of the whole range.
-    pub(crate) fn is_all(&self, range: Range<usize>, of: Kind) -> bool {
-        self.pieces.is_all(range, of)
     }
 
     /// Returns whether a part of a range is sealed.

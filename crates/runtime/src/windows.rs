@@ -28,6 +28,19 @@ pub(crate) fn parts_within<'a>(
     parts.filter(|part| !part.is_empty())
 }
 
+/// Returns the parts of a range before and after its inner range, which may be empty. No part is
+/// empty.
+pub(crate) fn edges(
+    range: &Range<usize>,
+    inner: &Range<usize>,
+) -> impl Iterator<Item = Range<usize>> {
+    let parts = match inner.is_empty() {
+        true => [range.clone(), range.end..range.end],
+        false => [range.start..inner.start, inner.end..range.end],
+    };
+    parts.into_iter().filter(|part| !part.is_empty())
+}
+
 /// Changes the protection of a range.
 pub(crate) fn protect(range: &Range<usize>, prot: i32) -> Result<usize, Failed> {
     system(libc::SYS_mprotect, [range.start, range.len(), prot as usize, 0, 0, 0])

@@ -107,8 +107,8 @@ fn sigevent(walk: &mut Walk<'_>, address: usize) -> Option<()> {
 }
 
 fn clone_args(walk: &mut Walk<'_>, address: usize, bytes: usize) -> Option<()> {
-    // The kernel refuses sizes below that of the first version, which ends before SET_TID, and sizes
-    // above the page size.
+    // The kernel refuses sizes below that of the first version, which ends before SET_TID, and
+    // sizes above the page size.
     if bytes < clone_at::SET_TID {
         return None;
     }

@@ -10,7 +10,7 @@ use crate::left_out;
 use crate::pieces::Kind;
 use crate::space::Space;
 use crate::uses;
-use crate::windows::{around, within};
+use crate::windows::{around, edges, within};
 use dispatch::{Failed, system};
 use libc::{MADV_COLD, MADV_DONTNEED, MADV_DONTNEED_LOCKED, MADV_FREE};
 use libc::{MADV_PAGEOUT, MADV_POPULATE_READ, MADV_POPULATE_WRITE, MADV_WILLNEED, SYS_madvise};
@@ -81,11 +81,7 @@ pub(super) fn advise(space: &mut Space, arena: &Arena, range: Range<usize>, advi
 /// Zeroes a part of managed memory.
 fn drop_data(arena: &Arena, part: Range<usize>) {
     let inner = within(arena, &part);
-    let (first, last) = match inner.is_empty() {
-        true => (part.clone(), part.end..part.end),
-        false => (part.start..inner.start, inner.end..part.end),
-    };
-    for edge in [first, last] {
+    for edge in edges(&part, &inner) {
         // SAFETY: the memory is the program's, readable and writable, and the program requested
         // zeros. An access fills the block if it is evicted. The runtime has no reference to the
         // memory.

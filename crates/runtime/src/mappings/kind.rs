@@ -6,10 +6,11 @@ use libc::{PROT_EXEC, PROT_NONE};
 
 /// The flags with which the runtime passes a mapping to the kernel unchanged: stacks, locked
 /// memory, huge pages and low addresses.
-pub(super) const NOT_OURS: i32 =
+const NOT_OURS: i32 =
     libc::MAP_STACK | libc::MAP_GROWSDOWN | libc::MAP_LOCKED | libc::MAP_HUGETLB | libc::MAP_32BIT;
 
-fn is_private_anonymous(flags: i32) -> bool {
+/// Returns whether a mapping is private and anonymous, and has none of these flags.
+pub(super) fn is_private_anonymous(flags: i32) -> bool {
     flags & libc::MAP_ANONYMOUS != 0
         && flags & libc::MAP_TYPE == libc::MAP_PRIVATE
         && flags & NOT_OURS == 0

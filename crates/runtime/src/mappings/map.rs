@@ -1,6 +1,6 @@
 //! New mappings and unmapping: `mmap`, `munmap`.
 
-use super::kind::{NOT_OURS, is_executable_data, kind_of};
+use super::kind::{is_executable_data, is_private_anonymous, kind_of};
 use super::windows::map_outside;
 use super::{Answer, pages, touches};
 use crate::kernel::{EEXIST, EINVAL};
@@ -127,9 +127,7 @@ fn map_at(
     let mut args = args;
     args[3] = ((flags & !MAP_FIXED_NOREPLACE) | MAP_FIXED) as usize;
     let mapped = system(libc::SYS_mmap, args);
-    let is_held = flags & libc::MAP_ANONYMOUS != 0
-        && flags & libc::MAP_TYPE == libc::MAP_PRIVATE
-        && flags & (NOT_OURS & !libc::MAP_STACK) == 0;
+    let is_held = is_private_anonymous(flags & !libc::MAP_STACK);
     if mapped.is_ok() {
         space
             .pieces

@@ -5,7 +5,7 @@ use crate::kernel::{EFAULT, EINVAL, ENOMEM};
 use crate::left_out;
 use crate::pieces::Kind;
 use crate::policy::MOVE_STEP;
-use crate::space::Space;
+use crate::space::{Space, reserve};
 use crate::uses;
 use crate::windows::{data_at, parts_within};
 use dispatch::{Failed, system};
@@ -34,7 +34,7 @@ pub(super) fn remap(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answe
     if is_ours && is_there && stays {
         return unmap(space, arena, old.start + bytes..old.end).map(|()| old.start).into();
     }
-    let is_all = |kind| parts_within(arena, &old).all(|part| space.is_all(part, kind));
+    let is_all = |kind| parts_within(arena, &old).all(|part| space.pieces.is_all(part, kind));
     let mut kinds = [Kind::Data, Kind::Reserved].into_iter();
     let kind = kinds.find(|kind| is_ours && flags & libc::MREMAP_DONTUNMAP == 0 && is_all(*kind));
     if let Some(kind) = kind.filter(|_| is_within(arena, &old)) {
@@ -130,13 +130,6 @@ fn move_or_grow(
     Ok(to)
 }
 
-/// Maps a range PROT_NONE if the range is free. Returns whether the range was free.
-fn maps_where_nothing_is(range: &Range<usize>) -> bool {
-    let how = MAP_PRIVATE | MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
-    let args = [range.start, range.len(), libc::PROT_NONE as usize, how as usize, usize::MAX, 0];
-    system(SYS_mmap, args) == Ok(range.start)
-}
-
 /// Unmaps a range, which may be empty.
 fn unmap(space: &mut Space, arena: &Arena, range: Range<usize>) -> Result<(), Failed> {
     match range.is_empty() {
@@ -169,7 +162,7 @@ fn remap_plain(
         for part in to_ours {
             // Some kernels unmap the new addresses before they detect that the memory consists of
             // several mappings.
-            if maps_where_nothing_is(&part) {
+            if reserve(&part) {
                 space.pieces.set(part.clone(), Some(Kind::Other));
                 space.put(arena, part, None)?;
             } else {

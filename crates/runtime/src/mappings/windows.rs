@@ -11,7 +11,7 @@ use crate::kernel::EEXIST;
 use crate::pieces::Kind;
 use crate::policy::{RESERVED_SHARE, WINDOW_MIN};
 use crate::space::Space;
-use crate::windows::parts_within;
+use crate::windows::{edges, parts_within};
 use dispatch::{Failed, system};
 use libc::{MAP_FIXED, MAP_FIXED_NOREPLACE, MAP_POPULATE};
 use std::ops::Range;
@@ -56,11 +56,6 @@ fn populate(arena: &Arena, range: &Range<usize>, window: Range<usize>) {
         let advice = libc::MADV_POPULATE_WRITE as usize;
         let _done = system(libc::SYS_madvise, [part.start, part.len(), advice, 0, 0, 0]);
     }
-}
-
-/// Returns the parts of a mapping before and after its window.
-fn edges(range: &Range<usize>, window: &Range<usize>) -> impl Iterator<Item = Range<usize>> {
-    [range.start..window.start, window.end..range.end].into_iter()
 }
 
 /// The addresses of a mapping, and the addresses of its window, which may be empty.
@@ -111,7 +106,7 @@ impl New {
             return None;
         }
         let mapped = space.put(arena, window.clone(), Some(self.kind)).and_then(|()| {
-            edges(&range, &window).filter(|part| !part.is_empty()).try_for_each(|part| {
+            edges(&range, &window).try_for_each(|part| {
                 let args = [part.start, part.len(), args[2], args[3], args[4], args[5]];
                 system(libc::SYS_mmap, args).map(drop)
             })

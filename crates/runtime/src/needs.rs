@@ -7,7 +7,7 @@ use crate::kernel::{CWD, MADV_GUARD_INSTALL, MADV_GUARD_REMOVE, PAGE};
 use calls::Need;
 use dispatch::PR_SET_SYSCALL_USER_DISPATCH;
 use libc::{
-    CLONE_FILES, CLONE_FS, CLONE_SETTLS, CLONE_SIGHAND, CLONE_THREAD, CLONE_VM, MADV_DONTNEED,
+    MADV_DONTNEED,
     MAP_ANONYMOUS, MAP_FIXED, MAP_NORESERVE, MAP_PRIVATE, MREMAP_FIXED, MREMAP_MAYMOVE, PROT_EXEC,
     PROT_NONE, PROT_READ, PROT_WRITE, SIG_SETMASK,
 };
@@ -18,9 +18,6 @@ const MASK_BYTES: usize = size_of::<u64>();
 /// Values of `madvise` for blocks. The kernel may refuse them.
 const HINTS: [c_int; 4] =
     [libc::MADV_COLD, libc::MADV_POPULATE_WRITE, libc::MADV_HUGEPAGE, libc::MADV_NOHUGEPAGE];
-/// The flags with which the runtime's thread is created.
-const THREAD: c_int =
-    CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SETTLS;
 /// The options of `prctl` that a host needs.
 const OPTIONS: [c_int; 9] = [
     PR_SET_SYSCALL_USER_DISPATCH as c_int,

@@ -25,7 +25,8 @@ use zmem::StartThread;
 
 /// The value of `is_there` while the thread is being created.
 const TO_COME: u32 = u32::MAX;
-const FLAGS: c_int = CLONE_VM
+/// The flags with which the thread is created.
+pub(crate) const FLAGS: c_int = CLONE_VM
     | CLONE_FS
     | CLONE_FILES
     | CLONE_SIGHAND

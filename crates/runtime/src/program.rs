@@ -53,25 +53,23 @@ impl Program {
         settings: Settings,
         (group, hosting): (Option<GroupFile>, Option<Hosting>),
     ) -> Self {
-        let (space, threads) = (Mutex::new(space), AtomicUsize::new(1));
         let [is_confined, is_child_confined, is_newly_confined, is_silent, is_plain] =
             [const { AtomicBool::new(false) }; 5];
-        let (cost, [asked, opened]) = (Cost::default(), [const { AtomicUsize::new(0) }; 2]);
         Program {
             arena,
             settings,
-            space,
+            space: Mutex::new(space),
             changer: Changer::default(),
-            threads,
-            cost,
+            threads: AtomicUsize::new(1),
+            cost: Cost::default(),
             group,
             hosting,
             is_confined,
             is_child_confined,
             is_newly_confined,
             is_silent,
-            asked,
-            opened,
+            asked: AtomicUsize::new(0),
+            opened: AtomicUsize::new(0),
             watch: Watch::default(),
             is_plain,
         }

@@ -6,11 +6,11 @@
 //! ```
 
 use super::Answer;
+use crate::kernel::ENOMEM;
 use crate::pieces::Kind;
 use crate::space::{Break, Space, map_over};
-use crate::windows::protect;
+use crate::windows::{DATA, protect};
 use dispatch::Failed;
-use std::ops::Range;
 use zmem::Arena;
 
 /// Moves the break. Like the kernel, returns the new break, or the old one if it can't be moved.
@@ -19,7 +19,7 @@ pub(super) fn brk(space: &mut Space, arena: &Arena, wanted: usize) -> Answer {
     let may_move = first <= wanted
         && wanted <= arena.addresses().end
         && !space.is_over_limit(arena, wanted.saturating_sub(now), true, 0..0);
-    if may_move && (move_to(space, arena, now, wanted)).is_ok() {
+    if may_move && move_to(space, arena, now, wanted).is_ok() {
         space.brk = Some(Break { first, now: wanted });
         return Answer::Is(wanted as isize);
     }
@@ -38,22 +38,15 @@ fn move_to(space: &mut Space, arena: &Arena, now: usize, wanted: usize) -> Resul
     let below = moved.start..moved.end.min(start);
     let above = moved.start.max(start)..moved.end;
     if is_more && !above.is_empty() && !space.pieces.is_empty(above.clone()) {
-        return Err(super::ENOMEM);
+        return Err(ENOMEM);
     }
     if !above.is_empty() {
         space.put(arena, above, is_more.then_some(Kind::Data))?;
     }
-    if !below.is_empty() {
-        turn_below(&below, is_more)?;
-    }
-    Ok(())
-}
-
-/// Makes a range below the arena accessible, or unmaps it and reserves its addresses.
-fn turn_below(range: &Range<usize>, is_more: bool) -> Result<(), Failed> {
     match is_more {
-        true => protect(range, libc::PROT_READ | libc::PROT_WRITE)?,
-        false => map_over(range, libc::PROT_NONE)?,
-    };
-    Ok(())
+        _ if below.is_empty() => Ok(()),
+        true => protect(&below, DATA).map(drop),
+        // The addresses stay reserved.
+        false => map_over(&below, libc::PROT_NONE).map(drop),
+    }
 }

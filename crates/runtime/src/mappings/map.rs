@@ -46,8 +46,8 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
         && let Ok(of_file) = pages(0, bytes)
         && let Some(found) = placing::find_for_library(space, arena, of_file.len())
     {
-        return map_at(space, arena, found..found + of_file.len(), None, args_at(found, args))
-            .into();
+        let range = found..found + of_file.len();
+        return map_at(space, arena, range, None, args).into();
     }
     if flags & libc::MAP_STACK != 0 {
         return map_stack(space, args);
@@ -100,19 +100,14 @@ fn is_library(flags: i32) -> bool {
     flags == libc::MAP_PRIVATE | libc::MAP_DENYWRITE
 }
 
-/// Returns `args` with another start address.
-fn args_at(start: usize, [_, bytes, prot, flags, file, offset]: [usize; 6]) -> [usize; 6] {
-    [start, bytes, prot, flags, file, offset]
-}
-
-/// Maps a range of the arena. Replaces existing mappings in the range, unless the program requests
-/// free addresses.
+/// Maps a range of the arena, in place of the address in `args`. Replaces existing mappings in the
+/// range, unless the program requests free addresses.
 fn map_at(
     space: &mut Space,
     arena: &Arena,
     range: Range<usize>,
     kind: Option<Kind>,
-    args: [usize; 6],
+    mut args: [usize; 6],
 ) -> Result<usize, Failed> {
     let flags = args[3] as i32;
     let replaces = flags & MAP_FIXED_NOREPLACE == 0;
@@ -124,8 +119,7 @@ fn map_at(
         return Ok(range.start);
     }
     uses::make_plain(&space.pieces, arena, &range)?;
-    let mut args = args;
-    args[3] = ((flags & !MAP_FIXED_NOREPLACE) | MAP_FIXED) as usize;
+    (args[0], args[3]) = (range.start, ((flags & !MAP_FIXED_NOREPLACE) | MAP_FIXED) as usize);
     let mapped = system(libc::SYS_mmap, args);
     let is_held = is_private_anonymous(flags & !libc::MAP_STACK);
     if mapped.is_ok() {

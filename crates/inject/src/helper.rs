@@ -16,7 +16,8 @@ use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::SeqCst};
 
-const FLAGS: c_int = libc::CLONE_VM
+/// The flags with which a helper is created.
+pub const HELPER_FLAGS: c_int = libc::CLONE_VM
     | libc::CLONE_FILES
     | libc::CLONE_SETTLS
     | libc::CLONE_PARENT_SETTID
@@ -70,7 +71,7 @@ impl<'a> Helper<'a> {
                 state,
                 running,
             });
-            room.start(FLAGS, &raw const (*control).running, run, control.cast())
+            room.start(HELPER_FLAGS, &raw const (*control).running, run, control.cast())
         };
         if made <= 0 {
             room.unmap();

@@ -31,7 +31,7 @@ mod system;
 mod tracee;
 
 pub use entry::Entry;
-pub use helper::Helper;
+pub use helper::{HELPER_FLAGS, Helper};
 pub use limits::SoftLimits;
 pub use permission::is_permitted;
 pub use plan::Plan;

@@ -4,12 +4,12 @@
 use crate::filter::Answer::{self, Other};
 use crate::filter::Filter;
 use crate::kernel::{CWD, MADV_GUARD_INSTALL, MADV_GUARD_REMOVE, PAGE};
+use crate::own_thread::FLAGS;
 use calls::Need;
 use dispatch::PR_SET_SYSCALL_USER_DISPATCH;
 use libc::{
-    MADV_DONTNEED,
-    MAP_ANONYMOUS, MAP_FIXED, MAP_NORESERVE, MAP_PRIVATE, MREMAP_FIXED, MREMAP_MAYMOVE, PROT_EXEC,
-    PROT_NONE, PROT_READ, PROT_WRITE, SIG_SETMASK,
+    MADV_DONTNEED, MAP_ANONYMOUS, MAP_FIXED, MAP_NORESERVE, MAP_PRIVATE, MREMAP_FIXED,
+    MREMAP_MAYMOVE, PROT_EXEC, PROT_NONE, PROT_READ, PROT_WRITE, SIG_SETMASK,
 };
 use std::ffi::c_int;
 
@@ -99,8 +99,7 @@ fn of_hosts() -> Vec<(i64, [usize; 6])> {
     let option = |option: c_int| (libc::SYS_prctl, [option as usize, 1, 0, 0, 0, 0]);
     let fcntl = |command: c_int| (libc::SYS_fcntl, [0, command as usize, 0, 0, 0, 0]);
     let opened = [libc::O_RDONLY, libc::O_WRONLY, libc::O_RDWR].map(open);
-    let helper = CLONE_VM | CLONE_FILES | CLONE_SETTLS | libc::CLONE_UNTRACED;
-    let made = [THREAD, helper, libc::SIGCHLD].map(clone);
+    let made = [FLAGS, inject::HELPER_FLAGS, libc::SIGCHLD].map(clone);
     let options = OPTIONS.map(option);
     let descriptors = [libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_SETFD].map(fcntl);
     [&mapped[..], &opened, &made, &options, &descriptors, &OF_REPORTS].concat()

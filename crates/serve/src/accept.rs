@@ -1,7 +1,8 @@
 //! Accepts connections.
 //!
-//! The thread waits for a connection or for the event that ends the thread, so the socket need not
-//! be shut down. A service manager that passed the socket keeps the socket for the next server.
+//! The accepting thread waits for a connection or for the event that ends the thread. The socket is
+//! not shut down, because a service manager that passed the socket may keep it open for the next
+//! server.
 
 use crate::address::{Listening, SocketFile};
 use crate::log::Log;
@@ -23,10 +24,10 @@ use std::time::Duration;
 /// Accepts connections on a thread.
 pub(crate) struct Acceptor {
     stop: Arc<AtomicBool>,
-    /// The descriptor whose event wakes the thread, so that it ends.
+    /// The eventfd that wakes the accepting thread and makes that thread exit.
     ends: Arc<OwnedFd>,
     thread: JoinHandle<()>,
-    /// The socket's file, which is dropped last, so that a client that finds the file finds a
+    /// The socket's file, which is dropped last. A client that finds the file therefore finds a
     /// listening socket.
     file: Option<SocketFile>,
 }
@@ -50,8 +51,7 @@ impl Acceptor {
     ) -> io::Result<Self> {
         Acceptor::run("accept", listening, log, move |door| {
             while door.wait(PollFlags::IN, [], None) {
-                // If the client has already disconnected, the system may refuse to set options of
-                // its socket.
+                // Some socket options can't be set if the client has already disconnected.
                 let socket = door.accept(SocketFlags::empty());
                 if let Some(socket) = socket.and_then(|fd| Socket::new(fd, tick).ok()) {
                     client(socket);
@@ -60,7 +60,7 @@ impl Acceptor {
         })
     }
 
-    /// Runs `work` on a thread named `name`, with the listening socket. `work` must return after
+    /// Runs `work` with the listening socket on a thread named `name`. `work` must return after
     /// [`Door::wait`] has returned false.
     pub(crate) fn run(
         name: &str,
@@ -69,8 +69,8 @@ impl Acceptor {
         work: impl FnOnce(Door) + Send + 'static,
     ) -> io::Result<Self> {
         let (socket, file) = listening.into_parts();
-        // Another process that shares the socket may accept the connection for which this process
-        // was woken.
+        // Another process that shares the socket may accept the connection first, so `accept` must
+        // not block.
         fcntl_setfl(&socket, fcntl_getfl(&socket)? | OFlags::NONBLOCK)?;
         let stop = Arc::new(AtomicBool::new(false));
         let ends = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
@@ -83,7 +83,7 @@ impl Acceptor {
     pub(crate) fn stop(self) {
         drop(self.file);
         self.stop.store(true, Relaxed);
-        // The write fails only if the counter of wake-ups is full; the thread has then been woken
+        // If the write fails, the counter of wake-ups is full, so the thread has been woken
         // already.
         let _ = write(&*self.ends, &1_u64.to_ne_bytes());
         let _ = self.thread.join();
@@ -91,8 +91,8 @@ impl Acceptor {
 }
 
 impl Door {
-    /// Waits until one of `others` is ready, a connection arrives (if `new` is `IN`), `timeout` has
-    /// passed, or the acceptor stops. Returns false if the acceptor stops.
+    /// Waits until one of `others` is ready, `timeout` has passed, or the acceptor stops. If `new`
+    /// is `IN`, also waits for a connection. Returns false if the acceptor stops.
     pub(crate) fn wait<'c>(
         &'c self,
         new: PollFlags,
@@ -110,8 +110,8 @@ impl Door {
         !self.stop.load(Relaxed)
     }
 
-    /// Accepts a connection with `flags`, if a connection has arrived. If the system lacks the
-    /// resources for the connection, logs that and sleeps for a while.
+    /// Accepts a connection with `flags`, if a connection has arrived. If the system lacks
+    /// resources for the connection, logs a line and sleeps for a while.
     pub(crate) fn accept(&self, flags: SocketFlags) -> Option<OwnedFd> {
         match net::accept_with(&self.socket, SocketFlags::CLOEXEC | flags) {
             Ok(accepted) => return Some(accepted),
@@ -147,7 +147,7 @@ mod tests {
             Acceptor::start(listening, Duration::from_secs(5), Log::new(|_| {}), client).unwrap()
         };
         let acceptors = [start(), start(), start()];
-        // Each connection wakes all of the threads, but only one of them accepts it.
+        // Each connection wakes all of the threads, but only one thread accepts the connection.
         for nth in 1..=50 {
             let _client = UnixStream::connect(&path).unwrap();
             until("it is accepted", || accepted.load(Relaxed) == nth);

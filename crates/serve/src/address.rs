@@ -17,7 +17,7 @@ use std::path::PathBuf;
 /// NBD's registered port.
 const PORT: u16 = 10809;
 
-/// The maximum length of a socket's path in bytes; clients can't connect to a longer path.
+/// The maximum length of a socket's path in bytes. Clients can't connect to a longer path.
 pub(crate) const PATH_MAX: usize = 107;
 
 /// The address at which clients find a server.
@@ -25,12 +25,12 @@ pub(crate) const PATH_MAX: usize = 107;
 pub enum Address {
     /// A socket in the file system.
     Unix(PathBuf),
-    /// A TCP port at an address of this machine. NBD has no authentication: every program that
+    /// A TCP port at an address of this machine. NBD has no authentication, so every program that
     /// reaches the port can use the disk.
     Tcp {
         /// The host's name, or its numeric address.
         host: String,
-        /// The port; if it is 0, the system chooses a port.
+        /// The port, or 0 for a port that the system chooses.
         port: u16,
     },
 }
@@ -58,7 +58,7 @@ pub enum AddressError {
         /// The system's reason.
         errno: std::io::Error,
     },
-    /// Clients can't connect to a socket that was passed to this process.
+    /// The service manager passed a socket to which clients can't connect.
     #[error(
         "a socket passed by the service manager can't be served: it is {0}; use ListenStream= with \
          a path or an address, and Accept=no"
@@ -67,11 +67,11 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// Parses `unix:PATH`, `tcp:HOST:PORT`, `tcp:PORT` or `tcp`; without a host, the address is
+    /// Parses `unix:PATH`, `tcp:HOST:PORT`, `tcp:PORT` or `tcp`. Without a host, the address is
     /// loopback.
     ///
     /// # Errors
-    /// Returns a message that names the accepted forms, if `text` has none of these forms.
+    /// Returns a message with the accepted forms if `text` has none of these forms.
     pub fn parse(text: &str) -> Result<Self, String> {
         const EXPECTED: &str = "expected unix:PATH, tcp:HOST:PORT, tcp:PORT or tcp";
         let loopback = || Ipv4Addr::LOCALHOST.to_string();
@@ -142,7 +142,7 @@ impl Address {
     }
 }
 
-/// A socket that clients can connect to. Dropping this removes the socket's file.
+/// A socket that clients can connect to. A drop of the `Listening` removes the socket's file.
 #[derive(Debug)]
 pub struct Listening {
     pub(crate) socket: OwnedFd,
@@ -151,8 +151,8 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Takes a socket that the service manager listens on and has passed to this process. The
-    /// socket's file belongs to the manager, and remains when the result is dropped.
+    /// Takes a socket that the service manager has passed to this process. The socket's file
+    /// belongs to the service manager, and remains when the result is dropped.
     ///
     /// # Errors
     /// [`AddressError::Unfit`]: `socket` is not a listening stream socket with a path or a port.

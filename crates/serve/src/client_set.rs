@@ -1,5 +1,5 @@
-//! Sets of connections of one kind. A set counts its connections, evicts one in favor of another,
-//! and closes all together.
+//! Sets of connections of one kind. A set counts its connections, evicts one connection in favor of
+//! another, and closes all connections at the end.
 
 use crate::policy::EVICTED_WITHIN;
 use crate::socket::Socket;
@@ -18,10 +18,10 @@ pub(crate) struct ClientSet {
 #[derive(Default)]
 struct ClientMap {
     next: u64,
-    /// Whether the set admits no more clients.
+    /// Whether the set has stopped admitting clients.
     has_ended: bool,
     is_paused: bool,
-    /// The clients by their numbers, which increase in the order in which the clients connected.
+    /// The clients by their numbers. Numbers increase in the order of connection.
     all: BTreeMap<u64, Client>,
 }
 
@@ -30,25 +30,24 @@ struct Client {
     stance: Stance,
 }
 
-/// The progress of a client, which determines whether the client can be evicted in favor of another
-/// client.
+/// The progress of a client, by which the set decides whether the client can be evicted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stance {
-    /// The client has not sent its choice or request yet, and may be evicted.
+    /// The client has neither chosen an export nor sent a request, and may be evicted.
     New,
-    /// The client is never evicted.
+    /// The client has chosen an export or sent its request, and is never evicted.
     Established,
-    /// The client was evicted; its further requests have no effect.
+    /// The client was evicted, so its further requests have no effect.
     Evicted,
 }
 
-/// A client's place in the set, which becomes free when the permit is dropped.
+/// A client's membership in a set. A drop of the permit removes the client from the set.
 pub(crate) struct ClientPermit {
     set: Arc<ClientSet>,
     number: u64,
 }
 
-/// A guard: while it exists, the set admits no client.
+/// While this guard exists, the set admits no client.
 pub(crate) struct Paused<'c>(&'c ClientSet);
 
 impl ClientSet {
@@ -61,9 +60,9 @@ impl ClientSet {
         self.admit(&mut self.clients.lock(), socket)
     }
 
-    /// Admits one more client, and returns whether another client was evicted in its favor. If the
-    /// set is full, or if `has_room` returns false for the number of clients, the client that has
-    /// been new for the longest time is evicted.
+    /// Admits a new client, and returns whether another client was evicted for the new client. A
+    /// client is evicted if the set is full, or if `has_room` returns false for the number of
+    /// clients. The evicted client is the one that has been new for the longest time.
     pub(crate) fn enter_or_evict(
         self: &Arc<Self>,
         socket: &Arc<Socket>,
@@ -81,7 +80,7 @@ impl ClientSet {
             longest.stance = Stance::Evicted;
             longest.socket.hang_up();
         } else {
-            // If no client can be evicted, the thread waits for a client that was already evicted
+            // If no client can be evicted, the thread waits for a client that was evicted earlier
             // and is about to disconnect.
             clients.all.values_mut().find(stands(Stance::Evicted))?;
         }
@@ -145,8 +144,8 @@ impl ClientSet {
         clients.all.values().for_each(|client| client.socket.hang_up());
     }
 
-    /// Waits until all clients have disconnected, at most until the time `until`. Returns whether
-    /// all have disconnected.
+    /// Waits until all clients have disconnected or the time `until` has come. Returns whether all
+    /// clients have disconnected.
     pub(crate) fn is_empty_by(&self, until: Instant) -> bool {
         let mut clients = self.clients.lock();
         while !clients.all.is_empty() {
@@ -164,9 +163,9 @@ impl Drop for Paused<'_> {
 }
 
 impl ClientPermit {
-    /// Marks the client as established, so that it is never evicted. Returns false if the client
-    /// was already evicted or the set was closed. In that case, the client's request may be
-    /// incomplete.
+    /// Marks the client as established, so that the client is never evicted. Returns false if the
+    /// client was already evicted, or if the set was closed. The request of an evicted client may
+    /// be incomplete.
     pub(crate) fn establish(&self) -> bool {
         let mut clients = self.set.clients.lock();
         let has_ended = clients.has_ended;

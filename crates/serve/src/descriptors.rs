@@ -1,5 +1,5 @@
-//! Keeps some file descriptors free, so that a server with the maximum number of clients still
-//! answers its control socket, serves metrics, and saves the disk.
+//! Keeps some file descriptors free. So a server with the maximum number of clients can still
+//! answer its control socket, serve metrics, and save the disk.
 
 use crate::policy::DESCRIPTORS_FOR_WORK;
 use crate::{control, metrics};
@@ -10,11 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// The number of descriptors that NBD clients must leave free for control, metrics and saves.
 pub const RESERVE: usize = control::CLIENTS + metrics::CLIENTS + DESCRIPTORS_FOR_WORK;
 
-/// The number of descriptors that the caller of this crate will open later.
+/// The number of descriptors that are reserved by [`keep`].
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 
-/// Prevents NBD clients from using `count` descriptors, which a mount and other files will need
-/// later.
+/// Reserves `count` descriptors for a mount and other files, so that NBD clients can't use them.
 pub fn keep(count: usize) {
     KEPT.store(count, Relaxed);
 }
@@ -31,12 +30,12 @@ pub fn left() -> usize {
     most.saturating_sub(open)
 }
 
-/// Raises the limit of descriptors, as far as the system permits, so that `wanted` more descriptors
-/// can be opened.
+/// Raises the limit of descriptors so that `wanted` more descriptors can be opened. The system may
+/// permit only a lower limit.
 pub fn raise(wanted: usize) {
     let (missing, limit) = (wanted.saturating_sub(left()), getrlimit(Resource::Nofile));
     let Some(current) = limit.current.filter(|_| missing > 0) else { return };
     let raised = current.saturating_add(missing as u64).min(limit.maximum.unwrap_or(u64::MAX));
-    // If this fails, `left` returns less than `wanted`.
+    // If this call fails, `left` returns less than `wanted`.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), ..limit });
 }

@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use std::ops::{Deref, Range};
 use zram::{Device, SLOT_BYTES};
 
-/// A range of bytes that are either all stored or all holes.
+/// A range of bytes that are either all stored or all in a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// The length in bytes: a multiple of 4096, except at the end of the requested range.
@@ -14,15 +14,15 @@ pub struct Extent {
     pub is_stored: bool,
 }
 
-/// A disk. Any thread may call any method; if requests overlap, each block then holds the data of
+/// A disk. Any thread may call any method. If requests overlap, each block then holds the data of
 /// one of these requests.
 pub trait Disk: Send + Sync {
     /// Returns the size of the disk in bytes.
     fn size(&self) -> u64;
-    /// Returns the block size in bytes; requests for whole blocks cost the least time.
+    /// Returns the block size in bytes. Requests for whole blocks take the least time per byte.
     fn block(&self) -> u32;
-    /// Returns whether a request for `len` bytes at `offset` may take long because it needs the
-    /// backing store. The result is a hint that is cheap to compute.
+    /// Returns whether a request for `len` bytes at `offset` may take long because the request
+    /// needs the backing store. The result is a hint that is cheap to compute.
     fn may_wait(&self, offset: u64, len: u64) -> bool;
     /// Fills `buf` with the bytes at `offset`.
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Errno>;
@@ -32,8 +32,9 @@ pub trait Disk: Send + Sync {
     fn discard(&self, offset: u64, len: u64) -> Result<(), Errno>;
     /// Makes all earlier writes durable.
     fn flush(&self) -> Result<(), Errno>;
-    /// Calls `each` with at least one extent of a nonempty range, in order and without gaps, until
-    /// `each` returns false. The last extent may end before the end of the range.
+    /// Calls `each` with the extents of `range`, in order and without gaps, until `each` returns
+    /// false. A nonempty range has at least one extent. The last extent may end before the end of
+    /// the range.
     fn extents(&self, range: Range<u64>, each: &mut dyn FnMut(Extent) -> bool);
 }
 
@@ -83,8 +84,8 @@ impl<D: Deref<Target = Device> + Send + Sync> Disk for D {
     }
 }
 
-/// Merges extents as they are found. Each extent is reported when the next one begins, so only the
-/// last extent is stored.
+/// Merges adjacent extents. An extent is reported when the next extent begins, so only the last
+/// extent is stored.
 struct ExtentMap<'e> {
     range: Range<u64>,
     each: &'e mut dyn FnMut(Extent) -> bool,
@@ -94,12 +95,12 @@ struct ExtentMap<'e> {
 }
 
 impl<'e> ExtentMap<'e> {
-    /// Creates a map that begins at slot `first`, in which the first byte of `range` lies.
+    /// Creates a map that begins at slot `first`, which contains the first byte of `range`.
     fn new(range: Range<u64>, first: u64, each: &'e mut dyn FnMut(Extent) -> bool) -> Self {
         ExtentMap { range, each, last: first..first, is_stored: false }
     }
 
-    /// Adds the slots up to `end`, and returns whether the caller needs more extents.
+    /// Adds the slots up to slot `end`. Returns whether the caller needs more extents.
     fn add(&mut self, end: u64, is_stored: bool) -> bool {
         if end == self.last.end {
             return true;
@@ -111,7 +112,7 @@ impl<'e> ExtentMap<'e> {
         true
     }
 
-    /// Reports the last extent in bytes, cut to the range, and returns whether the caller needs
+    /// Reports the part of the last extent that lies in the range. Returns whether the caller needs
     /// more extents.
     fn report(&mut self) -> bool {
         let block = SLOT_BYTES as u64;

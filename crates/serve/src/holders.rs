@@ -1,6 +1,6 @@
-//! The users of a mounted disk that may hold data not yet written to the disk: loop devices on the
-//! disk's file, with their mounts and swap areas. The search keeps one directory entry at a time in
-//! memory, because memory may be full.
+//! The users of a mounted disk: loop devices on the disk's file, with their mounts and swap areas.
+//! A user of the disk may hold data that are not written to the disk yet. The search keeps only one
+//! directory entry in memory at a time, because memory may be full.
 
 use crate::mountinfo::{self, MountEntry, device_number};
 use crate::policy::HOLDERS_DEPTH;
@@ -16,7 +16,7 @@ struct BlockDevice {
     number: u64,
 }
 
-/// Returns the users of the file system with the number `device`, each as words for a message.
+/// Returns descriptions of the users of the file system with the number `device`, for a message.
 /// Sends no request to that file system.
 pub(crate) fn of(device: u64) -> Vec<String> {
     let mounts = mountinfo::all().unwrap_or_default();
@@ -44,8 +44,7 @@ fn number_of_file_system(file: &Path) -> Option<u64> {
     Some(makedev(stat.stx_dev_major, stat.stx_dev_minor))
 }
 
-/// Adds the device in a directory of sysfs, its partitions, and the devices that are built on
-/// these.
+/// Adds the device in a directory of sysfs, its partitions, and the devices that are built on them.
 fn add_devices(block: &Path, depth: usize, found: &mut Vec<BlockDevice>) {
     let number = read_to_string(block.join("dev")).ok().and_then(|text| device_number(&text));
     let (Some(number), Some(name), 1..) = (number, block.file_name(), depth) else { return };
@@ -56,7 +55,7 @@ fn add_devices(block: &Path, depth: usize, found: &mut Vec<BlockDevice>) {
     }
 }
 
-/// Returns the uses of a block device, as mounts or as swap.
+/// Returns the mounts and swap areas of a block device.
 fn uses(device: &BlockDevice, mounts: &[MountEntry], swaps: &str) -> Vec<String> {
     let path = format!("/dev/{}", device.name);
     let is_its =

@@ -1,4 +1,4 @@
-//! Serves a compressed device to other programs: as a disk over the network block device protocol,
+//! Serves a compressed device to other programs, as a disk over the network block device protocol,
 //! and as files. Also provides a control socket, and metrics over HTTP (`metrics`).
 //!
 //! ```text

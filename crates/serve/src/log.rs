@@ -1,5 +1,5 @@
-//! The log. The number of its lines is limited, because a client could cause any number of lines. A
-//! line that was written recently is not written again, so repetitions of one line do not exclude
+//! The log. Clients can cause any number of lines, so the log limits the number of its lines. A
+//! line that was written recently is not written again. So repetitions of one line do not exclude
 //! other lines.
 
 use crate::policy::{LOG_LINES, LOG_PERIOD};
@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The log, to which lines can be written.
+/// The log of a server. Clones write to one log.
 #[derive(Clone)]
 pub struct Log(Arc<Inner>);
 
@@ -21,10 +21,10 @@ struct Inner {
 
 struct Period {
     begun: Instant,
-    /// The hashes of the lines that were written in this period, without duplicates.
+    /// The hash of each line that was written in this period.
     said: [u64; LOG_LINES],
     lines: usize,
-    /// The number of lines that were left out in this period.
+    /// The number of lines that were omitted in this period.
     left_out: u32,
 }
 
@@ -41,14 +41,14 @@ impl fmt::Debug for Log {
 }
 
 impl Log {
-    /// Creates a log that passes lines to `write`, which must not fail.
+    /// Creates a log that passes each line to `write`, a function that must not fail.
     pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Self {
         let (period, hashes) = (Mutex::new(Period::new()), RandomState::new());
         Log(Arc::new(Inner { write: Box::new(write), period, hashes }))
     }
 
-    /// Writes a line, unless the same line, or the maximum number of lines, was already written in
-    /// this period. A later line reports the number of lines left out.
+    /// Writes a line. Omits the line if the current period already has the same line or the maximum
+    /// number of lines. A later line reports the number of omitted lines.
     pub fn line(&self, line: impl Display) {
         let line = line.to_string();
         let (left_out, is_told) = self.0.count(&line);
@@ -62,7 +62,7 @@ impl Log {
 }
 
 impl Inner {
-    /// Returns the number of lines left out in the period that ended, and whether this line may be
+    /// Returns the number of omitted lines of the previous period, and whether this line may be
     /// written now.
     fn count(&self, line: &str) -> (u32, bool) {
         let hash = self.hashes.hash_one(line);

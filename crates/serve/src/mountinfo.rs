@@ -17,8 +17,8 @@ pub(crate) struct MountEntry {
     /// The number of the mount's file system.
     pub(crate) device: u64,
     pub(crate) fs_type: String,
-    /// The mount point. This path and the next two fields are escaped, as the system writes them,
-    /// and may be in any encoding.
+    /// The mount point. The system escapes this path and the next two fields, which may be in any
+    /// encoding.
     pub(crate) dir: Vec<u8>,
     pub(crate) source: Vec<u8>,
     pub(crate) options: Vec<u8>,
@@ -59,14 +59,14 @@ fn entry(line: &[u8]) -> Option<MountEntry> {
     Some(MountEntry { id, parent, device, fs_type, dir, source, options })
 }
 
-/// Parses a device's number, which is written as major and minor number.
+/// Parses a device number of the form `MAJOR:MINOR`.
 pub(crate) fn device_number(text: &str) -> Option<u64> {
     let (major, minor) = text.trim_end().split_once(':')?;
     Some(makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Undoes the escapes of a path: the system writes a byte that would split words as `\\OOO`, in
-/// octal.
+/// Decodes a path in which the system has escaped bytes that would split words. An escaped byte has
+/// the form `\\OOO`, in octal.
 pub(crate) fn unescaped(text: &[u8]) -> PathBuf {
     let (mut bytes, mut rest) = (Vec::new(), text);
     while let Some((&byte, behind)) = rest.split_first() {

@@ -1,10 +1,10 @@
-//! Detects whether a file lies on a disk that this process serves. If the disk were saved to such a
-//! file, the save would wait for itself.
+//! Detects whether a file lies on a disk that this process serves. A save of the disk to such a
+//! file would wait for itself.
 //!
 //! The search follows partitions, mapped devices, loop devices and their files, and the upper layer
-//! of an overlay. It can't follow network file systems, the further devices of a file system that
-//! spans several devices, or other mount namespaces. The search also can't detect which server a
-//! network block device uses.
+//! of an overlay. The search can't follow network file systems, or other mount namespaces. If a
+//! file system spans several devices, the search follows only the first device. The search also
+//! can't detect which server a network block device uses.
 
 use crate::mountinfo;
 use crate::policy::OWN_DEPTH;
@@ -19,8 +19,7 @@ use std::path::{Path, PathBuf};
 /// The numbers of the file systems that this process has mounted.
 static MOUNTS: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
-/// A file system that this process has mounted. Dropping this value removes the file system from
-/// the list.
+/// A file system that this process has mounted. A drop removes the file system from the list.
 #[derive(Debug)]
 pub(crate) struct OwnMount(u64);
 
@@ -46,8 +45,8 @@ pub enum Clients {
     Some,
 }
 
-/// Returns the reason why a file at `path` lies, or may lie, on a disk that this process serves;
-/// `None` if the search finds no reason.
+/// Returns the reason why a file at `path` lies, or may lie, on a disk that this process serves.
+/// Returns `None` if the search finds no reason.
 pub fn lies_on_disk(path: &Path, clients: Clients) -> Option<String> {
     let search = DiskSearch { clients };
     let there = std::fs::canonicalize(path).ok();
@@ -77,13 +76,12 @@ impl DiskSearch {
         found.or_else(|| self.below_mount(&mountinfo::of(file).ok()?, depth))
     }
 
-    /// Returns the reason as `below_file` does, for file systems whose number is not the number of
-    /// a device.
+    /// Does the same as `below_file` for file systems whose number is not the number of a device.
     fn below_mount(&self, mount: &mountinfo::MountEntry, depth: usize) -> Option<String> {
         if depth == OWN_DEPTH {
             return None;
         }
-        // nbdfuse does not report its server: its mount has the default source of FUSE mounts.
+        // A mount of nbdfuse does not name its server: it has the default source of FUSE mounts.
         let may_be_nbdfuse = mount.fs_type == "fuse" && mount.source == b"/dev/fuse";
         if self.clients == Clients::Some && may_be_nbdfuse {
             return Some("by nbdfuse, or may".to_owned());

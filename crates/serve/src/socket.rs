@@ -15,14 +15,15 @@ use std::time::Duration;
 pub(crate) struct Socket(OwnedFd);
 
 impl Socket {
-    /// Creates a client's connection. Blocking calls on it return after `tick` at the latest.
+    /// Creates a client's connection. Blocking calls on the connection return after `tick` at the
+    /// latest.
     pub(crate) fn new(fd: OwnedFd, tick: Duration) -> io::Result<Self> {
         sockopt::set_socket_timeout(&fd, Timeout::Recv, Some(tick))?;
         sockopt::set_socket_timeout(&fd, Timeout::Send, Some(tick))?;
         // A smaller buffer is acceptable.
         let _ = sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER);
-        // These options exist only for TCP. With them, replies are sent at once, and a client whose
-        // machine has failed is detected.
+        // These options for TCP make the system send replies at once, and detect a client whose
+        // machine has failed.
         let _ = sockopt::set_tcp_nodelay(&fd, true);
         let _ = sockopt::set_socket_keepalive(&fd, true);
         Ok(Socket(fd))
@@ -37,12 +38,13 @@ impl Socket {
         Ok(net::send(&self.0, bytes, SendFlags::NOSIGNAL)?)
     }
 
-    /// Returns the user whose process is at the other end of a Unix socket.
+    /// Returns the user of the client's process, for a Unix socket.
     pub(crate) fn peer(&self) -> Option<Uid> {
         sockopt::socket_peercred(&self.0).ok().map(|peer| peer.uid)
     }
 
-    /// Returns whether the other end is closed, so that the client can't receive anything.
+    /// Returns whether the client has closed the connection, so that the client can't receive
+    /// anything.
     pub(crate) fn has_left(&self) -> bool {
         let mut polled = [PollFd::new(&self.0, PollFlags::empty())];
         let is_polled = poll(&mut polled, Some(&Timespec::default())) == Ok(1);
@@ -56,7 +58,7 @@ impl Socket {
 
     /// Shuts the connection down, which wakes all threads that wait for data of the connection.
     pub(crate) fn hang_up(&self) {
-        // The call fails only if the client has already disconnected, so an error is ignored.
+        // The call fails only if the client has already disconnected, so its error is ignored.
         let _ = net::shutdown(&self.0, Shutdown::Both);
     }
 }

@@ -1,4 +1,4 @@
-//! Threads with a name and with a small stack.
+//! Starts threads with a name and a small stack.
 
 use crate::log::Log;
 use std::io;
@@ -18,7 +18,7 @@ pub fn spawn(
     Builder::new().name(name.to_owned()).stack_size(stack).spawn(work)
 }
 
-/// Runs `work` on a new thread, and returns the result if `work` ends in the time `within`. If
+/// Runs `work` on a new thread, and returns the result if `work` ends within the time `within`. If
 /// `work` hangs, the caller does not wait longer.
 pub fn spawn_within<T: Send + 'static>(
     name: &str,
@@ -35,8 +35,8 @@ pub fn spawn_within<T: Send + 'static>(
     told.recv_timeout(within).ok()
 }
 
-/// Runs `work` for a client of the server `name` on a new thread, or logs that the client is
-/// refused.
+/// Runs `work` for a client of the server `name` on a new thread. If no thread can be started, logs
+/// that the client is refused.
 pub(crate) fn spawn_for_client(
     name: &str,
     stack: usize,

@@ -1,5 +1,5 @@
-//! Requests around every limit of the server: below, at, and above the limit, with short and long
-//! requests queued before and after. Each request is answered once, with its own data.
+//! Tests requests below, at, and above every limit of the server. Short and long requests are
+//! queued before and after each tested request. Each request is answered once, with its own data.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -21,7 +21,7 @@ const WRITABLE: u64 = 34 * MIB;
 const SHORT: u32 = 512;
 const LONG: u32 = READ_PART as u32 + 1;
 
-/// A request; the data that it writes depend on its position.
+/// A request. If the request is a write, its position determines its data.
 #[derive(Clone, Copy, Debug)]
 struct Ask {
     kind: u16,
@@ -126,7 +126,7 @@ impl Bench {
     }
 }
 
-/// Returns the requests that can be queued before or after another one.
+/// Returns lists of requests to queue before or after another request.
 fn neighbours() -> Vec<Vec<Ask>> {
     let short = ask(READ, SHORT);
     vec![
@@ -140,8 +140,8 @@ fn neighbours() -> Vec<Vec<Ask>> {
     ]
 }
 
-/// Returns each limit, each limit minus the headers around data, and these lengths minus 1 and plus
-/// 1.
+/// Returns each limit, and each limit minus the headers around data. Also returns each length minus
+/// 1 and plus 1.
 fn lengths() -> Vec<u32> {
     let headers = [0, 16, 20, 26, 28];
     let whole = [HEAVY_BYTES, 4 * HEAVY_BYTES, INPUT_BUFFER, READ_PART, WORKER_BUFFER].into_iter();
@@ -156,7 +156,7 @@ fn lengths() -> Vec<u32> {
     lengths
 }
 
-/// Sends requests of every length with varying neighbours, or with more neighbours if `all` is set.
+/// Sends requests of every length among other requests. `all` selects more combinations.
 fn at_every_length(bench: &Bench, structured: bool, all: bool) {
     let mut client = bench.client(structured);
     let (neighbours, mut turn) = (neighbours(), 0);
@@ -170,8 +170,7 @@ fn at_every_length(bench: &Bench, structured: bool, all: bool) {
         asks.extend([ask(TRIM, len), ask(WRITE_ZEROES, len)]);
         asks.push(Ask { flags: NO_HOLE, ..ask(WRITE_ZEROES, len) });
         for middle in asks {
-            // With eight short requests after this one and none before, all form one batch if
-            // possible.
+            // This request and eight short requests after it form one batch if possible.
             let mut around = vec![(1, 0)];
             let count = if all { neighbours.len() } else { 1 };
             around.extend((0..count).map(|_| {
@@ -202,7 +201,7 @@ fn requests_of_every_length_are_answered_beside_others() {
     }
 }
 
-/// Sends a read about as long as the longest short read, with short reads before and after it.
+/// Sends short reads before and after a read with about the maximum length of a short read.
 #[test]
 fn short_requests_behind_a_long_read_are_answered() {
     for (workers, structured) in [(1, false), (1, true), (2, false), (4, true)] {
@@ -220,7 +219,8 @@ fn short_requests_behind_a_long_read_are_answered() {
     }
 }
 
-/// Sends about as many requests as one or two batches may contain, with a long request among them.
+/// Sends enough requests for about one or two full batches, and one long request among these
+/// requests.
 #[test]
 fn so_many_requests_are_answered() {
     for workers in [1, 2, 8] {
@@ -240,7 +240,7 @@ fn so_many_requests_are_answered() {
     }
 }
 
-/// Payloads and answers fill a worker's buffer exactly, or with one byte more or less.
+/// Payloads and answers fill a worker's buffer exactly, or need one byte more or less.
 #[test]
 fn a_buffer_may_be_full() {
     for workers in [1, 2] {
@@ -279,7 +279,7 @@ fn the_longest_payloads_are_answered_with_others_around() {
     }
 }
 
-/// Sends long writes on two connections; together the writes fit in the shared memory, or do not.
+/// Sends long writes on two connections. The shared memory suffices for both writes or for one.
 #[test]
 fn memory_for_long_writes_is_shared_and_waited_for() {
     let bench = Bench::new(2);

@@ -1,4 +1,4 @@
-//! Tests the protocol case by case, according to its document.
+//! Tests the cases of the NBD protocol according to the protocol's document.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -128,7 +128,7 @@ fn contexts_are_listed_and_set() {
     // The context was set for another export.
     client.option(GO, &info("disk", &[]));
     assert_eq!(client.error_of(BLOCK_STATUS, 0, 0, 4096), EINVAL);
-    // An earlier choice is forgotten when the context is set again, even if that fails.
+    // Even a failed SET_META_CONTEXT clears an earlier choice.
     for data in [contexts("disk", &[]), contexts("no", &[BASE_ALLOCATION])] {
         let mut client = served.greeted();
         client.option(STRUCTURED_REPLY, &[]);
@@ -153,7 +153,7 @@ fn data_come_back() {
         let served = Served::new(exports());
         let mut client = served.greeted();
         client.choose("disk", structured);
-        // The reads are short, unaligned, across parts, or of the maximum length.
+        // Reads that are short, unaligned, longer than one part, or of the maximum length.
         for (nth, (offset, len)) in [
             (0, 1),
             (4095, 2),
@@ -201,7 +201,7 @@ fn zeros_and_trims_free_blocks() {
     assert_eq!(status(&mut client), [(4096, 0), (4096, hole), (8192, 0), (8192, hole), (40960, 0)]);
     assert_eq!(client.error_of(WRITE_ZEROES, NO_HOLE | FAST_ZERO, 16384, 8192), 0);
     assert_eq!(status(&mut client), [(4096, 0), (4096, hole), (57344, 0)]);
-    // Exactly these ranges become zeros, even if a range covers only a part of a block.
+    // Exactly the requested ranges become zeros, even if a range covers only a part of a block.
     assert_eq!(client.error_of(TRIM, 0, 24600, 1), 0);
     assert_eq!(client.read(0, 1 << 20), {
         let mut expected = contents(1, 1 << 20);

@@ -1,4 +1,4 @@
-//! Tests the control socket during a long job: other clients are answered, and the job's client may
+//! Tests the control socket during a long job. Other clients are answered, and the job's client may
 //! disconnect.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -71,7 +71,7 @@ impl Drop for Unstuck<'_> {
     }
 }
 
-/// Starts a job that is stuck during `work`, and then lets it continue to its end.
+/// Starts a job that is stuck during `work`. Afterwards, the job continues to its end.
 fn beside_a_stuck_job(steering: &Steering, work: impl FnOnce()) {
     steering.zram.store("idle", "all").unwrap();
     thread::scope(|scope| {
@@ -180,8 +180,8 @@ fn who_has_asked_makes_room_for_no_one() {
     });
 }
 
-/// The client may have died while it sent the request. The part that arrived could mean something
-/// else.
+/// The client may have died before it sent the whole request. The part that arrived could mean
+/// something else.
 #[test]
 fn a_request_that_is_cut_off_is_not_done() {
     let steering = Steering::new();
@@ -251,8 +251,8 @@ fn a_server_that_never_answers_is_not_waited_for() {
                 let _listens = stuck(&path);
                 let begun = Instant::now();
                 // The first connection has a place in the backlog and gets no answer. The backlog
-                // has no place for the others, nor for the connection that checks whether the
-                // server runs.
+                // has no place for further connections, including the connection that checks
+                // whether the server runs.
                 for _ in 0..2 {
                     let answer = control::ask(&request, &path, &mut Vec::new());
                     assert!(matches!(answer, Err(AskError::Silent { .. })), "{answer:?}");

@@ -1,4 +1,4 @@
-//! Tests disks that fail, are slow or are full: the client gets an error for that request, and all
+//! Tests disks that fail, are slow or are full. Only the affected request gets an error, and all
 //! other requests succeed.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -88,7 +88,8 @@ fn an_error_is_of_one_request_only() {
     assert_eq!(client.write(0, BAD, &[1; 4096]), EIO);
     assert_eq!(client.error_of(WRITE_ZEROES, NO_HOLE, BAD - 4096, 1 << 20), EIO);
     assert_eq!(client.error_of(FLUSH, 0, 0, 0), 108);
-    // A long read fails in the middle: the parts before the failure are sent, and then the error.
+    // A long read fails in the middle. The server sends the parts before the failure, and then the
+    // error.
     let reply = client.request(READ, 0, BAD - (1 << 20), 2 << 20);
     assert_eq!((reply.error, reply.parts.len()), (EIO, 4));
     assert_eq!(client.read(0, 512), [0; 512]);
@@ -154,7 +155,7 @@ fn a_full_disk_has_no_space_left_and_keeps_what_it_has() {
     for nth in 0..stored {
         assert!(client.read(nth * (64 << 10), 64 << 10) == noise(nth));
     }
-    // Stored data may be overwritten and freed; then memory is available again.
+    // Stored data can be overwritten and freed. A discard makes memory available again.
     assert_eq!(client.write(0, 0, &noise(777)), 0);
     assert_eq!(client.error_of(TRIM, 0, 0, 1 << 20), 0);
     assert_eq!(client.write(0, 50 * MIB, &noise(999)), 0);

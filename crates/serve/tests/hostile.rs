@@ -1,5 +1,5 @@
-//! Tests clients that send invalid data, stop in the middle of a request, or receive no replies:
-//! the server continues to serve other clients.
+//! Tests that the server continues to serve while other clients send invalid data, stop in the
+//! middle of a request, or receive no replies.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use support::*;
 use testkit::wait::{until_with, within};
 
-/// Checks that a client is served while other clients misbehave, before the server disconnects
-/// clients that stop in the middle of a request.
+/// Checks that a client is served while other clients misbehave. The check ends before the server
+/// disconnects clients with incomplete requests.
 fn is_served(served: &Served) {
     within(ENDS_WITHIN, || {
         let mut client = served.chosen();
@@ -94,7 +94,7 @@ fn a_half_sent_request_changes_nothing() {
 
 #[test]
 fn clients_that_leave_at_any_point_leave_the_others_alone() {
-    // The maximum is high, so a client is admitted even if the server detects a disconnect late.
+    // The maximum of connections is high, because the server may detect earlier disconnects late.
     let served = Served::with(exports(), Options { workers: 3, connections: 1000 });
     for round in 0..200 {
         // A case that crashed qemu-nbd: the client chooses by EXPORT_NAME, and disconnects before
@@ -147,8 +147,8 @@ fn unfinished_long_writes_hold_up_no_one_for_long() {
     }
     is_served(&served);
     let mut client = served.chosen();
-    // If each of the other clients could use the time limit that applies when no client waits, this
-    // client would wait three times as long.
+    // While this client waits, the other clients have only a short time limit. With the usual time
+    // limit, this client would wait three times as long.
     let sent = || client.write(0, 0, &contents(1, 32 << 20));
     assert_eq!(within(Duration::from_secs(150), sent), 0);
     served.logged("timeout while receiving a request");
@@ -209,8 +209,8 @@ fn a_thousand_connections_are_withstood() {
     assert_eq!(established.read(0, 9), [132; 9]);
 }
 
-/// Slow clients send a byte from time to time. The newest is admitted, and the oldest is
-/// disconnected if the maximum is reached.
+/// Slow clients send a byte from time to time. The newest client is admitted. If the maximum is
+/// reached, the oldest client is disconnected.
 #[test]
 fn slow_handshakes_keep_nobody_out() {
     for count in [HALF_OPEN_MAX - 1, HALF_OPEN_MAX, HALF_OPEN_MAX + 1] {
@@ -250,8 +250,7 @@ fn the_server_ends_in_time_whatever_clients_do() {
     assert!(!served.path.exists());
 }
 
-/// A client that floods a server with connections does not prevent faults of other clients from
-/// being logged.
+/// Faults of other clients are logged while a client floods the server with connections.
 #[test]
 fn clients_that_make_room_take_one_line_of_the_log() {
     let served = Served::new(exports());
@@ -264,7 +263,7 @@ fn clients_that_make_room_take_one_line_of_the_log() {
     drop(silent);
     let lines = served.lines();
     let displaced = lines.iter().filter(|line| line.contains("to let another one in")).count();
-    // A slow machine may need more than one period for this.
+    // On a slow machine, the connections may take more than one period of the log.
     assert!(
         displaced <= 1 + lines.iter().filter(|line| line.contains("left out")).count(),
         "{lines:?}"

@@ -1,5 +1,5 @@
-//! The memory and descriptors that misbehaving clients take. The tests run one at a time, because
-//! each test measures the memory of the whole process.
+//! Measures the memory and descriptors that misbehaving clients take. The tests run one at a time,
+//! because each test measures the memory of the whole process.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -33,8 +33,8 @@ fn status(field: &str) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Misbehaves in one of four ways: sends a part of a long write, receives no replies to reads or to
-/// writes, or sends invalid requests.
+/// Misbehaves in one of four ways. The client sends an incomplete long write, receives no replies
+/// to reads, receives no replies to writes, or sends invalid requests.
 fn misbehave(nth: usize, client: &mut Client) {
     client.stream.set_write_timeout(Some(Duration::from_millis(20))).unwrap();
     match nth % 4 {
@@ -76,7 +76,7 @@ fn memory_of_bad_clients_is_bounded_and_comes_back() {
     assert_eq!(served.chosen().read(0, 512).len(), 512);
 }
 
-/// Each of these clients could fill 64 workers with replies.
+/// The requests of each client have enough replies to fill the buffers of 64 workers.
 #[test]
 fn clients_that_take_no_replies_share_one_bound_and_hold_up_no_other() {
     const CLIENTS: usize = 60;
@@ -104,6 +104,6 @@ fn clients_that_take_no_replies_share_one_bound_and_hold_up_no_other() {
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     drop(clients);
     served.settled(1);
-    // Idle workers end; the first worker of the connection stays.
+    // Idle extra workers end, but the first worker of the connection stays.
     until("workers end", || status("Threads:") <= threads + 1);
 }

@@ -1,4 +1,4 @@
-//! Tests metrics over HTTP while other clients misbehave: each scrape is answered completely.
+//! Tests that each scrape of the metrics is answered completely while other clients misbehave.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -16,7 +16,7 @@ use testkit::wait::{patience, until};
 
 const REQUEST: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/// The number of bytes of the text that most tests serve: about the size of a disk's metrics.
+/// The length of the text that most tests serve, in bytes: about the length of a disk's metrics.
 const TEXT: usize = 8 << 10;
 
 struct Served {
@@ -43,7 +43,7 @@ impl Served {
         (served, address.strip_prefix("tcp:").unwrap().to_owned())
     }
 
-    /// Waits for a line of the log, because the client may receive its answer first.
+    /// Waits for a line of the log, which may be written after the client has received its answer.
     fn await_line(&self, part: &str) {
         until(part, || self.log.lock().unwrap().iter().any(|line| line.contains(part)));
     }

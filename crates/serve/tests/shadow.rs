@@ -1,5 +1,5 @@
-//! Tests the answers to random requests, many at a time, against an array with the expected
-//! contents. A missing answer is detected.
+//! Compares the answers to many concurrent random requests with an array of the expected contents.
+//! A missing answer is detected.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -29,12 +29,12 @@ const DEPTH: usize = 64;
 
 struct Shadow {
     client: Client,
-    /// The channel to the thread that sends, so that this thread can receive answers.
+    /// The channel to the thread that sends requests.
     out: Sender<Vec<u8>>,
     random: Rng,
     base: u64,
     bytes: Vec<u8>,
-    /// The requests in flight, by cookie; no two of them touch the same byte.
+    /// The requests in flight, by cookie. No two requests in flight access one byte.
     pending: HashMap<u64, Pending>,
     next: u64,
     /// The number of reads and writes that the server handles as long requests.
@@ -69,7 +69,7 @@ impl Shadow {
                     64 * HEAVY_BYTES,
                 ];
                 let (near, bound) = (self.random.usize(..60), self.random.choice(bounds).unwrap());
-                // Some lengths leave space below the bound for whole requests or answers.
+                // Some lengths leave space below the limit for further requests or answers.
                 let between = self.random.choice([0, 0, 28 + 512, 9 * 540]).unwrap();
                 bound - between + near - 30
             }
@@ -77,8 +77,8 @@ impl Shadow {
         }
     }
 
-    /// Returns a request that is answered with an error and changes nothing. Its payload is sent
-    /// nevertheless.
+    /// Returns a request that is answered with an error and changes nothing. The payload of the
+    /// invalid request is sent, too.
     fn bad(&mut self) -> (u16, u16, u64, usize, u32) {
         let len = self.len();
         let structured = self.client.structured;
@@ -161,8 +161,8 @@ impl Shadow {
             };
         let reply = client.reply_by(len);
         let asked = pending.remove(&reply.cookie).expect("nothing is answered twice");
-        // An answer may be overdue while later requests are answered, so the oldest request is
-        // checked.
+        // Later requests may be answered while an earlier answer is overdue, so the oldest request
+        // is checked.
         let oldest = pending.values().map(|asked| asked.since).min();
         assert!(oldest.is_none_or(|since| since.elapsed() < patience()), "an answer is lost");
         assert_eq!(reply.error, asked.error, "{} of {}", asked.kind, asked.len);

@@ -1,4 +1,4 @@
-//! Tests a backing store that is slow or stuck: only requests for data in the store wait.
+//! Tests a backing store that is slow or stuck. Only requests for data in the store wait.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -36,8 +36,7 @@ fn who_waits_for_the_store_holds_up_no_other_request() {
         let (store, device, served) = away();
         let mut client = served.chosen();
         store.stick(true);
-        // All requests arrive at once, and the request that waits is neither the first nor the last
-        // one.
+        // All requests arrive at once. The waiting request has other requests before and after it.
         let mut burst = Vec::new();
         for cookie in 0..16 {
             match cookie {

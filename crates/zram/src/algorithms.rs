@@ -1,5 +1,5 @@
-//! The algorithms of a device: its own, and those that recompress cold data. The number of an
-//! algorithm is the priority in the flags of the objects that the algorithm compressed.
+//! The algorithms of a device: the device's own algorithm, and those that recompress cold data. The
+//! flags of an object contain the number of the object's algorithm, which is called the priority.
 
 use crate::Error;
 use zcomp::{Codec, Params, Prepared, Stream};
@@ -72,8 +72,8 @@ impl Codecs {
         &mut *self.own
     }
 
-    /// Returns the context of the algorithm with `priority`. Objects only have the priorities of
-    /// algorithms that exist (zr-X3).
+    /// Returns the context of the algorithm with `priority`. Every object has the priority of an
+    /// existing algorithm (zr-X3).
     pub(crate) fn of(&mut self, priority: u8) -> &mut dyn Stream {
         let other = usize::from(priority).checked_sub(1).and_then(|nth| self.others.get_mut(nth));
         match other {

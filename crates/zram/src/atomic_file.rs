@@ -1,5 +1,5 @@
-//! A file that appears at its path completely written or not at all (zr-X8): it is written beside
-//! that path, then renamed.
+//! A file that appears at its path only when it is complete (zr-X8). The file is written beside
+//! that path, and then renamed.
 
 use crate::open_file::{self, OpenLocked, PRIVATE, open_locked};
 use crate::policy::FLUSH_EVERY;
@@ -15,11 +15,11 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The maximum number of symbolic links that are followed one after another.
+/// The maximum number of symbolic links that are followed for one path.
 const LINKS: usize = 40;
 
-/// A file that is being written. If the value is dropped before
-/// [`put_in_place`](Self::put_in_place), the file is removed.
+/// A file that is being written. If an `AtomicFile` is dropped before
+/// [`put_in_place`](Self::put_in_place), its file is removed.
 #[derive(Debug)]
 pub struct AtomicFile {
     file: File,
@@ -30,22 +30,23 @@ pub struct AtomicFile {
     /// Whether the file replaces an existing one.
     replaces: bool,
     is_placed: bool,
-    /// The number of bytes written, and how many of these the kernel has begun to write to disk.
+    /// The number of bytes written to the file, and how many of them the kernel has begun to write
+    /// to disk.
     written: u64,
     flushed: u64,
 }
 
 impl AtomicFile {
-    /// Creates the file `.NAME.saving` beside `given` and locks it, or reuses such a file that a
-    /// killed process of this user left. If a file exists at `given`, the new file has the same
-    /// permissions as that file; otherwise, the permissions are `mode`. Symbolic links at `given`
-    /// are followed and kept, whether or not their target exists.
+    /// Creates and locks the file `.NAME.saving` beside `given`. If a killed process of this user
+    /// left such a file, reuses that file. The new file gets the permissions of an existing file at
+    /// `given`, else the permissions `mode`. Symbolic links at `given` are followed and kept,
+    /// whether or not their target exists.
     ///
     /// # Errors
-    /// The directory is missing or can't be written (ENOENT, EACCES and others). The path does not
-    /// refer to a file (EISDIR, EINVAL), or refers to a mount point (EXDEV) or to a file that may
-    /// not be replaced (EACCES); or its links form a loop (ELOOP). Another process is writing the
-    /// file (EBUSY), or another user created `.NAME.saving` (EPERM).
+    /// The directory is missing or can't be written (ENOENT, EACCES and others). The path refers to
+    /// no file (EISDIR, EINVAL) or to a mount point (EXDEV). The symbolic links at the path form a
+    /// loop (ELOOP). The file at the path may not be replaced (EACCES). Another process is writing
+    /// the file (EBUSY). Another user created `.NAME.saving` (EPERM).
     pub fn new(given: &Path, mode: u32) -> io::Result<Self> {
         let (place, permissions) = resolve(given)?;
         let path = beside(&place)?;
@@ -61,8 +62,8 @@ impl AtomicFile {
         Ok(AtomicFile { file, path, place, permissions, replaces, is_placed, written, flushed })
     }
 
-    /// Checks that [`new`](Self::new) and [`put_in_place`](Self::put_in_place) can succeed, without
-    /// any changes to the file system.
+    /// Checks that [`new`](Self::new) and [`put_in_place`](Self::put_in_place) can succeed. Does
+    /// not change the file system.
     ///
     /// # Errors
     /// The same as for [`new`](Self::new), except EBUSY and EPERM, whose causes may be temporary.
@@ -83,7 +84,7 @@ impl AtomicFile {
         }
     }
 
-    /// Returns the file, for a caller that does not write it from beginning to end.
+    /// Returns the file, for callers that do not write sequentially.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -100,15 +101,15 @@ impl AtomicFile {
     /// Renames the file to its final path.
     ///
     /// # Errors
-    /// The rename failed; or the rename succeeded, but the new name is not durable.
+    /// The rename failed, or the new name is not durable.
     pub fn put_in_place(mut self) -> io::Result<()> {
         fs::rename(&self.path, &self.place)?;
         self.is_placed = true;
         File::open(directory_of(&self.place))?.sync_all()
     }
 
-    /// If a file exists at the final path and `is_wanted` returns true for that file, keeps it as
-    /// `NAME.before` and returns its new path.
+    /// Keeps an existing file at the final path as `NAME.before` if `is_wanted` returns true for
+    /// that file. Returns the path of the kept file.
     pub(crate) fn keep_old(
         &self,
         is_wanted: impl FnOnce(&File) -> io::Result<bool>,
@@ -123,8 +124,8 @@ impl AtomicFile {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        // If the file system has no hard links, the old file is renamed. Then NAME does not exist
-        // until the new file is renamed to it.
+        // If the file system has no hard links, the old file is renamed. Until the new file is
+        // renamed, no file exists at the final path.
         fs::hard_link(&self.place, &before).or_else(|_| fs::rename(&self.place, &before))?;
         Ok(Some(before))
     }
@@ -155,12 +156,11 @@ impl Drop for AtomicFile {
     }
 }
 
-/// Returns the target of the symbolic link at `given`; follows further links, too. The last target
-/// need not exist.
+/// Follows the symbolic links at `given`, and returns the last target, which need not exist.
 ///
 /// # Errors
-/// The links form a loop, or there are more than 40 (ELOOP). A link in a directory such as `/tmp`
-/// belongs neither to this user nor to the owner of the directory (EACCES).
+/// The path leads through more than 40 links or a loop of links (ELOOP). A link in a directory such
+/// as `/tmp` belongs neither to this user nor to the owner of the directory (EACCES).
 pub fn follow_links(given: &Path) -> io::Result<PathBuf> {
     let mut path = given.to_owned();
     for _ in 0..LINKS {
@@ -169,15 +169,15 @@ pub fn follow_links(given: &Path) -> io::Result<PathBuf> {
                 check_link(&path)?;
                 path = path.parent().unwrap_or(Path::new("")).join(link);
             }
-            // The path is not a link, or does not exist, or a later call will report this error.
+            // The path is no link or does not exist. Any other error is reported by a later call.
             Err(_) => return Ok(path),
         }
     }
     Err(Errno::LOOP.into())
 }
 
-/// Checks that a link in a sticky, world-writable directory was not planted by another user. This
-/// is the rule of the kernel's `protected_symlinks`.
+/// Checks that a link in a sticky, world-writable directory was not planted by another user. The
+/// kernel's `protected_symlinks` applies the same rule.
 fn check_link(path: &Path) -> io::Result<()> {
     let (link, dir) = (fs::symlink_metadata(path)?, fs::metadata(directory_of(path))?);
     let shared = (Mode::SVTX | Mode::WOTH).bits();
@@ -188,8 +188,8 @@ fn check_link(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the final path of the new file, and the permissions of the file that the new one
-/// replaces, if such a file exists. Symbolic links are kept, and will refer to the new file.
+/// Returns the final path of the new file, and the permissions of an existing file at that path.
+/// Symbolic links are kept, and will refer to the new file.
 fn resolve(given: &Path) -> io::Result<(PathBuf, Option<Permissions>)> {
     if given.as_os_str().as_encoded_bytes().ends_with(b"/") {
         return Err(Errno::ISDIR.into());
@@ -207,9 +207,8 @@ fn resolve(given: &Path) -> io::Result<(PathBuf, Option<Permissions>)> {
     }
 }
 
-/// Checks that a rename can replace the file at `place`: the file is no mount point (EXDEV), is
-/// neither immutable nor append-only, and does not lie in a sticky directory of another user
-/// (EACCES).
+/// Checks that a rename can replace the file at `place`. Returns EXDEV for a mount point. Returns
+/// EACCES for an immutable or append-only file, or for a file in another user's sticky directory.
 fn check_replaceable(place: &Path) -> io::Result<()> {
     let of = statx(CWD, place, AtFlags::empty(), StatxFlags::BASIC_STATS)?;
     if of.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
@@ -238,8 +237,8 @@ fn directory_of(place: &Path) -> &Path {
     place.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Starts the writing of dirty pages in this range without waiting for it, and drops clean pages
-/// from the page cache (POSIX_FADV_DONTNEED does both). Correctness does not depend on this call.
+/// Starts to write the range's dirty pages to disk, and drops the range's clean pages from the page
+/// cache. Correctness does not depend on this call.
 fn start_writing(file: &File, offset: u64, len: u64) {
     let _ = fadvise(file, offset, NonZeroU64::new(len), Advice::DontNeed);
 }

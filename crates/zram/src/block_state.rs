@@ -22,13 +22,13 @@ pub struct SlotState {
     /// The time of the last access in seconds since boot, or `None` if access times are not
     /// tracked.
     pub accessed_seconds: Option<u32>,
-    /// Whether the slot is same-filled: one pattern repeated.
+    /// Whether the slot repeats one pattern.
     pub is_same: bool,
     /// Whether the slot was written back and is not in memory.
     pub is_written_back: bool,
     /// Whether the slot is stored raw.
     pub is_huge: bool,
-    /// Whether the slot was not accessed since it was marked idle.
+    /// Whether the slot is marked idle. An access removes the mark.
     pub is_idle: bool,
     /// The priority of the algorithm that compressed the slot; 0 is the device's own algorithm.
     pub priority: u8,
@@ -62,8 +62,8 @@ impl SlotState {
 }
 
 impl fmt::Display for SlotState {
-    /// Writes a line of the kernel's `block_state`: index, access time, and a letter or a dot for
-    /// each of same-filled, written back, huge, idle, recompressed and incompressible.
+    /// Writes a line of the kernel's `block_state`: index, access time, and six letters or dots.
+    /// The letters mean same-filled, written back, huge, idle, recompressed and incompressible.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let letter = |is_so: bool, letter: char| if is_so { letter } else { '.' };
         write!(
@@ -81,12 +81,12 @@ impl fmt::Display for SlotState {
     }
 }
 
-/// An iterator over the states of the slots that hold data, in order; see
-/// [`Device::block_state`](crate::Device::block_state).
+/// An iterator over the states of the slots that hold data, which
+/// [`Device::block_state`](crate::Device::block_state) returns.
 #[derive(Debug)]
 pub struct BlockState<'d> {
     table: &'d Table,
-    /// The states that were read already but not returned yet.
+    /// The states that the iterator has read but not returned yet.
     some: vec::IntoIter<SlotState>,
     /// The slot from which the next states are read.
     next: Option<u64>,
@@ -114,7 +114,7 @@ impl Iterator for BlockState<'_> {
 }
 
 /// Appends to `some` the states of the slots of a few blocks, from slot `from` on. Returns the slot
-/// to continue from, or `None` at the end of the device.
+/// at which the next call continues, or `None` at the end of the device.
 fn slot_states(table: &Table, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
     let layout = table.layout;
     let mut blocks = blocks_from(table, from / u64::from(layout.slots()));
@@ -133,7 +133,7 @@ fn block_slot_states(table: &Table, block: u32, from: u64, some: &mut Vec<SlotSt
     let (layout, is_here) = (table.layout, table.check_not_left_behind().is_ok());
     let entry = layout.has_blocks().then(|| layout.block_entry(block));
     let pin = entry.filter(|_| is_here).map(|entry| table.pool.read(entry));
-    // The state of a live member is that of the block's entry.
+    // The block's entry determines the state of a live member.
     let of_block = match &pin {
         Some(pin) => {
             let (content, row) = (pin.content(), pin.row());
@@ -171,13 +171,13 @@ fn block_left_behind(table: &Table, entry: u32) -> Option<(BlockKind, Flags, Opt
     Some((BlockKind::of_old(held, table.layout.slots()), Flags::of(held), accessed))
 }
 
-/// Marks slots and blocks idle: all of them if `age` is `None`, otherwise those that were not
-/// accessed for more than `age` seconds. In the second case, removes the mark from all others.
+/// Marks all slots and blocks idle if `age` is `None`. If `age` is a number, marks those that were
+/// not accessed for more than `age` seconds, and removes the mark from all others.
 pub(crate) fn mark_idle(table: &Table, age: Option<u64>) -> Result<(), Error> {
     if age.is_some() && !table.columns.access_time {
         return Err(Error::Untracked);
     }
-    // If `age` exceeds the time since boot, no slot is old enough.
+    // If `age` exceeds the time since boot, no slot has that age.
     let before = age.map(|age| u64::from(boot_seconds()).saturating_sub(age));
     let is_idle = |row: Row<'_>| match (before, row.access_time()) {
         (Some(before), Some(accessed)) => u64::from(accessed) < before,

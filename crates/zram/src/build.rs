@@ -69,7 +69,7 @@ impl Counted for Table {
     }
 }
 
-/// A fork locks all streams, so no request is under way during it: each request holds a stream.
+/// A fork locks all streams. Each request holds a stream, so no request is under way during a fork.
 impl AtFork for Table {
     fn prepare(&self) {
         self.jobs.at_fork(Step::Lock);

@@ -9,15 +9,15 @@ use std::sync::Arc;
 use zcomp::{Codec, Params};
 use zsmalloc::Geometry;
 
-/// When objects are moved together to free pages.
+/// The occasions on which objects are moved together to free pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compaction {
-    /// In the background if enough pages can be freed, and on request.
+    /// Compaction runs in the background if it can free enough pages, and on request.
     #[default]
     Auto,
-    /// Only on request: [`Device::compact`](crate::Device::compact).
+    /// Compaction runs only on request, by [`Device::compact`](crate::Device::compact).
     Manual,
-    /// Never; a request to compact frees nothing.
+    /// Compaction never runs. A request to compact frees nothing.
     Off,
 }
 
@@ -27,8 +27,8 @@ pub enum Fork {
     /// The child inherits a copy of the device.
     #[default]
     Copy,
-    /// The child does not inherit the pool's pages. So the child needs no page tables for these
-    /// pages, and writes of the parent copy no pages. Requests in the child fail.
+    /// The child does not inherit the pool's pages, so requests in the child fail. The child needs
+    /// no page tables for these pages, and writes of the parent copy no pages.
     Leave,
 }
 
@@ -46,15 +46,15 @@ pub struct Config {
     /// The size of the device in bytes, rounded up to whole slots. 0 means that the size is not set
     /// yet.
     pub disksize: u64,
-    /// The size of a block, the unit of compression for data that are written together: 4096 (a
-    /// slot), 8192, 16384, 32768 or 65536 bytes.
+    /// The size of a block in bytes: 4096 (a slot), 8192, 16384, 32768 or 65536. Data of a block
+    /// that are written together are compressed as one object.
     pub block: usize,
     /// The codec; lz4 by default.
     pub algorithm: &'static dyn Codec,
     /// The codec's parameters.
     pub params: Params,
     /// The algorithms for recompression of cold data: priorities 1 to 3 of
-    /// [`recompress`](crate::Device::recompress). Each algorithm takes a context in each stream.
+    /// [`recompress`](crate::Device::recompress). Each stream contains a context of each algorithm.
     pub recompression: [Option<Algorithm>; SECONDARY_MAX],
     /// The store for cold data that are written back. No other device may use the store.
     pub backing: Option<Arc<dyn Backing>>,
@@ -64,36 +64,36 @@ pub struct Config {
     /// `mem_limit`). `None` means no limit.
     pub mem_limit: Option<u64>,
     /// The maximum of [`Device::mem_total`](crate::Device::mem_total) in bytes; `None` means no
-    /// limit. The last 64 KiB are reserved for memory that is allocated without a check of the
-    /// limit, such as page maps.
+    /// limit. The last 64 KiB below the limit are reserved for memory that is allocated without a
+    /// check of the limit, such as page maps.
     pub total_limit: Option<u64>,
-    /// Whether tables and other memory are limited together with the pool's pages. If so, and if
-    /// `mem_limit` is set and `total_limit` is not, the total limit is the size of the empty device
-    /// plus 5/4 of the current `mem_limit`.
+    /// Whether `mem_limit` also limits tables and other memory. If `mem_limit` also limits tables
+    /// and `total_limit` is `None`, the total limit is the size of the empty device plus 5/4 of the
+    /// current `mem_limit`.
     pub limit_tables: bool,
     /// Whether the time of each slot's last access is tracked, in seconds. The times take 4 bytes a
     /// slot.
     pub track_access: bool,
-    /// Whether objects have checksums, which every read verifies. They take 4 bytes a slot.
+    /// Whether objects have checksums, which every read verifies. Checksums take 4 bytes a slot.
     pub checksums: bool,
     /// The number of streams, which is the maximum number of threads that compress at the same
     /// time; `None` means one per processor.
     pub streams: Option<usize>,
-    /// The size classes and zspages; by default those of the native geometry. The order of the
-    /// device's blocks overrides the order in the geometry.
+    /// The size classes and zspages; by default those of the native geometry. The field `block`
+    /// determines the order of blocks, whatever order the geometry contains.
     pub geometry: Geometry,
     /// When the pool is compacted.
     pub compaction: Compaction,
     /// Whether the child of a fork inherits the device's data.
     pub fork: Fork,
-    /// The turn at which a fork locks this device. If a device compresses memory that contains the
-    /// request buffers of other devices, the fork must lock this device after those devices.
+    /// The turn at which a fork locks this device. If this device compresses memory that contains
+    /// the request buffers of other devices, the fork must lock those devices before this device.
     pub fork_turn: page::fork::Turn,
-    /// Whether core dumps include the pool's pages. By default they do not, because compressed
-    /// pages are of little use in a dump, and may contain private data.
+    /// Whether core dumps include the pool's pages. The default is false, because compressed pages
+    /// are of little use in a dump, and may contain private data.
     pub dump: bool,
-    /// A supply that may refuse pages before the system does; `None` means that every request is
-    /// granted.
+    /// A supply that may refuse pages that the system would grant; `None` means that every request
+    /// is granted.
     pub supply: Option<Arc<dyn Supply>>,
 }
 

@@ -1,4 +1,5 @@
-//! Counters. Each stream has a shard of counters; a read of a counter adds up all shards.
+//! The counters of a device. Each stream has a shard of the counters, and a read adds up all
+//! shards.
 
 use crate::policy::CHANGED_MIN;
 use crate::stats::{IoStat, MmStat, OrderStat};
@@ -20,7 +21,7 @@ pub(crate) struct Weight {
     pub(crate) in_objects: i64,
 }
 
-/// A counter that only one thread at a time adds to, and that any thread may read.
+/// A counter to which only one thread at a time adds. Any thread may read the counter.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicI64);
 
@@ -35,8 +36,8 @@ impl Counter {
     }
 }
 
-/// The counters of one stream. The request that holds the stream adds to them. Only the sums over
-/// all shards are meaningful.
+/// The counters of one stream, which only the request that holds the stream changes. Only the sums
+/// over all shards are meaningful.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Shard {
@@ -46,7 +47,7 @@ pub(crate) struct Shard {
     same: Counter,
     raw: Counter,
     raw_ever: Counter,
-    /// The number of live and dead members of blocks' objects, and the number of the live ones.
+    /// The number of members of blocks' objects, and the number of the live members.
     in_objects: Counter,
     in_blocks: Counter,
     pub(crate) slot_io: OrderCounters,
@@ -120,8 +121,7 @@ impl Counters {
         size_of_val(&*self.0)
     }
 
-    /// Returns the number of members of blocks' objects, and the number of the dead ones among
-    /// them.
+    /// Returns the number of members of blocks' objects, and the number of dead members.
     pub(crate) fn in_objects(&self) -> (u64, u64) {
         let all = self.sum(|shard| &shard.in_objects);
         (all, all.saturating_sub(self.sum(|shard| &shard.in_blocks)))

@@ -23,10 +23,9 @@ use zsmalloc::{Classes, CompactionStat, EntryPool};
 
 /// A compressed device in memory. All functions take `&self` and may be called from any thread.
 ///
-/// A request may have any offset and length within the device. A request of no bytes may also be at
-/// the end of the device, and does nothing. A request that ends past the end of the device fails as
-/// a whole ([`Error::Range`]). A failed write has written exactly the slots before the slot that
-/// its error contains.
+/// A request may have any offset and length within the device. An empty request does nothing, even
+/// at the end of the device. A request that ends past the end of the device fails as a whole
+/// ([`Error::Range`]). A failed write has written exactly the slots before the slot in its error.
 ///
 /// ```
 /// let device = zram::Device::new(zram::Config::new(1 << 30)?)?;
@@ -84,8 +83,8 @@ impl Device {
     /// Writes `bytes` at `offset`.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::OutOfMemory`]. If a slot is written in part, and the old data of
-    /// the slot can't be read: [`Error::Backing`], or an error of damaged data.
+    /// [`Error::Range`]; [`Error::OutOfMemory`]. If the old data of a partly written slot can't be
+    /// read, [`Error::Backing`] or an error of damaged data.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.write_with_outcome(offset, bytes).map(|_| ())
     }
@@ -102,20 +101,19 @@ impl Device {
     /// as zeros.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Backing`], or an error of damaged data. In the latter cases `buf`
-    /// may have been written in part.
+    /// [`Error::Range`]; [`Error::Backing`] or an error of damaged data. If stored data can't be
+    /// read, `buf` may have been written in part.
     pub fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
         request::read(&self.table, offset, buf)
     }
 
     /// Makes `len` bytes at `offset` read as zeros. First frees the slots that lie completely in
-    /// the range, which needs no memory. Then overwrites the slots at both ends that lie partly in
-    /// the range.
+    /// the range. Then overwrites the slots that lie partly in the range.
     ///
     /// # Errors
     /// [`Error::Range`]: nothing was changed. [`Error::OutOfMemory`], [`Error::Backing`]: a slot
-    /// keeps its contents. Either the slot lies at an end of the range and could not be
-    /// overwritten, or it could not be removed from its block, which needs 8 bytes.
+    /// keeps its contents. A slot that lies partly in the range could not be overwritten, or a slot
+    /// could not be removed from its block. A removal from a block needs 8 bytes of memory.
     #[doc(alias = "trim")]
     #[doc(alias = "write_zeroes")]
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
@@ -130,8 +128,8 @@ impl Device {
         self.table.check_not_left_behind()
     }
 
-    /// Marks all slots idle, except same-filled ones and those that are being accessed. An access
-    /// to a slot removes its mark.
+    /// Marks all slots idle, except same-filled slots and slots that are being accessed. An access
+    /// to a slot removes the slot's mark.
     pub fn mark_idle(&self) -> Result<(), Error> {
         block_state::mark_idle(self.usable_table()?, None)
     }
@@ -145,10 +143,10 @@ impl Device {
         block_state::mark_idle(self.usable_table()?, Some(seconds))
     }
 
-    /// Recompresses slots and blocks with another algorithm. If the algorithm does not make a slot
-    /// or block smaller, the slot or block remains unchanged, and is marked as incompressible if
-    /// the algorithm was the last one. Requests may run at the same time; slots and blocks that
-    /// they access remain unchanged.
+    /// Recompresses items, that is slots and blocks, with another algorithm. An item that does not
+    /// become smaller remains unchanged. An item that even the last algorithm does not make smaller
+    /// is marked as incompressible. Requests may run at the same time. An item that a request
+    /// accesses remains unchanged.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::NoAlgorithm`], [`Error::Threshold`], or an error of damaged data.
@@ -157,9 +155,9 @@ impl Device {
     }
 
     /// Writes slots and blocks, in compressed form, to the backing store, and frees them in memory.
-    /// Requests may run at the same time; slots and blocks that they access remain in memory. If a
-    /// write or sync fails, all data of the same group remain in memory, and the job continues with
-    /// the other groups. After all groups, the job returns the last such error.
+    /// Requests may run at the same time. Slots and blocks that requests access remain in memory.
+    /// If a write or sync fails, its group of objects remains in memory, and the job continues with
+    /// the next group. After all groups, the job returns the last failure.
     ///
     /// # Errors
     /// [`Error::NoBacking`], [`Error::Busy`], [`Error::WritebackLimit`], [`Error::BackingFull`],
@@ -176,28 +174,27 @@ impl Device {
         self.save_buffers.make()
     }
 
-    /// Saves the device, compressed as in memory. The result contains the data of each slot at some
-    /// moment during the save; so a slot that is not written during the save is saved exactly.
-    /// Slots that can't be read are omitted, and are listed in the file and in [`Saved::lost`]; if
-    /// `options` does not allow that, the save fails. An existing file is replaced when the new
-    /// file is durable. If the new file lacks slots and the existing file is complete, the existing
-    /// file is kept as `FILE.before`.
+    /// Saves the device, compressed as in memory. Each slot is saved with its data at some moment
+    /// during the save. Slots that can't be read are omitted, and are listed in the file and in
+    /// [`Saved::lost`]. If `options` forbids omitted slots, the save fails instead. When the new
+    /// file is durable, the new file replaces an existing file. If the new file lacks slots and the
+    /// existing file is complete, the existing file is kept as `FILE.before`.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::Path`], [`Error::NoBuffer`]. With
     /// [`Unreadable::Refuse`](crate::Unreadable::Refuse), also the error of the first slot that
-    /// can't be read. After an error, the bytes written to a writer are not a valid saved device.
+    /// can't be read. After an error, a writer has received an invalid saved device.
     pub fn save(&self, to: SaveTo<'_>, options: &SaveOptions) -> Result<Saved, Error> {
         save::save(self.usable_table()?, &self.save_buffers, to, options)
     }
 
-    /// Restores a saved device into this device, which must be empty and at least as large as the
-    /// saved one. The block size, algorithms and geometry of the two devices may differ. After an
-    /// error this device is empty. No other thread may use the device during the restore.
+    /// Restores a saved device into this device. This device must be empty, and at least as large
+    /// as the saved device. The two devices may differ in block size, algorithms and geometry.
+    /// After an error this device is empty. No other thread may use the device during the restore.
     ///
     /// # Errors
-    /// [`Error::Busy`], [`Error::NotEmpty`], [`Error::TooSmall`] or [`Error::Path`];
-    /// [`Error::Saved`] if the file is damaged or is not a saved device; or an out-of-memory error.
+    /// [`Error::Busy`], [`Error::NotEmpty`], [`Error::TooSmall`], [`Error::Path`], or an
+    /// out-of-memory error. [`Error::Saved`] if the file is damaged or is not a saved device.
     pub fn restore(&self, path: &Path, damage: Damage) -> Result<Restored, Error> {
         let mut file = BufReader::with_capacity(RESTORE_BUFFER, open_file::to_restore(path)?);
         save::restore(self.usable_table()?, &mut file, path, damage)
@@ -220,18 +217,17 @@ impl Device {
         self.table.jobs.stat()
     }
 
-    /// Cancels the job under way, which ends as soon as it can with [`Error::Cancelled`]. Data that
-    /// the job recompressed or wrote back earlier remain in that state. A cancelled save creates no
-    /// file, and a cancelled restore leaves the device empty. Returns true if a job is under way.
+    /// Cancels the job under way, which then soon ends with [`Error::Cancelled`]. Data that the job
+    /// has recompressed or written back are not reverted. A cancelled save creates no file, and a
+    /// cancelled restore leaves the device empty. Returns true if a job is under way.
     pub fn cancel_job(&self) -> bool {
         self.table.jobs.cancel()
     }
 
-    /// Cancels the job under way, and waits at most `within` for its end. If the job does not end,
-    /// because its I/O does not return, the job is abandoned: another job may begin. Returns true
-    /// if the job has ended. An abandoned job changes nothing in the device, with one exception: a
-    /// restore still loads the chunks that it has begun, and keeps the chunks that it loaded
-    /// before.
+    /// Cancels the job under way, and waits at most `within` for the job's end. If the job does not
+    /// end in this time, the job is abandoned, and another job may begin. Returns true if the job
+    /// has ended. An abandoned restore still loads the chunks that it has begun, and keeps all
+    /// chunks that it has loaded. Any other abandoned job changes nothing in the device.
     pub fn give_up_job(&self, within: Duration) -> bool {
         let until = Instant::now() + within;
         while self.job().is_some() {
@@ -250,14 +246,14 @@ impl Device {
         request::may_wait(&self.table, offset, len)
     }
 
-    /// Returns an iterator over the slots that hold data, in order, and the state of each slot at
-    /// the moment when the iterator reaches the slot. The text of a state is a line of the kernel's
+    /// Returns an iterator over the states of the slots that hold data, in order. Each state is
+    /// read when the iterator reaches the slot. The text of a state is a line of the kernel's
     /// `block_state`.
     pub fn block_state(&self) -> BlockState<'_> {
         self.block_state_from(0)
     }
 
-    /// Returns the iterator of [`block_state`](Self::block_state), but beginning with slot `slot`.
+    /// Returns an iterator as [`block_state`](Self::block_state) does, but begins with slot `slot`.
     pub fn block_state_from(&self, slot: u64) -> BlockState<'_> {
         BlockState::new(&self.table, slot)
     }
@@ -321,9 +317,9 @@ impl Device {
         }
     }
 
-    /// Returns the number of bytes, after compression, that were freed, overwritten or moved since
-    /// the device was created. Each object counts as at least 1 KiB, because the change of a small
-    /// object also has a cost.
+    /// Returns the compressed size of all objects that were freed, overwritten or moved since the
+    /// device was created, in bytes. Each object counts as at least 1 KiB, because the change of a
+    /// small object also has a cost.
     pub fn changed_bytes(&self) -> u64 {
         self.table.counters.changed(&self.compaction_stat())
     }
@@ -334,13 +330,13 @@ impl Device {
         IoStat { failed_reads: stat.failed_reads + self.bd_stat().failed_reads, ..stat }
     }
 
-    /// Returns the kernel's `bd_stat`: the numbers of blocks of the backing store that are in use,
-    /// that were read, and that were written.
+    /// Returns the kernel's `bd_stat`: the numbers of the store's blocks that are in use, were
+    /// read, and were written.
     pub fn bd_stat(&self) -> BdStat {
         self.table.store.as_ref().map_or(BdStat::default(), |store| store.stat())
     }
 
-    /// Returns the statistics for single slots and, if blocks have several slots, for blocks.
+    /// Returns the statistics of single slots, and of blocks if blocks have several slots.
     pub fn order_stats(&self) -> Vec<OrderStat> {
         let Table { counters, layout, .. } = &*self.table;
         let mut stats = vec![counters.order_stat(SLOT_BYTES, |shard| &shard.slot_io)];
@@ -374,8 +370,8 @@ impl Device {
         self.table.total.limit()
     }
 
-    /// Returns the statistics of each size class. Their text has the format of the kernel's
-    /// `classes` file.
+    /// Returns the statistics of each size class. The text of the statistics has the format of the
+    /// kernel's `classes` file.
     pub fn classes(&self) -> Classes {
         self.table.pool.classes()
     }

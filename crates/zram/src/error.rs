@@ -35,7 +35,7 @@ pub enum Error {
         /// The size of the device in bytes.
         disksize: u64,
     },
-    /// A memory limit is reached, or the system has no more memory.
+    /// A memory limit is reached, or the system refuses memory.
     #[error(
         "slot {slot} can't be stored: {}; discard data or raise the limit",
         refusal(source, *total_limit)
@@ -77,7 +77,7 @@ pub enum Error {
          a device with its own store here"
     )]
     StoreLeftBehind,
-    /// Another job on cold data is under way; only one job runs at a time.
+    /// Another job is under way. Only one job runs at a time.
     #[error(
         "another job (recompress, writeback, save or restore) is under way; try again when it has \
          ended"
@@ -131,7 +131,7 @@ pub enum Error {
         }
     )]
     Backing {
-        /// The requested slot; for several slots or a block, the first requested slot.
+        /// The requested slot, or the first slot of a request for several slots or a block.
         slot: u64,
         /// A verb for the failed operation.
         verb: &'static str,
@@ -144,7 +144,7 @@ pub enum Error {
          it again, or restore a saved device"
     )]
     Checksum {
-        /// The slot; for the object of a block, the block's first slot or the first requested slot.
+        /// The unreadable slot, or the first slot of the unreadable block or of the request.
         slot: u64,
     },
     /// No memory is available for a buffer.
@@ -179,7 +179,7 @@ pub enum Error {
         path: String,
         /// The number of slots that the file lacks.
         slots: u64,
-        /// The offset of the first of these slots in the device, in bytes.
+        /// The offset in the device of the first slot that the file lacks, in bytes.
         first: u64,
     },
     /// A file is not a saved device, or is damaged.
@@ -196,7 +196,7 @@ pub enum Error {
         /// A description of the damage.
         reason: String,
     },
-    /// The device holds data, so nothing can be restored to it.
+    /// The device holds data, but only an empty device can be restored.
     #[error(
         "the device holds data, and only an empty one can be restored; discard everything, or make \
          another"
@@ -310,8 +310,8 @@ pub enum Error {
     Pool(#[from] zsmalloc::Error),
 }
 
-/// Returns the maximum size of a device with this block size, as a text. Blocks of several slots
-/// share the range of entry numbers with slots.
+/// Returns the maximum size of a device with this block size, as a text. Slots and blocks of
+/// several slots share the range of entry numbers.
 fn largest(block: usize) -> &'static str {
     match block >> 12 {
         2 => "10.6 TiB",
@@ -351,10 +351,10 @@ impl fmt::Display for Access {
     }
 }
 
-/// The kinds of invalid values that the kernel's errno distinguishes.
+/// The kinds of invalid values for which the kernel returns different errnos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadValue {
-    /// EINVAL: the value is invalid for another reason.
+    /// EINVAL: any other invalid value.
     Invalid,
     /// ERANGE: the number does not fit.
     Range,
@@ -407,8 +407,8 @@ impl Error {
         Error::Path { verb, path, errno: errno.raw_os_error() }
     }
 
-    /// Returns the same error, but with slot `first` if the error contains an earlier slot. The
-    /// error of a block contains the block's first slot, which may precede the rest of the request.
+    /// Returns the error with its slot raised to at least `first`. The error of a block contains
+    /// the block's first slot, which may precede the slot at which the request stopped.
     pub(crate) fn not_before(mut self, first: u64) -> Self {
         match &mut self {
             Error::OutOfMemory { slot, .. }
@@ -421,8 +421,8 @@ impl Error {
         self
     }
 
-    /// Returns true if stored data are damaged. The error persists until the data are written
-    /// again.
+    /// Returns true if the error reports damaged data. A read of damaged data fails until the data
+    /// are written again.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self, Error::Checksum { .. } | Error::Corrupt { .. } | Error::Damaged { .. })
     }

@@ -1,5 +1,4 @@
-//! Hooks by which tests run code at a given point, in place of another thread that could run the
-//! same code at that moment.
+//! Hooks by which tests run code at a given point of a function, in place of a concurrent thread.
 
 /// A point at which a test may run code. Does nothing outside tests.
 #[cfg(not(test))]
@@ -27,7 +26,7 @@ mod of_tests {
         }
     }
 
-    /// Calls `work`, and `between` when `work` reaches `place` for the first time.
+    /// Calls `work`. When `work` reaches `place` for the first time, calls `between` there.
     pub(crate) fn with_hook<T>(
         place: &'static str,
         between: impl FnOnce() + 'static,

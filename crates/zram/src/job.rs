@@ -1,5 +1,5 @@
-//! The only job that may be under way (zr-X2): its kind, its progress, and whether it was
-//! cancelled.
+//! The job of a device: its kind, its progress, and whether it was cancelled. Only one job may be
+//! under way (zr-X2).
 
 use crate::Error;
 use page::fork::{Mutex, Step};
@@ -25,8 +25,8 @@ pub enum JobKind {
 pub struct JobStat {
     /// The kind of the job.
     pub kind: JobKind,
-    /// If `of` is 0, the number of selected slots and blocks that the job has processed. Otherwise,
-    /// the number of slots up to which the job has processed the device.
+    /// The number of slots up to which the job has processed the device. If `of` is 0, the number
+    /// of selected slots and blocks that the job has processed.
     pub done: u64,
     /// The number of slots that the job covers, or 0 if this number is not known beforehand.
     pub of: u64,
@@ -56,8 +56,8 @@ impl fmt::Display for JobKind {
 /// The device's record of its job.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
-    /// The lock that a job holds while it frees, in memory, data that it has written back. A job
-    /// never holds this lock during I/O, and takes it before the lock of `now`.
+    /// A job holds this lock while it frees written-back data in memory. A job never holds this
+    /// lock during I/O. This lock is taken before the lock of `now`.
     leaving: Mutex<()>,
     now: Mutex<CurrentJob>,
 }
@@ -66,12 +66,12 @@ pub(crate) struct Jobs {
 struct CurrentJob {
     /// The number of the last job that began.
     number: u64,
-    /// The state of that job, or `None` if it has ended.
+    /// The state of the last job, or `None` if the last job has ended.
     job: Option<JobStat>,
     is_cancelled: bool,
 }
 
-/// The only job under way, except those that were abandoned.
+/// The job under way. Abandoned jobs may still run.
 pub(crate) struct Job<'j> {
     jobs: &'j Jobs,
     number: u64,
@@ -89,12 +89,12 @@ impl DamagedLeft {
         Ok(())
     }
 
-    /// Returns the sum of the damaged objects of two parts of a job.
+    /// Adds up the damaged objects that two parts of a job skipped.
     pub(crate) fn and(self, other: Self) -> Self {
         DamagedLeft { count: self.count + other.count, first: self.first.or(other.first) }
     }
 
-    /// Returns an error if objects were skipped, for a caller that needs a complete result.
+    /// Returns an error if the job skipped objects, and so has an incomplete result.
     ///
     /// # Errors
     /// [`Error::Left`]
@@ -135,8 +135,8 @@ impl Jobs {
         let mut now = self.now.lock();
         let given_up = if now.is_cancelled { now.job.take() } else { None };
         drop(now);
-        // If the job was committing, it has finished that commit when this lock is taken; an
-        // abandoned job commits nothing more.
+        // When this lock is taken, the job has finished any commit that it had begun. An abandoned
+        // job begins no further commit.
         drop(self.leaving.lock());
         given_up.is_none()
     }
@@ -173,7 +173,7 @@ impl<'j> Job<'j> {
         self.with(|_, is_cancelled| is_cancelled)
     }
 
-    /// Calls `ends` with this job's progress, and with true if the job is cancelled. If `ends`
+    /// Calls `ends` with this job's progress, and with whether the job is cancelled. If `ends`
     /// returns true, returns [`Error::Cancelled`].
     fn with(&self, ends: impl FnOnce(&mut JobStat, bool) -> bool) -> Result<(), Error> {
         let mut now = self.jobs.now.lock();
@@ -183,13 +183,13 @@ impl<'j> Job<'j> {
         if ends(job, is_cancelled) { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    /// Returns true if the job was abandoned, so that another job may have begun.
+    /// Returns true if the job was abandoned. After an abandoned job, another job may have begun.
     pub(crate) fn is_given_up(&self) -> bool {
         self.with(|_, _| false).is_err()
     }
 
     /// Returns a guard, or `None` if the job was abandoned. While the guard exists, the job may
-    /// free, in memory, data that it has written back.
+    /// free written-back data in memory.
     pub(crate) fn commit_permit(&self) -> Option<MutexGuard<'j, ()>> {
         let leaving = self.jobs.leaving.lock();
         (!self.is_given_up()).then_some(leaving)

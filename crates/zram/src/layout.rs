@@ -1,12 +1,11 @@
-//! The numbers of the entries of slots and blocks, and the slots and blocks that overlap the range
-//! of a request.
+//! The entry numbers of slots and blocks, and the slots and blocks that the range of a request
+//! overlaps.
 //!
 //! ```text
 //!   | slot 0 | slot 1 | ... | last slot | block 0 | block 1 | ...   blocks: if of several slots
 //! ```
-//! An entry is created on first use, together with its neighbours. So if all data are stored as
-//! whole blocks, slots have no entries, and if all data are stored as single slots, blocks have
-//! none.
+//! An entry is created on first use, together with its neighbours. If all data are stored as whole
+//! blocks, no slot has an entry. If all data are stored as single slots, no block has an entry.
 
 use crate::Error;
 use std::ops::Range;
@@ -107,13 +106,13 @@ impl Layout {
         first..(u64::from(first) + u64::from(self.slots())).min(self.all_slots) as u32
     }
 
-    /// Returns the entry of a block. (The entry of a slot has the number of the slot.)
+    /// Returns the entry of a block. The entry of a slot has the number of the slot.
     pub(crate) fn block_entry(self, block: u32) -> u32 {
         self.all_slots as u32 + block
     }
 
-    /// Returns the entry that a write to the block uses first: the entry of the block or, if blocks
-    /// are single slots, the entry of the slot.
+    /// Returns the entry that a write to the block uses first. If blocks are single slots, this is
+    /// the entry of the slot, else the entry of the block.
     pub(crate) fn first_entry(self, block: u32) -> u32 {
         if self.has_blocks() { self.block_entry(block) } else { block }
     }
@@ -133,15 +132,13 @@ impl Layout {
         }
     }
 
-    /// Returns the parts of the range of `len` bytes at `offset`, one for each block that overlaps
-    /// the range.
+    /// Splits the range of `len` bytes at `offset` at block boundaries, and returns the parts.
     pub(crate) fn split_blocks(self, offset: u64, len: usize) -> impl Iterator<Item = Part> {
         split_range(offset, len, self.block_bytes())
     }
 }
 
-/// Returns the parts of the range of `len` bytes at `offset`, one for each unit of `unit` bytes
-/// that overlaps the range.
+/// Splits the range of `len` bytes at `offset` at multiples of `unit` bytes, and returns the parts.
 #[inline]
 fn split_range(offset: u64, len: usize, unit: usize) -> impl Iterator<Item = Part> {
     let mut done = 0;
@@ -156,8 +153,7 @@ fn split_range(offset: u64, len: usize, unit: usize) -> impl Iterator<Item = Par
     })
 }
 
-/// Returns the parts of the range of `len` bytes at `offset`, one for each slot that overlaps the
-/// range.
+/// Splits the range of `len` bytes at `offset` at slot boundaries, and returns the parts.
 #[inline]
 pub(crate) fn split_slots(offset: u64, len: usize) -> impl Iterator<Item = Part> {
     split_range(offset, len, SLOT_BYTES)

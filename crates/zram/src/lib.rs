@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A slot is an entry of the pool ([`zsmalloc::EntryPool`]). The entry's lock is the slot's lock,
-//! which several readers can hold at the same time. A request takes only two other locks: that of a
-//! size class, and that of the stream with which it compresses.
+//! which several readers can hold at the same time. A request takes only two other locks: the lock
+//! of a size class, and the lock of its own stream.
 #![forbid(unsafe_code)]
 
 mod algorithms;

@@ -1,8 +1,8 @@
-//! Sizes as people and the kernel's `memparse` write them: `4096`, `64K`, `1GiB`, `0x1000`, `010`.
+//! Sizes in the format of the kernel's `memparse`: `4096`, `64K`, `1GiB`, `0x1000`, `010`.
 //!
 //! K, M, G and T, in upper or lower case, are binary units; `KB` and `KiB` mean the same as `K`. As
-//! in the kernel, `0x` starts a hexadecimal number, and another leading `0` an octal one. Unlike
-//! the kernel, this parser rejects trailing characters, and numbers that do not fit 64 bits.
+//! in the kernel, a prefix of `0x` means a hexadecimal number, and a prefix of `0` an octal number.
+//! Unlike the kernel, this parser rejects trailing characters, and numbers that do not fit 64 bits.
 
 const EXPECTED: &str =
     "expected bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB, such as 64M";

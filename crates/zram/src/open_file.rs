@@ -1,5 +1,5 @@
-//! Opens files without ever blocking, even if another user has created the file at the path, and
-//! locks files that only one process at a time may use.
+//! Opens files without blocking, even if another user created a pipe at the path. Locks files that
+//! only one process at a time may use.
 
 use crate::Error;
 use rustix::fs::OFlags;
@@ -37,7 +37,7 @@ fn open_if(
     // O_NONBLOCK has no effect on reads and writes of regular files.
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = options.custom_flags(flags.bits() as i32).open(path).map_err(|error| {
-        // The file is a socket, or a pipe that has no reader and was opened for writing.
+        // ENXIO: the file is a socket, or a pipe that has no reader and was opened for writing.
         match Errno::from_io_error(&error) {
             Some(Errno::NXIO) => Errno::INVAL.into(),
             _ => error,
@@ -50,7 +50,7 @@ fn open_if(
     if is_fit(kind) { Ok(file) } else { Err(Errno::INVAL.into()) }
 }
 
-/// The permissions of files that are being written, and of lock files.
+/// The permissions of lock files, and of files that are being written.
 pub(crate) const PRIVATE: u32 = 0o600;
 
 /// The purpose for which a locked file is opened.
@@ -58,18 +58,18 @@ pub(crate) const PRIVATE: u32 = 0o600;
 pub enum OpenLocked {
     /// The file will be written.
     Write,
-    /// The caller needs only the lock. The file is opened only for reading, because opening it for
-    /// writing would prevent the file system from being remounted read-only. If the file system can
-    /// lock only files that are open for writing (NFS), the file is opened for writing.
+    /// The caller needs only the lock, so the file is opened for reading. A file that is open for
+    /// writing would prevent a read-only remount of the file system. NFS locks only files that are
+    /// open for writing, so a file on NFS is opened for writing.
     Lock,
 }
 
-/// Opens the file at `path`, or creates it, and locks it. If another process renamed or removed the
-/// file before the lock was taken, opens the file that is now at `path`.
+/// Opens or creates the file at `path`, and locks the file. If another process renames or removes
+/// the file before the lock is taken, opens the file that is then at `path`.
 ///
 /// # Errors
 /// Another process has locked the file (EBUSY). The path refers to a symbolic link, a pipe, or a
-/// file of another user (EPERM); this function does not wait for these.
+/// file of another user (EPERM).
 pub fn open_locked(path: &Path, how: OpenLocked) -> io::Result<File> {
     loop {
         let mut options = OpenOptions::new();

@@ -1,5 +1,5 @@
 //! The states of a slot, and their encoding in the slot's entry. Only this module interprets the
-//! length of a slot's object, the flags of an entry, and the payload of an entry without an object.
+//! length of a slot's object, an entry's flags, and an entry's payload.
 //!
 //! ```text
 //!   an object of 4096 bytes    the slot itself
@@ -17,8 +17,8 @@
 //!   | 1 1 | 0  |                 0                        |   a hole
 //!   | 1 1 | 1  | priority | slots - 1 | length - 1 | grain |  a place in the backing store
 //! ```
-//! The entry of a block has the same flags and, in the backing store, the same payload;
-//! [`block`](crate::block) interprets its object.
+//! A block's entry has the same flags as a slot's entry. The payload of a block's entry encodes a
+//! place in the backing store. [`block`](crate::block) interprets the object of a block.
 
 #[cfg(test)]
 mod tests;
@@ -45,7 +45,7 @@ const GRAIN_BITS: u32 = 34;
 const LEN_SHIFT: u32 = GRAIN_BITS;
 const SLOTS_SHIFT: u32 = 50;
 const PRIORITY_SHIFT: u32 = 54;
-/// The maximum size in bytes of a backing store, limited by the range of places.
+/// The maximum size in bytes of a backing store, which the width of a place limits.
 pub(crate) const BACKING_BYTES_MAX: u64 = (BACKING_GRAIN as u64) << GRAIN_BITS;
 
 /// The content of a slot, which borrows its bytes from the guard of the entry.
@@ -68,7 +68,7 @@ pub(crate) enum Slot<'a> {
     Backed(BackingPlace),
 }
 
-/// The state of a slot that follows from its entry alone, without the object's bytes.
+/// The state of a slot, as the slot's entry determines it without the object's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotKind {
     Empty,
@@ -79,7 +79,7 @@ pub(crate) enum SlotKind {
     Backed(BackingPlace),
 }
 
-/// The content of a slot in the encoding of its entry.
+/// The content of a slot in encoded form, for the slot's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coded<'a> {
     Payload(Payload),
@@ -185,7 +185,7 @@ impl SlotKind {
         }
     }
 
-    /// Returns true if the slot has data of its own.
+    /// Returns true if the slot's own entry contains the slot's data.
     pub(crate) fn is_stored(self) -> bool {
         !matches!(self, SlotKind::Empty | SlotKind::Hole)
     }
@@ -269,8 +269,7 @@ impl BackingPlace {
         })
     }
 
-    /// Returns the place in the backing store that the entry of a slot or a block encodes, if it
-    /// encodes one.
+    /// Returns the place in the backing store, if the entry of a slot or a block encodes a place.
     #[inline]
     pub(crate) fn of<B>(content: Content<B>) -> Option<Self> {
         let Content::Inline(payload) = content else { return None };
@@ -341,7 +340,7 @@ pub(crate) fn is_empty(content: Content<&[u8]>) -> bool {
     content == Content::Inline(Payload::EMPTY.bits())
 }
 
-/// Returns true if a new object of `len` bytes was probably stored in the place of the old object.
+/// Returns true if a new object of `len` bytes probably takes the place of the old object.
 pub(crate) fn is_same_place(old: Old, len: usize) -> bool {
     matches!(old, Old::Object { bytes, .. } if bytes.abs_diff(len) <= SAME_PLACE_WITHIN)
 }
@@ -355,8 +354,9 @@ pub(crate) fn is_object_len(len: usize) -> bool {
 pub(crate) fn same_pattern(block: &[u8]) -> Option<u64> {
     let (words, rest) = block.as_chunks::<PATTERN_BYTES>();
     let (&first, last) = (words.first()?, words.last());
-    // In most blocks, words of the first cache line differ, so the last cache line is not loaded.
-    // In most other blocks, the last word differs, so the block is not scanned.
+    // In most blocks, words of the first cache line differ, and the last cache line is not loaded.
+    // In most other blocks, the last word differs from the first word, and the other words are not
+    // scanned.
     if words.iter().take(8).any(|&word| word != first) || last != Some(&first) || !rest.is_empty() {
         return None;
     }

@@ -26,9 +26,9 @@ pub struct MmStat {
     pub same_pages: u64,
     /// The number of pages that compaction freed.
     pub pages_compacted: u64,
-    /// The number of slots stored raw in memory. Like `compr_data_size`, this number includes the
-    /// dead members of blocks' objects ([`OrderStat::dead_slots`]), although
-    /// [`block_state`](crate::Device::block_state) does not list dead members.
+    /// The number of slots stored raw in memory, including the dead members of blocks' objects
+    /// ([`OrderStat::dead_slots`]). [`block_state`](crate::Device::block_state) does not list dead
+    /// members.
     pub huge_pages: u64,
     /// The number of slots that were stored raw since the device was created, counted at each
     /// write.
@@ -57,19 +57,19 @@ pub struct IoStat {
 }
 
 impl fmt::Display for IoStat {
-    /// Writes four columns. The third, `invalid_io`, is always 0, as in the kernel.
+    /// Writes four columns. The third column, `invalid_io`, is always 0, as in the kernel.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         columns(f, &[self.failed_reads, self.failed_writes, 0, self.notify_free])
     }
 }
 
-/// The kernel's `debug_stat`. A discard waits until a slot in use becomes free, so no discard is
-/// ever missed.
+/// The kernel's `debug_stat`. A discard waits for a slot that is in use, so no discard is ever
+/// missed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DebugStat;
 
 impl fmt::Display for DebugStat {
-    /// Writes the version of the format, then two columns that are always 0: an unused one, and
+    /// Writes the version of the format, then two columns that are always 0: an unused column, and
     /// `miss_free`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "version: 1\n{:8} {:8}", 0, 0)
@@ -89,8 +89,8 @@ pub struct OrderStat {
     pub partial_reads: u64,
     /// The number of writes to parts of stored blocks.
     pub partial_writes: u64,
-    /// The number of blocks that were written whole, but stored slot by slot because memory for the
-    /// block's object was refused.
+    /// The number of blocks that were written whole but stored slot by slot, because memory for one
+    /// object was refused.
     pub splits: u64,
     /// The number of rewrites of blocks without their dead members.
     pub rewrites: u64,

@@ -22,8 +22,8 @@ pub(crate) struct Workspace {
     /// The compressed bytes before they are stored in the pool. The buffer is larger than any
     /// codec's output for a slot.
     pub(crate) scratch: Box<[u8; 2 * SLOT_BYTES]>,
-    /// Whether the last object that was overwritten had about the length of its successor. If so,
-    /// the next new object will probably also be stored in the place of the old one.
+    /// Whether the last overwritten object was about as long as its replacement. If true, the next
+    /// new object will probably be stored in the place of the object that it replaces.
     pub(crate) expects_same_place: bool,
     /// A buffer into which a slot is decompressed if only a part of the slot is read.
     pub(crate) block: Box<[u8; SLOT_BYTES]>,
@@ -32,7 +32,7 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    /// Writes the bytes of `slot` from byte `at` on into `buf`. `nth` is the number of the slot for
+    /// Writes the bytes of `slot` from byte `at` on into `buf`. `nth` is the slot's number in
     /// errors.
     #[inline]
     pub(crate) fn decode(
@@ -75,7 +75,7 @@ pub(crate) struct Streams {
     /// The size of all workspaces in bytes, including the digests of dictionaries that the
     /// workspaces share.
     bytes: usize,
-    /// The number of bytes in a stream that are first written when the stream is used.
+    /// The number of bytes in a stream that are not touched before the first use of the stream.
     bytes_by_use: usize,
     /// The number of streams that have been used.
     used: AtomicUsize,
@@ -135,15 +135,15 @@ impl Streams {
         self.bytes
     }
 
-    /// Returns the size in bytes of the streams that have not been used yet. These streams contain
-    /// only zeros, for which the system has not allocated memory.
+    /// Returns the size in bytes of the streams that have not been used yet. An unused stream
+    /// contains only zeros, for which the system has not allocated memory.
     pub(crate) fn unused_bytes(&self) -> usize {
         (self.len() - self.used.load(Relaxed)) * self.bytes_by_use
     }
 
-    /// Returns this processor's stream or, if that stream is busy, another one of the streams that
-    /// have been used. If all of these are busy, returns an unused stream, which takes memory from
-    /// now on. If all streams are busy, waits for this processor's stream.
+    /// Returns a free stream, in this order of preference: this processor's stream, another stream
+    /// that has been used, an unused stream. If all streams are busy, waits for this processor's
+    /// stream.
     pub(crate) fn get(&self) -> MutexGuard<'_, Workspace> {
         let used = self.used.load(Relaxed).clamp(1, self.requests);
         let first = rustix::thread::sched_getcpu() % used;
@@ -161,7 +161,7 @@ impl Streams {
         }
     }
 
-    /// Counts the stream as used if this is its first use.
+    /// Counts the stream as used if no request has used it before.
     fn begun<'s>(&self, mut stream: MutexGuard<'s, Workspace>) -> MutexGuard<'s, Workspace> {
         if !stream.is_used {
             stream.is_used = true;

@@ -1,9 +1,9 @@
 //! The limit of all memory of a device.
 //!
 //! The pool calls this supply before each commit of pages, and the supply compares the device's
-//! current total with the limit. So the limit needs no counters of its own, and a device without a
-//! limit has no cost. Allocations of an extent's maps and descriptors are not checked one by one; a
-//! margin below the limit is reserved for them.
+//! current total with the limit. So the limit needs no counters of its own. Allocations of maps and
+//! descriptors are not checked one by one. A margin below the limit is reserved for maps and
+//! descriptors.
 
 use crate::policy::{TABLES_PER_PAGES, UNASKED_MARGIN};
 use page::{Request, Supply, page_size};
@@ -46,8 +46,8 @@ impl TotalLimit {
         let _ = self.counted.set(device);
     }
 
-    /// Makes the limit depend on the limit of the pool's pages, unless an explicit limit is set.
-    /// `bytes` is the total of the empty device.
+    /// Derives the limit from the limit of the pool's pages if no explicit limit is set. `bytes` is
+    /// the total of the empty device.
     pub(crate) fn limit_with_pages(&self, bytes: u64) {
         let _ = self.empty.set(bytes);
     }
@@ -74,8 +74,8 @@ impl TotalLimit {
 
     fn has_room(&self, request: Request) -> bool {
         let Some(limit) = self.limit() else { return true };
-        // Address space takes no memory, and the total already includes the pages that are about to
-        // be committed.
+        // A request for address space needs no memory. The total already includes the pages of a
+        // commit.
         let more = match request {
             Request::Allocate { bytes } => bytes as u64,
             Request::Map { .. } | Request::Commit { .. } => 0,

@@ -1,5 +1,5 @@
 //! Fallible allocation of buffers whose length depends on a request, a chunk or a job. If memory
-//! for such a buffer is refused, the process must not end.
+//! for a buffer is refused, the caller receives an error.
 
 use crate::Error;
 

@@ -1,9 +1,9 @@
 //! A device with the kernel's interface: settings are written first, then the disksize creates the
-//! device, and a reset removes it.
+//! device, and a reset removes the device.
 //!
-//! Lock order: the lock of the lifecycle comes before all locks of its device, and is not held
-//! during the device's operations. Devices are created and dropped while the lifecycle's lock is
-//! not held, because both take the lock of the registry of forks.
+//! Lock order: the lock of the lifecycle is taken before all locks of the lifecycle's device. No
+//! thread holds this lock during an operation, the creation or the drop of the device. Creation and
+//! drop take the lock of the registry of forks.
 
 mod attributes;
 mod lifecycle;
@@ -36,7 +36,7 @@ pub struct Zram {
     locked: Arc<ForkHook>,
 }
 
-/// An open device. A device can't be reset while it is open; several threads may open it.
+/// An open device. An open device can't be reset. Several threads may open one device.
 #[derive(Debug)]
 pub struct Open(Arc<Instance>);
 
@@ -69,16 +69,16 @@ impl Zram {
         Zram { locked }
     }
 
-    /// Returns the current settings: those of the device if it exists.
+    /// Returns the settings of the device, or the current settings if no device exists.
     pub fn settings(&self) -> Config {
         self.locked.lifecycle.lock().settings.clone()
     }
 
-    /// Changes settings, which is possible only before the device is created. `name` is the name of
-    /// the attribute for errors.
+    /// Changes the settings, which is possible only before the device is created. `name` is the
+    /// name of the attribute in errors.
     ///
     /// # Errors
-    /// [`Error::Initialised`], or the error of `change`; then the settings are unchanged.
+    /// [`Error::Initialised`], or the error of `change`. After an error the settings are unchanged.
     pub fn configure(
         &self,
         name: &'static str,
@@ -96,8 +96,8 @@ impl Zram {
     /// rounded up to slots.
     ///
     /// # Errors
-    /// [`Error::Initialised`]; or the settings are invalid, or memory does not suffice. In the
-    /// latter cases, no device is created. After an error of a codec, the algorithms and their
+    /// [`Error::Initialised`], or the settings are invalid, or memory does not suffice. After an
+    /// error no device is created by this call. After an error of a codec, the algorithms and their
     /// parameters are reset to the defaults.
     pub fn set_disksize(&self, bytes: u64) -> Result<(), Error> {
         let settings = {
@@ -144,9 +144,8 @@ impl Zram {
 
     /// Frees the device and resets all settings to the defaults. As in the kernel, the settings of
     /// the write-back limit (`writeback_limit`, `writeback_limit_enable`, `writeback_batch_size`)
-    /// are not reset. The device's memory and backing store are released only after calls of
-    /// [`show`](Self::show) or [`store`](Self::store) that are under way, including jobs, have
-    /// completed.
+    /// are not reset. Calls of [`show`](Self::show) or [`store`](Self::store) that are under way,
+    /// including jobs, delay the release of the device's memory and backing store.
     ///
     /// # Errors
     /// [`Error::Open`]: the device is open, or is being created.
@@ -168,14 +167,14 @@ impl Zram {
         Ok(())
     }
 
-    /// Sets the limit of pool pages ([`Config::mem_limit`]) of the device or, if none exists yet,
-    /// of the device that will be created.
+    /// Sets the limit of pool pages ([`Config::mem_limit`]). If no device exists yet, the limit
+    /// applies to the device that will be created.
     pub fn set_mem_limit(&self, bytes: Option<u64>) {
         self.limit(|settings| settings.mem_limit = bytes, |device| device.set_mem_limit(bytes));
     }
 
-    /// Sets the limit of all memory ([`Config::total_limit`]) of the device or, if none exists yet,
-    /// of the device that will be created.
+    /// Sets the limit of all memory ([`Config::total_limit`]). If no device exists yet, the limit
+    /// applies to the device that will be created.
     pub fn set_total_limit(&self, bytes: Option<u64>) {
         self.limit(|settings| settings.total_limit = bytes, |device| device.set_total_limit(bytes));
     }
@@ -206,7 +205,7 @@ impl Zram {
     }
 
     /// Writes `text` to the attribute `name`. As in the kernel, one newline at the end of `text` is
-    /// ignored, and so are unknown keys in words of the form `key=value`.
+    /// ignored. Unknown keys in words of the form `key=value` are ignored, too.
     ///
     /// # Errors
     /// [`Error::NoAttribute`], [`Error::Access`]; or another error, with the errno that the kernel

@@ -28,7 +28,7 @@ fn made(bytes: &str) -> Zram {
     zram
 }
 
-/// Asserts that a write of each of `cases` fails; a case consists of attribute, value, errno, and
+/// Asserts that a write of each of `cases` fails. A case consists of attribute, value, errno, and
 /// parts of the message.
 fn refused(zram: &Zram, cases: &[(&str, &str, &str, &[&str])]) {
     for (name, value, expected, parts) in cases {
@@ -304,7 +304,7 @@ fn bad_values_have_the_kernels_errors() {
         ("dump", "yes please\n\n", "EINVAL", &["\\n"]),
     ];
     refused(&zram, before);
-    // The rejected values changed nothing.
+    // The rejected values have changed no attribute.
     nothing_reads_as_the_kernels_does();
     assert_eq!(zram.show("comp_algorithm").unwrap(), "[lz4] lz4hc zstd \n");
     assert_eq!(zram.open().unwrap_err().errno(), errno("ENODEV"));
@@ -372,7 +372,7 @@ fn parameters_are_of_the_algorithm() {
     zram.store("comp_algorithm", "zstd").unwrap();
     zram.store("algorithm_params", "level=-5 unknown=7 algo=zstd deflate.winbits=-11").unwrap();
     assert_eq!((params().level, params().dictionary), (Some(-5), None));
-    // Each line that is written replaces all parameters.
+    // Each line that is written replaces all parameters, also those that the line omits.
     let file = std::env::temp_dir().join(format!("uzram-dict-{}", std::process::id()));
     std::fs::write(&file, b"bytes that blocks have in common").unwrap();
     zram.store("algorithm_params", &format!("priority=0 dict={}", file.display())).unwrap();
@@ -381,7 +381,7 @@ fn parameters_are_of_the_algorithm() {
     // A change of the algorithm also resets the parameters.
     zram.store("comp_algorithm", "lz4").unwrap();
     assert_eq!(params(), zcomp::Params::default());
-    // A level is checked when the device is created; after an error all parameters have the
+    // A level is checked when the device is created. After an error, all parameters have the
     // defaults again.
     zram.store("comp_algorithm", "zstd").unwrap();
     zram.store("algorithm_params", "level=1000").unwrap();

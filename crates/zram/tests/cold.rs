@@ -17,7 +17,7 @@ use zram::{
 };
 use zsmalloc::{Geometry, KernelGeometry};
 
-/// The number of writers. Each writer has its own part of the device, and a shadow of this part.
+/// The number of writers. Each writer has its own part of the device, and a shadow of that part.
 const WRITERS: usize = 4;
 const STRETCH: usize = 64 * SLOT_BYTES;
 const BYTES: usize = WRITERS * STRETCH;
@@ -58,7 +58,7 @@ fn write_and_read(shadow: &mut Shadow<&Device>, rng: &mut Rng) {
     }
 }
 
-/// Runs one of the jobs. The job may fail because another one is under way.
+/// Runs one of the jobs. The job may fail because another job is under way.
 fn job(device: &Device, still: &[u8], rng: &mut Rng) {
     let done = match rng.u32(..8) {
         0..3 => {

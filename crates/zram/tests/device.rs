@@ -1,4 +1,4 @@
-//! Compares the device with a shadow array, and tests it under load by eight threads.
+//! Compares the device with a shadow array, and tests the device under load by eight threads.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -35,15 +35,15 @@ fn a_shadow_array_agrees() {
     }
 }
 
-/// The device agrees with a shadow for random geometries, block sizes and limits, also after
-/// failures of memory and of the store.
+/// The device agrees with a shadow for random geometries, block sizes and limits. Memory and the
+/// store may fail.
 #[test]
 fn any_device_agrees_with_its_shadow() {
     (400..scaled(440, 1000)).for_each(|nth| _ = run_any::<DeviceModel>(nth as u64, 1000));
 }
 
-/// Returns the content of a slot: the numbers of the slot, the thread and the version, and bytes
-/// calculated from these numbers.
+/// Returns the content of a slot. The content consists of the numbers of the slot, the thread and
+/// the version, and of bytes calculated from these numbers.
 fn stamped(slot: u64, thread: u64, version: u64) -> Vec<u8> {
     let seed = slot << 40 | thread << 32 | version;
     let mut rng = Rng::with_seed(seed);
@@ -230,8 +230,8 @@ fn noise(rng: &mut Rng, len: usize) -> Vec<u8> {
     (0..len).map(|_| rng.u8(..)).collect()
 }
 
-/// If the first and last slots of a discard lie only partly in its range, the slots between them
-/// are freed, even if memory to write the slots at the ends is refused.
+/// A discard frees the slots that lie completely in its range, even if memory to overwrite the
+/// slots at its ends is refused.
 #[test]
 fn ragged_zeros_free_whole_slots_at_the_limit() {
     const SLOTS: usize = 1000;
@@ -250,8 +250,8 @@ fn ragged_zeros_free_whole_slots_at_the_limit() {
         shadow.bytes[..SLOT_BYTES].copy_from_slice(&PATTERN);
         shadow.bytes[SLOT_BYTES..end].copy_from_slice(&noise[..end - SLOT_BYTES]);
         shadow.check();
-        // The limit of one page leaves no memory for the half of the pattern that remains in the
-        // first slot, although other slots were freed.
+        // Half of the pattern remains in the first slot. The limit of one page leaves no memory for
+        // that half, although other slots were freed.
         shadow.device.set_mem_limit(Some(limit_after));
         let (at, len) = (2048usize, 1usize << 20);
         let written = shadow.device.discard(at as u64, len as u64);
@@ -263,7 +263,7 @@ fn ragged_zeros_free_whole_slots_at_the_limit() {
         let whole = at.next_multiple_of(SLOT_BYTES)..(at + len) / SLOT_BYTES * SLOT_BYTES;
         shadow.bytes[whole.clone()].fill(0);
         shadow.compare(whole.start, whole.len());
-        // The slots at the ends contain their old bytes or their new bytes; if the discard failed,
+        // The slots at the ends contain their old bytes or their new bytes. If the discard failed,
         // the first slot contains its old bytes.
         let head_is_old = written.is_err();
         if !head_is_old {
@@ -297,8 +297,8 @@ fn fragmented(compaction: Compaction) -> Shadow<Device> {
     let mut shadow = Shadow::new(config).unwrap();
     let mut rng = Rng::with_seed(seed(126));
     for slot in 0..shadow.bytes.len() / SLOT_BYTES {
-        // A third of each slot is noise and the rest is zeros, so all slots have about the same
-        // compressed length.
+        // A third of each slot is noise, and the other bytes are zeros. So all slots have about the
+        // same compressed length.
         let at = slot * SLOT_BYTES;
         shadow.bytes[at..at + SLOT_BYTES / 3].copy_from_slice(&noise(&mut rng, SLOT_BYTES / 3));
     }
@@ -338,8 +338,7 @@ fn a_device_is_shrunk_on_demand() {
     off.check();
 }
 
-/// A discard skips slots that were never written; if it freed every slot separately, it would take
-/// minutes.
+/// A discard skips slots that were never written. To free each slot separately would take minutes.
 #[test]
 fn a_discard_of_all_of_the_largest_device() {
     let disksize = (1 << 44) - SLOT_BYTES as u64;

@@ -48,7 +48,7 @@ fn blocks_refer_to_it_and_its_memory_is_counted_once() {
 
 #[test]
 fn one_that_can_not_be_used_is_wrong_use() {
-    // The beginning of a zstd dictionary, cut off after nine bytes.
+    // The first nine bytes of a zstd dictionary.
     let damaged = Dictionary::new([0x37, 0xa4, 0x30, 0xec, 1, 2, 3, 4, 5]).unwrap();
     let error = Device::new(config(codecs().len() - 1, Some(damaged))).unwrap_err();
     assert!(matches!(error, Error::Codec(zcomp::Error::Dictionary { .. })), "{error:?}");

@@ -1,5 +1,5 @@
-//! Tests that data in memory are freed only after they are durable in the store (zr-X4), whichever
-//! write fails, and whichever sync reports the failure.
+//! Tests that data in memory are freed only after they are durable in the store (zr-X4). Different
+//! writes fail, and different syncs report the failures.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -28,8 +28,8 @@ fn noise<B: Backing + 'static>(backing: &Arc<B>, batch: u32) -> Shadow<Device> {
     shadow
 }
 
-/// In each round a different write fails, while syncs of several groups are under way, and while
-/// the system writes its page cache in the background.
+/// In each round a different write fails. During these failures, syncs of several groups are under
+/// way, and the system writes its page cache in the background.
 #[test]
 fn no_group_commits_what_another_was_told_of() {
     for (batch, in_background) in [(1, false), (1, true), (2, false), (2, true)] {
@@ -59,7 +59,7 @@ fn no_group_commits_what_another_was_told_of() {
                 }
                 shadow.compare(0, BYTES);
                 shadow.device.check();
-                // The store now works without failures.
+                // The store has no further failures.
                 let done = shadow.device.write_back(&Selection::default()).unwrap();
                 assert!(done.slots > 0 || !backing.has_failed(), "{done:?}");
                 shadow.compare(0, BYTES);

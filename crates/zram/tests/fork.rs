@@ -10,7 +10,7 @@ use zram::{Config, Device, Error, Fork, SLOT_BYTES};
 
 const SLOTS: u64 = 400;
 
-/// Returns a block whose bytes are all calculated from its first eight bytes.
+/// Returns a block whose bytes are all calculated from the number in its first eight bytes.
 fn block(stamp: u64) -> Vec<u8> {
     let mut rng = Rng::with_seed(testkit::seed_of(stamp));
     let mut block = stamp.to_ne_bytes().to_vec();
@@ -70,8 +70,8 @@ fn a_child_has_a_whole_copy() {
     device.check();
 }
 
-/// The child does not inherit the pool's pages: calls in the child that need them fail, but the
-/// child can drop the device.
+/// The child does not inherit the pool's pages. Calls that need the pool's pages fail in the child,
+/// but the child can drop the device.
 #[test]
 fn a_child_is_left_without_pages() {
     let seed = seed(159);
@@ -107,8 +107,8 @@ fn a_child_is_left_without_pages() {
                             (Err(Error::LeftBehind), 19)
                         );
                     }
-                    // Calls that need no page of the pool return the state of the device at the
-                    // fork.
+                    // Calls that need no page of the pool return the device's state at the time of
+                    // the fork.
                     assert_eq!((device.compact(), device.shrink(1)), (0, 0));
                     assert!(device.mem_total() > device.mm_stat().mem_used_total);
                     assert!(device.mm_stat().mem_used_total >= stat.mem_used_total / 2);
@@ -118,8 +118,8 @@ fn a_child_is_left_without_pages() {
                 });
             }
         });
-        // If the child has mapped other memory at the addresses of the pool's pages, a drop of the
-        // device must not unmap that memory.
+        // The child may have mapped other memory at the addresses of the pool's pages. A drop of
+        // the device must not unmap that memory.
         let dropped = device.take();
         in_child(move || {
             let others: Vec<Vec<u8>> = (0..64).map(|nth| vec![nth; 4 << 20]).collect();
@@ -141,7 +141,7 @@ fn mappings_with(flag: &str) -> usize {
     flags.filter(|flags| flags.split_whitespace().any(|other| other == flag)).count()
 }
 
-/// The test runs in a child process, so that no other test maps memory at the same time.
+/// The test runs in a child process, because no other test maps memory there.
 #[test]
 fn segments_are_in_dumps_and_children_as_asked() {
     in_child(|| {

@@ -1,5 +1,5 @@
 //! Tests that saved files of earlier versions can be restored, and that a save still produces the
-//! same files. With `UZRAM_WRITE_GOLDEN=1` set, missing files are created.
+//! same files. `UZRAM_WRITE_GOLDEN=1` creates missing files.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -8,7 +8,7 @@ use zram::{Algorithm, Config, Damage, Device, Recompress, SLOT_BYTES, SaveOption
 
 const SLOTS: usize = 48;
 
-/// The name of each file, and the block size in slots and the codec of the saved device.
+/// For each file, its name, and the saved device's block size in slots and codec.
 const FILES: [(&str, usize, &str); 3] =
     [("slots-lz4-zstd", 1, "lz4"), ("blocks-16k-lz4", 4, "lz4"), ("blocks-64k-zstd", 16, "zstd")];
 
@@ -49,7 +49,7 @@ fn contents(slot: usize) -> Option<Vec<u8>> {
     }
 }
 
-/// Writes the contents of the files to the device. If blocks are single slots, recompresses some
+/// Writes the contents of the files to the device. Recompresses some slots if blocks are single
 /// slots.
 fn fill(device: &Device) {
     for slot in 0..SLOTS {
@@ -74,8 +74,8 @@ fn compare(device: &Device) {
     device.check();
 }
 
-/// Returns a copy of a file without the random id of the save, and without the checksums of
-/// headers, which cover the id.
+/// Returns a copy of a file without the random id of the save, and without the checksums that cover
+/// the id.
 fn without_id(file: &[u8]) -> Vec<u8> {
     let (id, mut file) = (file[16..24].to_vec(), file.to_vec());
     let heads = (0..=file.len() - id.len()).filter(|&at| file[at..].starts_with(&id));

@@ -48,7 +48,7 @@ fn accesses_clear_the_mark_of_their_slots_alone() {
         device.discard(at(4), SLOT_BYTES as u64).unwrap();
         assert!(idle(&device).is_empty());
         device.mark_idle().unwrap();
-        // All slots are expected except those without an object and the slot whose object is a
+        // All slots are expected except the slots without an object, and the slot whose object is a
         // pattern.
         let mut expected: Vec<u64> = (0..SLOTS).filter(|slot| !(2..5).contains(slot)).collect();
         assert_eq!(idle(&device), expected);
@@ -94,7 +94,7 @@ fn an_age_marks_what_is_older_and_unmarks_what_is_not() {
     device.mark_idle_older(3600).unwrap();
     assert!(idle(&device).is_empty(), "younger slots lose the mark");
     let last = next_second();
-    // Half of the slots are accessed: each of them by one of three kinds of requests.
+    // Requests of three kinds access half of the slots, each slot once.
     let mut buf = vec![0; SLOT_BYTES];
     for slot in (0..SLOTS).step_by(2) {
         match slot % 3 {
@@ -113,7 +113,6 @@ fn an_age_marks_what_is_older_and_unmarks_what_is_not() {
     assert_eq!((index.trim(), rest), ("1", &*format!(" {seconds:12}.000000 ...i..")));
     device.discard(0, SLOTS * SLOT_BYTES as u64).unwrap();
     assert_eq!(states(&device), []);
-    // Another write records a new access time.
     device.write(0, &[1, 2, 3]).unwrap();
     assert!(states(&device)[0].accessed_seconds >= Some(seconds + 2));
     device.check();
@@ -131,8 +130,8 @@ fn without_times_an_age_is_refused() {
     assert!(states(&device).iter().all(|state| state.accessed_seconds.is_none()));
 }
 
-/// An access time takes 4 bytes, and a share of the unused rest of a cache line, which contains
-/// five entries with their access times.
+/// A cache line contains five entries with their access times. So an access time takes 4 bytes, and
+/// a fifth of the unused bytes of a cache line.
 #[test]
 fn times_are_counted() {
     const SLOTS: u64 = 100_000;

@@ -1,4 +1,4 @@
-//! Tests the progress and cancellation of jobs, and the prediction that a request will wait.
+//! Tests the progress and cancellation of jobs, and the prediction that a request may wait.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{self, Read, Write};
@@ -102,12 +102,12 @@ fn saves_and_restores_are_watched_and_cancelled() {
     let mut from = Cancelling { device: &other, left: half, kind, through: &saved[..] };
     assert_eq!(other.restore_from(&mut from, Damage::Refuse), Err(Error::Cancelled));
     assert_eq!((other.block_state().count(), other.job()), (0, None));
-    // A restore after the cancelled one is a new job.
+    // The restore after the cancelled restore is a new job.
     assert_eq!(other.restore_from(&mut &saved[..], Damage::Refuse).unwrap().slots, SLOTS);
     other.check();
 }
 
-/// The codec zstd, which cancels the job of a device after a certain number of compressions.
+/// The codec zstd, extended to cancel a device's job after a certain number of compressions.
 static CANCELLING: WatchedCodec = WatchedCodec { of: "zstd", before: cancel_after };
 static CANCELLED: OnceLock<Weak<Device>> = OnceLock::new();
 static LEFT: AtomicU64 = AtomicU64::new(100);
@@ -138,8 +138,8 @@ fn what_was_recompressed_when_it_is_cancelled_stays() {
 
 #[test]
 fn what_was_written_back_when_it_is_cancelled_stays() {
-    // With one write per group, these are more data than can be in flight at once; so while the
-    // store is stuck, the job is also stuck.
+    // Each group has one write, so the data exceed the maximum size of writes in flight. The job
+    // waits while the store is stuck.
     let times = 4;
     let backing = Arc::new(Faulty::new(times * BYTES));
     let writeback = Arc::new(WritebackLimit::default());
@@ -260,7 +260,7 @@ fn a_restore_that_is_given_up_takes_nothing_away_later() {
     same_as_before(&device, 0);
 }
 
-/// When the abandoned read returns, another job may already use the device.
+/// Another job may already use the device when an abandoned restore's read returns.
 #[test]
 fn a_restore_that_is_given_up_puts_nothing_there_later() {
     let mut saved = Vec::new();

@@ -1,5 +1,5 @@
 //! Tests that devices can be created and reset while requests and calls of attributes are under
-//! way, and that a failed creation leaves nothing behind.
+//! way. A failed creation leaves no device and no memory behind.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -21,8 +21,8 @@ fn settings(zram: &Zram, supply: Arc<RefuseNth>) {
     .unwrap();
 }
 
-/// The creation of a device fails at each of its requests for memory; afterwards the device can be
-/// created, used and reset.
+/// The creation of a device fails at each of its requests for memory. After each failure, the
+/// device can be created, used and reset.
 #[test]
 fn a_failed_set_up_leaves_nothing() {
     for track_access in ["0", "1"] {
@@ -155,7 +155,7 @@ fn stress_reset_open_and_drop_under_load() {
                             Err(error) => panic!("{error}"),
                         },
                         1 => {
-                            // In about half of the cases this thread has the device open itself.
+                            // In about half of the cases, this thread also has the device open.
                             let open = if rng.bool() { zram.open().ok() } else { None };
                             match zram.reset() {
                                 Ok(()) => {
@@ -181,8 +181,8 @@ fn stress_reset_open_and_drop_under_load() {
     zram.reset().unwrap();
 }
 
-/// If another thread of the parent is creating the device during the fork, no device exists in the
-/// child, and the child can create it.
+/// If another thread of the parent is creating the device during a fork, the child has no device,
+/// and can create it.
 #[test]
 fn a_child_has_a_life_of_its_own() {
     let zram = Zram::new();

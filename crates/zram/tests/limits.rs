@@ -1,4 +1,4 @@
-//! Tests limits of pool pages and of all memory, and refused memory: a request fails with an error,
+//! Tests limits of pool pages and of all memory, and refused memory. A request fails with an error,
 //! and no data are lost.
 #![allow(clippy::unwrap_used)]
 
@@ -33,7 +33,7 @@ fn limits_that_swing_lose_nothing() {
     }
 }
 
-/// Returns the number of bytes that the object of a block takes, in addition to its entry.
+/// Returns the number of bytes that the object of a block takes, without the object's entry.
 fn stored_len(stream: &mut dyn zcomp::Stream, block: &[u8]) -> usize {
     if block[8..] == block[..SLOT_BYTES - 8] {
         return 0;
@@ -41,8 +41,8 @@ fn stored_len(stream: &mut dyn zcomp::Stream, block: &[u8]) -> usize {
     stream.compress(block, &mut [0; 2 * SLOT_BYTES]).unwrap().unwrap().min(SLOT_BYTES)
 }
 
-/// I6: at a limit of one byte, an overwrite succeeds if the new data need no more memory than the
-/// old data.
+/// At a limit of one byte, an overwrite succeeds if the new data need no more memory than the old
+/// data (I6).
 #[test]
 fn an_overwrite_that_needs_no_more_room_never_fails() {
     let codec = zcomp::codecs()[0].prepare(&zcomp::Params::default(), SLOT_BYTES).unwrap();
@@ -98,7 +98,6 @@ fn every_refusal_is_an_error_and_loses_nothing() {
     }
 }
 
-/// Slots that store zeros take no pages of the pool, but their entries take memory.
 #[test]
 fn tables_are_limited_with_pages() {
     let mem_limit = 4 << 20;
@@ -121,7 +120,7 @@ fn tables_are_limited_with_pages() {
     assert!(matches!(error, Error::OutOfMemory { total_limit: Some(_), .. }), "{error}");
     assert!(device.mem_total() <= most, "{} of {most}", device.mem_total());
     assert!(device.mem_total() >= most - (256 << 10), "{} of {most}", device.mem_total());
-    // The limit of all memory follows `mem_limit`; an explicit limit takes precedence.
+    // The limit of all memory follows `mem_limit`. An explicit limit takes precedence.
     device.set_mem_limit(Some(2 * mem_limit));
     device.write(1 << 39, &zeros).unwrap();
     device.set_total_limit(Some(1));
@@ -132,7 +131,7 @@ fn tables_are_limited_with_pages() {
     assert_eq!((device.total_limit(), fill(&device)), (None, None));
 }
 
-/// If a request fails because of the limit of all memory, the error contains this limit, for every
+/// If a request fails because of the limit of all memory, the error contains that limit, for every
 /// kind of request.
 #[test]
 fn the_limit_that_refuses_is_named_whatever_was_asked_for() {
@@ -159,7 +158,7 @@ fn limits_that_are_set_at_once_agree() {
     let device = Device::new(config).unwrap();
     let empty = device.total_limit().unwrap() - (5 << 20);
     let arrived = AtomicU64::new(0);
-    // The threads yield instead of sleeping, because a sleeping thread would start too late.
+    // The threads yield instead of sleeping, because a sleeping thread would wake too late.
     let meet = |nth: u64| {
         arrived.fetch_add(1, SeqCst);
         while arrived.load(SeqCst) < 2 * nth {
@@ -194,8 +193,8 @@ fn limits_that_are_set_at_once_agree() {
     assert_eq!(device.total_limit(), Some(1 << 40));
 }
 
-/// The limit of all memory allows the pool to reach its own limit with data of any compressed
-/// length, down to 64 bytes for 4 KiB.
+/// The limit of all memory allows the pool to reach its own limit, even if each slot compresses to
+/// 64 bytes.
 #[test]
 fn what_limits_tables_leaves_the_pool_its_own() {
     let mem_limit = 4 << 20;

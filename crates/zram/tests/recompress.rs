@@ -1,5 +1,5 @@
-//! Tests recompression of cold data: the selection, the results that are kept, and the data
-//! afterwards.
+//! Tests recompression of cold data: the selection, the kept objects, and reads after the
+//! recompression.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -24,7 +24,8 @@ fn which(which: Which, priority: usize) -> Recompress {
     Recompress { selection: Selection::of(which), priority, ..Recompress::default() }
 }
 
-/// Returns bytes that zstd compresses much better than lz4: few symbols, no repetitions.
+/// Returns bytes that zstd compresses much better than lz4, because they have few symbols and no
+/// repetitions.
 fn symbols(rng: &mut Rng, len: usize) -> Vec<u8> {
     (0..len).map(|_| b"acgt"[rng.usize(..4)]).collect()
 }
@@ -62,7 +63,7 @@ fn kept_and_marked(device: Device) {
     let done = shadow.device.recompress(&which(Which::Huge, 3)).unwrap();
     assert_eq!((done.tried, done.smaller), (1, 0));
     assert_eq!(letters(&shadow.device), ["....r.", "..h..n", "s....."]);
-    // Neither slot is recompressed again.
+    // No slot is recompressed again.
     assert_eq!(shadow.device.recompress(&which(Which::All, 3)), Ok(Recompressed::default()));
     shadow.compare(0, 1 << 20);
     shadow.write(10, &[1; 100]).unwrap();

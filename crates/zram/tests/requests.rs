@@ -19,8 +19,8 @@ const THREADS: usize = 8;
 const STRETCH: usize = (5 << 19) + 1234;
 const LONGEST: usize = 1 << 20;
 
-/// Returns a random range. The logarithm of the length is uniformly distributed, so that short and
-/// long ranges are equally frequent.
+/// Returns a random range. The logarithm of the length is uniformly distributed, so that both short
+/// and long ranges occur.
 fn range(rng: &mut Rng, bytes: usize) -> Range<usize> {
     let len = (1usize << rng.u32(..=20)).min(LONGEST);
     let len = rng.usize(len / 2 + 1..=len);
@@ -62,7 +62,8 @@ fn requests<D: std::borrow::Borrow<zram::Device>>(
     refused
 }
 
-/// Changes limits and reads attributes, and counts in `marked` how often slots were marked idle.
+/// Changes limits and reads attributes. Counts in `marked` the number of times that slots were
+/// marked idle.
 fn disturb(zram: &Zram, rng: &mut Rng, marked: &AtomicU64, stop: &AtomicBool) {
     let size = |rng: &mut Rng| (rng.u64(300..3500) * page_size() as u64).to_string();
     while !stop.load(Relaxed) {
@@ -115,8 +116,7 @@ fn run((algorithm, geometry, block): (&str, &str, &str), count: usize, seed: u64
         let threads = shadows.iter_mut().zip(seed + 1..).map(|(shadow, seed)| {
             scope.spawn(move || {
                 let mut rng = Rng::with_seed(seed);
-                // The loop continues until a request was refused and slots were marked idle, even
-                // if that takes long.
+                // The loop continues until a request was refused and slots were marked idle.
                 while {
                     refused.fetch_add(requests(shadow, &mut rng, count / THREADS), Relaxed);
                     let is_wanting = refused.load(Relaxed) == 0 || marked.load(Relaxed) == 0;

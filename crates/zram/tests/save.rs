@@ -149,7 +149,7 @@ fn files_have_what_it_takes_to_make_the_device_again() {
     fs::remove_dir_all(path.parent().unwrap()).unwrap();
 }
 
-/// Asserts that a restore rejects a file, and that the message contains the offset of the damage.
+/// Asserts that a restore rejects a file, and that the message contains the damage's offset.
 fn expect_refused(device: &Device, file: &[u8], what: &str) {
     match restored(device, file, Damage::Refuse) {
         Err(error) => {
@@ -229,8 +229,8 @@ fn forge(file: &mut [u8]) {
     }
 }
 
-/// The record of the second block is changed so that it describes the first block again, whose
-/// first slot is free.
+/// The record of the second block is changed to describe the first block again. The first slot of
+/// the first block is free.
 #[test]
 fn a_block_that_comes_twice_is_damage() {
     let made =
@@ -253,8 +253,8 @@ fn a_block_that_comes_twice_is_damage() {
     }
 }
 
-/// The last block has fewer slots. In files of earlier versions, the last chunk ended where a
-/// complete last block would end; now a chunk must end with the device.
+/// The last block has fewer slots than the others. In files of earlier versions, the last chunk
+/// could end beyond the end of the device. Now the last chunk must end with the device.
 #[test]
 fn a_chunk_ends_with_the_device() {
     const SLOTS: usize = 367;
@@ -273,7 +273,7 @@ fn a_chunk_ends_with_the_device() {
         let mut back = vec![0; bytes.len()];
         again.read(0, &mut back).unwrap();
         assert!(back == bytes, "{len} bytes of each slot are noise");
-        // A file whose last chunk ends there is restored completely.
+        // A file whose last chunk ends beyond the device is restored completely.
         let mut older = file.clone();
         let heads =
             (4096..file.len()).step_by(4096).filter(|&at| file[at..].starts_with(b"\x8bchunk\r\n"));
@@ -368,7 +368,7 @@ fn chunks_of_other_places_and_files_are_refused() {
     assert!(restored(&device, &with(&all, &file), Damage::Refuse).is_ok());
 }
 
-/// A writer that accepts `writes` writes and half of the next one, and then fails.
+/// A writer that accepts `writes` writes and half of the following write, and then fails.
 struct Cut {
     taken: Vec<u8>,
     writes: usize,
@@ -419,7 +419,7 @@ fn save_until_killed() {
     }
 }
 
-/// Returns noise, with `nth` at the beginning of every slot.
+/// Returns noise with the number `nth` at the beginning of every slot.
 fn version(nth: u32) -> Vec<u8> {
     let mut rng = Rng::with_seed(testkit::seed_of(nth.into()));
     let mut bytes: Vec<u8> = (0..2 << 20).map(|_| rng.u8(..)).collect();
@@ -457,8 +457,8 @@ fn a_killed_saver_leaves_a_whole_file() {
     fs::remove_dir_all(path.parent().unwrap()).unwrap();
 }
 
-/// If another file appears at the path during the save, that file is kept, because `is_free` is
-/// called after the new file is durable, immediately before the rename.
+/// A file that appears at the path during the save is kept. `is_free` is called immediately before
+/// the rename.
 #[test]
 fn what_comes_to_the_place_while_it_is_saved_may_stay() {
     let file = place("free");

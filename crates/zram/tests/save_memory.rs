@@ -1,5 +1,5 @@
-//! Tests that a save allocates nothing after it has begun, so that it does not fail for lack of
-//! memory, and that a restore without memory fails only with an error.
+//! Tests that a save allocates nothing after its start, so it can't fail for lack of memory. Tests
+//! that a restore without memory fails only with an error.
 #![allow(clippy::unwrap_used)]
 #![allow(unsafe_code)]
 
@@ -15,14 +15,14 @@ use zram::{Config, Damage, Device, Error, SLOT_BYTES, SaveOptions, SaveTo, Selec
 
 const BYTES: usize = 2 << 20;
 
-/// The maximum size, in bytes, of allocations that are always granted, such as the text of an error
-/// or the name of a thread.
+/// The maximum size in bytes of an allocation that is always granted, such as an error's text or a
+/// thread's name.
 const SMALL: usize = 1024;
 
 static IS_FULL: AtomicBool = AtomicBool::new(false);
 
-/// An allocator that refuses large allocations while `IS_FULL` is set, except to the main thread,
-/// which runs the test harness.
+/// An allocator that refuses large allocations while `IS_FULL` is set. The main thread, which runs
+/// the test harness, is never refused.
 struct Refusing;
 
 fn is_main_thread() -> bool {
@@ -39,7 +39,7 @@ unsafe impl GlobalAlloc for Refusing {
         if layout.size() >= SMALL && IS_FULL.load(SeqCst) && !is_main_thread() {
             return std::ptr::null_mut();
         }
-        // SAFETY: the caller fulfills the requirements of `alloc`, which are the same.
+        // SAFETY: the caller fulfills the requirements of `alloc`, which are the same for `System`.
         unsafe { System.alloc(layout) }
     }
 
@@ -79,8 +79,8 @@ fn written_back(block: usize, rng: &mut Rng) -> (Device, Arc<Faulty>) {
     (device, backing)
 }
 
-/// Both parts are one test, because `IS_FULL` affects all threads: the start of another test's
-/// thread could fail.
+/// Both parts are one test, because `IS_FULL` affects all threads. The thread of a second test
+/// could fail to start.
 #[test]
 fn what_takes_no_memory_is_done_without() {
     a_save_begun_takes_no_memory_though_reads_of_the_store_fail();

@@ -1,6 +1,6 @@
 //! Tests a device and a pool under load for hours (`make soak`). The result of every read is
 //! compared with the expected data. After all data are freed, the process must have as much memory
-//! and as many descriptors and threads as before.
+//! and as many descriptors and threads as before the load.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -16,7 +16,7 @@ use zram::{Config, Device};
 use zsmalloc::Pool;
 
 const MIB: usize = 1 << 20;
-/// The duration of a lap, unless the whole run is short.
+/// The maximum duration of a lap.
 const LAP: Duration = Duration::from_secs(60);
 /// The number of laps after which the process has allocated all memory that it keeps.
 const WARM_UP: usize = 3;
@@ -60,8 +60,8 @@ impl Soak {
         Soak { disk, handles: Handles::new(pool, 20_000), threads: entries("/proc/self/task") }
     }
 
-    /// Runs the load on the device and the pool, with a fork from time to time. Then frees all
-    /// data.
+    /// Runs the load on the device and the pool, with a fork from time to time. Afterwards, frees
+    /// all data.
     fn lap(&self, rng: &mut Rng, time: Duration) -> Figures {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -81,7 +81,7 @@ impl Soak {
             done.store(true, Relaxed);
             assert!(forking.join().is_ok() && ended.iter().all(Result::is_ok), "see above");
         });
-        // While no load runs, a child finds the same contents as the parent.
+        // No load runs now, so a child of a fork finds the parent's contents.
         in_child(|| {
             self.disk.compare();
             self.disk.free_all();
@@ -106,8 +106,8 @@ impl Soak {
     }
 }
 
-/// Asserts that the resources do not grow. Compares the medians of the first and the last third of
-/// the laps, because single laps vary.
+/// Asserts that the resources do not grow. Single laps vary, so the median of the first third of
+/// the laps is compared with the median of the last third.
 fn expect_flat(laps: &[Figures], time: Duration) {
     let third = laps.len().div_ceil(3);
     let middle = |laps: &[Figures], of: fn(&Figures) -> usize| {

@@ -21,8 +21,7 @@ fn slots_at_random_of_sixteen_tebibytes() {
     let seed = seed(153);
     for track_access in [false, true] {
         let disksize = 16 * TIB - SLOT_BYTES as u64;
-        // Background compaction is off, because it might not be complete when the memory is
-        // measured.
+        // Background compaction is off, because it might be under way when the memory is measured.
         let compaction = Compaction::Manual;
         let config = Config { track_access, compaction, ..Config::new(disksize).unwrap() };
         let device = Device::new(config).unwrap();
@@ -37,7 +36,7 @@ fn slots_at_random_of_sixteen_tebibytes() {
         let stat = device.mm_stat();
         let beside = device.mem_total() - empty - stat.mem_used_total;
         // The directory takes 8 bytes for each 2 MiB of the device. A slot that is far from other
-        // slots needs a node of its own.
+        // written slots needs a node of its own.
         let directory = disksize / (512 * SLOT_BYTES as u64) * 8;
         let nodes = slots.len() as u64 * if track_access { 160 } else { 128 };
         assert!(beside < directory + nodes + (2 << 20), "{beside} bytes beside {stat:?}");

@@ -1,5 +1,5 @@
 //! Tests that no data are lost if one operation of the store fails in part, or is slow while other
-//! requests continue. Each operation is tested in turn.
+//! requests continue. Each round selects a different operation.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -87,8 +87,8 @@ fn acts(rng: &mut Rng, block: usize) -> Vec<Act> {
         Write(at, std::iter::repeat_with(|| rng.u8(..)).take(len).collect())
     };
     let mut acts = vec![noise(rng, 0, BYTES / 2), WriteBack(0..=7), WriteBack(4..=last)];
-    // Reads and writes of a part of one slot, of parts of two slots, of a block, of some slots of a
-    // block, and of more than a block.
+    // Reads and writes of a part of one slot, parts of two slots, a block, some slots of a block,
+    // and more than a block.
     acts.extend([Read(SLOT_BYTES + 9, 100), Read(0, 8 * SLOT_BYTES)]);
     acts.extend([
         noise(rng, 9, 100),
@@ -107,7 +107,7 @@ fn acts(rng: &mut Rng, block: usize) -> Vec<Act> {
     acts
 }
 
-/// Returns a device with data in memory, and a shadow of it.
+/// Returns a device with data in memory, and a shadow of the device.
 fn shadow(backing: &Arc<Faulty>, block: usize, rng: &mut Rng) -> Shadow<Device> {
     // With only one stream, the sequence of reads is the same in each run.
     let (backing, streams) = (Some(backing.clone() as _), Some(1));
@@ -172,7 +172,8 @@ fn each_operation_may_fail_in_part() {
     }
 }
 
-/// Returns the data after each act, if the acts `others.1` take effect just before act `others.0`.
+/// Returns the data after each of `acts`. The acts `others.1` take effect just before act
+/// `others.0`.
 fn replay(start: &[u8], acts: &[Act], others: (usize, &[Act])) -> Vec<Vec<u8>> {
     let (mut bytes, mut after) = (start.to_vec(), Vec::new());
     for (nth, act) in acts.iter().enumerate() {
@@ -186,7 +187,7 @@ fn replay(start: &[u8], acts: &[Act], others: (usize, &[Act])) -> Vec<Vec<u8>> {
 }
 
 /// Runs `acts`, and runs `others` concurrently while an operation of the store is stuck. Returns
-/// the act that was stuck, if any, and the results of all reads.
+/// the stuck act, if any, and the results of all reads.
 fn run_beside(
     (device, backing): (&Device, &Faulty),
     acts: &[Act],
@@ -230,8 +231,7 @@ fn others_go_on_while_any_operation_is_slow() {
                 assert!(nth > 40, "{nth} operations only");
                 break;
             };
-            // For each slot, the concurrent changes take effect either before or after the changes
-            // of the slow act.
+            // For each slot, the concurrent changes take effect before or after the slow act.
             let before = replay(&shadow.bytes, &acts, (stuck, &others));
             let behind = replay(&shadow.bytes, &acts, (stuck + 1, &others));
             let either = |at: usize, len: usize, found: &[u8], nth_act: usize| {

@@ -19,8 +19,7 @@ use zram::{
 };
 
 const BYTES: usize = 2 << 20;
-/// The time limit of a read in saves with a time limit. With the default limit, the tests would
-/// take minutes.
+/// The time limit of reads. With the default time limit, the tests would take minutes.
 const WAIT: Duration = Duration::from_secs(1);
 const IMPATIENT: SaveOptions = SaveOptions { unreadable: Unreadable::Skip, patience: Some(WAIT) };
 
@@ -28,8 +27,8 @@ fn config(backing: &Arc<Faulty>, block: usize) -> Config {
     Config { block, backing: Some(backing.clone()), ..Config::new(BYTES as u64).unwrap() }
 }
 
-/// Returns a device whose data are written back, as far as possible. Some slots were written again
-/// afterwards.
+/// Returns a device whose data are written back as far as possible. Some slots were written again
+/// after the write-back.
 fn written_back(backing: &Arc<Faulty>, block: usize, rng: &mut Rng) -> Shadow<Device> {
     let mut shadow = Shadow::of(Device::new(config(backing, block)).unwrap(), 0, BYTES);
     for at in (0..BYTES).step_by(16 * SLOT_BYTES) {
@@ -105,8 +104,8 @@ fn one_page_that_can_not_be_read_costs_no_other() {
                 shadow.device.save(SaveTo::Writer(&mut file), &SaveOptions::default()).unwrap();
             let (lost, unreadable) = (slots_of(&saved), unreadable(&shadow.device));
             assert_eq!(saved.lost_slots, lost.len() as u64);
-            // A slot with its own object is saved, although a read of the slot also reads its
-            // block.
+            // A slot with its own object is saved even if its block can't be read. A read of the
+            // slot also reads its block.
             assert!(lost.is_subset(&unreadable) && (block > SLOT_BYTES || lost == unreadable));
             let stored = shadow.device.mm_stat().orig_data_size / SLOT_BYTES as u64;
             assert_eq!(saved.slots + saved.lost_slots, stored);
@@ -184,8 +183,8 @@ fn a_stuck_store_is_not_waited_for_for_ever() {
         let saved = within(WAIT * away.len() as u32 / 2, save);
         assert_eq!(slots_of(&saved), away);
         expect_all_but(&file, &shadow, &away);
-        // A cancelled save does not wait, either. The first stuck read is the read that the earlier
-        // save abandoned.
+        // A cancelled save does not wait for the store. The first stuck read is the read that the
+        // earlier save abandoned.
         thread::scope(|scope| {
             let patient = SaveOptions { patience: Some(2 * patience()), ..IMPATIENT };
             let device = &shadow.device;
@@ -214,7 +213,7 @@ fn a_stuck_job_is_given_up_and_changes_nothing_later() {
     let backing = Arc::new(Faulty::new(2 * BYTES));
     let mut shadow = Shadow::of(Device::new(config(&backing, SLOT_BYTES)).unwrap(), 0, BYTES);
     let mut rng = Rng::with_seed(seed(65));
-    // The data are noise, which takes several writes, and data of other kinds.
+    // Most of the data are noise, which takes several writes.
     let mut bytes: Vec<u8> = (0..BYTES * 3 / 4).map(|_| rng.u8(..)).collect();
     while bytes.len() < BYTES {
         bytes.extend(data(&mut rng, SLOT_BYTES));
@@ -224,7 +223,7 @@ fn a_stuck_job_is_given_up_and_changes_nothing_later() {
     thread::scope(|scope| {
         let device = &shadow.device;
         let stuck = scope.spawn(|| device.write_back(&Selection::default()));
-        // Until the write returns, the job neither ends nor reacts to the cancellation.
+        // The job neither ends nor reacts to the cancellation until the write returns.
         backing.wait_until_stuck(1);
         assert!(!device.give_up_job(Duration::from_millis(100)), "it is stuck");
         assert_eq!(device.job(), None);

@@ -1,4 +1,4 @@
-//! Tests write-back of cold data: reads afterwards, the reuse of places in the store, and failures.
+//! Tests write-back of cold data, later reads, the reuse of places in the store, and failures.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -71,8 +71,8 @@ fn what_is_written_back_reads_as_before_and_is_freed() {
     }
 }
 
-/// Data in the store are overwritten whole and in part, discarded and zeroed, both with a store
-/// that is large enough and with one that is too small.
+/// Data in the store are overwritten whole and in part, discarded and zeroed. The test uses a store
+/// that is large enough, and a store that is too small.
 #[test]
 fn what_is_written_back_changes() {
     for (nth, block) in [SLOT_BYTES, 4 * SLOT_BYTES, 16 * SLOT_BYTES].into_iter().enumerate() {
@@ -114,7 +114,7 @@ fn nothing_is_lost_when_every_nth_operation_fails() {
         }
         let stat = model.device().bd_stat();
         assert!(nth > 50 || stat.failed_reads + stat.failed_writes > 0, "{nth}: {stat:?}");
-        // After the last failure, everything works again.
+        // After the last failure, all operations of the store succeed.
         model.apply(&Event::Mend);
         model.check();
         model.apply(&Event::WriteBack { which: Which::All });
@@ -216,8 +216,8 @@ fn damaged_data_are_not_given_out() {
     shadow.device.check();
 }
 
-/// If a write fails because a block can't be read, exactly those slots are written that lie
-/// completely in the range and precede the slot in the error.
+/// A write fails because a block can't be read. Exactly the slots that lie completely in the range
+/// and precede the slot in the error are written.
 #[test]
 fn a_write_that_fails_names_the_slot_where_it_stopped() {
     let block = 4 * SLOT_BYTES;

@@ -1,5 +1,5 @@
-//! Sockets in the file system. A stale socket is replaced; the socket of a running server is never
-//! replaced.
+//! Sockets in the file system. A stale socket is replaced, but the socket of a running server is
+//! never replaced.
 
 use super::{Address, AddressError, Listening, PATH_MAX};
 use crate::policy::{SOCKET_BACKLOG, SOCKET_TRIES};
@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A socket's file. Dropping this removes the file, unless another file has replaced it.
+/// A socket's file. A drop of the `SocketFile` removes the file if the path still refers to it.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
@@ -34,9 +34,9 @@ impl Drop for SocketFile {
     }
 }
 
-/// Listens at a path that only this user can connect to. The socket is created under another name.
-/// When the socket is ready, it is moved to the path if no file exists there, or exchanged for a
-/// stale socket. So no lock is needed that another user could hold.
+/// Listens at a path that only this user can connect to. The socket is created and made ready under
+/// a random name. Then the socket is moved to the path if no file exists there, or exchanged for a
+/// stale socket. No lock is used, because another user could hold the lock.
 pub(super) fn listen_at(path: &Path) -> Result<Listening, AddressError> {
     let name = || path.display().to_string();
     let refused = |errno: Errno| AddressError::Refused { address: name(), errno: errno.into() };
@@ -77,13 +77,13 @@ impl HiddenSocket {
         let name = format!(".{:016x}", RandomState::new().build_hasher().finish());
         let path = parent.join(&name);
         // The path through the directory's descriptor is short enough for a socket, even if the
-        // directory's own path is not.
+        // path of the directory is too long.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = fs::open(parent, flags, Mode::empty())?;
         let short = || format!("/proc/self/fd/{}/{name}", dir.as_raw_fd());
         let address = SocketAddrUnix::new(&path).or_else(|_| SocketAddrUnix::new(short()))?;
-        // The file inherits this mode from the socket. A chmod by name could change a file that
-        // another user created under this name.
+        // The file inherits this mode from the socket. A chmod by name could change another user's
+        // file.
         fs::fchmod(socket, Mode::RUSR | Mode::WUSR)?;
         net::bind(socket, &address)?;
         let made = net::listen(socket, SOCKET_BACKLOG).and_then(|()| id(&path).ok_or(Errno::NOENT));
@@ -107,7 +107,7 @@ impl HiddenSocket {
         }
     }
 
-    /// Replaces the socket `stale`. Returns false if another server has replaced it first.
+    /// Replaces the socket `stale`. Returns false if another server has replaced `stale` first.
     fn replace_stale(&self, stale: Id, path: &Path) -> rustix::io::Result<bool> {
         let exchange = || fs::renameat_with(CWD, &self.path, CWD, path, RenameFlags::EXCHANGE);
         match exchange() {
@@ -127,7 +127,7 @@ impl HiddenSocket {
 
 impl Drop for HiddenSocket {
     fn drop(&mut self) {
-        // If the file was moved to its final path, it no longer exists under this name.
+        // If the file was moved to its final path, no file exists under the hidden name.
         if id(&self.path) == Some(self.id) {
             let _ = std::fs::remove_file(&self.path);
         }
@@ -160,7 +160,8 @@ fn probe(path: &Path) -> rustix::io::Result<Probed> {
         }
     };
     let socket = socket()?;
-    // A server with a full backlog counts as running, and `connect` must not wait for that server.
+    // A server with a full backlog counts as running. `connect` must not wait until the backlog has
+    // room.
     rustix::io::ioctl_fionbio(&socket, true)?;
     match net::connect(&socket, &SocketAddrUnix::new(path)?) {
         Ok(()) | Err(Errno::AGAIN) => Ok(Probed::Live),

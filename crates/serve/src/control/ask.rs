@@ -56,10 +56,10 @@ pub enum AskError {
     Silent {
         /// The path of the socket.
         path: String,
-        /// The number of the process that listens at the socket, if known. This process may be a
-        /// service manager that passes the socket to the server.
+        /// The ID of the process that listens at the socket, if known. A service manager may listen
+        /// in place of the server.
         process: Option<i32>,
-        /// Whether the listening process is stopped, by a signal or a debugger.
+        /// Whether a signal or a debugger has stopped the listening process.
         is_stopped: bool,
     },
     /// The connection broke, or the answer is incomplete.
@@ -72,9 +72,9 @@ pub enum AskError {
 
 /// Sends `request` to the server at `path`, and writes the server's answer to `out`.
 ///
-/// The server has to receive the request within [`ANSWERS_WITHIN`]. After each period of this
-/// length without an answer, the server has to answer `stat`, to show that it runs. A server
-/// that runs may take any time to answer.
+/// The server has to receive the request within [`ANSWERS_WITHIN`]. After each further
+/// [`ANSWERS_WITHIN`] without an answer, the server has to answer `stat`. A server that answers
+/// `stat` may take any time to answer the request.
 ///
 /// # Errors
 /// [`AskError`]
@@ -99,13 +99,13 @@ pub fn ask(request: &Request, path: &Path, out: &mut impl Write) -> Result<(), A
 struct Server {
     stream: UnixStream,
     path: PathBuf,
-    /// The number of the process that listens, if the process is visible in this PID namespace.
+    /// The ID of the listening process, if this PID namespace contains the process.
     process: Option<i32>,
 }
 
 impl Server {
-    /// Connects to the server at `path`, if it can be trusted. No call on the connection blocks for
-    /// longer than [`ANSWERS_WITHIN`].
+    /// Connects to the server at `path` if the server can be trusted. No call on the connection
+    /// blocks for longer than [`ANSWERS_WITHIN`].
     fn connect(path: &Path) -> Result<Self, AskError> {
         let named = path.display().to_string();
         let unreached = |errno: Errno| {
@@ -125,7 +125,7 @@ impl Server {
         let address = SocketAddrUnix::new(path).map_err(unreached)?;
         let connected = retry_on_intr(|| net::connect(&socket, &address));
         connected.map_err(|errno| match errno {
-            // The server's backlog is full of connections that it has not accepted.
+            // The backlog is full of connections that the server has not accepted.
             Errno::AGAIN => {
                 AskError::Silent { path: named.clone(), process: None, is_stopped: false }
             }
@@ -143,7 +143,7 @@ impl Server {
     fn is_stopped(&self) -> bool {
         let Some(process) = self.process else { return false };
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-        // The process's name is in parentheses, and may contain parentheses itself.
+        // The process's name is in parentheses, and may itself contain parentheses.
         let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
         matches!(state, Some('T' | 't'))
     }
@@ -151,7 +151,7 @@ impl Server {
     /// Returns whether the server answers `stat` on another connection.
     fn is_alive(&self) -> bool {
         let asked = ask(&Request::Stat, &self.path, &mut io::sink());
-        // After any other error, the server either runs or has ended, so it is not stuck.
+        // After any other error, the server is not stuck: either the server runs, or it has ended.
         !matches!(asked, Err(AskError::Silent { .. }))
     }
 
@@ -189,12 +189,12 @@ impl Read for Answer<'_> {
     }
 }
 
-/// Returns the words that identify the process of a server in a message.
+/// Returns a description of a server's process for a message.
 fn of_process(process: Option<i32>) -> String {
     process.map_or_else(String::new, |process| format!(" (process {process})"))
 }
 
-/// Returns the reason why a server does not answer, and the remedy.
+/// Returns the reason why a server does not answer, and a remedy for the user.
 fn remedy(process: Option<i32>, is_stopped: bool) -> String {
     match process.filter(|_| is_stopped) {
         Some(process) => format!("it is stopped; continue it with 'kill -CONT {process}'"),

@@ -35,7 +35,8 @@ pub(super) fn answer(
         Ok(request) => request,
         Err(refusal) => return answer.finish(&Err(refusal)),
     };
-    // If this process was stopped, the client may have given up and reported a failure.
+    // If this process was stopped, the client may have given up on the request and reported a
+    // failure.
     if socket.has_left() {
         log.line("control: a client left before its request was read; it was not carried out");
         return Ok(());
@@ -51,7 +52,7 @@ pub(super) fn answer(
     told
 }
 
-/// Receives a request, and returns its text when it is complete.
+/// Receives a request, and returns the text of the complete request.
 fn receive(socket: &Socket) -> io::Result<Result<String, Refusal>> {
     let (mut text, mut some) = (Vec::new(), [0; CONTROL_RECEIVED]);
     let refused = |errno, message| Ok(Err(Refusal::new(errno, message)));
@@ -91,7 +92,7 @@ fn receive(socket: &Socket) -> io::Result<Result<String, Refusal>> {
     Ok(text)
 }
 
-/// Parses the request, and returns it if the server may carry out the request at this time.
+/// Parses a request, and returns the request if the server may carry it out at this time.
 fn admit(text: &str, is_ending: bool) -> Result<Request, Refusal> {
     if text.len() > CONTROL_SHORT && !room::is_left(8 * text.len()) {
         return Err(Refusal::new(Errno::NOMEM, SHORT_OF_MEMORY));
@@ -107,7 +108,7 @@ fn admit(text: &str, is_ending: bool) -> Result<Request, Refusal> {
     Ok(request)
 }
 
-/// Logs the result of a job whose client did not wait for the result.
+/// Logs the result of a job whose client has disconnected before the result.
 fn log_orphaned(log: &Log, what: &str, done: &Result<(), Refusal>) {
     match done {
         Ok(()) => {
@@ -122,7 +123,8 @@ fn log_orphaned(log: &Log, what: &str, done: &Result<(), Refusal>) {
     }
 }
 
-/// Carries out a request. Errors in writing the answer are reported only at the end.
+/// Carries out a request. An error in writing the answer is reported after the request was carried
+/// out.
 fn carry_out(
     steered: &dyn Steered,
     request: &Request,

@@ -1,9 +1,9 @@
 //! The control socket, by which clients read and write the attributes of a served device.
 //!
 //! A request is a line, followed by bytes up to a zero byte, in UTF-8. A request without the zero
-//! byte was cut off, and is not carried out. A request whose client disconnected before the request
-//! was read is not carried out either. The answer is a line `ok` followed by text, or a line `error
-//! NUMBER MESSAGE`, with Linux's errno.
+//! byte was cut off, and is not carried out. If a client disconnects before its request was read,
+//! the request is not carried out either. The answer is a line `ok` followed by text, or a line
+//! `error NUMBER MESSAGE` with Linux's errno.
 //!
 //! ```text
 //!   show NAME              the attribute's text
@@ -15,13 +15,14 @@
 //!   writeback <lf> WORDS   the same
 //! ```
 //!
-//! Each request has its own thread, so other requests are answered while a job runs. The threads
-//! are started with the server, because the system may refuse threads when a client connects. A job
-//! continues when its client disconnects; the server then logs its result. A server that is ending
-//! answers `stat` and saves the disk for clients, until it has saved the disk itself.
+//! Each request has its own thread, so other requests are answered while a job runs. The server
+//! starts all threads at its own start, because the system may refuse threads later. A job
+//! continues when its client disconnects, and the server then logs the job's result. A server that
+//! is ending answers `stat`. A server that is ending saves the disk for clients until the server
+//! itself has saved the disk.
 //!
-//! A client that waits for the end of a request also requests `stat` on another connection, to
-//! check that the server runs.
+//! A client that waits for the end of a request also checks that the server runs, by `stat` on
+//! another connection.
 
 mod ask;
 mod exchange;
@@ -50,7 +51,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The number of bytes of address space that the threads take, including the allocator's growth for
-/// them.
+/// these threads.
 pub const BYTES: usize = CLIENTS * (CONTROL_STACK + BESIDE_STACK);
 
 /// The server of the control socket.
@@ -78,7 +79,7 @@ impl Control {
             let next = move || admitted.lock().recv().ok();
             threads.push(spawn("control", CONTROL_STACK, move || {
                 while let Some((socket, permit)) = next() {
-                    // A client that sends no request expects no answer. A panic ends only the
+                    // A client that sends no request receives no answer. A panic ends only the
                     // connection of this client.
                     let answers = || answer(&socket, &permit, (&*steered, &ends), &log);
                     let _ = catch_unwind(AssertUnwindSafe(answers));
@@ -89,7 +90,7 @@ impl Control {
         let acceptor = Acceptor::start(listening, CONTROL_WITHIN, log.clone(), move |socket| {
             let socket = Arc::new(socket);
             match set.enter_or_evict(&socket, |_| true) {
-                // A thread is free, because the server has a thread for each client that it admits.
+                // The server has a thread for each client that it admits, so a thread is free.
                 Some((permit, _)) => drop(sender.send((socket, permit))),
                 None => log.line("control: refused a client: too many requests are being answered"),
             }
@@ -97,13 +98,13 @@ impl Control {
         Ok(Control { acceptor, clients, threads, is_ending })
     }
 
-    /// Refuses all requests from now on, except those that read attributes or the server's state,
-    /// save the disk, or cancel a job.
+    /// From now on, allows only requests that read attributes or the server's state, save the disk,
+    /// or cancel a job.
     pub fn only_save(&self) {
         self.is_ending.store(true, SeqCst);
     }
 
-    /// Closes all connections. Connections with a complete request are answered first. Returns
+    /// Closes all connections. Clients with a complete request receive their answer first. Returns
     /// whether all connections were closed in time.
     pub fn stop(self, within: Duration) -> bool {
         self.acceptor.stop();
@@ -111,7 +112,7 @@ impl Control {
         let have_left = self.clients.is_empty_by(Instant::now() + within);
         self.clients.hang_up();
         if have_left {
-            // Stopping the acceptor has ended the threads that wait for clients.
+            // The acceptor was stopped, so the threads that wait for clients end.
             self.threads.into_iter().for_each(|thread| drop(thread.join()));
         }
         have_left

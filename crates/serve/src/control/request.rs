@@ -8,8 +8,8 @@ use zram::JobKind;
 const JOBS: [JobKind; 4] =
     [JobKind::Save, JobKind::Restore, JobKind::Recompress, JobKind::WriteBack];
 
-/// The byte that ends a request. A request without this byte is incomplete and is not carried out,
-/// because its client may have died.
+/// The byte that ends a request. A request without this byte is not carried out, because its client
+/// may have died before the end.
 pub(super) const END: u8 = 0;
 
 /// A client's request.
@@ -21,7 +21,7 @@ pub enum Request {
     Store(String, String),
     /// Requests the server's state.
     Stat,
-    /// Starts a job. The text is a path or words.
+    /// Starts a job. The text is the path of a file or the words of an attribute.
     Job(JobKind, String),
 }
 
@@ -40,8 +40,8 @@ impl Request {
         }
     }
 
-    /// Returns whether a server that is ending still carries the request out, because it changes no
-    /// data of the disk.
+    /// Returns whether a server that is ending carries the request out. A request for a change of
+    /// the disk's data is not carried out.
     pub(super) fn is_for_the_end(&self) -> bool {
         match self {
             Request::Show(_) | Request::Stat | Request::Job(JobKind::Save, _) => true,
@@ -50,7 +50,7 @@ impl Request {
         }
     }
 
-    /// Returns the request in encoded form, or a refusal if it can't be encoded.
+    /// Encodes the request, or returns a refusal if the request can't be encoded.
     pub(super) fn bytes(&self) -> Result<Vec<u8>, Refusal> {
         let request = match self {
             Request::Show(name) => format!("show {name}\n"),

@@ -25,7 +25,7 @@ const SEEK_HOLE: i32 = 4;
 
 impl Filesystem for Files {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // The kernel may lower the maximum; its value is used.
+        // The kernel may use a lower maximum.
         let _ = config.set_max_write(FUSE_REQUEST_MAX);
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         if self.mapping == Mapping::Shared {
@@ -93,7 +93,7 @@ impl Filesystem for Files {
         }
     }
 
-    /// A program that opens a file for overwriting truncates it first. As with a block device, the
+    /// A program that opens a file for overwriting truncates the file. As with a block device, the
     /// truncation has no effect.
     fn setattr(
         &self,
@@ -205,8 +205,8 @@ impl Filesystem for Files {
             Some(Node::Disk) => answer(reply, self.write_disk(offset, data)),
             Some(node) => match AttributeWrite::new(node, offset, data) {
                 Err(error) => reply.error(error),
-                // The write may start a job, so it runs on a separate thread. If no thread can be
-                // started, `reply` is dropped, which sends an error.
+                // The write may start a job, so another thread executes the write. If no thread can
+                // be started, `reply` is dropped, which sends an error.
                 Ok(stored) => {
                     let (steered, len) = (self.steered.clone(), data.len() as u32);
                     let stores = move || answer(reply, stored.store(&*steered).map(|()| len));

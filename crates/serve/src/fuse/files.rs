@@ -1,4 +1,4 @@
-//! The contents of the mount's files, and the effects of writes to them.
+//! The contents of the mount's files, and the effects of writes to these files.
 
 use super::Mapping;
 use super::node::Node;
@@ -16,7 +16,7 @@ use std::sync::atomic::{
 use std::time::SystemTime;
 use zram::Access;
 
-/// Modes of fallocate. The first two turn the range into a hole of zeros, even if the range
+/// Modes of fallocate. Punching a hole and zeroing make the range read as zeros, even if the range
 /// contains parts of blocks.
 const PUNCH_HOLE: i32 = 2;
 const ZERO_RANGE: i32 = 16;
@@ -29,7 +29,7 @@ pub(super) struct Files {
     mode: Mode,
     pub(super) mapping: Mapping,
     made: SystemTime,
-    /// The texts of open files other than `disk`, as they were when opened.
+    /// The texts of open files other than `disk`, as the texts were when the files were opened.
     texts: Mutex<HashMap<u64, Arc<String>>>,
     next: AtomicU64,
     has_ended: Arc<AtomicBool>,
@@ -46,8 +46,8 @@ impl Files {
         Files { steered, disk, mode, mapping, made: SystemTime::now(), texts, next, has_ended }
     }
 
-    /// Returns the result of an operation, or an error if the mount has ended. After the end of the
-    /// mount, no write is acknowledged, because the saved file may lack its data.
+    /// Returns the result of an operation, or an error if the mount has ended. The disk may be
+    /// saved before a late write, so no write is acknowledged after the end of the mount.
     pub(super) fn acknowledged<T>(&self, done: Result<T, rustix::io::Errno>) -> Result<T, Errno> {
         match self.has_ended.load(SeqCst) {
             true => Err(Errno::EIO),
@@ -55,7 +55,7 @@ impl Files {
         }
     }
 
-    /// Records `text`, and returns a handle by which later reads find it.
+    /// Records `text`, and returns a handle by which later reads find `text`.
     pub(super) fn open(&self, text: Arc<String>) -> Result<u64, Errno> {
         let handle = self.next.fetch_add(1, Relaxed);
         let mut texts = self.texts.lock();
@@ -68,7 +68,7 @@ impl Files {
         self.texts.lock().remove(&handle);
     }
 
-    /// Returns the text as it was when the file was opened.
+    /// Returns the text that [`open`](Self::open) recorded.
     pub(super) fn opened(&self, handle: u64) -> Arc<String> {
         self.texts.lock().get(&handle).cloned().unwrap_or_default()
     }
@@ -109,8 +109,7 @@ impl Files {
         self.steered.zram().show(name).map(Arc::new).map_err(|error| Errno::from_i32(error.errno()))
     }
 
-    /// Returns the bytes at `offset`: fewer than `size` bytes, or none, if the disk ends before
-    /// `offset + size`.
+    /// Returns `size` bytes at `offset`, or fewer bytes if the disk ends before `offset + size`.
     pub(super) fn read_disk(&self, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
         let len = u64::from(size).min(self.disk.size().saturating_sub(offset));
         if len == 0 {
@@ -143,13 +142,14 @@ impl Files {
             PUNCH_HOLE | ZERO_RANGE if mode & KEEP_SIZE != 0 || end <= self.disk.size() => {
                 self.acknowledged(self.disk.discard(offset, kept))
             }
-            // Reserving space is not supported.
+            // Reservation of space is not supported.
             _ => Err(Errno::EOPNOTSUPP),
         }
     }
 
-    /// Returns the first offset, from `offset` on, at which a byte is stored or, if `stored` is
-    /// false, at which no byte is stored. The end of the disk counts as a hole.
+    /// Returns the first offset at or after `offset` at which a byte is stored. If `stored` is
+    /// false, returns the first offset at which no byte is stored. The end of the disk counts as a
+    /// hole.
     pub(super) fn seek(&self, offset: i64, stored: bool) -> Result<i64, Errno> {
         let (mut at, size) = (u64::try_from(offset).map_err(|_| Errno::ENXIO)?, self.disk.size());
         while at < size {
@@ -177,8 +177,8 @@ impl AttributeWrite {
     pub(super) fn new(node: Node, offset: u64, data: &[u8]) -> Result<Self, Errno> {
         let Node::Attribute(attribute) = node else { return Err(Errno::EACCES) };
         let text = std::str::from_utf8(data).ok().filter(|_| offset == 0).ok_or(Errno::EINVAL)?;
-        // A shell writes a line, whose newline is not part of a path. From other values the device
-        // itself removes one newline, as the kernel does.
+        // A shell writes a newline after a path, which is not part of the path. The device itself
+        // removes a newline from a value that is not a path, as the kernel does.
         let is_path = matches!(attribute.name, "save" | "restore");
         let text = if is_path { text.trim_end_matches('\n') } else { text };
         Ok(AttributeWrite { name: attribute.name, text: text.to_owned() })
@@ -201,7 +201,7 @@ mod tests {
     use std::path::Path;
     use zram::{Restored, Saved, Zram};
 
-    /// A server that refuses to save or restore the disk, and records these requests.
+    /// A server that refuses and records requests to save or restore the disk.
     struct Ending(Zram, Mutex<Vec<String>>);
 
     impl Steered for Ending {

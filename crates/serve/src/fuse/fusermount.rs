@@ -15,8 +15,8 @@ use std::process::{Command, Stdio};
 
 const PROGRAM: &str = "fusermount3";
 
-/// The environment variable that holds the number of the descriptor over which `fusermount3` sends
-/// the connection.
+/// The environment variable with the number of the descriptor over which `fusermount3` sends the
+/// connection.
 const VARIABLE: &str = "_FUSE_COMMFD";
 
 /// Makes `fusermount3` mount at a directory, and returns the connection.

@@ -1,10 +1,10 @@
 //! The device as files: `disk` is the device itself, `attr/NAME` its attributes, `classes` its size
 //! classes.
 //!
-//! All files are read and written with direct I/O, because the page cache would keep uncompressed
-//! copies of the disk's data, and because the length of an attribute is unknown until it is read.
-//! The module `files` provides the contents of files, `node` lists the files, and `calls` handles
-//! the kernel's requests.
+//! All files are read and written with direct I/O. The page cache would keep uncompressed copies of
+//! the disk's data. The length of an attribute is unknown until the attribute is read. The module
+//! `files` provides the contents of files, `node` lists the files, and `calls` handles the kernel's
+//! requests.
 
 mod calls;
 mod files;
@@ -30,15 +30,17 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use zram::room;
 
-/// Whether programs may map the disk so that writes to memory are writes to the disk (MAP_SHARED).
+/// Whether programs may map the disk with MAP_SHARED, so that writes to memory are writes to the
+/// disk.
 ///
-/// The kernel then caches the mapped pages. The kernel keeps these pages coherent with reads and
-/// writes of the file, but not with writes by NBD clients, so these clients must not write.
+/// The kernel caches the pages of a shared mapping. The cached pages are coherent with reads and
+/// writes of the file. The cached pages are not coherent with writes by NBD clients, so NBD clients
+/// must not write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
-    /// Shared mappings are refused (ENODEV); private mappings are allowed.
+    /// Shared mappings are refused (ENODEV). Private mappings are allowed.
     Private,
-    /// Shared mappings are allowed. They need Linux 6.6 or newer.
+    /// Shared mappings are allowed, which need Linux 6.6 or newer.
     Shared,
 }
 
@@ -53,7 +55,7 @@ pub struct MountOptions {
     pub threads: usize,
 }
 
-/// A mounted device. It stays mounted until `stop` is called.
+/// A mounted device. The device stays mounted until `stop` is called.
 #[derive(Debug)]
 pub struct Mounted {
     session: BackgroundSession,
@@ -63,12 +65,12 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts the device at a directory, which hides the directory's contents. If a killed server
-    /// has left a dead mount at the directory, unmounts that mount first, and logs a line.
+    /// Mounts the device at a directory, which hides the directory's contents. First unmounts any
+    /// dead mount of a killed server at the directory, and logs a line.
     ///
     /// # Errors
     /// Fails if the directory or `/dev/fuse` does not exist, or if the address space is too small.
-    /// Also fails if this user may not mount and has no `fusermount3`.
+    /// Also fails if this user has neither the privilege to mount nor `fusermount3`.
     pub fn start(
         dir: &Path,
         steered: Arc<dyn Steered>,
@@ -81,7 +83,8 @@ impl Mounted {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let threads = threads.max(FUSE_THREADS_MIN);
-        // The library can't report that its threads could not be started.
+        // The library can't report a failed start of its threads, so the address space is checked
+        // first.
         if !room::is_left((threads + 1).saturating_mul(FUSE_THREAD_BYTES)) {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
@@ -97,21 +100,23 @@ impl Mounted {
         Ok(Mounted { session, mount, log, has_ended })
     }
 
-    /// Returns the loop devices whose files lie on the mount, and the mounts of these devices, each
-    /// as words for a message, such as "loop device /dev/loop0, mounted at '/mnt'".
+    /// Returns the loop devices whose files lie on the mount, and the mounts of these devices. Each
+    /// result is a text for a message, such as "loop device /dev/loop0, mounted at '/mnt'".
     pub fn holders(&self) -> Vec<String> {
         self.mount.holders()
     }
 
     /// Writes to the disk all pages that programs have changed in shared mappings of the disk.
-    /// Waits at most `within` for these writes. [`stop`](Self::stop) refuses later writes.
+    /// Waits at most `within` for the pages to be written. [`stop`](Self::stop) refuses later
+    /// writes.
     pub fn sync(&self, within: Duration) {
         self.mount.sync(within);
     }
 
-    /// Unmounts the device. Returns whether the device was unmounted in time. From now on, no write
-    /// is acknowledged; programs that still use the mount get errors. If another file system was
-    /// mounted over the directory, both mounts remain, but the mount of this device is dead.
+    /// Unmounts the device. Returns whether the device was unmounted in time. After this call, no
+    /// write is acknowledged, and programs that still use the mount get errors. If another file
+    /// system was mounted over the directory, neither file system is unmounted, and the mount of
+    /// this device is dead.
     pub fn stop(self, within: Duration) -> bool {
         self.has_ended.store(true, SeqCst);
         let Mounted { session, mut mount, log, .. } = self;
@@ -136,13 +141,13 @@ fn is_mapping_supported() -> bool {
     version >= (Some(6), Some(6))
 }
 
-/// Waits until `count` threads of the FUSE library wait for requests, because they have then
-/// allocated their buffers. Otherwise data written to the disk could take the memory for the
-/// buffers. The wait is bounded, because a slow start is no reason to refuse the mount.
+/// Waits until `count` threads of the FUSE library wait for requests. A thread that waits for
+/// requests has allocated its buffer. Data that are written to the disk later could leave no memory
+/// for the buffer. The wait is bounded, because a slow start is no reason to refuse the mount.
 fn wait_for_threads(count: usize) {
     let is_waiting = |task: &fs::DirEntry| {
         let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        // A thread whose name has no number has no buffer.
+        // A thread whose name has no number allocates no buffer.
         let named = stat.split_once("(fuser-").map(|(_, rest)| rest);
         named.is_some_and(|rest| rest.starts_with(char::is_numeric) && rest.contains(") S "))
     };

@@ -1,9 +1,9 @@
-//! Mounts the file system, and unmounts only what this process has mounted.
+//! Mounts the file system, and unmounts only mounts of this process.
 //!
-//! The FUSE library gets only the connection, because the library, when it ends, would unmount any
-//! file system that is mounted at the path. A mount is identified by the number of its file system,
-//! which is unique while its connection exists. The mount is unmounted by a descriptor, so a mount
-//! that appears later at the same path is not affected.
+//! The FUSE library gets only the connection. With the path, the library would at its end unmount
+//! any file system that is mounted there. A mount is identified by the number of its file system,
+//! which is unique while the mount's connection exists. The mount is unmounted by a descriptor, so
+//! a later mount at the same path is not affected.
 
 use super::node::Node;
 use crate::holders;
@@ -38,12 +38,12 @@ pub(super) struct Mount {
 }
 
 impl Mount {
-    /// Mounts at a directory, and returns the connection by which the kernel sends requests. Dead
-    /// mounts of killed servers are unmounted first.
+    /// Unmounts dead mounts of killed servers at a directory, and then mounts at that directory.
+    /// Returns the connection by which the kernel sends requests.
     pub(super) fn new(dir: &Path, log: &Log) -> io::Result<(Self, OwnedFd)> {
         detach_dead(dir, log)?;
-        // The system would mount over a file that is not a directory, and the contents of that file
-        // would be unreachable.
+        // The system would mount over a file that is not a directory, and hide the contents of that
+        // file.
         let mode = stat_of(&mountinfo::open(dir)?)?.stx_mode;
         if FileType::from_raw_mode(mode.into()) != FileType::Directory {
             return Err(io::ErrorKind::NotADirectory.into());
@@ -59,14 +59,14 @@ impl Mount {
         Ok((mount, connection))
     }
 
-    /// Returns the devices that use the mount, as words for a message.
+    /// Returns descriptions of the devices that use the mount, for a message.
     pub(super) fn holders(&self) -> Vec<String> {
         let device = self.device;
         let search = move || holders::of(device);
         spawn_within("holders", FUSE_STACK, MOUNT_ANSWERS_WITHIN, search).unwrap_or_default()
     }
 
-    /// Writes the disk's changed pages from the kernel's cache to the disk.
+    /// Writes the disk's dirty pages from the kernel's cache to the disk.
     pub(super) fn sync(&self, within: Duration) {
         let disk = self.dir.join(Node::Disk.name());
         let sync = move || std::fs::File::open(disk).and_then(|disk| disk.sync_all());
@@ -78,11 +78,11 @@ impl Mount {
         format!("'{}'", self.dir.to_string_lossy().escape_debug())
     }
 
-    /// Unmounts the file system, even if programs use it, unless it is already unmounted.
+    /// Unmounts the file system if it is still mounted, even if programs use it.
     ///
     /// # Errors
-    /// Fails if another file system is mounted over this one or inside it, because that would be
-    /// unmounted too.
+    /// Another file system is mounted over this file system or inside it, and would be unmounted,
+    /// too.
     pub(super) fn detach(&mut self) -> io::Result<()> {
         let is_there = mountinfo::all()?.iter().any(|entry| entry.device == self.device);
         if !is_there || !is_alive(&self.connection) {
@@ -98,13 +98,13 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // An earlier call has reported a failure; `drop` can't report one.
+        // `drop` can't report a failure, but an earlier call has reported it.
         let _ = self.detach();
     }
 }
 
-/// Mounts at a directory, if this process has the privilege to mount, and returns the connection
-/// and the number of the file system.
+/// Mounts at a directory if this process has the privilege to mount. Returns the connection and the
+/// number of the file system.
 fn mount_directly(dir: &Path) -> rustix::io::Result<(OwnedFd, u64)> {
     let connection = fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let context = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
@@ -163,7 +163,7 @@ fn is_uzram(entry: &MountEntry) -> bool {
 }
 
 /// Unmounts the mounts that killed uzram servers left at a directory. A dead mount of another
-/// program, or a live mount of uzram, is an error.
+/// program is an error, and so is a live mount of uzram.
 fn detach_dead(dir: &Path, log: &Log) -> io::Result<()> {
     for _ in 0..DEAD_MOUNTS_MAX {
         let root = mountinfo::open(dir)?;
@@ -172,7 +172,7 @@ fn detach_dead(dir: &Path, log: &Log) -> io::Result<()> {
             break;
         }
         if !is_dead(&root) {
-            // If a new mount covered the existing one, users could not know which disk they use.
+            // With a new mount over the existing one, users could not know which disk they use.
             let why = "it is the mount of another server, or lies in one: stop that server, or \
                 give another directory";
             return if is_uzram(&entry) { Err(io::Error::other(why)) } else { Ok(()) };
@@ -209,8 +209,7 @@ fn detach(dir: &Path, root: &OwnedFd) -> io::Result<()> {
     if mountinfo::all()?.iter().any(|entry| entry.parent == id) {
         return Err(io::Error::other("something else is mounted in it"));
     }
-    // The mount is detached lazily through the descriptor, so programs that use it do not prevent
-    // the unmount.
+    // The lazy unmount through the descriptor succeeds even if programs use the mount.
     let by_descriptor = format!("/proc/self/fd/{}", root.as_raw_fd());
     match unmount(by_descriptor, UnmountFlags::DETACH) {
         Err(Errno::PERM) => super::fusermount::unmount(dir),

@@ -1,4 +1,5 @@
-//! A client of the metrics server, and the progress of its request. No call here blocks.
+//! A client of the metrics server, and the progress of the client's request. No call in this file
+//! blocks.
 //!
 //! ```text
 //!   receiving: head of the request -> answering: bytes left to send -> draining: bytes are dropped
@@ -16,17 +17,18 @@ pub(super) struct Client {
     socket: Socket,
     state: State,
     came: Instant,
-    /// The time at which the time limit of the present state expires.
+    /// The end of the time limit of the present state.
     until: Instant,
 }
 
 enum State {
-    /// The server receives the request. Holds the part of the request's head that has arrived.
+    /// The server receives the request. The value holds the received part of the request's head.
     Receiving(Vec<u8>),
-    /// The server sends the answer. Holds the answer, and the number of bytes that were sent.
+    /// The server sends the answer. The value holds the answer, and the number of bytes that were
+    /// sent.
     Answering(String, usize),
-    /// The server drops bytes after the answer. Holds the number of bytes that may still be
-    /// dropped.
+    /// The server drops bytes after the answer. The value holds the number of bytes that may still
+    /// be dropped.
     Draining(usize),
 }
 
@@ -40,7 +42,7 @@ impl Client {
         Some(Client { socket, state: State::Receiving(head), came, until: came + METRICS_WITHIN })
     }
 
-    /// Advances the request as far as possible without blocking; `text` returns the metrics.
+    /// Advances the request as far as possible without blocking. `text` returns the metrics.
     /// Returns whether the connection continues.
     pub(super) fn step(&mut self, text: &dyn Fn() -> String) -> bool {
         loop {
@@ -50,7 +52,8 @@ impl Client {
                 }),
                 State::Answering(answer, sent) => send(&self.socket, answer.as_bytes(), sent)
                     .map(|()| Some((State::Draining(DRAINED_MAX), DRAINED_WITHIN))),
-                // Only a part of the bytes is read, because other clients wait for the thread.
+                // Only a limited number of bytes is read, because other clients wait for the
+                // thread.
                 State::Draining(left) => return drain(&self.socket, left),
             };
             match done {
@@ -63,7 +66,7 @@ impl Client {
         }
     }
 
-    /// Returns the event of the client's socket for which the server waits.
+    /// Returns the event for which the server waits, on the client's socket.
     pub(super) fn polled(&self) -> PollFd<'_> {
         let is_sending = matches!(self.state, State::Answering(..));
         PollFd::new(&self.socket, if is_sending { PollFlags::OUT } else { PollFlags::IN })
@@ -74,8 +77,9 @@ impl Client {
         self.until
     }
 
-    /// Returns the time from which the client can be evicted in favor of another client: `grace`
-    /// after it connected, or earlier if it has received its answer.
+    /// Returns the time from which the client can be evicted in favor of another client. If the
+    /// client has received its answer, this is the time of its connection, else that time plus
+    /// `grace`.
     pub(super) fn stays_until(&self, grace: Duration) -> Instant {
         match self.state {
             State::Draining(_) => self.came,
@@ -83,7 +87,7 @@ impl Client {
         }
     }
 
-    /// Returns the rank of the client; clients with the lowest rank are evicted first.
+    /// Returns the rank of the client. The client with the lowest rank is evicted first.
     pub(super) fn rank(&self) -> usize {
         match self.state {
             State::Draining(_) => 0,
@@ -92,8 +96,8 @@ impl Client {
         }
     }
 
-    /// Ends a connection. If no answer was sent yet, sends an answer with `status`. Returns a
-    /// description of the client's failure, unless the client has received its whole answer.
+    /// Ends a connection. If no answer was sent yet, sends an answer with `status`. If the client
+    /// has not received its whole answer, returns a description of the client's failure.
     pub(super) fn refuse(self, status: &str) -> Option<&'static str> {
         match self.state {
             State::Receiving(_) => {
@@ -109,8 +113,8 @@ impl Client {
     }
 }
 
-/// Receives more of a request's head. Returns the parsed request when it is complete, or `None` if
-/// the client has disconnected.
+/// Receives more of a request's head. Returns the parsed request when the head is complete, or
+/// `None` if the client has disconnected.
 fn receive(socket: &Socket, head: &mut Vec<u8>) -> io::Result<Option<Asked>> {
     let mut some = [0; HTTP_HEAD_MAX];
     loop {
@@ -118,7 +122,7 @@ fn receive(socket: &Socket, head: &mut Vec<u8>) -> io::Result<Option<Asked>> {
         if received == 0 {
             return Ok(None);
         }
-        // The capacity for the whole head was reserved at the start.
+        // The capacity for the whole head was reserved when the client was created.
         let from = head.len();
         head.extend_from_slice(&some[from..from + received]);
         match parse(head) {
@@ -129,7 +133,7 @@ fn receive(socket: &Socket, head: &mut Vec<u8>) -> io::Result<Option<Asked>> {
     }
 }
 
-/// Sends the rest of an answer, and shuts down the sending side of the connection.
+/// Sends the remaining bytes of an answer, and then shuts down the sending side of the connection.
 fn send(socket: &Socket, answer: &[u8], sent: &mut usize) -> io::Result<()> {
     while *sent < answer.len() {
         *sent += socket.send(&answer[*sent..])?;
@@ -137,7 +141,7 @@ fn send(socket: &Socket, answer: &[u8], sent: &mut usize) -> io::Result<()> {
     socket.end_sending()
 }
 
-/// Drops some of the bytes after a client's request. Returns whether more bytes may arrive.
+/// Drops a limited number of bytes after a client's request. Returns whether more bytes may arrive.
 fn drain(socket: &Socket, left: &mut usize) -> bool {
     match socket.receive(&mut [0; DRAINED_STEP]) {
         Ok(received) => {
@@ -148,7 +152,7 @@ fn drain(socket: &Socket, left: &mut usize) -> bool {
     }
 }
 
-/// Returns whether a call failed only because it would have blocked, or was interrupted.
+/// Returns whether a call on a socket would have blocked, or was interrupted by a signal.
 fn waits(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

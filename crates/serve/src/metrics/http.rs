@@ -1,4 +1,4 @@
-//! The part of HTTP/1.1 that a scrape needs: the head of a request, and the response.
+//! The parts of HTTP/1.1 that a scrape needs: the head of a request, and the response.
 
 use crate::policy::HTTP_HEADERS_MAX;
 
@@ -6,18 +6,18 @@ use crate::policy::HTTP_HEADERS_MAX;
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// The page and the method of a request.
+/// The page of a request, and the kind of its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     page: Page,
-    /// Whether the body of the response is left out, as for HEAD.
+    /// Whether the method is HEAD, so that the response has no body.
     is_head: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Page {
     Metrics,
-    /// Another page, which does not exist.
+    /// A page that does not exist.
     Other,
     /// A page that is requested by a method other than GET and HEAD.
     Method,
@@ -29,7 +29,7 @@ impl Asked {
     /// A request that is too long.
     pub(super) const TOO_LONG: Asked = Asked { page: Page::Malformed, is_head: false };
 
-    /// Returns the whole response; `text` returns the metrics.
+    /// Returns the whole response. `text` returns the metrics.
     pub(super) fn answer(self, text: impl FnOnce() -> String) -> String {
         let (status, text) = match self.page {
             Page::Metrics => return made("200 OK", METRICS, "", &text(), self.is_head),
@@ -56,7 +56,7 @@ fn made(status: &str, kind: &str, more: &str, text: &str, is_head: bool) -> Stri
     )
 }
 
-/// Parses a request. Returns `None` if its head is incomplete.
+/// Parses a request. Returns `None` if the request's head is incomplete.
 pub(super) fn parse(head: &[u8]) -> Option<Asked> {
     let mut headers = [httparse::EMPTY_HEADER; HTTP_HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
@@ -66,7 +66,7 @@ pub(super) fn parse(head: &[u8]) -> Option<Asked> {
         Ok(httparse::Status::Complete(_)) => {}
     }
     let target = request.path.unwrap_or("");
-    // If a client sends its request as if to a proxy, the target is a whole URL.
+    // A client that uses a proxy sends a whole URL as the target.
     let path = match target.strip_prefix("http://").map(|rest| rest.split_once('/')) {
         Some(Some((_, path))) => path,
         Some(None) => "",

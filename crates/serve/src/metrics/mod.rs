@@ -1,18 +1,18 @@
-//! A server that answers `GET /metrics` with text that the caller of this module provides.
+//! A server that answers `GET /metrics` with a text from the caller of this module.
 //!
 //! The server uses HTTP/1.1 with one request per connection. One thread serves all connections, and
-//! never waits for a single client. `httparse` reads the request's head; memory and time of each
-//! client are bounded. A library's HTTP server would bound neither memory nor time: a client could
-//! use up the memory of the process, and the disk would be lost.
+//! never waits for a single client. `httparse` reads the request's head. The memory and time of
+//! each client are bounded. With an HTTP library, a client could use up the memory of the process,
+//! and the disk would be lost.
 //!
 //! ```text
 //!   backlog of the socket -> CLIENTS places: receiving -> answering -> draining
 //!                                            evicted third, second,  first
 //! ```
 //! The server has places for `CLIENTS` clients. If all places are taken, a new client waits in the
-//! socket's backlog until a place is free. A client can be evicted when it has received its answer,
-//! or else after `METRICS_GRACE`. So clients that keep their places do not exclude others, and a
-//! burst of scrapes is answered one request after another.
+//! socket's backlog until a place is free. A client can be evicted after `METRICS_GRACE`, or as
+//! soon as it has received its answer. So a client that keeps its place does not exclude other
+//! clients. A burst of scrapes is answered one request after another.
 
 mod client;
 mod http;
@@ -31,7 +31,7 @@ use rustix::net::SocketFlags;
 use std::io;
 use std::time::Instant;
 
-/// The maximum number of bytes of small allocations in use for all clients at a time.
+/// The maximum number of bytes of small allocations that all clients together have in use.
 pub const RESERVE: usize =
     METRICS_TEXT_RESERVE + CLIENTS * (HTTP_HEAD_MAX + METRICS_ANSWER_RESERVE);
 
@@ -42,7 +42,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Starts the server. `text` returns the metrics; it is called on the server's thread.
+    /// Starts the server. `text` returns the metrics, and is called on the server's thread.
     ///
     /// # Errors
     /// Fails if the system refuses a thread.
@@ -81,8 +81,8 @@ impl Clients {
         while self.wait(door) {
             self.all.retain_mut(|client| client.step(text));
             self.end_late();
-            // At most CLIENTS connections are accepted at a time, because earlier clients wait for
-            // the thread.
+            // At most CLIENTS connections are accepted in one pass, because earlier clients wait
+            // for the thread.
             for _ in 0..CLIENTS {
                 if self.room_at().is_some_and(|at| at > Instant::now()) {
                     break;
@@ -95,8 +95,8 @@ impl Clients {
         }
     }
 
-    /// Waits for events of clients, for new clients if a place can be given to them, and for the
-    /// end of a client's time limit. Returns false if the acceptor stops.
+    /// Waits for events of clients, for new clients if a place is free, and for the end of a
+    /// client's time limit. Returns false if the acceptor stops.
     fn wait(&self, door: &Door) -> bool {
         let now = Instant::now();
         let room_at = self.room_at().filter(|at| *at > now);
@@ -112,7 +112,7 @@ impl Clients {
         self.all.iter().map(|client| client.stays_until(METRICS_GRACE)).min().filter(|_| is_full)
     }
 
-    /// Evicts the client with the least rank, if all places are taken.
+    /// Evicts the client with the lowest rank if no place is free.
     fn make_room(&mut self) {
         let now = Instant::now();
         let evictable = |(_, client): &(usize, &Client)| client.stays_until(METRICS_GRACE) <= now;

@@ -14,19 +14,18 @@ use super::wire::*;
 use std::io;
 use std::ops::Range;
 
-/// The memory of a worker for one batch at a time: tasks, payloads and replies.
+/// The memory of a worker for one batch: tasks, payloads and replies.
 pub(crate) struct WorkerBuffer {
     tasks: Vec<Task>,
     buffer: Buffer,
 }
 
 /// The requests that a worker took and has to answer: short requests, or a single long request.
-/// Because these are different variants, a batch never contains both a long request and short ones.
 pub(crate) enum Batch<'r, 'l> {
     Short(Short<'r>),
     LongRead {
         request: Request,
-        /// The buffer for one part of the reply at a time.
+        /// The buffer for one part of the reply.
         room: &'r mut [u8],
     },
     LongWrite {
@@ -41,7 +40,7 @@ pub(crate) enum Batch<'r, 'l> {
 pub(crate) struct Short<'r> {
     tasks: &'r mut Vec<Task>,
     buffer: &'r mut [u8],
-    /// The number of bytes of payloads, which lie at the front of the buffer.
+    /// The number of bytes of payloads, which lie at the beginning of the buffer.
     payloads: usize,
     /// The maximum number of bytes that all replies can take.
     replies: usize,
@@ -51,13 +50,13 @@ pub(crate) struct Short<'r> {
     may_wait: bool,
 }
 
-/// A request with its command, and the data that the command needs.
+/// A request, its command, and its payload and costs.
 struct Task {
     request: Request,
     command: Result<Command, ErrorCode>,
     /// The range of the payload in the buffer.
     payload: Range<usize>,
-    /// The cost of the request, as the number of bytes whose compression costs about the same.
+    /// The cost of the request, expressed as a number of bytes to compress.
     weight: usize,
     /// The maximum number of bytes that the reply can take.
     reply_max: usize,
@@ -72,9 +71,9 @@ impl Task {
         let (needs_data, weight, reply_max) = match command {
             Ok(Command::Read) => (true, len / 4, read_header(terms.replies) + len),
             Ok(Command::Write) => (true, len, DONE_MAX),
-            // The cost of commands without a payload is proportional to the number of blocks in
-            // their range. Zeroing may read the blocks at both ends, which keep a part of their
-            // data.
+            // The cost of commands without a payload is proportional to the number of blocks in the
+            // range. Zeroing may read the blocks at both ends of the range, which keep a part of
+            // their data.
             Ok(Command::Punch | Command::WriteZeroes) => (true, len / 64, DONE_MAX),
             Ok(Command::BlockStatus { .. }) => (false, len / 64, SHORT_MAX),
             Ok(Command::Flush) | Err(_) => (false, 0, DONE_MAX),
@@ -85,9 +84,9 @@ impl Task {
     }
 }
 
-/// The kind of batch that a request belongs to.
+/// The kind of batch that contains a request.
 enum Class {
-    /// A short request, or the error with which an invalid request is answered.
+    /// A short request, or the error that answers an invalid request.
     Short(Result<Command, ErrorCode>),
     LongRead,
     LongWrite,
@@ -121,10 +120,9 @@ impl WorkerBuffer {
         })
     }
 
-    /// Waits for a request, and takes it together with a share of the requests that have arrived:
-    /// their number divided by `workers`, so that other workers get the same share. Returns
-    /// [`End::Left`] when the client's DISC is the next request; all requests before it have then
-    /// been taken.
+    /// Waits for a request, and takes it with a share of the requests that have arrived. The share
+    /// is `1 / workers`, so that other workers get equal shares. Returns [`End::Left`] when the
+    /// client's DISC is the next request. All requests before DISC were taken earlier.
     pub(crate) fn next_batch<'l>(
         &mut self,
         input: &mut Input,
@@ -154,8 +152,8 @@ impl WorkerBuffer {
                         let room = &mut self.buffer;
                         return Ok(Batch::LongWrite { request: first, payload, room });
                     }
-                    // If memory for a write's payload can't be allocated, the write is answered
-                    // with an error, and the connection continues.
+                    // If memory for a write's payload can't be allocated, the write fails with an
+                    // error, and the connection continues.
                     Err(_) => Err(ErrorCode::Nomem),
                 }
             }
@@ -170,8 +168,8 @@ impl WorkerBuffer {
 }
 
 impl Batch<'_, '_> {
-    /// Returns whether serving the batch takes long enough that another worker should receive at
-    /// the same time.
+    /// Returns whether serving the batch takes so long that another worker should receive at the
+    /// same time.
     pub(crate) fn is_heavy(&self) -> bool {
         match self {
             Batch::Short(short) => short.weight >= HEAVY_BYTES || short.may_wait,
@@ -187,13 +185,14 @@ impl<'r> Short<'r> {
         Short { tasks, buffer, payloads: 0, replies: 0, weight: 0, may_wait: false }
     }
 
-    /// Returns the next request, if it belongs to this batch: the request has arrived completely,
-    /// its payload and reply fit, and serving it does not delay the other requests.
+    /// Returns the next request if it belongs to this batch. The request must have arrived
+    /// completely, and its payload and reply must fit. The request must not delay the other
+    /// requests of the batch.
     fn next(&self, input: &Input, share: usize, terms: &Terms) -> Option<Task> {
         if self.tasks.len() >= share || self.may_wait {
             return None;
         }
-        // An invalid header or DISC is left for the next batch, as its first request.
+        // An invalid header or DISC becomes the first request of the next batch.
         let request = input.header()?.ok().filter(|request| request.kind != Some(Kind::Disc))?;
         let Class::Short(command) = Class::of(&request, terms) else { return None };
         let task = Task::new(request, command, terms);

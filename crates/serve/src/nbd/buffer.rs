@@ -1,6 +1,6 @@
-//! Buffers in separate mappings. A mapping takes no memory until it is touched, and its memory is
-//! returned to the system when the buffer is dropped. The C library would keep a part of the memory
-//! that many threads have freed: 1.5 MiB after four connections.
+//! Buffers in separate mappings. A buffer takes no memory until it is touched, and a drop returns
+//! its memory to the system. The C library would keep a part of the memory that many threads have
+//! freed, for example 1.5 MiB after four connections.
 
 use memmap2::MmapMut;
 use std::io;

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! No lock is held while a worker receives or serves. A client that receives no replies blocks the
-//! worker that sends to this client, then the workers that wait to send, until no worker is left to
-//! receive.
+//! worker that sends to this client. Then the client also blocks the workers that wait to send,
+//! until no worker receives the client's requests.
 
 #[cfg(test)]
 mod tests;
@@ -65,8 +65,8 @@ struct Connection<'c, S> {
     end: Mutex<Option<End>>,
 }
 
-/// Serves a client until its connection ends. Returns how it ended. `admit` is called after the
-/// client has chosen an export and before the reply. `admit` returns whether the client is
+/// Serves a client until its connection ends. Returns how the connection ended. After the client
+/// has chosen an export, calls `admit` before the reply. `admit` returns whether the client is
 /// admitted.
 pub(crate) fn serve(service: &Service, stream: &impl Stream, admit: impl FnMut() -> bool) -> End {
     let mut input = match Input::new() {
@@ -75,7 +75,8 @@ pub(crate) fn serve(service: &Service, stream: &impl Stream, admit: impl FnMut()
     };
     let terms = match negotiate(&service.exports, stream, &mut input, admit) {
         Ok(terms) => terms,
-        // A client that only checked whether the server listens is not logged.
+        // A connection that breaks in the handshake is not logged, because a check of the server
+        // may cause this.
         Err(End::Broken(_)) => return End::Left,
         Err(end) => return end,
     };
@@ -94,8 +95,7 @@ pub(crate) fn serve(service: &Service, stream: &impl Stream, admit: impl FnMut()
 }
 
 /// Performs the handshake, until the client has chosen an export and `admit` has returned true. The
-/// client's first requests may be in `input` afterwards. No request of a refused client is carried
-/// out.
+/// client's first requests may remain in `input`. No request of a refused client is carried out.
 fn negotiate(
     exports: &Exports,
     stream: &impl Stream,
@@ -107,12 +107,12 @@ fn negotiate(
     let mut handshake = Handshake::new(exports, &mut out);
     loop {
         let advanced = handshake.advance(input.bytes(), &mut out);
-        // After the reply, the client can be neither refused nor evicted in favor of another
+        // After the reply, the client can no longer be refused, or evicted in favor of another
         // client.
         if matches!(advanced, Ok((_, Step::Requests(_)))) && !admit() {
             return Err(End::Left);
         }
-        // The answers are sent even if the connection ends here.
+        // The answers are sent even if the connection then ends.
         stream.send_all(&out, HANDSHAKE_WITHIN)?;
         out.clear();
         let (taken, step) = advanced?;
@@ -132,8 +132,8 @@ fn negotiate(
 }
 
 impl<S: Stream> Connection<'_, S> {
-    /// Serves requests until the connection ends, or until an `extra` worker is not needed any
-    /// more. If `room` is an error instead of a buffer, the connection ends at once.
+    /// Serves requests until the connection ends, or until the extra worker `extra` is not needed
+    /// any more. If `room` is an error instead of a buffer, the connection ends at once.
     fn work<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
@@ -141,18 +141,18 @@ impl<S: Stream> Connection<'_, S> {
         extra: Option<ExtraWorker<'_>>,
     ) {
         let _guard = EndOnPanic(self);
-        // The buffer is dropped before `extra`, because `extra` is the permission to hold the
+        // The buffer is dropped before `extra`, because only the holder of `extra` may have a
         // buffer.
         let serve_all = |mut room| self.serve_all(scope, &mut room, extra.as_ref());
         if let Err(end) = room.map_err(End::from).and_then(serve_all) {
             let has_left = matches!(end, End::Left);
-            // The reason is recorded before the socket is shut down, because the shutdown makes the
-            // other workers fail for another reason.
+            // The reason is recorded before the socket is shut down. The shutdown of the socket
+            // makes the other workers fail for another reason.
             self.end.lock().get_or_insert(end);
             self.receiving.end();
             if !has_left {
-                // Other workers may be waiting for the client. (After DISC the workers still have
-                // replies to send.)
+                // Other workers may be waiting for the client. After DISC, the workers still have
+                // replies to send.
                 self.stream.hang_up();
             }
         }
@@ -181,8 +181,8 @@ impl<S: Stream> Connection<'_, S> {
                 if batch.is_heavy() || input.header().is_some() {
                     break batch;
                 }
-                // The worker keeps the input, because waking another worker would take longer than
-                // serving this batch.
+                // This worker keeps the input, because a wake-up of another worker would take
+                // longer than this batch.
                 self.answer(batch)?;
             };
             if !self.receiving.is_awaited() {
@@ -194,8 +194,8 @@ impl<S: Stream> Connection<'_, S> {
         Ok(())
     }
 
-    /// Starts another worker, if one more worker is permitted. Otherwise, the present workers serve
-    /// the connection more slowly. The caller holds the input.
+    /// Starts another worker if one is permitted. Otherwise, the present workers serve the
+    /// connection more slowly. The caller holds the input.
     fn start_worker<'scope, 'env>(&'env self, scope: &'scope Scope<'scope, 'env>) {
         if self.extra_workers.load(Relaxed) + 1 >= self.service.workers {
             return;
@@ -223,7 +223,7 @@ impl<S: Stream> Connection<'_, S> {
             Batch::LongWrite { request, payload, room } => {
                 let mut replies = Replies::new(room);
                 executor.execute(&request, Ok(Command::Write), payload.bytes(), &mut replies);
-                // Other writes can use the memory while this client receives its reply.
+                // Other long writes can use the payload's memory while the reply is sent.
                 drop(payload);
                 replies.into_bytes(1)
             }
@@ -232,8 +232,8 @@ impl<S: Stream> Connection<'_, S> {
     }
 }
 
-/// A guard that ends the connection if a worker of the connection panics, so that the other workers
-/// end too. No other connection is affected.
+/// A guard that ends a connection if one of its workers panics, so that its other workers end, too.
+/// No other connection is affected.
 struct EndOnPanic<'s, 'c, S: Stream>(&'s Connection<'c, S>);
 
 impl<S: Stream> Drop for EndOnPanic<'_, '_, S> {

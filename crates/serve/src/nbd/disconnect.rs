@@ -2,9 +2,9 @@
 
 use std::io;
 
-/// A fault because of which the server ends a connection. The client causes all faults except
-/// [`Unreadable`](Fault::Unreadable). The server logs a fault but does not send it to the client,
-/// because the client may be unable to detect where a reply begins.
+/// The fault for which a server ends a connection. The client causes all faults except
+/// [`Unreadable`](Fault::Unreadable). The server logs a fault, but sends no reply, because the
+/// client may be unable to detect where the reply begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
     #[error("unknown client flags")]
@@ -36,8 +36,8 @@ pub(crate) enum Fault {
 pub(crate) enum End {
     /// The client sent DISC or ABORT, or closed the connection between requests.
     Left,
-    /// The connection broke, the client closed it within a request, or the server had no memory for
-    /// its buffers.
+    /// The connection broke, the client closed the connection within a request, or the server had
+    /// no memory for its buffers.
     Broken(io::Error),
     /// The server ended the connection because of a fault.
     Fault(Fault),

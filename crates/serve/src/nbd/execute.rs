@@ -8,7 +8,7 @@ use crate::policy::WRITE_STEP;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The zeros that a request to store zeros writes in one step.
+/// The zeros that one step of a request to store zeros writes.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Carries out the requests of one connection.
@@ -59,7 +59,7 @@ impl Executor<'_> {
         self.read_part(request, part, replies)
     }
 
-    /// Reads a part of the requested range, and appends it to the replies. If the read fails,
+    /// Reads a part of the requested range, and appends the data to the replies. If the read fails,
     /// nothing is appended.
     pub(crate) fn read_part(
         &self,
@@ -78,7 +78,7 @@ impl Executor<'_> {
         let mut at = offset;
         while !payload.is_empty() {
             self.check_stop()?;
-            // Steps end at block boundaries, so that no block is written in two parts.
+            // Each step ends at a block boundary, so no block is written in two parts.
             let step = (WRITE_STEP - at % WRITE_STEP).min(payload.len() as u64);
             let (now, rest) = payload.split_at(step as usize);
             self.terms.export.disk.write(at, now)?;

@@ -1,4 +1,4 @@
-//! Exports: disks under the names by which clients ask for them.
+//! Exports: disks with the names that clients request.
 
 use super::bounds::READ_PART;
 use super::wire::*;
@@ -54,8 +54,8 @@ pub(crate) enum ReplyStyle {
     Structured,
 }
 
-/// All exports of a server. A client that asks for the empty name gets the export with the empty
-/// name, or else the first export.
+/// All exports of a server. If no export has the empty name, a client that requests the empty name
+/// gets the first export.
 #[derive(Clone)]
 pub struct Exports {
     all: Arc<[Export]>,
@@ -68,8 +68,8 @@ impl Exports {
         Exports { all: exports.into(), write_max: PAYLOAD_MAX }
     }
 
-    /// Sets the maximum length of a write, and the memory for long writes of all clients: both are
-    /// `bytes`, rounded to a multiple of 256 KiB, at least 256 KiB and at most 32 MiB. A longer
+    /// Sets the maximum length of a write, and the memory for long writes of all clients. The two
+    /// values are `bytes`, rounded to a multiple of 256 KiB between 256 KiB and 32 MiB. A longer
     /// write fails with ENOMEM.
     pub fn with_write_max(self, bytes: u64) -> Self {
         let bytes = bytes.clamp(READ_PART as u64, PAYLOAD_MAX.into()) as u32;

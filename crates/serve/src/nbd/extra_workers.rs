@@ -1,11 +1,13 @@
-//! The workers of connections in addition to the first worker of each. All connections share these
-//! workers, so that one limit bounds all their threads and buffers.
+//! The extra workers: the workers of connections in addition to the first worker of each
+//! connection. All connections share the extra workers, so that one limit bounds all their threads
+//! and buffers.
 //!
-//! A connection gets another extra worker if it has fewer extra workers than are free. It releases
-//! an extra worker if it has at least two more of them than are free. So if n connections are busy,
-//! each eventually has 1/(n+1) of the extra workers, and the same share stays free for the next
-//! connection. A client that receives no replies keeps its workers; the other connections divide
-//! the rest. Each connection always has its first worker.
+//! A connection gets another extra worker if it has fewer extra workers than are free. A connection
+//! releases an extra worker if it has at least two more extra workers than are free. So if n
+//! connections are busy, each connection eventually has 1/(n+1) of the extra workers. The remaining
+//! 1/(n+1) stays free for the next connection. A client that receives no replies keeps its workers,
+//! and the other connections share the remaining workers. Each connection always has its first
+//! worker.
 
 use super::bounds::EXTRA_WORKERS;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -16,8 +18,7 @@ pub(crate) struct ExtraWorkers {
     used: AtomicUsize,
 }
 
-/// An extra worker of a connection. It becomes available to other connections when this value is
-/// dropped.
+/// An extra worker of a connection. A drop makes the extra worker available to other connections.
 #[derive(Debug)]
 pub(crate) struct ExtraWorker<'c> {
     all: &'c ExtraWorkers,
@@ -26,8 +27,8 @@ pub(crate) struct ExtraWorker<'c> {
 }
 
 impl ExtraWorkers {
-    /// Returns another extra worker for a connection that has `own` extra workers, if the
-    /// connection may have one more. Only one thread at a time may call this for a connection.
+    /// Returns another extra worker for a connection that has `own` extra workers, if its share
+    /// permits another one. Only one thread at a time may call this function for a connection.
     pub(crate) fn take<'c>(&'c self, own: &'c AtomicUsize) -> Option<ExtraWorker<'c>> {
         let has = own.load(Relaxed);
         let one_more = |used: usize| (has < EXTRA_WORKERS.saturating_sub(used)).then_some(used + 1);

@@ -1,5 +1,5 @@
-//! The handshake (the protocol's haggling phase): from the greeting to the client's choice of an
-//! export. This module turns bytes into bytes and does no I/O.
+//! The handshake (the protocol's haggling phase), from the greeting to the client's choice of an
+//! export. This module decodes and encodes bytes, and does no I/O.
 //!
 //! ```text
 //!   greeting -> client flags -> option -> ... -> GO or EXPORT_NAME -> requests
@@ -18,7 +18,7 @@ use crate::policy::ANSWERED_MAX;
 pub(crate) struct Terms {
     pub(crate) export: Export,
     pub(crate) replies: ReplyStyle,
-    /// Whether the client has chosen the context `base:allocation`, so that it may send
+    /// Whether the client has chosen the context `base:allocation`, so that the client may send
     /// BLOCK_STATUS.
     pub(crate) allocation: bool,
 }
@@ -56,8 +56,8 @@ impl<'e> Handshake<'e> {
         Handshake { exports, stage: Stage::Flags, options: 0, replies, context: Context::None }
     }
 
-    /// Handles the complete messages at the front of `bytes`, and appends the answers to `out`.
-    /// Stops early if the answers must be sent first. Returns the number of bytes taken, and the
+    /// Handles the complete messages at the beginning of `bytes`, and appends the answers to `out`.
+    /// Stops early if the answers must be sent first. Returns the number of handled bytes, and the
     /// next phase.
     pub(crate) fn advance(
         &mut self,
@@ -72,7 +72,7 @@ impl<'e> Handshake<'e> {
                 Stage::Options { no_zeroes } => self.option(&mut rest, no_zeroes, out)?,
             };
             match step {
-                // Answers are sent before they take much memory.
+                // Answers are sent before they take more memory.
                 Some(Step::More) if out.len() < ANSWERED_MAX => {}
                 Some(step) => return Ok((bytes.len() - rest.0.len(), step)),
                 None => return Ok((bytes.len() - left, Step::More)),
@@ -91,7 +91,7 @@ impl<'e> Handshake<'e> {
     }
 
     /// Answers an option. Returns `None` if the option has not arrived completely. An option that
-    /// is too long is refused when its header arrives.
+    /// is too long is refused when the option's header arrives.
     fn option(
         &mut self,
         rest: &mut Fields<'_>,
@@ -148,7 +148,7 @@ impl<'e> Handshake<'e> {
         reply.ack();
     }
 
-    /// Answers EXPORT_NAME, the old way to choose an export. This option has no error reply, so an
+    /// Answers EXPORT_NAME, the old way to choose an export. EXPORT_NAME has no error reply, so an
     /// unknown export ends the connection.
     fn export_name(&self, name: &[u8], no_zeroes: bool, out: &mut Vec<u8>) -> Result<Step, End> {
         let export = self.exports.find(name).ok_or(Fault::Export)?;
@@ -170,8 +170,8 @@ impl<'e> Handshake<'e> {
         Terms { export: export.clone(), replies: self.replies, allocation }
     }
 
-    /// Answers INFO and GO with all information about an export. Returns the export and the name by
-    /// which the client requested it, or `None` if the answer was an error.
+    /// Answers INFO and GO with all information about an export. Returns the export and its
+    /// requested name, or `None` if the answer was an error.
     fn info<'d>(
         &self,
         data: &'d [u8],
@@ -203,7 +203,7 @@ impl<'e> Handshake<'e> {
     }
 }
 
-/// Returns the name of the export, and the requested kinds of information, 2 bytes each.
+/// Returns the name of the export, and the requested kinds of information, which have 2 bytes each.
 fn parse_info(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut fields = Fields(data);
     let len = fields.u32()?;

@@ -1,4 +1,4 @@
-//! The receiving side of a connection: a buffer of requests that were received but not served yet.
+//! The receiving side of a connection, with a buffer for requests that no worker has taken yet.
 
 use super::bounds::INPUT_BUFFER;
 use super::buffer::Buffer;
@@ -10,20 +10,20 @@ use crate::policy::{REST_BYTES_PER_SECOND, REST_WITHIN};
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// The bytes that were received but not taken yet: several requests, or a part of a request.
+/// The bytes that were received but not taken yet: several requests, or an incomplete request.
 pub(crate) struct Input {
     buf: Buffer,
     start: usize,
     end: usize,
 }
 
-/// The time limit for the rest of a request.
+/// The time limit for the remaining bytes of a request.
 pub(crate) struct Deadline<'p> {
     /// The time at which the worker first waited.
     since: Option<Instant>,
     limit: Duration,
-    /// A function that returns whether the wait has to end now because other requests wait for
-    /// memory that this request holds.
+    /// Returns whether the wait has to end now because other requests wait for memory that this
+    /// request holds.
     hurry: &'p dyn Fn() -> bool,
 }
 
@@ -34,8 +34,8 @@ impl<'p> Deadline<'p> {
         Deadline { since: None, limit, hurry }
     }
 
-    /// Returns an error if the deadline has passed. The deadline's time begins at the first call.
-    /// This function is called once per wait.
+    /// Returns an error if the deadline has passed. The deadline's time begins at the first call. A
+    /// caller calls this function once per wait.
     fn check(&mut self) -> Result<(), End> {
         let waited = self.since.get_or_insert_with(Instant::now).elapsed();
         if waited > self.limit || (self.hurry)() { Err(Fault::Stalled.into()) } else { Ok(()) }
@@ -58,8 +58,8 @@ impl Input {
         }
     }
 
-    /// Receives bytes once, and appends them to the bytes already received. Returns whether any
-    /// bytes have arrived. Returns an [`End`] if the client has closed the connection.
+    /// Receives bytes once, and appends the bytes to the buffer. Returns whether any bytes have
+    /// arrived. Returns an [`End`] if the client has closed the connection.
     pub(crate) fn receive(&mut self, stream: &impl Stream) -> Result<bool, End> {
         if self.end == self.buf.len() {
             self.buf.copy_within(self.start..self.end, 0);
@@ -74,14 +74,14 @@ impl Input {
         }
     }
 
-    /// Returns whether a part of a request has arrived, or arrives during one wait.
+    /// Returns whether bytes of a request have arrived, or arrive during one wait.
     pub(crate) fn has_bytes(&mut self, stream: &impl Stream) -> Result<bool, End> {
         Ok(self.start < self.end || self.receive(stream)?)
     }
 
-    /// Waits for the next request's header, and returns it. The time limit starts with the header's
-    /// first byte; between requests a client may be silent for any time. `on_wait` is called before
-    /// each wait, which lasts at most a second.
+    /// Waits for the next request's header, and returns the header. The time limit starts with the
+    /// header's first byte. Between requests, a client may be silent for any time. `on_wait` is
+    /// called before each wait, which lasts at most a second.
     pub(crate) fn wait_for_header(
         &mut self,
         stream: &impl Stream,
@@ -110,7 +110,7 @@ impl Input {
         self.bytes().len() >= REQUEST_HEADER + request.payload() as usize
     }
 
-    /// Returns the number of requests that have arrived with their payloads, at most `most`.
+    /// Returns the number of requests that have arrived completely, at most `most`.
     pub(crate) fn whole_requests(&self, most: usize) -> usize {
         let mut rest = self.bytes();
         let mut count = 0;
@@ -124,7 +124,8 @@ impl Input {
         count
     }
 
-    /// Fills `payload` with bytes from the buffer, and receives the rest directly into `payload`.
+    /// Fills `payload` with bytes from the buffer, and receives the remaining bytes directly into
+    /// `payload`.
     pub(crate) fn take(
         &mut self,
         stream: &impl Stream,
@@ -165,7 +166,7 @@ impl Input {
     }
 }
 
-/// Returns the number of bytes received, or `None` if no bytes arrived for a while.
+/// Returns the number of bytes received, or `None` if no bytes arrived in one wait.
 fn receive(stream: &impl Stream, buf: &mut [u8]) -> Result<Option<usize>, End> {
     match stream.receive(buf) {
         Ok(received) => Ok(Some(received)),

@@ -1,11 +1,11 @@
-//! Memory for the payloads of long writes: a write is applied only after it was received
-//! completely. All connections share this memory and wait for it in turn, so more clients do not
-//! take more memory.
+//! Memory for the payloads of long writes. A write is applied only after its payload was received
+//! completely. All connections share this memory and wait for it in turn, so its size does not
+//! depend on the number of clients.
 //!
-//! Buffers of served writes are kept for writes of the same length, because the first touch of new
-//! memory takes longer than the receipt of its contents. The limit includes these spare buffers.
-//! They are released when no long write has ended for a second. If the address space of the process
-//! is limited, no spare buffers are kept.
+//! The buffer of a finished write is kept for writes of its length. The first touch of new memory
+//! would take longer than the receipt of the payload. The spare buffers count towards the limit of
+//! this memory. The spare buffers are released when no long write has ended for a second. If the
+//! address space of the process is limited, no spare buffers are kept.
 
 use super::buffer::Buffer;
 use crate::policy::{LARGE_BYTES_PER_SECOND, LARGE_GRACE, SPARE_WITHIN};
@@ -22,8 +22,8 @@ pub(crate) struct LargeWrites {
     state: Mutex<State>,
     freed: Condvar,
     begun: Instant,
-    /// The time, in milliseconds after `begun`, at which the last long write ended; `NEVER` if no
-    /// spare buffers exist.
+    /// The time, in milliseconds after `begun`, at which the last long write ended. The value is
+    /// `NEVER` if no spare buffers exist.
     spared: AtomicU64,
 }
 
@@ -31,18 +31,17 @@ const NEVER: u64 = u64::MAX;
 
 #[derive(Debug, Default)]
 struct State {
-    /// The number of bytes of the buffers that are in use or being released.
+    /// The total size, in bytes, of the buffers that are in use or being released.
     used: usize,
     spares: Vec<Buffer>,
-    /// The number of the next ticket to be issued, and of the next ticket to be served. Writes get
-    /// memory in the order of their tickets, so a long write does not starve while shorter writes
-    /// fit.
+    /// The number of the next ticket to be issued, and the number of the next ticket to be served.
+    /// Writes get memory in the order of their tickets. So a long write does not starve while
+    /// shorter writes would fit.
     next: u64,
     served: u64,
 }
 
-/// The payload of a long write. Its memory becomes available to other writes when this value is
-/// dropped.
+/// The payload of a long write. A drop makes the payload's memory available to other writes.
 #[derive(Debug)]
 pub(crate) struct LargeWrite<'l> {
     writes: &'l LargeWrites,
@@ -75,7 +74,8 @@ impl LargeWrites {
         }
     }
 
-    /// Returns whether a write has held its memory for too long while other writes wait.
+    /// Returns whether a write of `len` bytes has held its memory for too long while other writes
+    /// wait.
     fn is_late(&self, since: Instant, len: usize) -> bool {
         let grace = LARGE_GRACE + Duration::from_secs(len as u64 / LARGE_BYTES_PER_SECOND);
         let is_waited_for = || {
@@ -85,7 +85,7 @@ impl LargeWrites {
         since.elapsed() > grace && is_waited_for()
     }
 
-    /// Waits for the write's turn and for enough free memory, and returns a buffer for a payload of
+    /// Waits for the write's turn and for enough free memory. Returns a buffer for a payload of
     /// `len` bytes.
     pub(crate) fn get(&self, len: usize) -> io::Result<LargeWrite<'_>> {
         if len > self.most {
@@ -110,7 +110,7 @@ impl LargeWrites {
         state.served += 1;
         state.used += len;
         drop(state);
-        // The free memory may suffice for the next write in turn.
+        // The remaining free memory may suffice for the write with the next ticket.
         self.freed.notify_all();
         let mut write = LargeWrite { writes: self, since: Instant::now(), len, buffer };
         if write.buffer.is_none() {
@@ -134,7 +134,7 @@ impl LargeWrites {
         }
     }
 
-    /// Releases all spare buffers. These buffers count as used until they are unmapped.
+    /// Releases all spare buffers. A spare buffer counts as used until it is unmapped.
     pub(crate) fn release(&self) {
         let mut state = self.state.lock();
         let spares = std::mem::take(&mut state.spares);
@@ -153,8 +153,8 @@ impl LargeWrite<'_> {
         self.buffer.as_deref().unwrap_or_default()
     }
 
-    /// Calls `fill` to receive the payload. The function passed to `fill` returns whether the write
-    /// has held its memory for too long.
+    /// Calls `fill` to receive the payload. The argument of `fill` is a function that returns
+    /// whether the write has held its memory for too long.
     pub(crate) fn fill<E>(
         &mut self,
         fill: impl FnOnce(&mut [u8], &dyn Fn() -> bool) -> Result<(), E>,

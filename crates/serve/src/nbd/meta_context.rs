@@ -1,5 +1,5 @@
-//! Metadata contexts. The server supports only `base:allocation`, which clients may list, and
-//! choose for an export.
+//! Metadata contexts. The server supports only `base:allocation`. Clients may list this context,
+//! and choose it for an export.
 
 use super::export::{Exports, ReplyStyle};
 use super::option_reply::OptionReply;
@@ -33,13 +33,13 @@ impl Context {
         let Some(asked) = check(data, style, exports, reply) else { return };
         let is_meant = |query: &[u8]| query == BASE || query == BASE_ALLOCATION.as_bytes();
         if asked.queries.is_empty() || asked.queries().any(is_meant) {
-            // In the reply to LIST, the context's number is reserved.
+            // In the reply to LIST, the field of the context's number is reserved.
             reply.send(REP_META_CONTEXT, &[&[0; 4], BASE_ALLOCATION.as_bytes()]);
         }
         reply.ack();
     }
 
-    /// Answers SET_META_CONTEXT. An earlier choice is cleared even if this option fails.
+    /// Answers SET_META_CONTEXT. Even a failed SET_META_CONTEXT clears an earlier choice.
     pub(crate) fn set(
         &mut self,
         data: &[u8],
@@ -62,8 +62,8 @@ impl Context {
 struct ContextQuery<'d> {
     /// The export's name.
     name: &'d [u8],
-    /// The queries as they were received, each preceded by its length. A vector of queries would
-    /// need memory, which may be unavailable.
+    /// The queries in encoded form, each preceded by its length. A vector of queries would need
+    /// memory, which may be unavailable.
     queries: &'d [u8],
 }
 
@@ -105,14 +105,15 @@ fn check<'d>(
     None
 }
 
-/// Parses an option's data. Returns `None` if the lengths in it are inconsistent.
+/// Parses an option's data. Returns `None` if the lengths in the data are inconsistent.
 fn parse(data: &[u8]) -> Option<ContextQuery<'_>> {
     let mut fields = Fields(data);
     let len = fields.u32()?;
     let name = fields.bytes(len as usize)?;
     let count = fields.u32()?;
     let queries = fields.0;
-    // Each query takes at least 4 bytes of the data, so a large count ends the loop early.
+    // Each query takes at least 4 bytes of the data, so the loop ends early if `count` is too
+    // large.
     for _ in 0..count {
         let len = fields.u32()?;
         fields.bytes(len as usize)?;

@@ -1,7 +1,7 @@
 //! The NBD server: fixed newstyle negotiation, simple and structured replies.
 //!
 //! `bounds` defines the server's limits. `handshake`, `option_reply`, `meta_context`, `request` and
-//! `reply` turn bytes into bytes and do no I/O. `execute` carries out requests on a disk;
+//! `reply` decode and encode bytes, and do no I/O. `execute` carries out requests on a disk.
 //! `connection` manages the threads and locks.
 
 mod batch;

@@ -32,7 +32,7 @@ impl Receiving {
     }
 
     /// Waits for the input, and takes it. Returns `None` if the input has ended, or if no worker
-    /// passes the input on in the time `within`.
+    /// passes the input on within the time `within`.
     pub(crate) fn take(&self, within: Option<Duration>) -> Option<Input> {
         let mut state = self.state.lock();
         let mut is_late = false;
@@ -64,7 +64,7 @@ impl Receiving {
         self.state.lock().waiting > 0
     }
 
-    /// Passes the input on to the next worker, unless another worker has ended the input.
+    /// Passes the input on to the next worker. If another worker has ended the input, does nothing.
     pub(crate) fn pass(&self, input: Input) {
         let mut state = self.state.lock();
         if matches!(state.turn, Turn::Over) {

@@ -13,13 +13,13 @@ pub(crate) fn read_header(style: ReplyStyle) -> usize {
     }
 }
 
-/// The replies of a batch, and the buffer that the replies fill from the front.
+/// The replies of a batch, and the buffer that contains them.
 #[derive(Debug)]
 pub(crate) struct Replies<'b> {
     room: &'b mut [u8],
     len: usize,
-    /// The number of requests answered: headers of simple replies, plus last chunks of structured
-    /// replies.
+    /// The number of answered requests: the number of simple replies, plus the number of last
+    /// chunks of structured replies.
     finals: usize,
 }
 
@@ -81,8 +81,8 @@ impl<'b> Replies<'b> {
         }
     }
 
-    /// Returns the buffer for a part's data, which lies behind the space for the part's header. The
-    /// data become part of a reply when [`read`](Self::read) is called.
+    /// Returns the buffer for a part's data, which follows the space for the part's header. A call
+    /// of [`read`](Self::read) makes the data part of a reply.
     pub(crate) fn data(
         &mut self,
         request: &Request,
@@ -93,7 +93,7 @@ impl<'b> Replies<'b> {
         &mut self.room[self.len + header..][..part.len]
     }
 
-    /// Appends a part of a read, whose data lie in the buffer returned by [`data`](Self::data).
+    /// Appends a part of a read, whose data are in the buffer that [`data`](Self::data) returned.
     pub(crate) fn read(&mut self, request: &Request, style: ReplyStyle, part: DataPart) {
         match style {
             ReplyStyle::Simple if part.is_bare(request, style) => {}
@@ -107,8 +107,8 @@ impl<'b> Replies<'b> {
         self.len += part.len;
     }
 
-    /// Appends at most `most` of the extents that `find` reports. The extents are written directly
-    /// into the reply, so no other memory is needed.
+    /// Appends at most `most` of the extents that `find` reports. The reply itself stores the
+    /// extents, so no other memory is needed.
     pub(crate) fn block_status(
         &mut self,
         request: &Request,
@@ -141,7 +141,7 @@ pub(crate) struct DataPart {
 }
 
 impl DataPart {
-    /// Returns whether the part has no header, because it continues a simple reply.
+    /// Returns whether the part continues a simple reply, so that it has no header.
     pub(crate) fn is_bare(&self, request: &Request, style: ReplyStyle) -> bool {
         style == ReplyStyle::Simple && self.at > request.offset
     }

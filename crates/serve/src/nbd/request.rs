@@ -36,9 +36,9 @@ pub(crate) enum Kind {
 pub(crate) enum Command {
     Read,
     Write,
-    /// Flushes the disk: FLUSH, and CACHE, for which no data are prefetched.
+    /// Flushes the disk, for FLUSH and for CACHE. CACHE prefetches no data.
     Flush,
-    /// Zeroes the range, and frees its blocks: TRIM, and WRITE_ZEROES that allows a hole.
+    /// Zeroes the range and frees its blocks, for TRIM and for WRITE_ZEROES that allows a hole.
     Punch,
     /// Stores zeros, so that the range counts as allocated.
     WriteZeroes,
@@ -94,8 +94,8 @@ impl Request {
         };
         let request = parse().ok_or(Fault::RequestMagic)?;
         if request.payload() > PAYLOAD_MAX {
-            // The next request begins behind the payload, but the payload is too long to be
-            // skipped.
+            // The payload is too long to be skipped, so the beginning of the next request can't be
+            // reached.
             return Err(Fault::WriteLength);
         }
         Ok(request)
@@ -106,8 +106,8 @@ impl Request {
         if self.kind == Some(Kind::Write) { self.len } else { 0 }
     }
 
-    /// Checks the request. Returns the command to carry out, or the error to reply. DISC has no
-    /// reply and was handled before this call.
+    /// Checks the request. Returns the command to carry out, or the error to reply. The caller has
+    /// handled DISC, which has no reply.
     pub(crate) fn command(&self, terms: &Terms) -> Result<Command, ErrorCode> {
         let kind = self.kind.ok_or(ErrorCode::Inval)?;
         if self.flags & !kind.flags_possible(terms) != 0 {

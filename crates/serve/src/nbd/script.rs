@@ -1,5 +1,5 @@
-//! A connection without a network, for tests and fuzzing: the bytes of a client, and the answers to
-//! them.
+//! A connection without a network, for tests and fuzzing: a client's bytes and the server's
+//! answers.
 
 use super::connection::{Service, serve};
 use super::export::Exports;
@@ -37,7 +37,7 @@ impl Stream for Script<'_> {
 }
 
 /// Returns the server's answers to a client that sends `bytes` and then closes the connection. The
-/// server receives `step` bytes at a time, and serves one request after another.
+/// server receives `step` bytes at a time, and serves one request at a time.
 pub fn converse(exports: &Exports, bytes: &[u8], step: usize) -> Vec<u8> {
     let service = Service {
         exports: exports.clone(),

@@ -1,4 +1,5 @@
-//! The sending side of a connection, which its workers share: one worker at a time sends.
+//! The sending side of a connection, which the connection's workers share. One worker at a time
+//! sends.
 
 use super::bounds::READ_PART;
 use super::disconnect::{End, Fault};
@@ -19,8 +20,8 @@ pub(super) struct Sending<'c, S> {
 /// The state of the sending side.
 #[derive(Default)]
 struct Output {
-    /// Whether a reply was sent in part. Only the rest of that reply may follow; if the rest can't
-    /// be sent, nothing more is sent.
+    /// Whether a reply was sent in part. Only the remaining bytes of that reply may follow. If the
+    /// remaining bytes can't be sent, nothing more is sent.
     is_in_reply: bool,
 }
 
@@ -37,15 +38,15 @@ impl<'c, S: Stream> Sending<'c, S> {
         }
     }
 
-    /// Locks the sending side. Returns `None` if a reply was sent only in part. In that case the
-    /// connection is ending, and nothing may be sent.
+    /// Locks the sending side. Returns `None` if a failed call has sent a reply only in part,
+    /// because then nothing more may be sent.
     fn output(&self) -> Option<MutexGuard<'_, Output>> {
         Some(self.output.lock()).filter(|output| !output.is_in_reply)
     }
 
-    /// Sends `bytes`. `is_last` is true if these bytes end a simple reply or a chunk of a
-    /// structured reply. After an error, nothing else is sent, because the client would interpret
-    /// it as the rest of this reply.
+    /// Sends `bytes`. `is_last` is true if `bytes` end a simple reply or a chunk of a structured
+    /// reply. After an error, nothing else is sent. The client would interpret further bytes as the
+    /// rest of the failed reply.
     fn send(&self, output: &mut Output, bytes: &[u8], is_last: bool) -> Result<(), End> {
         output.is_in_reply = true;
         self.stream.send_all(bytes, TAKEN_WITHIN)?;
@@ -54,8 +55,8 @@ impl<'c, S: Stream> Sending<'c, S> {
     }
 
     /// Carries out a long read part by part. The output stays locked from the first part of a
-    /// simple reply to its last. Between the chunks of a structured reply, other replies may be
-    /// sent.
+    /// simple reply to the last part. Between the chunks of a structured reply, other replies may
+    /// be sent.
     pub(super) fn read_in_parts(
         &self,
         executor: Executor<'_>,
@@ -67,7 +68,7 @@ impl<'c, S: Stream> Sending<'c, S> {
         let mut at = request.offset;
         let mut output: Option<MutexGuard<'_, Output>> = None;
         while at < end {
-            // Parts end at block boundaries, so that no block is decompressed for two parts.
+            // Each part ends at a block boundary, so no block is decompressed for two parts.
             let len = (READ_PART as u64 - at % READ_PART as u64).min(end - at);
             let part = DataPart { at, len: len as usize };
             let mut replies = Replies::new(room);

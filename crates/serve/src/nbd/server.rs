@@ -26,10 +26,10 @@ use zram::room;
 /// Limits on the work that a server does at the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// The maximum number of threads that serve the requests of one connection; all connections
-    /// share [`EXTRA_WORKERS`] in addition to the first worker of each connection.
+    /// The maximum number of threads that serve the requests of one connection. In addition to the
+    /// first worker of each connection, all connections share [`EXTRA_WORKERS`].
     pub workers: usize,
-    /// The maximum number of connections with an export; the server refuses further connections.
+    /// The maximum number of connections with an export. The server refuses further connections.
     pub connections: usize,
 }
 
@@ -51,7 +51,7 @@ impl Options {
         INPUT_BUFFER + self.workers.max(1) * WORKER_BYTES
     }
 
-    /// Returns the maximum number of workers of all connections together.
+    /// Returns the maximum total number of workers of all connections.
     pub fn workers_max(&self) -> usize {
         let extra = self.connections.saturating_mul(self.workers.max(1) - 1);
         self.connections.saturating_add(extra.min(EXTRA_WORKERS))
@@ -119,8 +119,9 @@ impl Server {
                     return log.line(FULL);
                 }
                 let socket = Arc::new(socket);
-                // Each half-open connection may choose an export, so enough memory must be free for
-                // the first worker of each. Otherwise the oldest half-open connection is closed.
+                // Each half-open connection may choose an export, so memory for the first worker of
+                // each such connection must be free. Otherwise, the oldest half-open connection is
+                // closed.
                 let has_room = |clients: usize| {
                     clients + established.len() <= descriptors
                         && room::is_left(clients.saturating_mul(FIRST_BYTES))
@@ -160,7 +161,7 @@ impl Server {
     /// are refused.
     ///
     /// # Errors
-    /// Returns the number of clients that have an export, if any have.
+    /// Returns the number of clients that have an export, if it is not 0.
     pub fn alone<T>(&self, work: impl FnOnce() -> T) -> Result<T, usize> {
         let _closed = self.established.pause()?;
         Ok(work())
@@ -179,7 +180,7 @@ impl Server {
     }
 }
 
-/// Serves a connection from its first byte to its last.
+/// Serves a connection from the handshake to the end.
 fn serve_client(
     service: &Service,
     socket: &Arc<Socket>,

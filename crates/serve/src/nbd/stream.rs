@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 /// The two directions of a connection. One thread at a time receives, and one thread at a time
 /// sends.
 pub(crate) trait Stream: Sync {
-    /// Waits for bytes, and returns the number received: 0 if the client sends no more bytes. If no
-    /// bytes arrive, returns `WouldBlock` from time to time, so that the caller can check the time.
+    /// Waits for bytes. Returns the number of bytes received, which is 0 if the client sends no
+    /// more bytes. If no bytes arrive, returns `WouldBlock` from time to time, so that the caller
+    /// can check the time.
     fn receive(&self, buf: &mut [u8]) -> io::Result<usize>;
 
     /// Sends some of the bytes, and returns their number. If the client receives no bytes, returns

@@ -1,12 +1,11 @@
-//! The numbers of the NBD protocol, with the names that the protocol's document uses, and the
-//! encoding of the numbers.
+//! The numbers of the NBD protocol, named as in the protocol's document, and their decoding.
 
 #[cfg(test)]
 mod tests;
 
 use crate::policy::EXTENTS_MAX;
 
-/// A byte string, from the front of which big-endian numbers are taken.
+/// Reads big-endian numbers from the front of a byte string.
 #[derive(Debug)]
 pub(crate) struct Fields<'b>(pub(crate) &'b [u8]);
 
@@ -126,7 +125,7 @@ pub const DONE_MAX: usize = CHUNK_HEADER + 6;
 /// The maximum length in bytes of a reply to a request other than a read.
 pub const SHORT_MAX: usize = CHUNK_HEADER + 4 + EXTENTS_MAX * 8;
 
-/// Errors of the protocol. Their numbers equal Linux's errno values.
+/// Errors of the protocol. An error's number is Linux's errno value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum ErrorCode {

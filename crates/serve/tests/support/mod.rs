@@ -192,13 +192,13 @@ impl Client {
         self.reply_to(0)
     }
 
-    /// Receives a reply, whose data have `len` bytes if its kind does not determine their length.
+    /// Receives a reply. Replies of some kinds have data of `len` bytes.
     pub fn reply_to(&mut self, len: u32) -> Reply {
         self.reply_by(|_| len)
     }
 
-    /// Receives a reply. If its kind does not determine the length of its data, `len` returns this
-    /// length for the cookie.
+    /// Receives a reply. If the reply's kind does not determine the length of its data,
+    /// `len(cookie)` is this length.
     pub fn reply_by(&mut self, len: impl Fn(u64) -> u32) -> Reply {
         self.replies.next(&mut self.stream, len)
     }
@@ -241,7 +241,7 @@ impl Client {
     }
 }
 
-/// Returns bytes that compress somewhat, and that differ for each `nth`.
+/// Returns bytes that differ for each `nth`, and that compress to about a half.
 pub fn contents(nth: u64, len: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(testkit::seed_of(nth));
     let mut bytes = vec![b'.'; len];

@@ -1,4 +1,5 @@
-//! The use of the store's blocks: how many objects each contains, and which objects are being read.
+//! The state of the store's blocks: the number of objects in each block, and the objects being
+//! read.
 
 use crate::slot::BackingPlace;
 use crate::stats::columns;
@@ -28,11 +29,11 @@ impl fmt::Display for BdStat {
     }
 }
 
-/// The blocks that are in use, and the places that are being read.
+/// The blocks that are in use, and the places of the objects that are being read.
 #[derive(Debug)]
 pub(super) struct BlockUse {
-    /// The number of objects in each block; a block that is being written counts as one that
-    /// contains an object.
+    /// The number of objects in each block. A block that is being written counts as a block with
+    /// one object.
     pub(super) by: Box<[u16]>,
     pub(super) stat: BdStat,
     /// The block at which the search for free blocks begins.
@@ -40,12 +41,12 @@ pub(super) struct BlockUse {
     pub(super) being_read: Vec<PlaceReaders>,
 }
 
-/// The readers of a place in the store.
 #[derive(Debug)]
 pub(super) struct PlaceReaders {
     pub(super) place: BackingPlace,
     pub(super) readers: u32,
-    /// Whether no entry refers to the place any more. In that case the last reader frees the place.
+    /// Whether no entry refers to the place any more. The last reader of a freed place frees the
+    /// place's blocks.
     pub(super) is_freed: bool,
 }
 

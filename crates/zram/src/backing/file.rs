@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A store that belongs to one device and lies outside of memory. No other device can use the
+/// A store outside memory that holds the objects of one device. No other device can use the
 /// contents of the store.
 pub trait Backing: Send + Sync + Debug {
     /// Returns the store's name.
@@ -43,8 +43,8 @@ pub trait Backing: Send + Sync + Debug {
 #[derive(Debug)]
 pub struct BackingFile {
     file: File,
-    /// The same file, opened with O_DIRECT if the file system supports it, so that write-back uses
-    /// no memory of the page cache.
+    /// The file, opened again with O_DIRECT if the file system supports that flag. Writes through
+    /// this descriptor take no memory of the page cache.
     direct: Option<File>,
     path: PathBuf,
     bytes: u64,
@@ -69,8 +69,7 @@ impl BackingFile {
         Self::new(file, path)
     }
 
-    /// Creates a file of `bytes` bytes, whose blocks the file system allocates when they are
-    /// written; or opens a block device.
+    /// Opens a block device at `path`, or creates a sparse file of `bytes` bytes.
     ///
     /// # Errors
     /// The same as for [`open`](Self::open); or the file exists already (EEXIST).
@@ -81,7 +80,7 @@ impl BackingFile {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
         let made = file.set_len(bytes).and_then(|()| Self::new(file, path));
-        // This call created the file, which is empty, so the file can be removed.
+        // This call created the file, so the removal loses no data.
         made.inspect_err(|_| drop(std::fs::remove_file(path)))
     }
 
@@ -91,10 +90,10 @@ impl BackingFile {
         if bytes == 0 {
             return Err(Errno::INVAL.into());
         }
-        // Each read is for one object; readahead would read neighbouring objects needlessly.
+        // Each read is for one object, so readahead would read other objects without need.
         let _ = fadvise(&file, 0, None, Advice::Random);
-        // The file is opened again through its descriptor, which refers to the same file even if
-        // the path has changed since.
+        // The path in /proc refers to the open file, even if another file is at the original path
+        // now.
         let same = format!("/proc/self/fd/{}", file.as_raw_fd());
         let direct = OFlags::DIRECT.bits() as i32;
         let direct = OpenOptions::new().write(true).custom_flags(direct).open(same).ok();
@@ -120,7 +119,7 @@ impl Backing for BackingFile {
         match &self.direct {
             Some(direct) if is_whole(bytes.len()) && is_whole(bytes.as_ptr().addr()) => {
                 match direct.write_all_at(bytes, offset) {
-                    // The disk's sectors are larger than the alignment of the buffers here.
+                    // The disk requires a greater alignment than the buffers have.
                     Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {}
                     done => return done,
                 }

@@ -4,7 +4,8 @@ use crate::policy::WRITES_PER_SYNC_DEFAULT;
 use rustix_futex_sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// The limit of write-back, and the size of its groups. Both may change during a write-back.
+/// The limit of write-back, and the size of a group of writes. The limit and the group size may
+/// change during a write-back.
 #[derive(Debug)]
 pub struct WritebackLimit {
     budget: Mutex<Budget>,
@@ -17,12 +18,12 @@ struct Budget {
     /// The number of 4 KiB blocks that may still be written.
     left: u64,
     /// The number of times that the limit was set. A charge to an earlier limit is not refunded to
-    /// a later one.
+    /// a later limit.
     set: u64,
 }
 
-/// The number of blocks that were charged, and the number of the limit that they were charged to,
-/// if a limit was in force.
+/// A charge: the number of charged blocks, and the number of the charged limit. The number of the
+/// limit is `None` if no limit was in force.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimitCharge {
     pub(crate) blocks: u64,
@@ -66,8 +67,8 @@ impl WritebackLimit {
         budget.set += 1;
     }
 
-    /// Returns the number of writes (of 1 MiB) in a group. The writes of a group share a sync,
-    /// after which their objects are freed in memory.
+    /// Returns the number of writes (of 1 MiB) in a group. The writes of a group share a sync.
+    /// After the sync, the objects of the group are freed in memory.
     pub fn batch(&self) -> u32 {
         self.batch.load(Relaxed)
     }
@@ -77,7 +78,7 @@ impl WritebackLimit {
         self.batch.store(writes.max(1), Relaxed);
     }
 
-    /// Charges up to `most` blocks: fewer if the limit does not allow all of them.
+    /// Charges up to `most` blocks, as far as the limit allows.
     pub(crate) fn charge(&self, most: u64) -> LimitCharge {
         let mut budget = self.budget.lock();
         if !budget.is_enabled {

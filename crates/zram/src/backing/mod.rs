@@ -1,5 +1,5 @@
-//! The backing store outside memory: the file or block device, the limit of write-back, and the
-//! allocation of the store's blocks.
+//! The backing store: its file or block device, the limit of write-back, and the allocation of the
+//! store's blocks.
 
 mod block_use;
 mod file;

@@ -1,6 +1,6 @@
 //! Objects in the backing store: syncs, the allocation of blocks, and reads of objects.
 //!
-//! The store's own lock is taken after all others, and no thread holds this lock during I/O.
+//! The store's own lock is taken after all other locks, and is not held during I/O.
 
 use super::block_use::{BdStat, BlockUse, PlaceReaders};
 use super::file::Backing;
@@ -46,8 +46,8 @@ pub(crate) struct ReadBack {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Returns the checksum of an object. The checksum covers the number of the object's entry, so the
-/// object of another entry does not match it.
+/// Returns the checksum of an object. The checksum covers the number of the object's entry, so an
+/// object of another entry has another checksum.
 pub(crate) fn checksum(entry: u32, priority: u8, bytes: &[u8]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&entry.to_le_bytes());
@@ -66,8 +66,8 @@ fn blocks_of(place: BackingPlace) -> Range<usize> {
 impl Store {
     pub(crate) fn new(backing: Arc<dyn Backing>) -> Result<Self, Error> {
         let blocks = backing.bytes().min(BACKING_BYTES_MAX) / SLOT_BYTES as u64;
-        // A fallible allocation first checks that the memory for the table, which may be large, is
-        // available. The system allocates the zeroed table's memory only when it is touched.
+        // A trial allocation returns an error if memory for the table is refused. The zeroed table
+        // below takes memory only when it is touched.
         drop(with_room::<u16>(blocks as usize)?);
         let by = vec![0; blocks as usize].into();
         let used = BlockUse { by, stat: BdStat::default(), next: 0, being_read: Vec::new() };
@@ -80,9 +80,8 @@ impl Store {
         })
     }
 
-    /// Returns the number of failed syncs. A caller passes this number to
-    /// [`sync_since`](Self::sync_since) after further writes. This function does not wait for a
-    /// sync: if a sync is under way and fails, the sync is counted later.
+    /// Returns the number of failed syncs, for a later call of [`sync_since`](Self::sync_since).
+    /// The failure of a sync that is still under way is counted later.
     pub(crate) fn failed_syncs(&self) -> u64 {
         self.failed_syncs.load(Relaxed)
     }
@@ -91,8 +90,8 @@ impl Store {
     /// returned `failed`.
     ///
     /// # Errors
-    /// Any of those writes may be lost. The system reports an error of the page cache to one sync,
-    /// whichever write the error concerns; so after a failed sync any earlier write counts as lost.
+    /// Any of those writes may be lost. The system reports a failed write of the page cache to only
+    /// one sync. So after a failed sync, every earlier write counts as lost.
     pub(crate) fn sync_since(&self, failed: u64) -> io::Result<()> {
         let _alone = self.syncing.lock();
         self.backing.sync().inspect_err(|_| _ = self.failed_syncs.fetch_add(1, Relaxed))?;
@@ -139,8 +138,8 @@ impl Store {
         Some(run)
     }
 
-    /// Frees `blocks`, which [`take_blocks`](Self::take_blocks) allocated, except the blocks in
-    /// which objects have been stored since.
+    /// Frees those blocks of a run from [`take_blocks`](Self::take_blocks) in which no object was
+    /// stored.
     pub(crate) fn return_blocks(&self, blocks: Range<usize>) {
         self.used.lock().remove(blocks);
     }
@@ -150,7 +149,8 @@ impl Store {
         self.used.lock().add(blocks_of(place));
     }
 
-    /// Frees an object's place, or leaves that to the last thread that is reading the object.
+    /// Frees an object's place. If threads are reading the object, the last of these threads frees
+    /// the place.
     pub(crate) fn free_object(&self, place: BackingPlace) {
         if self.is_left_behind.load(Relaxed) {
             return;
@@ -207,8 +207,8 @@ impl Drop for PlaceGuard {
 }
 
 impl PlaceGuard {
-    /// Reads the object into `bytes` while no lock is held. If the read fails, also returns the
-    /// buffer. `slot` is used only in error messages.
+    /// Reads the object into `bytes` without a lock. A failed read also returns the buffer. `slot`
+    /// is used only in error messages.
     pub(crate) fn read_into(
         self,
         mut bytes: Vec<u8>,

@@ -1,23 +1,23 @@
-//! A cache of the blocks that a stream decompressed last, so that consecutive reads of single slots
-//! decompress a block only once.
+//! A stream's cache of decompressed blocks, so that consecutive reads of single slots decompress
+//! their block only once.
 //!
 //! Each cached block records the version of its block. A thread that changes a block's object first
-//! raises the version, while it has the block's entry locked (zr-B4). A reader compares the
-//! versions while it has the entry pinned, so a cached block with the current version contains the
-//! object's bytes.
+//! locks the block's entry, and then raises the version (zr-B4). A reader compares the versions
+//! while the block's entry is pinned. So a cached block with the current version equals the
+//! object's data.
 
 use super::members::Members;
 use super::object::Packer;
 use crate::policy::{BLOCK_VERSIONS, DECODED_BLOCKS_MIN, DECODED_BYTES};
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 
-/// The versions of all blocks. Several blocks share a version; a change of one of them invalidates
-/// the cached copies of the others, too.
+/// The versions of all blocks. Several blocks share a version. A change of one block invalidates
+/// the cached copies of all blocks with the same version.
 #[derive(Debug)]
 pub(crate) struct BlockVersions(Box<[AtomicU64]>);
 
 impl BlockVersions {
-    /// Returns versions of zero, or an empty table if blocks are single slots.
+    /// Returns a table of versions that are 0, or an empty table if blocks are single slots.
     pub(crate) fn new(has_blocks: bool) -> Self {
         BlockVersions(
             (0..if has_blocks { BLOCK_VERSIONS } else { 0 }).map(|_| AtomicU64::new(1)).collect(),
@@ -28,15 +28,15 @@ impl BlockVersions {
         &self.0[block as usize % BLOCK_VERSIONS]
     }
 
-    /// Returns the block's version, which is current while the block's entry is pinned or locked.
-    /// Later reads are not reordered before this read, and this read is not reordered before
+    /// Returns the block's version. The version remains current while the block's entry is pinned
+    /// or locked. Later reads are not reordered before this read. This read is not reordered before
     /// earlier acquire loads.
     pub(crate) fn now(&self, block: u32) -> u64 {
         self.of(block).load(Acquire)
     }
 
-    /// Raises the block's version. The caller has the block's entry locked, and has not yet changed
-    /// that entry or the entries of the block's slots.
+    /// Raises the block's version. The caller has locked the block's entry, but has not changed
+    /// that entry or the entries of the block's slots yet.
     pub(crate) fn raise(&self, block: u32) {
         self.of(block).fetch_add(1, AcqRel);
     }
@@ -52,11 +52,11 @@ impl BlockVersions {
     }
 }
 
-/// A decompressed block: the slots of its object, one after another.
+/// A decompressed block: the slots of the block's object, one after another.
 #[derive(Debug)]
 pub(crate) struct CachedBlock {
     block: u32,
-    /// The version of the block when it was decompressed; 0 if this copy is not valid.
+    /// The version of the block at the time of the decompression, or 0 if this copy is not valid.
     version: u64,
     members: Members,
     bytes: Box<[u8]>,
@@ -99,7 +99,8 @@ impl BlockCache {
     }
 
     /// Returns the decompressed block with this version. If the block is not cached, calls
-    /// `decode`, which writes the block's slots to a buffer and returns the set of these slots.
+    /// `decode`, which writes the block's slots to a buffer. `decode` returns the set of slots that
+    /// it has written.
     pub(crate) fn get<E>(
         &mut self,
         block: u32,

@@ -1,4 +1,4 @@
-//! The set of those slots of a block that are in the block's object.
+//! The members of a block: the slots whose data are in the block's object.
 
 use crate::SLOT_BYTES;
 

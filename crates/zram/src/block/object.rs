@@ -5,9 +5,9 @@
 //!   | the members' own bytes, if the codec gains nothing            | set of members: 2 bytes |
 //!   | all slots of the block, if all are members and the codec gains nothing   |   a block long
 //! ```
-//! Same-filled slots are not in the object: their entries encode the pattern. An object keeps its
-//! members until the block is stored again. While a slot's own entry is empty, the member is live,
-//! and contains the slot's current data.
+//! A same-filled slot is not in the object, because the slot's entry encodes the pattern. An object
+//! keeps all its members until the block is stored again. A member is live while the slot's own
+//! entry is empty. A live member contains the slot's current data.
 
 use super::Members;
 use crate::algorithms::Codecs;
@@ -48,7 +48,7 @@ impl<'o> BlockObject<'o> {
         self.data.len() == self.members.bytes()
     }
 
-    /// Returns slot `nth` of the block, if the object contains that slot and is raw.
+    /// Returns slot `nth` of the block if the object is raw and contains that slot.
     pub(crate) fn raw_slot(&self, nth: u32) -> Option<&'o [u8]> {
         let at = self.members.before(nth) * SLOT_BYTES;
         (self.is_raw() && self.members.has(nth)).then(|| &self.data[at..at + SLOT_BYTES])
@@ -67,11 +67,11 @@ impl<'o> BlockObject<'o> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockKind {
-    /// The block has no object: its slots' data, if any, are in their own entries.
+    /// The block has no object. Data of the block's slots are in the slots' own entries.
     Empty,
     Object {
         bytes: usize,
-        /// The slots in the object; empty if they are not known.
+        /// The slots in the object, or the empty set if these slots are not known.
         members: Members,
         is_raw: bool,
     },
@@ -94,7 +94,7 @@ impl BlockKind {
         }
     }
 
-    /// Returns the kind that the object's length implies, without the object's bytes.
+    /// Returns the kind that follows from the length of the block's object alone.
     pub(crate) fn of_old(old: Old, slots: u32) -> Self {
         match old {
             Old::Object { bytes: len, .. } => {
@@ -182,8 +182,8 @@ impl Packer {
         }
     }
 
-    /// Compresses `slots` into `scratch`. Returns the length of their object if that is less than
-    /// `most`, else `None`.
+    /// Compresses `slots` into `scratch`. Returns the length of the new object if the length is
+    /// less than `most`, else `None`.
     fn compress(
         &mut self,
         slots: &[u8],

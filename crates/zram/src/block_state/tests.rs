@@ -4,8 +4,7 @@ use crate::{Compaction, Config, Damage, Device, SLOT_BYTES, SaveOptions, SaveTo}
 use std::sync::Arc;
 
 const SLOTS: u64 = 1 << 20;
-/// The first slots of four blocks that are far apart, in different leaves and in three spans of the
-/// table.
+/// The first slots of four blocks that lie in different leaves and in three spans of the table.
 const FIRST: [u64; 4] = [0, 4096, 80_000, 900_000];
 
 fn device() -> Arc<Device> {
@@ -19,7 +18,6 @@ fn bytes() -> Vec<u8> {
     b"words that compress, and a few more; ".repeat(500)[..4 * SLOT_BYTES].to_vec()
 }
 
-/// Writes all four blocks slot by slot.
 fn by_slots(device: &Device) {
     for first in FIRST {
         for (nth, slot) in bytes().chunks(SLOT_BYTES).enumerate() {
@@ -43,8 +41,8 @@ fn expected() -> Vec<u64> {
     FIRST.iter().flat_map(|first| *first..first + 4).collect()
 }
 
-/// Slots that hold data are never reported as empty, even if they become a block after the block's
-/// entry was read and before their own entries are read.
+/// A slot that holds data is never reported as empty. In this test, slots become a block after the
+/// look-up of the block's entry, and before the look-up of the slots' entries.
 #[test]
 fn slots_that_become_a_block_meanwhile_are_no_hole() {
     for place in ["states", "walk"] {
@@ -58,7 +56,6 @@ fn slots_that_become_a_block_meanwhile_are_no_hole() {
     }
 }
 
-/// A save includes the data of slots that become a block during the save.
 #[test]
 fn slots_that_become_a_block_meanwhile_are_saved() {
     let device = device();
@@ -79,7 +76,8 @@ fn slots_that_become_a_block_meanwhile_are_saved() {
     }
 }
 
-/// Slots are stored as blocks and as single slots in turn, while another thread reads their states.
+/// One thread stores slots alternately as blocks and as single slots. Another thread reads the
+/// states of these slots.
 #[test]
 fn nothing_stored_is_a_hole_beside_a_writer_of_blocks() {
     let device = device();

@@ -1,9 +1,8 @@
-//! The second half of write-back: the copied objects are written, and freed in memory when they are
-//! durable.
+//! The second half of write-back. The copied objects are written to the store. Objects that are
+//! durable in the store are freed in memory.
 //!
-//! Each group of writes has its own thread for this half, while the job's thread copies further
-//! objects. So one group is written while the previous group is committed, and the halves can run
-//! on two processors.
+//! Each group of writes has its own thread, which writes and commits the group while the job's
+//! thread copies further objects.
 
 use super::select::Selection;
 use crate::backing::{LimitCharge, Store, WritebackLimit};
@@ -50,8 +49,8 @@ impl Add for WrittenBack {
     }
 }
 
-/// The bytes of one write to the store. The buffer begins at a page boundary, so that the disk can
-/// read the bytes directly, without the page cache.
+/// The bytes of one write to the store. The buffer begins at a page boundary, as writes with
+/// O_DIRECT require.
 pub(super) struct WriteBuffer {
     bytes: Vec<u8>,
     start: usize,
@@ -131,7 +130,7 @@ impl<'t> Committer<'t> {
         Committer { table, job, store, limit, selection, done, fault, spare_buffers }
     }
 
-    /// Returns the results up to now.
+    /// Returns the results so far.
     pub(super) fn done(&self) -> WrittenBack {
         *self.done.lock()
     }

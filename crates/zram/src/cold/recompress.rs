@@ -40,7 +40,8 @@ impl Default for Recompress {
 /// The result of a recompression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recompressed {
-    /// The number of slots and blocks that were recompressed, whether or not the result was kept.
+    /// The number of slots and blocks that were recompressed, including those that did not become
+    /// smaller.
     pub tried: u64,
     /// The number of slots and blocks that became smaller.
     pub smaller: u64,
@@ -173,7 +174,7 @@ impl<'t> RecompressJob<'t> {
         request.workspace.decode(Slot::of(content(&self.seen)), 0, &mut self.slots, slot)?;
         let (shard, Workspace { codecs, scratch, .. }) = (request.shard, &mut *request.workspace);
         let len = codecs.of(priority).compress(&self.slots, &mut **scratch)?;
-        // Patterns and raw slots have lengths that compressed objects never have.
+        // No compressed object has the length of a pattern or of a raw slot.
         let len = len.filter(|&len| matches!(SlotKind::of_len(len), SlotKind::Compressed(_)));
         let new = len.map(|len| &scratch[..len]);
         Ok(self.swap(shard, (Item::Slot(slot), entry), new, || true))
@@ -202,8 +203,8 @@ impl<'t> RecompressJob<'t> {
     }
 
     /// Replaces the object of an entry by `new`, if the entry still contains the copied object and
-    /// `is_it` returns true. If `new` is not small enough, keeps the old object, and flags it as
-    /// incompressible if this was the last algorithm.
+    /// `is_it` returns true. If `new` is not small enough, keeps the old object. If this algorithm
+    /// is the last one, flags a kept object as incompressible.
     fn swap(
         &self,
         shard: &Shard,

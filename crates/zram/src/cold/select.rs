@@ -1,9 +1,9 @@
 //! Selects a job's slots and blocks, the largest first.
 //!
-//! A first walk over all entries counts objects by length. Each further walk collects a part of the
-//! objects, beginning with the greatest lengths that remain, so a selection needs little memory for
-//! any number of objects. The result of a walk may be outdated at once, so a job checks each item
-//! again before processing it.
+//! A first walk over all entries counts the objects of each length. Each further walk collects a
+//! limited number of objects, those with the greatest lengths that remain. So a selection needs
+//! little memory for any number of objects. A collected object may change at once, so a job checks
+//! each object again before processing it.
 
 use crate::block::BlockObject;
 use crate::layout::{Item, Layout};
@@ -35,7 +35,7 @@ pub enum Which {
 
 impl Which {
     /// Returns true if a locked entry still contains the object that was copied (zr-X1). If the
-    /// condition requires an idle item, an item that was read since counts as changed.
+    /// condition requires an idle item, an item that was read since the copy counts as changed.
     pub(super) fn is_unchanged(self, now: Content<&[u8]>, seen: Content<&[u8]>) -> bool {
         let (now_flags, seen_flags) = (Flags::of(now), Flags::of(seen));
         let (Content::Object { bytes: now, .. }, Content::Object { bytes: seen, .. }) = (now, seen)
@@ -53,8 +53,8 @@ impl Which {
 pub struct Selection {
     /// The condition that a slot or block must meet.
     pub which: Which,
-    /// The ranges of slots. A slot in a block selects the whole block; an empty list selects all
-    /// slots of the device.
+    /// The ranges of slots. A slot selects its whole block. An empty list selects all slots of the
+    /// device.
     pub slots: Vec<RangeInclusive<u64>>,
 }
 
@@ -119,7 +119,7 @@ impl Selection {
     }
 }
 
-/// An iterator over the entries of the selected items; each entry is prefetched before it is
+/// An iterator over the entries of the selected items. Each entry is prefetched before it is
 /// returned.
 pub(super) struct Candidates<'t, F> {
     table: &'t Table,
@@ -129,8 +129,8 @@ pub(super) struct Candidates<'t, F> {
     /// The buckets of the current group, and the entry at which the walk of this group continues.
     group: Range<usize>,
     next: Option<u64>,
-    /// The collected items. The capacity suffices for a group and for the items that one more step
-    /// of the walk adds. The last item is returned first.
+    /// The collected items. The capacity suffices for the items of a group, and of one further step
+    /// of the walk. Items are returned from the end.
     gathered: Vec<(u16, u32)>,
 }
 
@@ -152,8 +152,9 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
         Ok(candidates)
     }
 
-    /// Calls `look` with the entry and the bucket of each matching item in a batch of entries that
-    /// begins at `from`. Returns the entry to continue from, or `None` at the end.
+    /// Visits a batch of entries that begins at `from`. Calls `look` with the entry and the bucket
+    /// of each matching item. Returns the entry at which the next batch begins, or `None` at the
+    /// end of the device.
     fn visit_from(&self, from: u64, mut look: impl FnMut(u32, usize)) -> Option<u64> {
         let layout = self.table.layout;
         self.table.pool.look_at_some(from, |entry, held, _| {
@@ -174,7 +175,8 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
             count <= SELECT_ITEMS_MAX
         };
         let start = (0..end).rev().take_while(fits).last();
-        // A bucket with more items than `SELECT_ITEMS_MAX` is walked in several steps.
+        // A bucket with more items than `SELECT_ITEMS_MAX` is a group of its own, whose walk has
+        // several steps.
         let start = start.unwrap_or(end.saturating_sub(1));
         self.group = start..end;
         self.next = Some(0);
@@ -194,8 +196,8 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
                 }
             });
         }
-        // The last item is returned first: the largest one and, among items of equal size, the one
-        // with the lowest number.
+        // Items are returned from the end of the list: larger items first, and items of equal size
+        // in ascending order of their numbers.
         gathered.sort_unstable_by_key(|&(bucket, entry)| (bucket, std::cmp::Reverse(entry)));
         self.gathered = gathered;
     }

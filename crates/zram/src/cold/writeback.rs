@@ -1,5 +1,5 @@
-//! Write-back: objects are copied to the backing store, many at a time, and freed in memory when
-//! they are durable in the store.
+//! Write-back: objects are copied to the backing store, many at a time. When the copies are
+//! durable, the objects are freed in memory.
 //!
 //! ```text
 //!   chosen -> pinned, copied one after another to a run for free blocks (1 MiB) -> ...
@@ -37,7 +37,7 @@ struct WritebackJob<'s, 't: 's> {
     /// The full runs of the current group.
     group: Vec<WriteRun>,
     scope: &'s Scope<'s, 't>,
-    /// The threads that write and commit earlier groups.
+    /// The threads of earlier groups.
     before: VecDeque<ScopedJoinHandle<'s, ()>>,
 }
 
@@ -116,8 +116,8 @@ impl WritebackJob<'_, '_> {
         Ok(())
     }
 
-    /// Opens a run of free blocks for at least `least` bytes. The write-back limit may make the run
-    /// shorter than usual.
+    /// Opens a run of free blocks for at least `least` bytes. The write-back limit may reduce the
+    /// length of the run.
     fn open_run(&mut self, least: usize) -> Result<(), Error> {
         let Committer { store, limit, .. } = *self.committer;
         if self.group.len() >= limit.batch() as usize {

@@ -1,14 +1,15 @@
 //! Requests: writes, reads and discards of slots and blocks.
 //!
-//! This file decides whether a request processes single slots or blocks. These files execute it:
+//! This file decides whether a request processes single slots or blocks. The following files
+//! process the slots and blocks:
 //!
 //! ```text
 //!   write     block covered whole: whole | slot in its block: part | other slot: slots
 //!   read      device of blocks: read | of slots: slots
 //!   discard   device of blocks: part | of slots: slots; the ends of its range are written
 //! ```
-//! These files do not call one another, with one exception: `part` calls `rewrite` to remove dead
-//! members from a block.
+//! Only `part` calls another of these files: it calls `rewrite` to remove dead members from a
+//! block.
 
 mod part;
 mod read;
@@ -41,7 +42,7 @@ pub(crate) struct Request<'t> {
     pub(crate) shard: &'t Shard,
     /// The start of the request in seconds since boot; 0 if access times are not tracked.
     pub(crate) now_seconds: u32,
-    /// The number of bytes that are read or written already.
+    /// The number of bytes that the request has read or written.
     pub(crate) done: usize,
     /// The objects that were read from the backing store for this request.
     pub(crate) read_back: &'t [ReadBack],
@@ -65,7 +66,7 @@ impl<'t> Request<'t> {
         Request { table, workspace, shard, now_seconds, done: 0, read_back: &[] }
     }
 
-    /// Reads from a slot with data in its own entry, which the caller has pinned.
+    /// Reads from a slot with data in its own entry. The caller has pinned that entry.
     #[inline]
     fn read_slot(
         &mut self,
@@ -74,8 +75,7 @@ impl<'t> Request<'t> {
         buf: &mut [u8],
     ) -> Result<(), Blocked> {
         let content = match pin.content() {
-            // The common case, an object in memory without a checksum, does not take the error
-            // path.
+            // An object in memory without a checksum, the common case, needs no call of `resolve`.
             object @ Content::Object { .. } if !self.table.columns.checksum => object,
             other => self.table.resolve(part.nth, other, pin.row(), self.read_back)?,
         };
@@ -124,8 +124,8 @@ pub(crate) fn read(table: &Table, offset: u64, buf: &mut [u8]) -> Result<(), Err
 }
 
 /// Makes `len` bytes at `offset` read as zeros. First frees the slots that lie completely in the
-/// range; then overwrites the slots at its ends. If a slot can't be removed from its block, for
-/// lack of an entry, the slots at the ends are not written.
+/// range, then overwrites the slots that lie partly in the range. If a slot can't be removed from
+/// its block for lack of an entry, returns an error after the first step.
 pub(crate) fn discard(table: &Table, offset: u64, len: u64) -> Result<(), Error> {
     table.check_range(offset, len)?;
     let freed = free_covered(table, offset, len);
@@ -169,9 +169,9 @@ pub(crate) fn may_wait(table: &Table, offset: u64, len: u64) -> bool {
     entries.any(|entry| is_backed(entry) == Some(true))
 }
 
-/// Calls `work` until it completes or fails; each call continues at the position where the previous
-/// call stopped. Reads objects from the backing store between the calls, and counts a failure of
-/// `work` in `failures`. The slot in the error is not before the slot at which the request stopped.
+/// Calls `work` until it completes or fails. Each call continues where the previous call stopped.
+/// Between the calls, reads objects from the backing store. Counts a failure of `work` in
+/// `failures`. The slot in the error does not precede the slot at which the request stopped.
 fn until_done(
     table: &Table,
     offset: u64,
@@ -189,8 +189,8 @@ fn until_done(
             failures(request.shard).add(1);
         }
         drop(request);
-        // A block can need several objects: its own, and the objects of single slots in the block.
-        // These objects are kept until the request has processed the block.
+        // A block can need several objects: its own object, and the objects of the block's single
+        // slots. Objects that were read are kept until the request has processed the block.
         if reached > done {
             read_back.clear();
             done = reached;

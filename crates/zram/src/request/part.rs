@@ -1,4 +1,4 @@
-//! Changes of parts of a block: some of its slots are overwritten or freed.
+//! Overwrites or frees some of the slots of a block.
 
 use super::Request;
 use super::rewrite::{Rewrite, drop_dead_members, free_block, rewrite_block};
@@ -26,8 +26,7 @@ pub(super) fn write_member(
     let block_entry = layout.block_entry(block);
     let entry = table.pool.lock_existing(block_entry);
     let entry = entry.filter(|entry| !slot::is_empty(entry.content())).ok_or(Blocked::Changed)?;
-    // If the slot's entry can't be created, the entry does not exist, so the slot is still a member
-    // of its block.
+    // If `lock` fails, the slot has no entry, so the slot is still a member of its block.
     let slot_entry = table.lock(range.nth, request.now_seconds);
     if slot_entry.as_ref().is_ok_and(|entry| !slot::is_empty(entry.content())) {
         return Err(Blocked::Changed);
@@ -52,8 +51,8 @@ pub(super) fn write_member(
             drop_dead_members(request, block, entry, Rewrite::IfWorth);
             Ok(())
         }
-        // No memory is available for the slot's own object or entry. Therefore, the block is
-        // rewritten with the new slot, in the place of the old object if the new object fits (I6).
+        // No memory is available for the slot's own object or entry, so the block is rewritten with
+        // the new slot. If the new object fits, it takes the place of the old object (I6).
         Err(refused) => {
             if BackingPlace::of(entry.content()).is_some() {
                 return Err(refused.into());
@@ -65,8 +64,9 @@ pub(super) fn write_member(
     }
 }
 
-/// Frees slots of a limited number of blocks, beginning with the first of `slots`. Returns the slot
-/// to continue from. Stores an error in `done`, and continues with the next block.
+/// Frees the slots `slots` in a limited number of blocks. Returns the slot at which the next call
+/// continues. If a block's slots can't be freed, stores the error in `done`, and continues with the
+/// next block.
 pub(super) fn free_blocks(
     request: &mut Request<'_>,
     slots: Range<u64>,
@@ -129,8 +129,8 @@ fn free_members(request: &mut Request<'_>, block: u32, slots: Range<u32>) -> Res
         }
     }
     drop_dead_members(request, block, entry, Rewrite::IfWorth);
-    // No entry can be created for these slots, so the block is rewritten with zeros as their data
-    // (I6).
+    // No entry can be created for a hole, so the block is rewritten with zeros in place of the
+    // slots (I6).
     let mut done = Ok(true);
     for nth in left.iter() {
         let slot = Part { nth: first + nth, within: 0..SLOT_BYTES, request: 0..SLOT_BYTES };

@@ -6,9 +6,9 @@ use crate::layout::{Part, split_slots};
 use crate::table::{Blocked, Origin, block_object, decoded, live_members, origin, own_entry};
 use zsmalloc::{Content, EntryReadGuard};
 
-/// Reads blocks. If a block had no entry that could be pinned, and is stored during the read, the
-/// read stops. The request then releases all pins and begins another read at this block, because
-/// pins must be taken in ascending order.
+/// Reads blocks. If a block had no entry to pin, and is stored during the read, the read stops. The
+/// request then releases all pins, because pins must be taken in ascending order, and another read
+/// begins at that block.
 pub(super) fn read_blocks(
     request: &mut Request<'_>,
     offset: u64,
@@ -27,8 +27,8 @@ pub(super) fn read_blocks(
     Ok(())
 }
 
-/// Reads a part of one block. Returns `Blocked::Changed` if the block's entry did not exist at the
-/// attempt to pin it, and the block was stored since.
+/// Reads a part of one block. Returns `Blocked::Changed` if the block had no entry to pin, and was
+/// stored since.
 fn read_block_range(
     request: &mut Request<'_>,
     pin: &EntryReadGuard<'_>,
@@ -56,8 +56,8 @@ fn read_block_range(
     let first = layout.first_slot(range.nth);
     let mut parts = split_slots(range.within.start as u64, range.within.len()).peekable();
     while let Some(part) = parts.next() {
-        // If the next slot has its own entry, the slot's object is fetched into the cache while
-        // this slot is decompressed.
+        // If the next slot has its own entry, its object is fetched into the cache while this slot
+        // is decompressed.
         let next = parts.peek().map(|next| first + next.nth);
         next.inspect(|&next| request.table.pool.prefetch(next));
         let slot = first + part.nth;

@@ -38,9 +38,9 @@ pub(super) fn rewrite_block(
         Some((patched, bytes)) if patched == nth => bytes,
         _ => decoded.slot(nth).unwrap_or_default(),
     };
-    // The new object is compressed with the same algorithm as the old object, which may be an
-    // algorithm of recompression. But if `patch` contains new data, the device's own algorithm
-    // compresses the object.
+    // The algorithm of the old object, which may be an algorithm of recompression, also compresses
+    // the new object. But if `patch` contains new data, the device's own algorithm compresses the
+    // new object.
     let priority = if patch.is_some() { DEVICE_PRIORITY } else { stored.priority };
     let object = packer.pack(members, priority, slot)?;
     let first = request.table.layout.first_slot(block);
@@ -89,8 +89,8 @@ pub(super) fn drop_dead_members(
     }
 }
 
-/// Frees the object of a locked block with its live members `live`, and empties the entries of
-/// `slots` and of all holes.
+/// Frees the object of a locked block whose live members are `live`. Empties the entries of `slots`
+/// and of all holes.
 pub(super) fn free_block(
     request: &Request<'_>,
     (block, entry): (u32, EntryWriteGuard<'_>),

@@ -1,8 +1,8 @@
 //! Requests for single slots that are not in a block.
 //!
-//! A whole slot is compressed before its entry is locked. If a slot is written in part, its entry
-//! is locked from the read of the old data to the store of the new data. So no concurrent write of
-//! other bytes of the slot is lost.
+//! A slot that is written whole is compressed before its entry is locked. A slot that is written in
+//! part remains locked from the read of the old data to the store of the new data. So no concurrent
+//! write of other bytes of the slot is lost.
 
 use super::Request;
 use crate::SLOT_BYTES;
@@ -49,7 +49,7 @@ pub(super) fn read(request: &mut Request<'_>, offset: u64, buf: &mut [u8]) -> Re
     Ok(())
 }
 
-/// Frees a limited number of the slots `slots`, and returns the slot to continue from.
+/// Frees a limited number of the slots `slots`. Returns the slot at which the next call continues.
 pub(super) fn free_slots(request: &Request<'_>, slots: Range<u64>) -> u64 {
     let pool = &request.table.pool;
     let mut next = slots.start;
@@ -71,7 +71,7 @@ pub(super) fn free_slots(request: &Request<'_>, slots: Range<u64>) -> u64 {
 
 /// Returns true if the slot of a locked entry has become part of a block.
 fn is_in_block(table: &Table, slot: u32, entry: &EntryWriteGuard<'_>) -> bool {
-    // If the device has no blocks, the content is not needed, so the entry's object is not located.
+    // `has_blocks` is checked first, because a call of `content` locates the entry's object.
     table.layout.has_blocks() && slot::is_empty(entry.content()) && is_block_active(table, slot)
 }
 
@@ -83,8 +83,8 @@ fn write_whole_slot(
 ) -> Result<(), Blocked> {
     let Workspace { codecs, scratch, expects_same_place, .. } = &mut *request.workspace;
     if *expects_same_place {
-        // The new object will probably be stored in the place of the old one, which is fetched into
-        // the cache during the compression.
+        // The new object will probably take the place of the old object, so the old object is
+        // prefetched before the compression.
         request.table.pool.prefetch(slot);
     }
     let huge_size = request.table.huge_size;
@@ -100,8 +100,8 @@ fn write_whole_slot(
     Ok(())
 }
 
-/// Reads a slot, overwrites a part of it with `data`, or with zeros if `data` is `None`, and stores
-/// the slot. The slot's entry remains locked during these steps.
+/// Reads a slot, overwrites a part of the slot, and stores the slot. The new data are `data`, or
+/// zeros if `data` is `None`. The slot's entry remains locked from the read to the store.
 fn rewrite_slot(
     request: &mut Request<'_>,
     entry: EntryWriteGuard<'_>,

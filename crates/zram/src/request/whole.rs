@@ -8,7 +8,7 @@ use crate::{Error, SLOT_BYTES};
 
 /// The new contents of a block that is written whole.
 struct NewBlock {
-    /// The slots in the new object. Their own entries must be empty.
+    /// The slots in the new object. The slots' own entries must be empty.
     members: Members,
     payloads: [Payload; SLOTS_MAX],
 }

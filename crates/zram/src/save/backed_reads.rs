@@ -18,14 +18,13 @@ use std::time::{Duration, Instant};
 pub(super) struct BlockReads {
     pub(super) read_back: Vec<ReadBack>,
     unread: Vec<(u32, BackingPlace)>,
-    /// Buffers for all objects that a block can have in the store, in ascending order of their
-    /// size.
+    /// Buffers for all objects that a block can have in the store, ordered by size.
     spare_buffers: Vec<Vec<u8>>,
 }
 
 impl BlockReads {
-    /// Allocates buffers for all objects that one block can have in the store: the block's object,
-    /// and the objects of its single slots.
+    /// Allocates buffers for the objects that one block can have in the store: its own object, and
+    /// the objects of its single slots.
     pub(super) fn new(layout: Layout) -> Result<Self, Error> {
         let slots = layout.slots() as usize;
         let mut spare = Vec::with_capacity(slots + 1);
@@ -58,7 +57,7 @@ impl BlockReads {
     /// Returns a buffer for an object of `len` bytes.
     pub(super) fn spare_for(&mut self, len: usize) -> Vec<u8> {
         let fits = |spare: &Vec<u8>| spare.capacity() >= len + CHECKSUM_BYTES;
-        // If a read that did not return still uses the buffer, a new one is allocated.
+        // If a read that did not return still uses the buffer, a new buffer is allocated.
         self.spare_buffers
             .iter()
             .position(fits)
@@ -76,8 +75,8 @@ impl BlockReads {
 
 /// The thread that reads the store.
 pub(super) struct BackingReader {
-    /// The thread and the time limit of a read, or `None` if reads have no time limit or no thread
-    /// could be started.
+    /// The thread, and the time limit of a read. The value is `None` if reads have no time limit or
+    /// no thread could be started.
     reader: Option<(Arc<Reader>, Duration)>,
 }
 
@@ -97,8 +96,8 @@ struct State {
     is_over: bool,
 }
 
-/// The object that was read, or an error and the buffer. If the thread still uses the buffer, the
-/// result contains an empty buffer instead.
+/// The object that was read, or an error and the buffer of the read. If the reading thread still
+/// uses its buffer, the error contains an empty buffer.
 type Read = Result<ReadBack, (Error, Vec<u8>)>;
 
 impl BackingReader {
@@ -152,7 +151,7 @@ impl BackingReader {
     }
 }
 
-/// Requests that the thread exits as soon as it can.
+/// Asks the thread to exit as soon as it can.
 impl Drop for BackingReader {
     fn drop(&mut self) {
         if let Some((reader, _)) = &self.reader {

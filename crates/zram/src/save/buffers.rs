@@ -1,5 +1,5 @@
-//! The buffers for a chunk of a save. These buffers are allocated for each save, or the device
-//! keeps them so that a save does not fail for lack of memory.
+//! The buffers for a chunk of a save. Each save allocates buffers, or the device keeps buffers so
+//! that a save does not fail for lack of memory.
 
 use super::format::{ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX};
 use crate::Error;
@@ -35,8 +35,8 @@ impl SpareBuffers {
         Ok(())
     }
 
-    /// Returns the kept buffers if they are available, otherwise new ones, and whether the caller
-    /// must put these buffers back.
+    /// Returns the kept buffers if they are available, otherwise new buffers. The second result is
+    /// true if the caller must put the buffers back.
     pub(super) fn take(&self) -> Result<(ChunkBuffers, bool), Error> {
         match self.0.lock().take() {
             Some(buffers) => Ok((buffers, true)),

@@ -11,8 +11,8 @@
 //!   trailer  a chunk whose first slot and end are both the end of the device. It has no records,
 //!            or, if slots are lost, one of kind `Lost` whose value is their number
 //! ```
-//! A chunk holds all data of the slots from `first slot` to before `end`; both are boundaries of
-//! blocks.
+//! A chunk holds all data of the slots from `first slot` to before `end`. A block never lies in two
+//! chunks.
 
 use crate::SLOT_BYTES;
 use crate::algorithms::SECONDARY_MAX;
@@ -46,7 +46,7 @@ pub(crate) const BLOCK_ROOM: usize = (2 * (SLOT_BYTES + RECORD_BYTES)) << ORDER_
 pub(crate) struct FileHead {
     /// The length of the header with the dictionaries, without the padding, in bytes.
     pub(crate) bytes: u32,
-    /// A random number that each chunk of the file repeats.
+    /// A random number, which each chunk of the file contains, too.
     pub(crate) id: u64,
     pub(crate) disksize: u64,
     /// The order of the saved device's blocks.
@@ -67,7 +67,7 @@ pub(crate) struct ChunkHead {
     /// The crc32 of the records and their objects.
     pub(crate) sum: u32,
     pub(crate) first: u32,
-    /// The slot after the last slot that the chunk covers.
+    /// The end of the chunk's range: the number of its last slot plus 1.
     pub(crate) end: u32,
 }
 
@@ -91,12 +91,12 @@ pub(crate) struct Record {
     pub(crate) priority: u8,
     /// The live members of the block: one bit for each slot.
     pub(crate) live: u16,
-    /// The pattern, or the length of the object. The value is 0 for a lost slot; in the trailer, it
-    /// is the number of lost slots.
+    /// The pattern, or the length of the object. For a lost slot, the value is 0. In the trailer,
+    /// the value is the number of lost slots.
     pub(crate) value: u64,
 }
 
-/// A slice from whose front little-endian numbers are read. A read beyond the end returns 0.
+/// A reader of little-endian numbers from the front of a slice. A read beyond the end returns 0.
 struct LittleEndian<'b>(&'b [u8]);
 
 impl LittleEndian<'_> {
@@ -115,7 +115,7 @@ impl LittleEndian<'_> {
     }
 }
 
-/// Returns the number of zeros between a part of `bytes` bytes and the next multiple of [`ALIGN`].
+/// Returns the number of zeros that pad `bytes` bytes to a multiple of [`ALIGN`].
 pub(crate) fn padding(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGN) - bytes
 }
@@ -177,13 +177,13 @@ impl ChunkHead {
         out
     }
 
-    /// Decodes the header of a chunk in the file with the id `id`.
+    /// Decodes the header of a chunk, which must belong to the file with the id `id`.
     pub(crate) fn decode(bytes: &[u8; CHUNK_HEAD_BYTES], id: u64) -> Result<Self, &'static str> {
         let head = Self::decode_any(bytes)?;
         if head.id == id { Ok(head) } else { Err("the chunk belongs to another file") }
     }
 
-    /// Decodes the header of a chunk in any file.
+    /// Decodes the header of a chunk, which may belong to any file.
     pub(crate) fn decode_any(bytes: &[u8; CHUNK_HEAD_BYTES]) -> Result<Self, &'static str> {
         let mut numbers = LittleEndian(bytes);
         if numbers.take() != CHUNK_MAGIC {

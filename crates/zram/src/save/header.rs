@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use zcomp::{Dictionary, Params};
 
-/// The reader of a saved file's bytes, the name of the file in errors, and the current offset.
+/// A saved file that is being read: a reader, the file's name in errors, and the current offset.
 pub(super) struct Source<'r> {
     pub(super) from: &'r mut (dyn Read + Send),
     path: &'r Path,
@@ -31,7 +31,7 @@ impl<'r> Source<'r> {
         Error::Saved { path, offset, reason: reason.to_string() }
     }
 
-    /// Returns an error for a file that is damaged at `offset`, unless `is_so` is true.
+    /// Returns an error for a file that is damaged at `offset` if `is_so` is false.
     pub(super) fn expect(
         &self,
         is_so: bool,
@@ -117,14 +117,14 @@ pub(super) fn read_header(
     Ok((head, algorithms, layout))
 }
 
-/// Reads the rest of the file's header: dictionaries, their checksum, zeros.
+/// Reads the dictionaries of the file's header, the checksum of the dictionaries, and the padding.
 fn read_dictionaries(source: &mut Source<'_>, head: &FileHead) -> Result<Vec<u8>, Error> {
     let lens = head.algorithms.map(|(_, bytes)| bytes as usize);
     let bytes = lens.iter().sum::<usize>();
     let is_sum = head.bytes as usize == FILE_HEAD_BYTES + bytes + size_of::<u32>();
     let are_short = lens.iter().all(|&bytes| bytes <= Dictionary::BYTES_MAX);
     source.expect(is_sum && are_short, 12, "the length of the dictionaries is invalid")?;
-    // Memory is allocated for the bytes that exist, not for those that the header claims.
+    // The length in the header may be false, so memory is allocated only for bytes that exist.
     let all = bytes + size_of::<u32>() + padding(head.bytes as usize);
     let mut read = Vec::new();
     let taken = (&mut *source.from).take(all as u64).read_to_end(&mut read);

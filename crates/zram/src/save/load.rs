@@ -1,6 +1,6 @@
-//! Loads the records of a saved file into a device. If the device has the algorithm that compressed
-//! an object, and blocks of the same order, the object is stored unchanged. Otherwise, the object's
-//! data are decompressed, and written as a request would write them.
+//! Loads the records of a saved file into a device. An object is stored unchanged if the device has
+//! the object's algorithm and blocks of the saved order. Otherwise, the object's data are
+//! decompressed, and written as a request would write them.
 
 use super::format::{Record, RecordKind};
 use super::read::Chunk;
@@ -16,8 +16,8 @@ use std::ops::Range;
 /// Loads chunks into a device, one at a time.
 pub(super) struct Loader<'t> {
     table: &'t Table,
-    /// The request that stores objects unchanged. The request is dropped before data are written by
-    /// another request, which needs its own stream.
+    /// The request that stores objects unchanged. This request is dropped before data are written
+    /// by another request, which needs a stream, too.
     request: Option<Request<'t>>,
     /// Whether objects are stored unchanged, for each priority.
     is_verbatim: [bool; 4],
@@ -26,7 +26,7 @@ pub(super) struct Loader<'t> {
     slot_codecs: Codecs,
     block_codecs: Option<Codecs>,
     /// Consecutive slots that are not written yet: the number of the first slot, and the data of
-    /// all of them.
+    /// all these slots.
     run: (u64, Vec<u8>),
     /// A buffer for a decompressed block.
     block: Vec<u8>,
@@ -73,8 +73,7 @@ impl<'t> Loader<'t> {
     /// Frees the slots of a chunk that could not be loaded completely.
     pub(super) fn discard_chunk(&self, chunk: &Chunk<'_>) {
         let Range { start, end } = byte_range(&chunk.slots);
-        // If slots can't be freed for lack of memory, the restore nevertheless reports them as
-        // lost.
+        // Slots that can't be freed for lack of memory are also reported as lost.
         let _ = request::discard(self.table, start, end - start);
     }
 
@@ -84,9 +83,9 @@ impl<'t> Loader<'t> {
             (RecordKind::Lost, _) => Ok(()),
             (RecordKind::Block, _) if is_verbatim => self.load_block(record, object),
             (RecordKind::Block, _) => self.write_block(record, object),
-            // A pattern could be stored unchanged with any algorithm. But if the device's own
-            // algorithm differs from that of the file, the pattern is written together with its
-            // neighbours, so that these slots become one block.
+            // If the file's own algorithm differs from the device's own algorithm, a pattern is
+            // written together with its neighbours. A pattern and its neighbours then become one
+            // block.
             (_, data) if is_verbatim => self.load_slot(slot, data),
             (_, Slot::Raw(bytes)) => self.write(slot, bytes),
             (_, data) => {
@@ -158,8 +157,8 @@ impl<'t> Loader<'t> {
         written
     }
 
-    /// Adds a slot to the run if the slot continues the run and lies in the same block of the
-    /// device. Otherwise, writes the run, and begins a new run with the slot.
+    /// Adds a slot to the run if the slot continues the run within one block of the device.
+    /// Otherwise, writes the run, and begins a new run with the slot.
     fn write(&mut self, slot: u32, bytes: &[u8]) -> Result<(), Error> {
         let (first, run) = (self.run.0, self.run.1.len() / SLOT_BYTES);
         let is_next = first + run as u64 == u64::from(slot);
@@ -184,8 +183,8 @@ impl<'t> Loader<'t> {
     }
 }
 
-/// Returns, for each priority, whether the file and the device have the same algorithm and
-/// dictionary.
+/// Returns for each priority whether the file and the device have equal algorithms and
+/// dictionaries.
 fn same_algorithms(file: &AlgorithmList, device: &AlgorithmList) -> [bool; 4] {
     std::array::from_fn(|nth| match (&file[nth], &device[nth]) {
         (Some(Algorithm { codec, params }), Some(of_device)) => {

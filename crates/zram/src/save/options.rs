@@ -23,9 +23,8 @@ pub enum Unreadable {
 pub enum SaveTo<'t> {
     /// The file at this path.
     File(&'t Path),
-    /// As `File`, but the function is called after the new file is durable and right before it is
-    /// renamed. If the function returns false, an existing file remains, and the save fails with
-    /// EEXIST.
+    /// As `File`, but the function is called when the new file is durable, right before the rename.
+    /// If the function returns false, an existing file remains, and the save fails with EEXIST.
     FileIf(&'t Path, &'t dyn Fn() -> bool),
     /// A writer.
     Writer(&'t mut dyn Write),
@@ -37,8 +36,8 @@ pub struct SaveOptions {
     /// How the save handles data that can't be read.
     pub unreadable: Unreadable,
     /// The maximum time for one read of the backing store; `None` means no limit. If a read takes
-    /// longer, its data count as unreadable. Until that read returns, all other data in the store
-    /// count as unreadable, too.
+    /// longer than `patience`, its data count as unreadable. Until that read returns, all other
+    /// data in the store count as unreadable, too.
     pub patience: Option<Duration>,
 }
 
@@ -67,8 +66,8 @@ pub struct Saved {
     pub lost_slots: u64,
     /// The ranges of lost slots, as offsets in the device in bytes. At most 1024 ranges are listed.
     pub lost: Vec<Range<u64>>,
-    /// The new path of the previous file, if that file was complete and was replaced by an
-    /// incomplete one.
+    /// The new path of the previous file. Only a complete file that an incomplete file replaced is
+    /// kept.
     pub before: Option<PathBuf>,
 }
 
@@ -82,8 +81,7 @@ impl Saved {
         self.lost_slots == 0
     }
 
-    /// Returns an error about the file at `path` if the file is incomplete, for a caller that needs
-    /// all data.
+    /// Returns an error for the file at `path` if the file does not contain all data of the device.
     pub fn in_part(&self, path: &Path) -> Option<Error> {
         let first = self.lost.first()?.start;
         let path = path.to_string_lossy().into_owned();

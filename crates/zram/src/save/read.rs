@@ -1,5 +1,5 @@
 //! Reads the chunks of saved files. A chunk is accepted only if its checksums, position and records
-//! are valid. Each reading thread needs memory for only one chunk, whatever the file claims.
+//! are valid. Each reading thread needs memory for only one chunk, even if the file is hostile.
 
 use super::format::{
     ALIGN, CHUNK_HEAD_BYTES, ChunkHead, FileHead, RECORD_BYTES, Record, RecordKind, padding,
@@ -117,8 +117,8 @@ impl<'r> SavedReader<'r> {
         let head = bytes.first_chunk::<CHUNK_HEAD_BYTES>();
         let head = head.ok_or("it is too short").and_then(|of| ChunkHead::decode(of, self.head.id));
         let mut head = head.map_err(|reason| self.damaged(offset, reason))?;
-        // In files of earlier versions, the end of a chunk may lie beyond the end of the device,
-        // where a complete last block would end.
+        // In files of earlier versions, the last chunk may end beyond the end of the device,
+        // because a shorter last block counted as complete.
         let slots = self.slots().0;
         for border in [&mut head.first, &mut head.end] {
             if *border < slots.saturating_add(self.layout.slots()) {
@@ -206,8 +206,8 @@ impl<'r> SavedReader<'r> {
     }
 }
 
-/// The state of the check of a chunk's records: the lowest slot that the next record may have, and
-/// the live members of the last block.
+/// The state while a chunk's records are checked: the lowest slot that the next record may have,
+/// and the live members of the last block.
 struct RecordOrder {
     floor: u32,
     live: (u32, u16),
@@ -226,7 +226,7 @@ impl RecordOrder {
 }
 
 impl<'c> Chunk<'c> {
-    /// Creates the chunk with the header `head`, which the caller has checked.
+    /// Creates a chunk with the header `head`. The caller has checked `head`.
     fn new(offset: u64, head: &ChunkHead, bytes: &'c [u8]) -> Self {
         let all = &bytes[CHUNK_HEAD_BYTES..CHUNK_HEAD_BYTES + head.bytes as usize];
         let (records, objects) = all.split_at(head.records as usize * RECORD_BYTES);

@@ -1,6 +1,6 @@
-//! Restores a device from a saved file: several threads read chunks in turn, and each thread loads
-//! the chunks that it read. Most of the time is spent in page faults on new memory, which occur in
-//! several threads in parallel.
+//! Restores a device from a saved file. Several threads take turns to read a chunk, and each thread
+//! loads the chunks that it read. A restore spends most of its time in page faults on new memory,
+//! which occur in several threads in parallel.
 
 use super::format::{ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX};
 use super::load::Loader;
@@ -38,7 +38,7 @@ pub enum Damage {
 pub struct Restored {
     /// The number of slots whose data were restored.
     pub slots: u64,
-    /// The ranges of the device whose data were lost, in bytes. These ranges read as zeros.
+    /// The ranges of the device whose data were lost, in bytes. Lost ranges read as zeros.
     pub lost: Vec<Range<u64>>,
 }
 
@@ -78,8 +78,8 @@ pub(crate) fn restore(
         load_chunks(&restore, &job, first);
     });
     restore.into_inner().end().inspect_err(|_| {
-        // The device was empty before the restore, so it is emptied again. But if the job was
-        // abandoned, the device is not changed, because another job may already use it.
+        // The device was empty before the restore, so it is emptied again. The device of an
+        // abandoned job is not changed, because another job may already use it.
         if !job.is_given_up() {
             let _ = request::discard(table, 0, disksize);
         }
@@ -94,9 +94,9 @@ struct Restore<'r> {
     /// Whether all chunks have been read.
     is_at_end: bool,
     slots: u64,
-    /// The lost ranges of the device in bytes, in any order.
+    /// The lost byte ranges of the device, in any order.
     lost: Vec<Range<u64>>,
-    /// The failure with the lowest offset in the file, and this offset.
+    /// The failure that is first in the file, and the offset of this failure.
     failure: Option<(u64, Error)>,
 }
 
@@ -128,8 +128,8 @@ impl<'r> Restore<'r> {
         if self.is_at_end || self.failure.is_some() {
             return None;
         }
-        // All chunks that other threads are still loading precede this failure in the file, so
-        // their failures have priority.
+        // The chunks that other threads are still loading precede this failure in the file. A
+        // failure of such an earlier chunk has priority.
         self.read_next(bytes).map_err(|wrong| self.fail(u64::MAX, wrong)).ok().flatten()
     }
 

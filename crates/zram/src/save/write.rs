@@ -69,7 +69,7 @@ fn holds_members(bytes: &[u8], flags: Flags, layout: Layout, live: Members) -> b
 /// A save under way.
 struct Saver<'t> {
     table: &'t Table,
-    /// The buffers for a chunk that the device may keep for saves.
+    /// The buffers for the chunks of a save, if the device keeps such buffers.
     buffers: &'t SpareBuffers,
     job: &'t Job<'t>,
     out: &'t mut dyn Write,
@@ -177,7 +177,7 @@ impl<'t> Saver<'t> {
     }
 
     /// Adds a block and its slots to the current chunk, or to a new chunk if the current one is
-    /// full. After each read of an object from the store, begins again with this block.
+    /// full. After each read of an object from the store, adds this block again from its beginning.
     fn add_block(&mut self, block: u32, reads: &mut BlockReads) -> Result<(), Error> {
         let layout = self.table.layout;
         if self.records.len() + self.objects.len() + BLOCK_ROOM > CHUNK_MAX {
@@ -211,8 +211,8 @@ impl<'t> Saver<'t> {
         Ok(())
     }
 
-    /// Returns the content of an entry that the caller has locked, or `None` if the data can't be
-    /// read and the save continues without them.
+    /// Returns the content of an entry that the caller has locked. Returns `None` if the data can't
+    /// be read and the save omits them.
     fn resolve<'c>(
         &self,
         entry: u32,
@@ -228,8 +228,8 @@ impl<'t> Saver<'t> {
         }
     }
 
-    /// Adds a block and its slots to the current chunk. If this is not possible, returns the
-    /// reason; some of the block's records may have been added already.
+    /// Adds a block and its slots to the current chunk. If this fails, returns the reason, and may
+    /// leave some of the block's records in the chunk.
     fn add_block_once(&mut self, block: u32, reads: &BlockReads) -> Result<(), Blocked> {
         let (table, layout) = (self.table, self.table.layout);
         let first = layout.first_slot(block);

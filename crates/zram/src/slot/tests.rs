@@ -35,7 +35,7 @@ fn places(rng: &mut Rng) -> Vec<BackingPlace> {
     places
 }
 
-/// Returns the content of an entry after an encoded slot was stored in it.
+/// Returns the content of an entry that stores an encoded slot.
 fn stored<'a>((coded, flags): &'a (Coded<'a>, Flags)) -> (Content<&'a [u8]>, Old) {
     let flags = flags.bits();
     let object = |bytes: &'a [u8]| {
@@ -125,8 +125,8 @@ fn flags_keep_each_other() {
     }
 }
 
-/// The encoding of payloads must not change, because a child process reads the payloads of its
-/// parent, and may run a later version.
+/// The encoding of payloads must not change. A child process reads the payloads of its parent, and
+/// may run a later version.
 #[test]
 fn payloads_mean_what_they_meant() {
     let place =

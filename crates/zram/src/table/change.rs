@@ -5,20 +5,23 @@
 //!   slots' entries | -      | -      | 7777... | - |   only same-filled slots have entries
 //!                  | -      | object | 7777... | hole |   then 1 was written, and 3 discarded
 //! ```
-//! A slot's entry encodes where the slot's data are. An empty entry, or one that was never created,
-//! means: *see the block's entry*. While a block has an object, all its slots with empty entries
-//! are in that object, and slots without data are holes. While the block has no object, slots with
-//! empty entries have no data (zr-B2).
+//! A slot's entry encodes where the slot's data are. If a slot's entry is empty or does not exist,
+//! the block's entry decides. While a block has an object, all its slots with empty entries are in
+//! that object, and slots without data are holes. While the block has no object, slots with empty
+//! entries have no data (zr-B2).
 //!
 //! A thread may make a slot's entry empty or non-empty only while it has the block's entry locked
-//! exclusively. A thread that has only the slot's entry locked may do so if it then finds the
-//! block's entry vacant (zr-B1). A thread that locks a block's entry to store an object then locks
-//! the existing entries of the block's slots; so at least one of the two threads detects the other.
-//! A block's entry is locked before the entries of its slots, and a thread that has a slot's entry
-//! locked never waits for the entry of a block (zr-B3). So while a reader has the block's entry
-//! pinned, the object contains every slot with an empty entry. If the block's entry did not exist
-//! and could not be pinned, the reader calls [`is_unstored`] for empty entries, and begins again if
-//! the block was stored since.
+//! exclusively. A thread that has only the slot's entry locked may change that entry, too, if it
+//! then finds the block's entry vacant (zr-B1). A thread that stores a block's object first locks
+//! the block's entry, and then the existing entries of the block's slots. So if one thread changes
+//! a slot while another thread stores the slot's block, at least one thread detects the conflict.
+//!
+//! A block's entry is locked before the entries of the block's slots. A thread that has a slot's
+//! entry locked never waits for the entry of a block (zr-B3).
+//!
+//! While a reader has the block's entry pinned, the object contains every slot with an empty entry.
+//! If the block had no entry to pin, the reader calls [`is_unstored`] for each empty entry of a
+//! slot. If the block was stored during the read, the reader begins again.
 //!
 //! Slots that were overwritten or discarded remain in the object as dead members until the block is
 //! rewritten without them.
@@ -46,9 +49,9 @@ pub(crate) fn is_unstored(table: &Table, slot: u32) -> bool {
     let (layout, versions) = (table.layout, &table.versions);
     let block = layout.block_of(slot);
     let version = versions.now(block);
-    // If a thread stored the block and so emptied the slot's entry, it had created and locked the
-    // block's entry before, and then raised the version (zr-B4). If the caller read the version
-    // after that, the look-up below finds the block's entry; otherwise, the versions differ.
+    // A thread that stores the block locks the block's entry, raises the version, and then empties
+    // the slot's entry (zr-B4). If `version` was read after the raise, the look-up below finds the
+    // block's entry. If `version` was read before the raise, the versions differ.
     let has_entry = table.pool.look_at(layout.block_entry(block), |_, _| ()).is_some();
     !has_entry && is_slot_empty(table, slot) && versions.now(block) == version
 }
@@ -71,9 +74,9 @@ pub(crate) fn lock_slots(
     block: u32,
     some: Members,
 ) -> impl Iterator<Item = (u32, EntryWriteGuard<'_>)> {
-    // The block's entry was locked before this fence. Therefore, the locks below wait for any
-    // thread that has a slot's entry locked and found the block's entry vacant. A thread that locks
-    // a slot's entry later finds the block's entry locked (zr-B1).
+    // The block's entry was locked before this fence. A thread that locked a slot's entry before
+    // may have found the block's entry vacant; the locks below wait for that thread. A thread that
+    // locks a slot's entry later finds the block's entry locked (zr-B1).
     fence(SeqCst);
     let first = table.layout.first_slot(block);
     let slots = some.iter().map(move |nth| first + nth);
@@ -110,7 +113,7 @@ pub(crate) fn decoded<'b>(
 /// A change of a block whose entry is locked.
 pub(crate) struct BlockUpdate<'t, 'b, W> {
     pub(crate) block: (u32, EntryWriteGuard<'t>),
-    /// The entries of the block's slots to change, and their new payloads.
+    /// The entries of the block's slots that change, and the new payloads of these entries.
     pub(crate) slots: W,
     /// The new object with its flags; `None` removes the object.
     pub(crate) new: Option<(Reservation<'t>, &'b [u8], Flags)>,

@@ -44,8 +44,8 @@ pub(crate) fn check_entries(table: &Table) {
     table.store.iter().for_each(|store| store.check(&places));
 }
 
-/// Asserts that a block has a live member and that the block's object, if it is in memory, contains
-/// all live members.
+/// Asserts that a block has a live member. Asserts that an object in memory contains all live
+/// members of the block.
 fn check_block(table: &Table, block: u32, content: Content<&[u8]>) {
     let live = live_members(table, block);
     assert!(live != Members::default(), "block {block} has an object, but no slot");

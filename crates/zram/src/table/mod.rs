@@ -58,11 +58,11 @@ pub(crate) struct Table {
 #[derive(Debug)]
 pub(crate) enum Blocked {
     Failed(Error),
-    /// A block that the request has read was stored or freed since. The request continues at the
-    /// position where it stopped.
+    /// Another thread has stored or freed a block that the request has looked up. The request
+    /// continues at the position where it stopped.
     Changed,
-    /// The request needs an object in the backing store. Because the read may take long, the
-    /// request releases its locks and its stream, and then continues where it stopped.
+    /// The request needs an object in the backing store. The request releases its locks and its
+    /// stream during the read, and then continues where it stopped.
     OnBacking(PlaceGuard),
 }
 
@@ -92,8 +92,8 @@ impl Table {
         Error::OutOfMemory { slot: slot as u64, source, total_limit }
     }
 
-    /// Stores an object in an entry, in the place that was reserved for it, and stores the object's
-    /// checksum (zr-X9). Returns the previous content.
+    /// Stores an object in an entry, at the place that was reserved for the object, and stores the
+    /// object's checksum (zr-X9). Returns the previous content.
     pub(crate) fn commit<'t>(
         &self,
         entry: EntryWriteGuard<'t>,

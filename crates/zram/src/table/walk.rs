@@ -7,14 +7,14 @@ use crate::hook::hook;
 use crate::slot;
 use zsmalloc::EntryReadGuard;
 
-/// An iterator over the blocks that may hold data. Blocks that the iterator skips held no data when
-/// it passed them. On a device without blocks of several slots, a block is a slot.
+/// An iterator over the blocks that may hold data. A block that the iterator skips held no data at
+/// that moment. On a device without blocks of several slots, a block is a slot.
 pub(crate) struct BlockWalk<'t> {
     table: &'t Table,
     /// The first block that the iterator has not passed yet.
     from: u64,
-    /// The next block with an entry of its own, and the next block with a slot that has an entry,
-    /// as the last searches found them. Both fields may be outdated.
+    /// The results of the last searches: the next block that has an entry, and the next block with
+    /// a slot that has an entry. The results may be outdated.
     own: Option<u32>,
     of_slot: Option<u32>,
 }
@@ -39,11 +39,10 @@ impl BlockWalk<'_> {
         (slot < layout.all_slots()).then(|| layout.block_of(slot as u32))
     }
 
-    /// Searches for the next block. During the search, slots may become a block, or a block may
-    /// become slots. Their data then move between the entry of the block and the entries of the
-    /// slots, and the two searches, one after the other, may both miss them. As in `is_unstored`, a
-    /// change of the versions reveals such a move; the result is then the immediately following
-    /// block.
+    /// Searches for the next block, first by the entries of blocks, then by the entries of slots.
+    /// If slots become a block during the search, or a block becomes slots, their data move between
+    /// these entries. Both searches may miss data that move. As in `is_unstored`, a change of the
+    /// versions reveals such a move, and the result is the immediately following block.
     fn find(&mut self) -> Option<u32> {
         let (layout, versions) = (self.table.layout, &self.table.versions);
         let before = versions.sum();
@@ -88,14 +87,13 @@ pub(crate) enum Origin<O, B> {
     Block(B),
     /// The slot has no data.
     Nothing,
-    /// The place is unknown, because the block had no entry that could be pinned, and was stored
-    /// since. The caller must begin again with the block.
+    /// The place is unknown, because the block had no entry to pin, and was stored since. The
+    /// caller must begin again with the block.
     Changed,
 }
 
 /// Returns where the data of `slot` are. The arguments are the contents of the block's entry and of
-/// the slot's own entry, `None` if empty. `is_unpinned` is true if the block's entry did not exist
-/// at the attempt to pin it.
+/// the slot's own entry, `None` if empty. `is_unpinned` is true if the block had no entry to pin.
 pub(crate) fn origin<O, B>(
     table: &Table,
     slot: u32,

@@ -1,4 +1,4 @@
-//! The table of all attributes, which all front ends use.
+//! The table of all attributes, shared by all front ends.
 
 mod cold;
 mod keywords;
@@ -18,7 +18,7 @@ use value::{Base, Value};
 /// An attribute of a device, like a file in the kernel's sysfs.
 #[derive(Clone, Copy, Debug)]
 pub struct Attribute {
-    /// The attribute's name: the same as in the kernel, if the kernel has the attribute.
+    /// The attribute's name, which is the kernel's name if the kernel has the attribute.
     pub name: &'static str,
     /// A description of one line.
     pub summary: &'static str,
@@ -62,8 +62,8 @@ fn each(lines: impl IntoIterator<Item: Display>, out: &mut dyn Write) -> fmt::Re
     lines.into_iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// All attributes: first the attributes of the kernel in the order of its documentation, then those
-/// that only this library has.
+/// All attributes: first the attributes of the kernel in the order of the kernel's documentation,
+/// then the attributes that only this library has.
 #[rustfmt::skip]
 const ATTRIBUTES: &[Attribute] = &[
     row("disksize",
@@ -165,7 +165,7 @@ pub fn attributes() -> &'static [Attribute] {
     ATTRIBUTES
 }
 
-/// A text that may be long. If its allocation fails, an error results instead of a panic.
+/// A text that may be long. A failed allocation of the text is an error, not a panic.
 #[derive(Default)]
 struct FallibleText {
     text: String,

@@ -1,4 +1,4 @@
-//! The lifecycle of a device, and the repair of this lifecycle in the child of a fork.
+//! The lifecycle of a device, and its repair in the child of a fork.
 
 use crate::{Config, Device};
 use page::fork::{AtFork, Mutex};
@@ -13,7 +13,7 @@ pub(super) struct ForkHook {
 
 #[derive(Debug, Default)]
 pub(super) struct Lifecycle {
-    /// The current settings; after the device is created, the settings of the device.
+    /// The settings of the device, or of the device that will be created.
     pub(super) settings: Config,
     pub(super) phase: Phase,
 }

@@ -74,12 +74,12 @@ fn what_is_done_with_blocks_is_counted() {
     assert!(back == bytes);
     let stat = of_blocks(&device);
     assert_eq!((stat.block, stat.written, stat.read), (block as u64, 3, 3));
-    // These are eight reads of parts of one slot. The block is decompressed once, and no read
-    // counts as a read of a whole block.
+    // Eight reads of parts of a slot decompress the block once. No read counts as a read of a whole
+    // block.
     (0..8).for_each(|nth| device.read(block as u64 + nth * 512, &mut back[..512]).unwrap());
     assert_eq!(of_blocks(&device).partial_reads, 8);
     // The third slot of the first block is overwritten. One dead member of four does not cause a
-    // rewrite; two dead members do.
+    // rewrite, but two dead members do.
     let at = |slot: usize| (block + slot * SLOT_BYTES) as u64;
     device.write(at(2), &bytes[..SLOT_BYTES]).unwrap();
     let stat = of_blocks(&device);
@@ -114,7 +114,7 @@ fn same_filled_slots_cost_nothing() {
         .unwrap();
     let alone = eight.compress(&bytes[..8 * SLOT_BYTES], &mut vec![0; 2 * block]).unwrap().unwrap();
     assert_eq!(stat.compr_data_size, alone as u64 + 2);
-    // A block of one pattern needs no object.
+    // A block that repeats one pattern needs no object.
     other.write(0, &vec![9; block]).unwrap();
     let stat = other.mm_stat();
     assert_eq!((stat.same_pages, stat.compr_data_size), (16, 0));
@@ -150,7 +150,8 @@ fn dead_slots_of_a_raw_block_are_huge_pages() {
     assert_eq!(counted(), (512, 512, 0));
 }
 
-/// At the limit, an overwrite of a slot rewrites the block in the place of its old object.
+/// At the memory limit, an overwrite of a slot rewrites the block. The new object takes the place
+/// of the old object.
 #[test]
 fn an_overwrite_that_needs_no_more_room_never_fails() {
     let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(4)));
@@ -161,7 +162,7 @@ fn an_overwrite_that_needs_no_more_room_never_fails() {
     device.set_mem_limit(Some(1));
     let mut found = vec![0; SLOT_BYTES];
     for slot in (0..256).map(|nth| nth * 37 % 256) {
-        // The new data have more zeros than the old, and so need less room.
+        // The new data have more zeros than the old data, and so need less memory.
         let mut new = bytes[slot * SLOT_BYTES..][..SLOT_BYTES].to_vec();
         new[100..3000].fill(0);
         device.write((slot * SLOT_BYTES) as u64, &new).unwrap();
@@ -195,7 +196,7 @@ fn marks_and_times_are_the_blocks() {
     let idle = || device.block_state().map(|state| state.is_idle).collect::<Vec<_>>();
     assert_eq!(idle(), [true; 8]);
     assert!(device.block_state().all(|state| state.accessed_seconds > Some(0)));
-    // A read of one slot counts as an access to its block; slot 1 is not in the block.
+    // A read of one slot counts as an access to the slot's block. Slot 1 is not in the block.
     device.read(2 * SLOT_BYTES as u64, &mut [0]).unwrap();
     assert_eq!(idle(), [false, true, false, false, true, true, true, true]);
     device.mark_idle_older(1 << 40).unwrap();
@@ -218,8 +219,8 @@ fn blocks_that_are_stored_anew_stay_idle() {
     assert_eq!(device.block_state().filter(|state| !state.is_idle).count(), 15);
 }
 
-/// If memory for a separate slot is refused, the slot is written into its block. The access time is
-/// then the same as after a separate write.
+/// If memory for a slot's own object is refused, the slot is written into its block. The access
+/// time is the same as after a separate write of the slot.
 #[test]
 fn a_slot_that_is_written_into_its_block_is_young() {
     let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(16)));
@@ -240,7 +241,7 @@ fn a_slot_that_is_written_into_its_block_is_young() {
     device.check();
 }
 
-/// A length of chains that is possible for blocks of 4 KiB is not possible for larger blocks.
+/// Some chain lengths that are valid for blocks of 4 KiB are invalid for larger blocks.
 #[test]
 fn impossible_chains_are_refused() {
     let geometry = Geometry::Kernel(KernelGeometry { chain: 256, ..KernelGeometry::default() });
@@ -260,7 +261,7 @@ fn impossible_blocks_are_refused() {
     assert!(largest(SLOT_BYTES).contains("16 TiB") && largest(16 * SLOT_BYTES).contains("15 TiB"));
 }
 
-/// A slot in a block needs no entry: 16 slots that are written as one block need 8 bytes in total.
+/// A slot in a block needs no entry. A block of 16 slots needs 8 bytes in total.
 #[test]
 fn slots_in_blocks_cost_no_words() {
     const SLOTS: usize = 1 << 15;
@@ -275,8 +276,8 @@ fn slots_in_blocks_cost_no_words() {
     }
     let of_blocks = overhead() - before;
     println!("{of_blocks} bytes beside the pool for {SLOTS} slots");
-    // `of_blocks` includes the maps and descriptors of the pool. If each slot had an entry, the
-    // entries alone would take 8 bytes for each slot.
+    // `of_blocks` includes the maps and descriptors of the pool. The entries alone would take 8
+    // bytes a slot if each slot had an entry.
     assert!(of_blocks < SLOTS as u64 * 4, "{of_blocks} bytes for {SLOTS} slots");
     // A slot that is written alone needs an entry, which is created together with the other entries
     // of its leaf.
@@ -314,8 +315,7 @@ fn holes_are_kept_as_long_as_the_block() {
     held([true; 4]);
     device.discard(slot(1), SLOT_BYTES as u64).unwrap();
     held([true, false, true, true]);
-    // A slot with its own entry also becomes a hole, because the data of this slot in the block are
-    // outdated.
+    // A slot with its own entry also becomes a hole. The block's data of this slot are outdated.
     device.write(slot(2), &whole[2 * SLOT_BYTES..3 * SLOT_BYTES]).unwrap();
     held([true, false, true, true]);
     device.discard(slot(2), SLOT_BYTES as u64).unwrap();

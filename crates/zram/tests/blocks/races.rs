@@ -9,8 +9,8 @@ use std::time::Instant;
 use testkit::{is_long, seed, seed_of};
 use zram::SLOT_BYTES;
 
-/// Returns the content of a slot: its number, its version, and bytes calculated from both. Every
-/// second version compresses well.
+/// Returns the content of a slot: its number, its version, and bytes calculated from these two
+/// numbers. Every second version compresses well.
 fn stamped(slot: usize, version: u64) -> Vec<u8> {
     let mut rng = Rng::with_seed(seed_of((slot as u64) << 40 | version));
     let run = if version.is_multiple_of(2) { 400 } else { 20 };
@@ -23,7 +23,7 @@ fn stamped(slot: usize, version: u64) -> Vec<u8> {
 }
 
 /// Threads write single slots and whole blocks concurrently. No read returns a mixture of versions,
-/// data of another slot, or a version older than that of the slot when the read began.
+/// or data of another slot. No read returns a version that was outdated before the read.
 #[test]
 fn stress_conversions_under_eight_threads() {
     let seed = seed(20);
@@ -31,8 +31,8 @@ fn stress_conversions_under_eight_threads() {
         let block = SLOT_BYTES << order;
         let slots = 6 << order;
         let device = device(block, slots * SLOT_BYTES);
-        // The latest and the last completed version of each slot; a writer locks the slots that it
-        // writes.
+        // The latest version and the last completed version of each slot. A writer locks the slots
+        // that it writes.
         let versions: Vec<_> = (0..slots).map(|_| (Mutex::new(0), AtomicU64::new(0))).collect();
         let write = |first: usize, count: usize, is_gone: bool| {
             let mut locked: Vec<_> =
@@ -46,8 +46,8 @@ fn stress_conversions_under_eight_threads() {
                 true => device.discard(at, bytes.len() as u64).unwrap(),
             }
             for (of, version) in versions[first..].iter().zip(&locked) {
-                // A discarded slot reads as zeros until the next version is written, so no version
-                // is required.
+                // A discarded slot reads as zeros until the next version is written, so readers
+                // require no version.
                 of.1.store(if is_gone { 0 } else { **version }, Relaxed);
             }
         };
@@ -100,13 +100,13 @@ fn stress_conversions_under_eight_threads() {
     }
 }
 
-/// In each round, `count` threads call `act` at the same time, with the number of the round and of
-/// the thread. Then `settled` checks the result.
+/// In each round, `count` threads call `act` at the same time, with the numbers of the round and of
+/// the thread. After each round, `settled` checks the result.
 fn meet(rounds: usize, count: usize, act: impl Fn(usize, usize) + Sync, settled: impl Fn(usize)) {
     let (start, end) = (Barrier::new(count + 1), Barrier::new(count + 1));
     let failed = AtomicBool::new(false);
     let note = |work: &dyn Fn()| {
-        // A thread that fails still reaches the barriers, because the other threads wait there.
+        // A thread that fails still reaches the barriers, where the other threads wait for it.
         failed.fetch_or(catch_unwind(AssertUnwindSafe(work)).is_err(), Relaxed);
     };
     std::thread::scope(|scope| {
@@ -139,8 +139,8 @@ fn rounds() -> usize {
     if is_long() { 20_000 } else { 600 }
 }
 
-/// Returns the offset of the block of a round. Blocks of different rounds are far apart, so the
-/// entries of this block do not exist yet.
+/// Returns the offset of the block of a round. The blocks of different rounds are far apart, so the
+/// entries of a round's block do not exist before the round.
 fn place(round: usize) -> u64 {
     round as u64 * (16 << 20)
 }
@@ -179,7 +179,7 @@ fn stress_partial_writes_to_a_slot_of_a_block() {
     device.check();
 }
 
-/// Concurrently, a block is written, the block is discarded, and its first slot is written.
+/// Three threads write a block, discard the block, and write its first slot at the same time.
 /// Afterwards each slot contains the data or zeros.
 #[test]
 fn stress_a_block_is_written_and_discarded() {
@@ -222,7 +222,7 @@ fn stress_a_block_and_all_its_slots_are_written() {
         |round, thread| match thread {
             0 => device.write(place(round), &whole).unwrap(),
             _ => {
-                // One of several writes probably coincides with the write of the block.
+                // One of these writes probably coincides with the write of the block.
                 let nth = (thread - 1) * SLOT_BYTES;
                 for _ in 0..5 {
                     device.write(place(round) + nth as u64, &whole[nth..][..SLOT_BYTES]).unwrap();
@@ -238,15 +238,15 @@ fn stress_a_block_and_all_its_slots_are_written() {
     );
 }
 
-/// One thread writes a block, while another writes or discards one of the block's slots, in whole
-/// or in part. The delay varies, because the critical moments last only microseconds.
+/// One thread writes a block while another thread changes one of the block's slots. The delay
+/// between the threads varies, because the critical moments last only microseconds.
 #[test]
 fn stress_a_slot_changes_amid_the_making_of_its_block() {
     // Each round checks the whole device, which takes longer with each block.
     let rounds = rounds().min(3000);
     let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(12)));
     let mut whole = half(&mut rng, block);
-    // The slot that will be discarded is same-filled, so it has its own entry after the write of
+    // The slot that is discarded later is same-filled, so it has its own entry after the write of
     // the block.
     whole[2 * SLOT_BYTES..3 * SLOT_BYTES].fill(0x55);
     let slot = half(&mut rng, SLOT_BYTES);
@@ -292,7 +292,7 @@ fn stress_a_slot_changes_amid_the_making_of_its_block() {
     }
 }
 
-/// Slots become a block whose entry did not exist, while another thread reads these slots.
+/// One thread writes slots as a block that had no entry, while another thread reads the slots.
 #[test]
 fn stress_slots_become_a_block_while_they_are_read() {
     let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(10)));

@@ -1,4 +1,4 @@
-//! Tests requests for blocks when memory is refused: each slot then contains its old data or its
+//! Tests requests for blocks when memory is refused. Each slot then contains its old data or its
 //! new data.
 
 use super::{config, half, noise};
@@ -39,7 +39,7 @@ fn every_refusal_loses_nothing() {
     }
 }
 
-/// A supply that grants every request until the flag is set, and then refuses every request.
+/// A supply that refuses every request after the flag is set.
 #[derive(Debug, Default)]
 struct Spent(AtomicBool);
 
@@ -49,10 +49,10 @@ impl Supply for Spent {
     }
 }
 
-/// For each number from 0 to 99, calls `before` on a device with 4 slots per block, creates this
-/// number of other entries, refuses all further memory, and calls `act`. So for each entry that
-/// `act` needs, there is a round in which this entry is the first that can't be created. Calls
-/// `refused` with the device and each error of `act`; at least one error must occur.
+/// For each number `n` from 0 to 99, calls `before` on a device with 4 slots per block, and creates
+/// `n` other entries. Refuses all further memory, and calls `act`. So each entry that `act` needs
+/// is the first refused entry in one of the rounds. Calls `refused` with the device and each error
+/// of `act`. At least one error must occur.
 fn at_the_last_word(
     before: impl Fn(&Device),
     act: impl Fn(&Device) -> Result<(), Error>,
@@ -68,7 +68,7 @@ fn at_the_last_word(
     assert!(refusals.into_inner() > 0);
 }
 
-/// Does the same as `at_the_last_word`, but `act` may succeed or fail.
+/// Does the same as `at_the_last_word`, except that `act` may succeed in every round.
 fn without_words(before: impl Fn(&Device), act: impl Fn(&Device)) {
     let block = 4 * SLOT_BYTES;
     for others in 0..100 {
@@ -93,7 +93,7 @@ fn slots_of(device: &Device, count: usize) -> Vec<Vec<u8>> {
     found.chunks(SLOT_BYTES).map(<[u8]>::to_vec).collect()
 }
 
-/// Slot 0 is in the block, and its entry can't be created; slot 1 has an entry.
+/// Slot 0 is in the block, and its entry can't be created. Slot 1 has an entry.
 #[test]
 fn a_discard_of_a_slot_in_its_block_needs_no_entry() {
     let whole = half(&mut Rng::with_seed(seed(13)), 4 * SLOT_BYTES);
@@ -115,13 +115,12 @@ fn a_discard_of_a_slot_in_its_block_needs_no_entry() {
     assert!(anew.into_inner() > 0, "there was an entry for each");
 }
 
-/// The block is rewritten with the new slot in the place of its old object, which needs no entry
-/// (I6).
+/// The block is rewritten with the new slot, in the place of the old object. A rewrite in the place
+/// of the old object needs no entry (I6).
 #[test]
 fn an_overwrite_of_a_slot_in_its_block_needs_no_entry() {
     let (whole, anew) = (half(&mut Rng::with_seed(seed(15)), 4 * SLOT_BYTES), AtomicUsize::new(0));
-    // A smaller change could compress to a few bytes more, because the lengths of compressed data
-    // vary.
+    // Data with smaller changes could compress to a few bytes more than the old data.
     for part in [0..SLOT_BYTES, 100..3000] {
         without_words(
             |device| device.write(0, &whole).unwrap(),
@@ -139,8 +138,9 @@ fn an_overwrite_of_a_slot_in_its_block_needs_no_entry() {
     assert!(anew.into_inner() > 0, "there was an entry for each");
 }
 
-/// If memory for the object or for the entry of a same-filled slot is refused, a block can't be
-/// written as one object. Then exactly the slots before the slot in the error are written.
+/// A block can't be written as one object if memory for the object or for the entry of a
+/// same-filled slot is refused. A failed write has written exactly the slots before the slot in its
+/// error.
 #[test]
 fn a_refused_write_of_a_block_names_the_first_slot_that_is_not_written() {
     let mut rng = Rng::with_seed(seed(14));
@@ -148,7 +148,7 @@ fn a_refused_write_of_a_block_names_the_first_slot_that_is_not_written() {
     for alone in [0, 2] {
         let before = |device: &Device| {
             device.write(0, &old).unwrap();
-            // These slots have entries already.
+            // Slots that are written alone have entries already.
             for nth in 0..alone {
                 let at = nth * SLOT_BYTES;
                 device.write(at as u64, &old[at..][..SLOT_BYTES]).unwrap();
@@ -158,7 +158,8 @@ fn a_refused_write_of_a_block_names_the_first_slot_that_is_not_written() {
             new[2 * SLOT_BYTES..3 * SLOT_BYTES].fill(0x55);
             new
         };
-        // Each new object fits in the place of the old one, so no further memory is needed.
+        // Each new object fits in the place of its block's old object, so no further memory is
+        // needed.
         let mut new = half(&mut rng, 4 * SLOT_BYTES);
         new.chunks_mut(64).for_each(|chunk| chunk[16..].fill(7));
         let new = patterned(new);
@@ -166,7 +167,7 @@ fn a_refused_write_of_a_block_names_the_first_slot_that_is_not_written() {
             assert_eq!(device.write(0, &new), Ok(()));
             assert!(slots_of(device, 4).concat() == new);
         });
-        // No new object fits in the place of the old one.
+        // No new object fits in the place of its block's old object.
         let new = patterned(noise(&mut rng, 4 * SLOT_BYTES));
         at_the_last_word(
             before,

@@ -1,4 +1,4 @@
-//! Tests the replies to a client that is refused, and to a client of a disk that fails.
+//! Tests the replies to a refused client, and the replies of a failing disk.
 
 use super::*;
 use crate::disk::{Disk, Extent};
@@ -11,16 +11,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-/// The time that a failing read takes, and the time that hanging up takes.
+/// The duration of a failing read, and of hanging up.
 const WHILE: Duration = Duration::from_millis(300);
 
-/// The lengths in bytes of the server's greeting, and of the server's reply to the choice of an
-/// export.
+/// The lengths of the server's greeting and of the reply to the choice of an export, in bytes.
 const GREETING: usize = 18;
 const EXPORT_REPLY: usize = 10;
 
 /// A disk of zeros whose second part can't be read. A read of the third part takes half as long as
-/// the failure, so its reply waits for the output while the first part's reply is broken off.
+/// the failing read. So the reply with the third part waits for the output while the reply of the
+/// failing read is broken off.
 struct Bad;
 
 impl Disk for Bad {
@@ -67,7 +67,7 @@ impl Disk for Bad {
     }
 }
 
-/// A client that sends everything at once and stays connected until the server hangs up.
+/// A client that sends all bytes at once, and stays connected until the server hangs up.
 struct Client {
     sent: Mutex<Vec<u8>>,
     got: Mutex<Vec<u8>>,
@@ -99,8 +99,8 @@ impl Stream for Client {
     }
 }
 
-/// Returns the bytes that a client sends before requests: its flags, and the choice of the export
-/// without a name.
+/// Returns the bytes that a client sends before requests: the client's flags, and the choice of the
+/// export without a name.
 fn choice() -> Vec<u8> {
     let mut sent = Vec::from((FLAG_C_FIXED_NEWSTYLE | FLAG_C_NO_ZEROES).to_be_bytes());
     sent.extend(IHAVEOPT.to_be_bytes());
@@ -130,7 +130,6 @@ fn service() -> Service {
     }
 }
 
-/// If the reply were sent first, the client could still be evicted in favor of a later client.
 #[test]
 fn a_client_is_admitted_before_its_reply() {
     let client = client(choice());
@@ -142,7 +141,7 @@ fn a_client_is_admitted_before_its_reply() {
     assert_eq!(client.got.lock().len(), GREETING, "a refused client has a reply");
 }
 
-/// A client that waits for the rest of a reply would interpret the next reply as that rest.
+/// A client would interpret any bytes after an incomplete reply as the rest of that reply.
 #[test]
 fn nothing_follows_a_reply_that_was_broken_off() {
     let read = |offset: u64, len: usize| {

@@ -4,7 +4,7 @@ use super::super::request::Kind;
 use super::*;
 use testkit::nbd::numbers as document;
 
-/// Compares each of the server's constants with the constant in the tests' client.
+/// Compares constants of the server with constants of the same names in the test client.
 macro_rules! expect_same {
     ($($own:ident $documents:ident,)*) => {
         $(assert_eq!($own, document::$documents, stringify!($own));)*

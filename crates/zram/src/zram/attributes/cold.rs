@@ -131,7 +131,7 @@ pub(super) fn write_back(zram: &Zram, value: Value<'_>) -> Result<WrittenBack, E
 }
 
 pub(super) fn backing_dev(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
-    // The check that the setting can be changed precedes the opening of the file.
+    // No file is opened if the setting can't be changed.
     set(zram, value.name, |_| {})?;
     if value.text.is_empty() {
         return Err(value.invalid("expected the path of a file or block device"));

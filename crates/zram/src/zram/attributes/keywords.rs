@@ -56,8 +56,8 @@ pub(super) fn geometry_line(geometry: Geometry) -> String {
     }
 }
 
-/// Returns the geometry that `line` describes. If an option is omitted, it has the default of the
-/// kernel's geometry.
+/// Returns the geometry that `line` describes. An omitted option has the default of the kernel's
+/// geometry.
 pub(super) fn geometry(line: &str) -> Result<Geometry, String> {
     let mut words = line.split_whitespace();
     let geometry = match words.next() {

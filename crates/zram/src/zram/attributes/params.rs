@@ -40,8 +40,8 @@ impl<'t> AlgorithmLine<'t> {
                 }
                 "level" => line.params.level = Some(number()?),
                 "dict" => dictionary = Some(word),
-                // A parameter of deflate, which this library does not support. The value is only
-                // checked to be a number.
+                // A parameter of deflate, which this library does not support. The value is ignored
+                // if it is a number.
                 "deflate.winbits" => drop(number()?),
                 _ => {}
             }
@@ -50,8 +50,8 @@ impl<'t> AlgorithmLine<'t> {
         Ok(line)
     }
 
-    /// Returns the priority of the algorithm to which the parameters apply: the priority in the
-    /// line, the priority of the algorithm in the line, or 0.
+    /// Returns the priority of the algorithm that the parameters are for. The line contains the
+    /// priority, or the name of the algorithm. The default priority is 0.
     pub(super) fn target(&self, settings: &Config, value: Value<'_>) -> Result<usize, Error> {
         let name_of = |nth: usize| settings.algorithm_of(nth).map(|of| of.codec.name());
         let named = |nth: &usize| name_of(*nth) == self.algorithm;
@@ -74,7 +74,7 @@ impl<'t> AlgorithmLine<'t> {
 
 fn read_dictionary(path: &str) -> Result<Dictionary, Error> {
     let mut bytes = Vec::new();
-    // The file is read up to one byte more than is allowed, because some files have no end.
+    // Some files have no end, so at most one byte more than the allowed length is read.
     let most = Dictionary::BYTES_MAX as u64 + 1;
     let read = open_file::to_read(Path::new(path))
         .and_then(|file| file.take(most).read_to_end(&mut bytes));

@@ -85,8 +85,7 @@ pub(super) fn geometry(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
 
 pub(super) fn mem_used_max(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
     let reason = "expected 0, which resets the peak";
-    // Any other number is invalid, even if it does not fit in 64 bits, so the error is always
-    // EINVAL.
+    // Only 0 is valid. A number that does not fit in 64 bits also results in EINVAL.
     let Ok(0) = value.number::<u64>(Base::Ten, reason) else { return Err(value.invalid(reason)) };
     zram.instance().inspect(|instance| instance.device.reset_mem_used_max());
     Ok(())

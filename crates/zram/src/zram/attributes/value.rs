@@ -26,7 +26,7 @@ impl<'t> Value<'t> {
         memparse::parse(self.text).map_err(|reason| self.invalid(&reason))
     }
 
-    /// Parses a limit. The number 0 means no limit, for which the result is `None`.
+    /// Parses a limit. Returns `None` for the number 0, which means no limit.
     pub(super) fn limit(self) -> Result<Option<u64>, Error> {
         Ok(Some(self.size()?).filter(|&bytes| bytes > 0))
     }
@@ -76,8 +76,8 @@ pub(super) enum Base {
     Any,
 }
 
-/// Parses a number in base 10. With `Base::Any`, a prefix of `0x` means base 16, and `0` base 8. A
-/// `+` may precede the number.
+/// Parses a number in base 10. With `Base::Any`, a prefix of `0x` means base 16, and a prefix of
+/// `0` base 8. A `+` may precede the number.
 ///
 /// # Errors
 /// [`BadValue::Invalid`]: the text is not a number. [`BadValue::Range`]: the number does not fit.

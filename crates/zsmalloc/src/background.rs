@@ -1,5 +1,5 @@
-//! Compaction in the background, by a thread that starts when a class has too many free pages, and
-//! ends when idle.
+//! Compaction in the background, by a thread that starts when compaction could free many pages of a
+//! class, and ends when it is idle.
 //!
 //! ```text
 //!   free --class holds too many free pages, or pool much smaller--> thread started or woken
@@ -11,7 +11,7 @@
 
 use crate::class::{Class, ClassState};
 use crate::compact::{Aim, CompactionScope, compact_class, compact_meta};
-use crate::fork::ensure_here;
+use crate::fork::repaired_or_err;
 use crate::inner::PoolInner;
 use crate::plan::Purpose;
 use crate::policy::{self, IDLE, QUIET, REST, WORK};
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Compact the classes for which it is worthwhile.
+    /// Compact the classes for which compaction is worthwhile.
     Pass,
     /// Compact every class in which compaction can free a page.
     Finish,
@@ -68,10 +68,10 @@ pub(crate) fn run_compactor(weak: &Weak<PoolInner>, worker: &Worker) {
     }
 }
 
-/// Compacts every class for which it is worthwhile, in small steps. Returns the number of objects
-/// moved.
+/// Compacts, in small steps, every class for which this is worthwhile. Returns the number of
+/// objects moved.
 fn pass(inner: &PoolInner, worker: &Worker, next: Next) -> usize {
-    let alone = ensure_here(inner).ok().and_then(CompactionScope::begin);
+    let alone = repaired_or_err(inner).ok().and_then(CompactionScope::begin);
     let Some(alone) = alone else { return 0 };
     if next == Next::Finish || inner.plan.is_too_large(inner.used()) {
         inner.replan(Purpose::Compaction);

@@ -2,15 +2,15 @@
 
 use crate::class::FULL;
 use crate::class_guard::ClassGuard;
-use crate::fork::Here;
+use crate::fork::RepairedPool;
 use crate::inner::PoolInner;
 use crate::sync::Ordering::Relaxed;
 use page::ExtentId;
 
 /// Asserts that the state of every class, zspage and entry is consistent. No other thread may use
 /// the pool during the check.
-pub(crate) fn check_pool(here: Here<'_>) {
-    let (inner, entries) = (here.inner(), here.entries());
+pub(crate) fn check_pool(pool: RepairedPool<'_>) {
+    let (inner, entries) = (pool.inner(), pool.entries());
     let (mut retained, mut committed) = (0, 0);
     let mut lens = Vec::new();
     for class in &inner.classes {

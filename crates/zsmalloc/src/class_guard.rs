@@ -15,7 +15,7 @@ use crate::class::{Class, ClassState, FULL};
 use crate::memory::{HeaderPtr, Loose, Memory};
 use crate::retained::{InFlight, Retained};
 use crate::sync::MutexGuard;
-use crate::zspage::{FixedHeader, Header};
+use crate::zspage::{FixedHeader, Header, release};
 use page::{Extent, ExtentId, PageSet};
 use std::ptr::NonNull;
 
@@ -317,7 +317,7 @@ impl<'p> ClassGuard<'p> {
     /// Begins to release the pages that a zspage offers, and withholds the slots on these pages.
     pub(crate) fn begin_release(&mut self, id: ExtentId) -> InFlight {
         // SAFETY: the class is locked.
-        let going = unsafe { self.header(id).begin_release() };
+        let going = unsafe { release::begin_release(self.header(id)) };
         self.update_offer(id, true);
         (id, going)
     }
@@ -329,7 +329,7 @@ impl<'p> ClassGuard<'p> {
     /// `begin_release` returned `id` and the pages, and the caller has finished releasing them.
     pub(crate) unsafe fn end_release(mut self, id: ExtentId, gone: &PageSet) {
         // SAFETY: guaranteed by the caller.
-        unsafe { self.header(id).end_release(gone) };
+        unsafe { release::end_release(self.header(id), gone) };
         self.retained.note_gone(gone.len() as usize);
         self.state.retained -= gone.len();
         self.state.committed -= gone.len();
@@ -343,7 +343,7 @@ impl<'p> ClassGuard<'p> {
         let fixed = self.fixed_header(id);
         let had_offer = fixed.has_offer();
         // SAFETY: the class is locked, and the assertion checked that the zspage has these pages.
-        let pages = unsafe { fixed.begin_prefault(coming) };
+        let pages = unsafe { release::begin_prefault(fixed, coming) };
         self.update_offer(id, had_offer);
         self.state.committed += pages;
         self.state.retained += pages;
@@ -356,7 +356,7 @@ impl<'p> ClassGuard<'p> {
     /// The caller marked the zspage as busy, and has finished its work on the pages.
     pub(crate) unsafe fn end_busy(mut self, id: ExtentId) {
         // SAFETY: guaranteed by the caller.
-        unsafe { self.fixed_header(id).end_busy() };
+        unsafe { release::end_busy(self.fixed_header(id)) };
         self.update_offer(id, false);
         self.destroy_if_unused(id);
     }

@@ -2,14 +2,14 @@
 //!
 //! Objects of classes that the plan has closed move to open classes. In each open class, objects of
 //! the emptiest zspages move to the fullest. After a pool has grown, objects that were stored under
-//! a coarser plan move to the finer classes that are open now. A move copies first and then
-//! retargets the entry by compare-and-swap, all under the class's lock. An object whose entry is
-//! locked is not moved, so no reader waits for a move, and no object moves while a thread reads it
-//! (I3).
+//! a coarser plan move to the finer classes that are open now. To move an object, a thread copies
+//! it and then retargets its entry by compare-and-swap, all under the class's lock. An object whose
+//! entry is locked is not moved, so no reader waits for a move, and no object moves while a thread
+//! reads it (I3).
 
 use crate::class::{Class, ClassState};
 use crate::class_guard::ClassGuard;
-use crate::fork::{Here, ensure_here};
+use crate::fork::{RepairedPool, repaired_or_err};
 use crate::inner::PoolInner;
 use crate::plan::Purpose;
 use crate::policy::{self, SKIPPED_MAX};
@@ -21,26 +21,26 @@ use crate::{Error, purge};
 use page::ExtentId;
 use std::time::Duration;
 
-/// The right to compact, which one thread holds at a time, and the thread's processor time at the
-/// beginning.
+/// The right to compact, which one thread holds at a time, and the processor time of that thread
+/// when it began.
 pub(crate) struct CompactionScope<'p> {
-    here: Here<'p>,
+    pool: RepairedPool<'p>,
     begun: Duration,
     _alone: JobGuard<'p>,
 }
 
 impl<'p> CompactionScope<'p> {
     /// Acquires the right to compact, unless another thread holds it.
-    pub(crate) fn begin(here: Here<'p>) -> Option<Self> {
-        let alone = JobGuard::begin(&here.inner().compaction.is_active)?;
-        Some(CompactionScope { here, begun: thread_time(), _alone: alone })
+    pub(crate) fn begin(pool: RepairedPool<'p>) -> Option<Self> {
+        let alone = JobGuard::begin(&pool.inner().compaction.is_active)?;
+        Some(CompactionScope { pool, begun: thread_time(), _alone: alone })
     }
 }
 
 impl Drop for CompactionScope<'_> {
     fn drop(&mut self) {
         let took = thread_time().saturating_sub(self.begun).as_nanos() as u64;
-        self.here.compaction.cpu_nanoseconds.fetch_add(took, Relaxed);
+        self.pool.compaction.cpu_nanoseconds.fetch_add(took, Relaxed);
     }
 }
 
@@ -73,22 +73,22 @@ impl Progress {
     }
 }
 
-/// The conditions under which a pass continues.
+/// The conditions under which a pass over a class continues.
 pub(crate) struct Aim<'a> {
     /// Returns whether packing an open class is worthwhile.
     pub(crate) worth: &'a dyn Fn(&Class, &ClassState) -> bool,
     /// Called after each step with no lock held, with the progress in the class. The pass continues
-    /// if it returns true.
+    /// if the function returns true.
     pub(crate) go_on: &'a mut dyn FnMut(&Progress) -> bool,
 }
 
 /// Moves objects together until `wanted` pages are freed.
 pub(crate) fn shrink_until(inner: &PoolInner, wanted: usize) -> Progress {
-    let alone = ensure_here(inner).ok().and_then(CompactionScope::begin);
+    let alone = repaired_or_err(inner).ok().and_then(CompactionScope::begin);
     let Some(alone) = alone else { return Progress::default() };
     inner.replan(Purpose::Compaction);
-    // Refining commits pages before it frees any, so objects are not refined if the caller needs a
-    // limited number of pages.
+    // Moving objects to finer classes commits pages before it frees any. So it is not done if the
+    // caller needs a limited number of pages.
     let grown = inner.has_grown().filter(|_| wanted == usize::MAX);
     let mut total = Progress::default();
     for class in inner.classes.iter().rev() {
@@ -112,27 +112,27 @@ pub(crate) fn compact_class(
     refine: bool,
     aim: &mut Aim<'_>,
 ) -> Progress {
-    let here = alone.here;
-    let is_open = here.is_open(class);
+    let pool = alone.pool;
+    let is_open = pool.is_open(class);
     let done =
-        if refine || !is_open { reclassify_class(here, class, aim) } else { Progress::default() };
-    if is_open { done.and(pack(here, class, aim)) } else { done }
+        if refine || !is_open { reclassify_class(pool, class, aim) } else { Progress::default() };
+    if is_open { done.and(pack(pool, class, aim)) } else { done }
 }
 
-/// Moves objects of one class together while that is worthwhile and can free pages. The lock is
-/// dropped after each step, so that waiting threads can take it. A zspage from which no object can
-/// be moved is skipped.
-fn pack(here: Here<'_>, class: &Class, aim: &mut Aim<'_>) -> Progress {
+/// Moves objects of one class together while `aim` finds it worthwhile and it can free pages. The
+/// lock is dropped after each step, so that waiting threads can take it. A zspage from which no
+/// object can be moved is skipped.
+fn pack(pool: RepairedPool<'_>, class: &Class, aim: &mut Aim<'_>) -> Progress {
     let mut done = Progress::default();
     let mut skipped = Vec::new();
     while skipped.len() < SKIPPED_MAX && (aim.go_on)(&done) {
-        let mut locked = here.lock(class);
+        let mut locked = pool.lock(class);
         if !(aim.worth)(class, &locked.state) {
             break;
         }
         let Some(ends) = pick_source_and_target(&locked, &skipped) else { break };
-        let moved = migrate(here, &mut locked, ends, policy::step(class.size()));
-        done = done.and(end_step(&here, locked, ends.0, &moved));
+        let moved = migrate(pool, &mut locked, ends, policy::step(class.size()));
+        done = done.and(end_step(&pool, locked, ends.0, &moved));
         if moved.objects == 0 {
             skipped.push(ends.0);
         }
@@ -142,19 +142,19 @@ fn pack(here: Here<'_>, class: &Class, aim: &mut Aim<'_>) -> Progress {
 
 /// Moves the objects of a class that the plan assigns to another class. Pinned objects are not
 /// moved.
-fn reclassify_class(here: Here<'_>, class: &Class, aim: &mut Aim<'_>) -> Progress {
+fn reclassify_class(pool: RepairedPool<'_>, class: &Class, aim: &mut Aim<'_>) -> Progress {
     let mut done = Progress::default();
-    if here.lock(class).state.inuse == 0 {
+    if pool.lock(class).state.inuse == 0 {
         return done;
     }
     // The walk over the zspages of all classes takes no lock; each zspage of this class is checked
     // again under the class's lock.
     let mut backoff = Backoff::default();
-    for id in here.memory.space.live().filter(|&id| std::ptr::eq(here.class_of_zspage(id), class)) {
+    for id in pool.memory.space.live().filter(|&id| std::ptr::eq(pool.class_of_zspage(id), class)) {
         let mut more = true;
         while more && (aim.go_on)(&done) {
             let step;
-            (step, more) = reclassify_some(here, class, id, &mut backoff);
+            (step, more) = reclassify_some(pool, class, id, &mut backoff);
             done = done.and(step);
         }
     }
@@ -164,19 +164,19 @@ fn reclassify_class(here: Here<'_>, class: &Class, aim: &mut Aim<'_>) -> Progres
 /// Reclassifies some objects of a zspage. Returns the progress, and whether more objects may be
 /// movable.
 fn reclassify_some(
-    here: Here<'_>,
+    pool: RepairedPool<'_>,
     class: &Class,
     id: ExtentId,
     backoff: &mut Backoff,
 ) -> (Progress, bool) {
-    let mut locked = here.lock(class);
+    let mut locked = pool.lock(class);
     if !locked.contains(id) {
         return (Progress::default(), false);
     }
-    let moved = reclassify(here, &mut locked, id, policy::step(class.size()));
-    let done = end_step(&here, locked, id, &moved);
+    let moved = reclassify(pool, &mut locked, id, policy::step(class.size()));
+    let done = end_step(&pool, locked, id, &moved);
     let more = match moved.obstacle {
-        Some(Obstacle::NoRoom(position)) => add_zspage(&here, &here.classes[position]).is_ok(),
+        Some(Obstacle::NoRoom(position)) => add_zspage(&pool, &pool.classes[position]).is_ok(),
         Some(Obstacle::Busy) => {
             backoff.wait();
             true
@@ -216,11 +216,11 @@ fn end_step(
 /// Compacts the pool's metadata: entries, and headers of zspages. `go_on` is called repeatedly; if
 /// it returns false, the function stops.
 pub(crate) fn compact_meta(alone: &CompactionScope<'_>, go_on: &mut dyn FnMut() -> bool) {
-    let here = alone.here;
-    here.entries().rebalance(go_on);
-    let memory = &here.memory;
+    let pool = alone.pool;
+    pool.entries().rebalance(go_on);
+    let memory = &pool.memory;
     for id in memory.space.live().take_while(|_| go_on()) {
-        here.lock(here.class_of_zspage(id)).relocate_header(id);
+        pool.lock(pool.class_of_zspage(id)).relocate_header(id);
     }
     memory.shrink();
 }

@@ -8,18 +8,18 @@
 //! ```
 //!
 //! Lock rules:
-//! 1. A reader holds off writers, but not other readers (up to 6 share the entry).
-//! 2. A writer first sets `exclusive`, which holds off new readers, then waits until the present
+//! 1. A reader excludes writers, but not other readers. Up to 6 readers share an entry.
+//! 2. A writer first sets `exclusive`, which excludes new readers, then waits until the present
 //!    readers have left.
 //! 3. Only the holder of `exclusive` changes the other bits, after all readers have left.
-//! 4. A mover retargets the offset by compare-and-swap from the unlocked entry, so it waits for no
+//! 4. A mover retargets an unlocked entry by one compare-and-swap. So the mover waits for no
 //!    thread, and no thread waits for it.
 //! 5. An entry is frozen only when it is unlocked. A thread that finds a frozen entry does not
 //!    wait: it thaws the entry, or finds the entry's copy in another node (see [`crate::table`]).
-//! 6. Only flags may change without the exclusive lock. A reader clears flags in one atomic step
-//!    while it holds its lock. A thread that sets flags of an unlocked entry retargets the entry as
-//!    a mover does. So a writer sees the final flags after the readers have left. If a mover copied
-//!    the object during such a change, the mover's compare-and-swap fails.
+//! 6. The flags may also change without the exclusive lock. A reader clears flags in one atomic
+//!    step while it holds its lock. A thread that sets flags of an unlocked entry retargets the
+//!    entry as a mover does. So a writer sees the final flags after the readers have left. If a
+//!    mover copied the object during such a change, the mover's compare-and-swap fails.
 //!
 //! Only [`Entry::wait_for_readers`] waits. A lock function that fails without waiting returns the
 //! reason.
@@ -79,7 +79,7 @@ impl Entry {
     /// # Safety
     /// `from` was read from the entry. If `to` refers to an object, all its bytes are written, and
     /// no other entry refers to it. If `to` no longer refers to the object of `from`, that object's
-    /// place belongs to the caller afterwards.
+    /// slot belongs to the caller afterwards.
     pub(crate) unsafe fn retarget(&self, from: Value, to: Value) -> bool {
         self.0.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
@@ -108,7 +108,8 @@ impl Entry {
         self.0.load(Ordering::Acquire) & LOCK == FROZEN
     }
 
-    /// Adds `lock`. Fails if the entry has a writer or more than `readers_max` readers.
+    /// Adds `lock` to the lock bits. Fails if the entry has a writer or more than `readers_max`
+    /// readers.
     fn enter(&self, lock: u64, readers_max: u64) -> Result<Value, Busy> {
         // A thread that finds the entry frozen must later see the conversion of the entry's leaf.
         let mut word = self.0.load(Ordering::Acquire);

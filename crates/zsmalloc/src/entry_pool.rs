@@ -1,10 +1,10 @@
-//! The pool with numbered entries. Each entry is the place and the lock of an object.
+//! The pool with numbered entries. Each entry encodes the place of an object, and is its lock.
 
 use crate::background::{self, run_compactor};
 use crate::check::check_pool;
 use crate::compact;
 use crate::entry::Value;
-use crate::fork::{ensure_here, expect_here, try_repair};
+use crate::fork::{repaired_or_err, repaired_or_left_behind, repaired_or_panic};
 use crate::guard::{EntryWriteGuard, StagedObject};
 use crate::handle_slots::HandleSlots;
 use crate::inner::PoolInner;
@@ -18,7 +18,8 @@ use page::fork::AtFork;
 use page::{Budget, page_size};
 use std::sync::{Arc, Weak};
 
-/// A pool with numbered entries, which may hold an object each. Entries are created on first use.
+/// A pool with numbered entries, each of which may hold an object. Entries are created on first
+/// use.
 #[derive(Debug)]
 pub struct EntryPool(Arc<PoolInner>);
 
@@ -38,9 +39,9 @@ impl AtFork for EntryPool {
 
 impl EntryPool {
     /// Returns a pool without pages, with entries 0 to `len - 1` (`len` is at most 2^32 - 1) and
-    /// `columns` beside each entry. The caller must register the pool for forks ([`page::fork`]),
-    /// or not use it in any child. If children do not inherit the pages, a pool refuses all
-    /// requests in a child.
+    /// `columns` beside each entry. The caller must either register the pool for forks
+    /// ([`page::fork`]) or not use it in any child. If children do not inherit the pool's pages,
+    /// the pool refuses all requests in a child.
     pub fn new(config: Config, len: u64, columns: Columns) -> Result<Self, Error> {
         // u32::MAX marks withheld slots of zspages, so no entry has that number.
         if len > u32::MAX as u64 {
@@ -71,41 +72,43 @@ impl EntryPool {
     }
 
     /// Locks entry `index` for reading. The content of the entry is not moved or changed until the
-    /// pin is dropped. An entry has at most six pins at a time; a further call waits. If the entry
-    /// does not exist, nothing is locked, and another thread may fill the entry while the pin is
-    /// held.
+    /// pin is dropped. An entry has at most six pins at a time; a seventh call waits until a pin is
+    /// dropped. If the entry does not exist, nothing is locked, and another thread may fill the
+    /// entry while the pin is held.
     ///
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
     pub fn read(&self, index: u32) -> EntryReadGuard<'_> {
-        EntryReadGuard::new(expect_here(&self.0), index)
+        EntryReadGuard::new(repaired_or_panic(&self.0), index)
     }
 
-    /// As [`read`](Self::read), but returns an empty pin if `admits` rejects the entry's row.
-    /// `admits` is called before the call waits for the entry, and again while the entry is locked.
+    /// As [`read`](Self::read), but locks nothing and returns an empty pin if `admits` returns
+    /// false for the entry's row. `admits` is called before this function waits for the entry, and
+    /// again while the entry is locked.
     pub(crate) fn read_if(
         &self,
         index: u32,
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Result<EntryReadGuard<'_>, Error> {
-        Ok(EntryReadGuard::new_if(ensure_here(&self.0)?, index, admits))
+        Ok(EntryReadGuard::new_if(repaired_or_err(&self.0)?, index, admits))
     }
 
-    /// Locks entries for reading one after the other, two entries ahead of the returned one, and
-    /// prefetches their contents into the processor's caches. A caller that drops each pin before
-    /// it requests the next holds at most three pins. `entries` must ascend.
+    /// Returns `entries` one after the other, locked for reading. The two entries after the
+    /// returned one are also locked, and their contents are prefetched into the processor's caches.
+    /// A caller that drops each pin before it requests the next holds at most three pins. `entries`
+    /// must ascend.
     ///
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
     pub fn read_ahead<W: Iterator<Item = u32>>(&self, entries: W) -> EntryIter<'_, W> {
-        EntryIter::new(expect_here(&self.0), entries)
+        EntryIter::new(repaired_or_panic(&self.0), entries)
     }
 
     /// Prefetches the content of entry `index`, which is to be overwritten, into the processor's
     /// caches.
     pub fn prefetch(&self, index: u32) {
-        let Ok(here) = ensure_here(&self.0) else { return };
-        let value = here.entries().peek(index, |entry, _| entry.peek());
+        let Ok(pool) = repaired_or_err(&self.0) else { return };
+        let value = pool.entries().peek(index, |entry, _| entry.peek());
         if let Some(Ok(place)) = value.map(Value::decode) {
             self.0.prefetch(place.offset, place.len);
         }
@@ -114,9 +117,10 @@ impl EntryPool {
     /// Locks entry `index` exclusively.
     ///
     /// # Errors
-    /// If the entry does not exist or can't be allocated, or [`Error::LeftBehind`].
+    /// If `index` is not below the pool's length, or no memory is available for the entry.
+    /// [`Error::LeftBehind`] in a child that is [left behind](Self::is_left_behind).
     pub fn lock(&self, index: u32) -> Result<EntryWriteGuard<'_>, Error> {
-        EntryWriteGuard::lock(ensure_here(&self.0)?, index)
+        EntryWriteGuard::lock(repaired_or_err(&self.0)?, index)
     }
 
     /// Locks entry `index` as [`lock`](Self::lock) does. Returns `None` if the entry does not
@@ -125,21 +129,22 @@ impl EntryPool {
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
     pub fn lock_existing(&self, index: u32) -> Option<EntryWriteGuard<'_>> {
-        EntryWriteGuard::lock_existing(expect_here(&self.0), index, |_| true)
+        EntryWriteGuard::lock_existing(repaired_or_panic(&self.0), index, |_| true)
     }
 
-    /// Returns the first existing entry from `index` on; entries between the two are empty.
+    /// Returns the lowest number from `index` on whose entry may exist. Entries between `index` and
+    /// the result are empty.
     pub fn first_made(&self, index: u64) -> Option<u64> {
         // A node may have entries beyond the pool's last one.
-        let made = try_repair(&self.0).entries().first_made(index)?;
+        let made = repaired_or_left_behind(&self.0).entries().first_made(index)?;
         u32::try_from(made).ok().filter(|&made| self.0.check_index(made).is_ok()).map(u64::from)
     }
 
     /// Calls `look` with the current content of entry `index` and its row, and returns the result,
-    /// or `None` if the entry does not exist. Never waits: other threads may change or free the
+    /// or `None` if the entry does not exist. Never waits. Other threads may change or free the
     /// content during the call.
     pub fn look_at<R>(&self, index: u32, look: impl FnOnce(Old, Row<'_>) -> R) -> Option<R> {
-        let entries = try_repair(&self.0).entries();
+        let entries = repaired_or_left_behind(&self.0).entries();
         entries.peek(index, |entry, row| look(Old::from(entry.peek()), row))
     }
 
@@ -148,16 +153,17 @@ impl EntryPool {
     /// and then check or lock the entry of the other thread, at least one of them sees the other
     /// thread's lock.
     pub fn is_vacant(&self, index: u32) -> bool {
-        let entries = try_repair(&self.0).entries();
+        let entries = repaired_or_left_behind(&self.0).entries();
         entries.peek(index, |entry, _| entry.is_vacant()).unwrap_or(true)
     }
 
-    /// Calls `look` with some nonempty entries from `index` on, locked or not. Returns the index at
-    /// which to continue if there may be more. `look` must not wait for anything.
+    /// Calls `look` with a batch of the nonempty entries from `index` on, whether or not they are
+    /// locked. Returns the index of the next batch, or `None` if no entry is left. `look` must not
+    /// wait for anything.
     pub fn look_at_some(&self, index: u64, mut look: impl FnMut(u32, Old, Row<'_>)) -> Option<u64> {
         let first = self.first_made(index)?;
         let leaf = first / LEAF as u64;
-        try_repair(&self.0).entries().for_each_of(leaf, |nth, entry, row| {
+        repaired_or_left_behind(&self.0).entries().for_each_of(leaf, |nth, entry, row| {
             let held = Old::from(entry.peek());
             if nth as u64 >= first && held != Old::Inline(0) {
                 look(nth, held, row);
@@ -168,53 +174,55 @@ impl EntryPool {
 
     /// Sets the flags of the object of entry `index` to the result of `choose`, whose arguments are
     /// the object's length, its flags and the entry's row. Returns false if the entry is locked or
-    /// has no object; never waits. `choose` is called until its result matches the flags, so a time
-    /// that it reads is not older than the flags.
+    /// has no object. Never waits. `choose` is called until its result equals the flags that the
+    /// object has, so the last call reads data that are at least as new as these flags.
     pub fn set_flags_if_unlocked(
         &self,
         index: u32,
         choose: impl Fn(usize, u8, Row<'_>) -> u8,
     ) -> bool {
-        ensure_here(&self.0).is_ok_and(|here| here.entries().set_flags_if_unlocked(index, choose))
+        repaired_or_err(&self.0)
+            .is_ok_and(|pool| pool.entries().set_flags_if_unlocked(index, choose))
     }
 
     /// Frees the memory of entries that have become empty, if there are enough of them. Returns the
     /// number of bytes freed. `go_on` is called repeatedly; if it returns false, the function
-    /// stops. If another thread is in this function, does nothing.
+    /// stops. Does nothing while another thread is in this function.
     pub fn tidy(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
-        match ensure_here(&self.0) {
-            Ok(here) => here.entries().rebalance(go_on),
+        match repaired_or_err(&self.0) {
+            Ok(pool) => pool.entries().rebalance(go_on),
             Err(_) => 0,
         }
     }
 
     /// Returns the number of reads that waited because an entry was being changed.
     pub fn read_waits(&self) -> u64 {
-        try_repair(&self.0).entries().read_waits()
+        repaired_or_left_behind(&self.0).entries().read_waits()
     }
 
-    /// Stores `bytes` for entry `index`, which does not refer to them yet: see
+    /// Stores `bytes` in a new object for entry `index`. The entry refers to the object only after
     /// [`EntryWriteGuard::replace`].
     ///
     /// # Errors
-    /// If there is no such entry, memory, or class for the length, or [`Error::LeftBehind`].
+    /// If `index` is out of range, no class has room for `bytes`, or no memory is available.
+    /// [`Error::LeftBehind`] in a child that is [left behind](Self::is_left_behind).
     pub fn stage(&self, index: u32, bytes: &[u8]) -> Result<StagedObject<'_>, Error> {
-        ensure_here(&self.0)?.check_index(index)?;
+        repaired_or_err(&self.0)?.check_index(index)?;
         StagedObject::new(&self.0, index, bytes)
     }
 
     /// Returns the budget: the number of the pool's pages (`mem_used`) and its limit in pages.
     pub fn pages(&self) -> &Budget {
-        try_repair(&self.0).inner().memory.space.budget()
+        repaired_or_left_behind(&self.0).inner().memory.space.budget()
     }
 
-    /// Returns all memory of the pool in bytes: pages, their maps and descriptors, headers, classes
-    /// and entries.
+    /// Returns the total size in bytes of the pool's memory: pages, their maps and descriptors,
+    /// headers, classes and entries.
     pub fn bytes(&self) -> usize {
         self.pages().used() * page_size() + self.0.metadata_bytes()
     }
 
-    /// Calculates and returns the size classes.
+    /// Calculates the size classes and returns them.
     pub fn table(&self) -> ClassTable {
         self.0.table()
     }
@@ -227,35 +235,35 @@ impl EntryPool {
     /// Releases the pages that are retained for the next objects. Returns the number of pages
     /// released.
     pub fn trim(&self) -> usize {
-        if ensure_here(&self.0).is_err() {
+        if repaired_or_err(&self.0).is_err() {
             return 0;
         }
         let alone = self.0.retained.wait_to_tend();
         purge::purge_all(&self.0, &alone)
     }
 
-    /// Returns statistics per class.
+    /// Returns the statistics of each class.
     pub fn classes(&self) -> Classes {
-        let here = try_repair(&self.0);
-        let table = here.table();
-        let shapes = table.classes().iter().zip(&here.classes);
-        Classes::new(shapes.map(|(&shape, class)| ClassStat::new(shape, &here.lock(class))))
+        let pool = repaired_or_left_behind(&self.0);
+        let table = pool.table();
+        let shapes = table.classes().iter().zip(&pool.classes);
+        Classes::new(shapes.map(|(&shape, class)| ClassStat::new(shape, &pool.lock(class))))
     }
 
     /// Asserts that the state of every class, zspage and entry is consistent. No other caller may
     /// use the pool during the check. Waits for background compaction and prevents it from
     /// starting. Does nothing in a child that is left behind.
     pub fn check(&self) {
-        let Ok(here) = ensure_here(&self.0) else { return };
+        let Ok(pool) = repaired_or_err(&self.0) else { return };
         let _no_compaction = JobGuard::wait(&self.0.compaction.is_active);
         let _no_prefault = self.0.retained.wait_to_tend();
-        check_pool(here);
+        check_pool(pool);
     }
 
-    /// Moves objects together in every class, the largest first, and releases the retained pages.
-    /// Returns the number of pages by which the pool has shrunk. If another thread compacts, only
-    /// retained pages are released. If the pool has grown since the last compaction, objects also
-    /// move to finer classes, which may need a few pages more than the moves free.
+    /// Moves objects together in every class, beginning with the largest class, and releases the
+    /// retained pages. Returns the number of pages by which the pool has shrunk. If another thread
+    /// compacts, only retained pages are released. If the pool has grown since the last compaction,
+    /// objects also move to finer classes, which may need a few pages more than the moves free.
     pub fn compact(&self) -> usize {
         self.pages_less_after(|| {
             compact::shrink_until(&self.0, usize::MAX);
@@ -284,8 +292,8 @@ impl EntryPool {
     /// Returns the number of bytes that [`compact`](Self::compact) could free if no entry were
     /// pinned.
     pub fn freeable(&self) -> usize {
-        let here = try_repair(&self.0);
-        let pages = here.classes.iter().map(|class| here.lock(class).gain() as usize);
+        let pool = repaired_or_left_behind(&self.0);
+        let pages = pool.classes.iter().map(|class| pool.lock(class).gain() as usize);
         pages.sum::<usize>() * page_size()
     }
 

@@ -17,9 +17,8 @@
 //!   reader.
 //! - zs-R3: no thread waits while it is counted as a reader, so `wait` is short.
 
+use crate::policy::EPOCH_STRIPES;
 use crate::sync::{AtomicU64, Backoff, Ordering, thread_number};
-
-const STRIPES: usize = if cfg!(loom) { 2 } else { 16 };
 
 /// A stripe's counts, aligned to two cache lines, because the processor fetches adjacent lines in
 /// pairs.
@@ -32,7 +31,7 @@ struct Stripe {
 
 #[derive(Debug)]
 pub(crate) struct Epoch {
-    stripes: [Stripe; STRIPES],
+    stripes: [Stripe; EPOCH_STRIPES],
     /// The phase in which readers enter, in the lowest bit.
     phase: AtomicU64,
 }
@@ -58,7 +57,7 @@ impl Epoch {
 
     fn enter_on(&self, stripe: usize) -> EpochGuard<'_> {
         let phase = self.phase.load(Ordering::Relaxed) & 1;
-        let inside = &self.stripes[stripe % STRIPES].inside[phase as usize];
+        let inside = &self.stripes[stripe % EPOCH_STRIPES].inside[phase as usize];
         inside.fetch_add(1, Ordering::Acquire);
         EpochGuard(inside)
     }
@@ -85,7 +84,7 @@ impl Epoch {
     /// Counts an entry that has become empty. The count is part of the stripe, because this thread
     /// has just used the stripe's cache line.
     pub(crate) fn count_emptied(&self) {
-        self.stripes[thread_number() % STRIPES].emptied.fetch_add(1, Ordering::Relaxed);
+        self.stripes[thread_number() % EPOCH_STRIPES].emptied.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn emptied(&self) -> u64 {

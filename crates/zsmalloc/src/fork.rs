@@ -1,6 +1,7 @@
 //! Fork: the pool is locked before a fork, and repaired on the first use in the child.
 //!
-//! While all locks are held, other threads can have left only the following state unfinished:
+//! While the forking thread holds all locks, other threads can have left only the following state
+//! unfinished:
 //! - Objects to which no entry refers yet or any more.
 //! - Locked entries.
 //! - Slots withheld for a release.
@@ -11,14 +12,14 @@
 //! and counts. (The memory of a header that was allocated but not attached to a zspage is not
 //! recovered.)
 //!
-//! The thread that forks is not inside a call of the pool, so it holds none of these locks and can
-//! take them all. The thread's guards lock nothing in the child (`ForkStamp`), and can only be
-//! dropped there.
+//! The thread that forks is not executing a function of the pool, so it holds none of these locks
+//! and can take them all. The thread's guards lock nothing in the child (`ForkStamp`), and can only
+//! be dropped there.
 //!
 //! If the pages are not `in_children`, the pool has no objects in a child, and no repair is made.
-//! Counts do not change, every request is refused, and no call waits for an operation that a lost
-//! thread had begun. The pool detects this by comparing generations of processes, so it needs no
-//! fork handler.
+//! In the child, counts do not change, every request is refused, and no call waits for an operation
+//! that a lost thread had begun. The pool detects this by comparing generations of processes, so it
+//! needs no fork handler.
 //!
 //! # Safety
 //! The functions that repair are unsafe, because they unlock and free what lost threads had locked
@@ -30,6 +31,7 @@ use crate::class::ClassState;
 use crate::inner::PoolInner;
 use crate::sync::Ordering::{Relaxed, Release};
 use crate::table::Table;
+use crate::zspage::release;
 use crate::{Error, purge};
 use page::ExtentId;
 use page::fork::{AtFork, Step, generation};
@@ -51,7 +53,7 @@ impl AtFork for PoolInner {
     }
 }
 
-/// Takes or releases all locks of the pool, in their order.
+/// Takes all locks of the pool before a fork, in their order, or releases them after the fork.
 fn at_fork(inner: &PoolInner, step: Step) {
     inner.compactor.at_fork(step);
     inner.prefaulter.at_fork(step);
@@ -67,9 +69,9 @@ fn at_fork(inner: &PoolInner, step: Step) {
 /// A pool that needs no repair: it is repaired, or left behind. Only this type gives access to the
 /// pool's entries. The value must not be kept beyond the current call, because a fork may follow.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Here<'p>(&'p PoolInner);
+pub(crate) struct RepairedPool<'p>(&'p PoolInner);
 
-impl<'p> Here<'p> {
+impl<'p> RepairedPool<'p> {
     /// Returns the pool itself, which may be kept.
     #[inline]
     pub(crate) fn inner(self) -> &'p PoolInner {
@@ -78,13 +80,13 @@ impl<'p> Here<'p> {
 
     #[inline]
     pub(crate) fn entries(self) -> &'p Table {
-        // SAFETY: `ensure_here` or `try_repair` created this value, and repaired the entries if
-        // necessary.
+        // SAFETY: `repaired_or_err` or `repaired_or_left_behind` created this value, and repaired
+        // the entries if necessary.
         unsafe { self.0.entries_as_found() }
     }
 }
 
-impl Deref for Here<'_> {
+impl Deref for RepairedPool<'_> {
     type Target = PoolInner;
 
     #[inline]
@@ -94,34 +96,34 @@ impl Deref for Here<'_> {
 }
 
 /// On the first use in a child, repairs the state that lost threads left unfinished. Every use of
-/// the pool calls this function. The function does not use the heap, because it may run in the
-/// handling of a page fault.
+/// the pool calls this function first. It does not use the heap, because it may run while a page
+/// fault is handled.
 ///
 /// # Errors
 /// [`Error::LeftBehind`]
 #[inline]
-pub(crate) fn ensure_here(inner: &PoolInner) -> Result<Here<'_>, Error> {
+pub(crate) fn repaired_or_err(inner: &PoolInner) -> Result<RepairedPool<'_>, Error> {
     if inner.is_in_child() {
         repair_in_child(inner)?;
     }
-    Ok(Here(inner))
+    Ok(RepairedPool(inner))
 }
 
-/// As [`ensure_here`], but panics on an error, for callers that can't return one.
+/// As [`repaired_or_err`], but panics on an error, for callers that can't return one.
 #[inline]
-pub(crate) fn expect_here(inner: &PoolInner) -> Here<'_> {
-    match ensure_here(inner) {
-        Ok(here) => here,
+pub(crate) fn repaired_or_panic(inner: &PoolInner) -> RepairedPool<'_> {
+    match repaired_or_err(inner) {
+        Ok(pool) => pool,
         Err(error) => panic!("{error}"),
     }
 }
 
-/// As [`ensure_here`], but returns a pool that is left behind too: its statistics do not change
-/// after the fork.
+/// As [`repaired_or_err`], but also returns a pool that is left behind, whose statistics do not
+/// change after the fork.
 #[inline]
-pub(crate) fn try_repair(inner: &PoolInner) -> Here<'_> {
-    let _left_behind = ensure_here(inner);
-    Here(inner)
+pub(crate) fn repaired_or_left_behind(inner: &PoolInner) -> RepairedPool<'_> {
+    let _left_behind = repaired_or_err(inner);
+    RepairedPool(inner)
 }
 
 #[cold]
@@ -131,8 +133,8 @@ fn repair_in_child(inner: &PoolInner) -> Result<(), Error> {
     }
     let _one = inner.repairing.lock();
     if inner.is_in_child() {
-        // SAFETY: this process is a child that has the pages, and this thread holds `repairing`,
-        // for which other threads wait.
+        // SAFETY: this process is a child that has the pages. This thread holds the lock
+        // `repairing`, for which other threads wait.
         unsafe { repair(inner) };
     }
     Ok(())
@@ -191,6 +193,6 @@ unsafe fn repair_zspage(inner: &PoolInner, entries: &Table, id: ExtentId) {
     };
     // SAFETY: the caller guarantees that no other thread uses the pool; `named` checks the entry of
     // each object.
-    unsafe { header.repair(named) };
+    unsafe { release::repair(header, named) };
     locked.insert_repaired(id);
 }

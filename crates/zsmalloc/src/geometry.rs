@@ -32,6 +32,8 @@ const SMALL: usize = 512;
 /// The maximum number of objects in any zspage: a page of the maximum size with the smallest
 /// objects.
 pub(crate) const OBJECTS_MAX: usize = OBJECT_MAX / SIZE_MIN;
+/// The maximum number of classes: 509 up to a block, and 256 for each order.
+pub(crate) const CLASSES_MAX: usize = 1536;
 
 /// The rule that determines a class table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

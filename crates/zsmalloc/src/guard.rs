@@ -1,5 +1,5 @@
-//! The exclusive lock of an entry, and the changes under this lock: an object or a payload of the
-//! user is stored in the entry.
+//! The exclusive lock of an entry, under which an object or a payload of the user is stored in the
+//! entry.
 //!
 //! A store first writes a new object, then changes the entry under the lock, and frees the old
 //! object last. So an entry never refers to an incomplete or freed object.
@@ -8,7 +8,7 @@
 use crate::class::Class;
 use crate::class_guard::NewSlot;
 use crate::entry::{Location, Value};
-use crate::fork::Here;
+use crate::fork::RepairedPool;
 use crate::handle_slots::HandleSlots;
 use crate::inner::PoolInner;
 use crate::plan::Purpose;
@@ -20,7 +20,8 @@ use crate::table::{ForkStamp, Row, WriteLock};
 use crate::{Error, purge};
 use page::ExtentId;
 
-/// Allocates a slot for an object of `len` bytes in entry `index`. Returns the slot's offset.
+/// Allocates a slot for an object of `len` bytes that entry `index` will refer to. Returns the
+/// slot's offset.
 fn alloc(inner: &PoolInner, len: usize, index: u32) -> Result<u64, Error> {
     let (own, class) = inner.classes_of(len)?;
     let new = alloc_slot(inner, class, index)?;
@@ -37,8 +38,8 @@ fn alloc(inner: &PoolInner, len: usize, index: u32) -> Result<u64, Error> {
     Ok(new.offset())
 }
 
-/// Requests a page for the next object of a class from the prefaulting thread. The object will lie
-/// on a page that is not committed yet.
+/// Asks the prefault thread for the page of the class's next object. That page is not committed
+/// yet.
 fn request_page(inner: &PoolInner, class: &Class) {
     if inner.prefaulter.is_enabled() && policy::prefaults(inner.used()) {
         inner.retained.want(class);
@@ -99,7 +100,7 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
 /// any more.
 ///
 /// # Safety
-/// There is such an object, and the caller has the right to free it.
+/// The object exists, and only the caller may free it.
 unsafe fn free(inner: &PoolInner, class: &Class, zspage: ExtentId, offset: u64, len: usize) {
     inner.count_len(Some(len), None);
     let mut locked = inner.lock(class);
@@ -185,27 +186,30 @@ pub struct EntryWriteGuard<'p> {
 impl<'p> EntryWriteGuard<'p> {
     /// Locks entry `index`, and creates the entry if it does not exist.
     #[inline]
-    pub(crate) fn lock(here: Here<'p>, index: u32) -> Result<Self, Error> {
-        here.check_index(index)?;
-        Ok(EntryWriteGuard { inner: here.inner(), index, lock: here.entries().lock(index)? })
+    pub(crate) fn lock(pool: RepairedPool<'p>, index: u32) -> Result<Self, Error> {
+        pool.check_index(index)?;
+        Ok(EntryWriteGuard { inner: pool.inner(), index, lock: pool.entries().lock(index)? })
     }
 
     /// Locks entry `index` if it exists and `admits` returns true for its row.
     pub(crate) fn lock_existing(
-        here: Here<'p>,
+        pool: RepairedPool<'p>,
         index: u32,
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Option<Self> {
         // A node may have entries beyond the pool's last one.
-        here.check_index(index).ok()?;
-        let lock = here.entries().lock_existing(index, admits)?;
-        Some(EntryWriteGuard { inner: here.inner(), index, lock })
+        pool.check_index(index).ok()?;
+        let lock = pool.entries().lock_existing(index, admits)?;
+        Some(EntryWriteGuard { inner: pool.inner(), index, lock })
     }
 
     /// Locks the entry of a free handle slot, which is empty. Returns its number and the guard.
-    pub(crate) fn claim(here: Here<'p>, handles: &HandleSlots) -> Result<(u32, Self), Error> {
-        let (index, lock) = handles.claim(here.entries())?;
-        Ok((index, EntryWriteGuard { inner: here.inner(), index, lock }))
+    pub(crate) fn claim(
+        pool: RepairedPool<'p>,
+        handles: &HandleSlots,
+    ) -> Result<(u32, Self), Error> {
+        let (index, lock) = handles.claim(pool.entries())?;
+        Ok((index, EntryWriteGuard { inner: pool.inner(), index, lock }))
     }
 
     /// Returns the row beside the entry.
@@ -233,21 +237,22 @@ impl<'p> EntryWriteGuard<'p> {
         Some(Object { location, class, zspage })
     }
 
-    /// Stores `bytes` for this entry, which does not refer to them yet.
+    /// Stores `bytes` in a new object for this entry. The entry does not refer to the object yet.
     pub fn stage(&self, bytes: &[u8]) -> Result<StagedObject<'p>, Error> {
         self.lock.assert_same_process();
         StagedObject::new(self.inner, self.index, bytes)
     }
 
-    /// Stores `bytes` in the entry and unlocks it: [`reserve`](Self::reserve) and
-    /// [`store_in`](Self::store_in) in one call. On an error the entry is unchanged.
+    /// Stores `bytes` in the entry and unlocks it, as [`reserve`](Self::reserve) and then
+    /// [`store_in`](Self::store_in) do. On an error the entry is unlocked unchanged.
     pub fn store(self, bytes: &[u8], flags: u8) -> Result<Old, Error> {
         let room = self.reserve(bytes)?;
         Ok(self.store_in(room, bytes, flags))
     }
 
-    /// Reserves a slot for `bytes`. The slot of the entry's object is reused if the class for
-    /// `bytes` is the same, or if `bytes` fit there and the pool has no room for both objects (I6).
+    /// Reserves a slot for `bytes`. The slot of the entry's object is reused if `bytes` belong in
+    /// the same class, or if `bytes` fit in the slot and the pool has no room for both objects
+    /// (I6).
     pub fn reserve(&self, bytes: &[u8]) -> Result<Reservation<'p>, Error> {
         let held = self.object();
         if held.is_some_and(|object| object.class.takes(bytes.len())) {
@@ -313,9 +318,9 @@ impl<'p> EntryWriteGuard<'p> {
         unsafe { self.finish(value, held) }
     }
 
-    /// Writes `bytes` in the place of the entry's object, if they fit into its slot. A caller uses
-    /// this if the pool has no room for both objects (I6). If `bytes` do not fit, returns the
-    /// guard, and nothing is changed.
+    /// Overwrites the entry's object with `bytes`, if they fit into its slot, and unlocks the
+    /// entry. Callers use this if the pool has no room for both objects (I6). If `bytes` do not
+    /// fit, changes nothing and returns the guard.
     pub fn overwrite(self, bytes: &[u8], flags: u8) -> Result<Old, Self> {
         match self.object() {
             Some(object) if object.has_room_for(bytes) => {

@@ -8,26 +8,24 @@
 //! ```
 //! A slot is free if its entry is empty and unlocked, and a thread takes it by locking that entry.
 //! Shards and counts are only hints for the search. A slot's generation grows when its entry
-//! becomes empty, before the entry is unlocked; at the last generation the slot is worn out. A free
-//! slot may be removed from the table, which keeps the floor of the slot's leaf.
+//! becomes empty, before the entry is unlocked. After the last generation the slot is *worn out*,
+//! and is not used again. A free slot may be removed from the table, which keeps the floor of the
+//! slot's leaf.
 //!
 //! Lock order: shard, then the table's lock.
 
+mod leaf;
+
 use crate::Error;
-use crate::entry::Value;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering::Relaxed, thread_number};
+use crate::table::policy::{HANDLE_SHARDS, LEAF_ROOM_MIN, RECENT_SLOTS};
 use crate::table::{GENERATION_MAX, LEAF, Table, WriteLock, is_worn_out};
+use leaf::{count, free_slots, room};
 use page::fork::Step;
 
-/// The minimum number of free handle slots in a leaf for a shard to take the leaf. With fewer
-/// slots, the search would cost more than it saves.
-const ROOM_MIN: u32 = if cfg!(loom) { 1 } else { 64 };
-const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
-/// The number of freed handle slots that a shard remembers.
-const RECENT: usize = 24;
 /// The maximum number of leaves. The next leaf would contain the number `u32::MAX`, which no entry
 /// has.
-const LEAVES: u32 = ((1 << 32) / LEAF as u64 - 1) as u32;
+const LEAVES: u32 = u32::MAX / LEAF as u32;
 const NO_LEAF: u32 = u32::MAX;
 
 /// The hints of a shard about slots that may be free.
@@ -35,18 +33,18 @@ const NO_LEAF: u32 = u32::MAX;
 #[repr(align(128))]
 struct Shard {
     free: Mutex<Free>,
-    /// The shard's leaf. Other shards' threads read it, to take another leaf.
+    /// The shard's leaf. Threads of other shards read this number, so that they take another leaf.
     leaf: AtomicU32,
 }
 
 /// Handle slots that may be free.
 #[derive(Debug, Default)]
 struct Free {
-    /// A bitmap of the slots of the shard's leaf that were not tried yet.
+    /// A bitmap of the slots of the shard's leaf that threads have not tried to take yet.
     of_leaf: [u64; LEAF.div_ceil(64)],
-    /// The slots that were freed last, whose entries are likely in the processor's caches; the
+    /// The slots that were freed last, whose entries are likely in the processor's caches. The
     /// first `count` numbers are valid.
-    recent: [u32; RECENT],
+    recent: [u32; RECENT_SLOTS],
     count: usize,
 }
 
@@ -77,7 +75,7 @@ pub(crate) struct HandleSlots {
     shards: Box<[Shard]>,
     /// The number of leaves that shards have taken so far.
     opened: AtomicU32,
-    /// The number of a leaf; no leaf below it had room at the last search.
+    /// The number of a leaf. No leaf with a lower number had room at the last search.
     lowest: AtomicU32,
     worn_out: AtomicU64,
 }
@@ -89,7 +87,7 @@ impl HandleSlots {
     pub(crate) fn new() -> Self {
         let shard = || Shard { leaf: AtomicU32::new(NO_LEAF), ..Shard::default() };
         HandleSlots {
-            shards: std::iter::repeat_with(shard).take(SHARDS).collect(),
+            shards: std::iter::repeat_with(shard).take(HANDLE_SHARDS).collect(),
             opened: AtomicU32::new(0),
             lowest: AtomicU32::new(0),
             worn_out: AtomicU64::new(0),
@@ -117,18 +115,18 @@ impl HandleSlots {
     }
 
     fn shard(&self) -> &Shard {
-        &self.shards[thread_number() % SHARDS]
+        &self.shards[thread_number() % HANDLE_SHARDS]
     }
 
-    /// Finds a leaf for a shard: the lowest with enough free slots that no other shard has taken,
-    /// else a new leaf, else any leaf with a free slot.
+    /// Finds a leaf for a shard: the lowest leaf with enough free slots that no other shard has
+    /// taken, else a new leaf, else any leaf with a free slot.
     fn leaf_with_room(
         &self,
         table: &Table,
         shard: &Shard,
     ) -> Result<(u32, [u64; LEAF.div_ceil(64)]), Error> {
         let opened = self.opened.load(Relaxed);
-        let has_room = |leaf: &u32| room(table, *leaf) >= ROOM_MIN;
+        let has_room = |leaf: &u32| room(table, *leaf) >= LEAF_ROOM_MIN;
         let from = self.lowest.load(Relaxed);
         let lowest = (from..opened).find(has_room).unwrap_or(opened);
         // The exchange fails if another thread frees a slot below `lowest` at the same time.
@@ -170,7 +168,7 @@ impl HandleSlots {
         if let Some(leaf) = table.handle_leaf(nth as u64) {
             let used = leaf.used.fetch_sub(1, Relaxed) - 1;
             let lowest = self.lowest.load(Relaxed);
-            if nth < lowest && used + ROOM_MIN <= LEAF as u32 {
+            if nth < lowest && used + LEAF_ROOM_MIN <= LEAF as u32 {
                 self.lowest.fetch_min(nth, Relaxed);
             }
         }
@@ -186,13 +184,13 @@ impl HandleSlots {
         used.sum::<u64>().saturating_sub(self.worn_out.load(Relaxed))
     }
 
-    /// Locks or unlocks the shards for a fork, so that no thread is allocating a slot. The shards
-    /// are locked before the table.
+    /// Locks the shards before a fork, or unlocks them after the fork. No thread allocates a slot
+    /// during the fork. The shards are locked before the table.
     pub(crate) fn at_fork(&self, step: Step) {
         self.shards.iter().for_each(|shard| shard.free.at_fork(step));
     }
 
-    /// Rebuilds the counts in a child, whose table is already repaired.
+    /// In a child of fork, rebuilds the counts. The table is already repaired.
     pub(crate) fn repair(&self, table: &Table) {
         // Handle slots without an object are free, even if a lost thread had taken them. That
         // thread may not have advanced the slots' generation or counted the slots.
@@ -224,25 +222,6 @@ impl HandleSlots {
     }
 }
 
-/// Returns the number of unused handle slots of a leaf.
-fn room(table: &Table, leaf: u32) -> u32 {
-    let used = table.handle_leaf(leaf as u64).map_or(0, |leaf| leaf.used.load(Relaxed));
-    (LEAF as u32).saturating_sub(used)
-}
-
-/// Returns a bitmap of the slots of a leaf that can be taken.
-fn free_slots(table: &Table, leaf: u32) -> [u64; LEAF.div_ceil(64)] {
-    let mut free = [u64::MAX; LEAF.div_ceil(64)];
-    free[LEAF / 64..].fill((1 << (LEAF % 64)) - 1);
-    table.for_each_of(leaf as u64, |index, entry, row| {
-        if entry.unlocked() != Some(Value::EMPTY) || is_worn_out(row.generation()) {
-            let key = index as usize % LEAF;
-            free[key / 64] &= !(1 << (key % 64));
-        }
-    });
-    free
-}
-
 /// Returns the numbers and generations of the first `most` slots whose entries hold objects.
 pub(crate) fn live_slots(table: &Table, most: usize) -> Vec<(u32, u32)> {
     let mut live = Vec::new();
@@ -252,22 +231,6 @@ pub(crate) fn live_slots(table: &Table, most: usize) -> Vec<(u32, u32)> {
         }
     });
     live
-}
-
-/// Returns the number of used slots of a leaf, and the number of worn-out slots among them. If
-/// `end` is true, first advances the generation of each slot that holds no object.
-fn count(table: &Table, leaf: u64, end: bool) -> (u32, u32) {
-    let (mut used, mut worn_out) = (0, 0);
-    table.for_each_of(leaf, |_, entry, row| {
-        let is_live = entry.peek().decode().is_ok();
-        if end && !is_live && !is_worn_out(row.generation()) {
-            row.emptied();
-        }
-        let is_worn_out = !is_live && is_worn_out(row.generation());
-        worn_out += u32::from(is_worn_out);
-        used += u32::from(is_live || is_worn_out);
-    });
-    (used, worn_out)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -9,7 +9,7 @@ use crate::class_guard::ClassGuard;
 use crate::geometry::GRAIN;
 use crate::handle_slots::HandleSlots;
 use crate::memory::{Memory, prefetch_whole};
-use crate::meta::Arena;
+use crate::meta::MetadataArena;
 use crate::plan::{Plan, Purpose, Size};
 use crate::policy;
 use crate::retained::Retained;
@@ -70,15 +70,16 @@ pub(crate) struct PoolInner {
 }
 
 impl PoolInner {
-    /// Returns a pool without pages, and with up to `len` entries. `entries` creates their table.
+    /// Returns a pool without pages, and with up to `len` entries. `entries` creates the table of
+    /// entries.
     pub(crate) fn new(
         config: Config,
         len: u64,
         handles: Option<Arc<HandleSlots>>,
-        entries: impl FnOnce(&Arc<Arena>) -> Result<Table, Error>,
+        entries: impl FnOnce(&Arc<MetadataArena>) -> Result<Table, Error>,
     ) -> Result<Self, Error> {
         let supply = config.pages.supply.clone();
-        let arena = Arena::new(page::Config { supply, ..page::Config::default() })?;
+        let arena = MetadataArena::new(page::Config { supply, ..page::Config::default() })?;
         let entries = entries(&arena)?;
         page::fork::install()?;
         let table = config.geometry.table()?;
@@ -100,7 +101,7 @@ impl PoolInner {
             len,
             handles,
             by_size: boxed(supply, by_size)?,
-            // Most models have only one class, and so no plan.
+            // Most loom models have only one class, so their pools need no plan.
             plan: match whole || shapes.len() == 1 {
                 true => Plan::of_all(shapes.len(), supply)?,
                 false => Plan::new(shapes.len(), |position| shapes[position].size, supply)?,
@@ -119,7 +120,8 @@ impl PoolInner {
         Ok(inner)
     }
 
-    /// Returns the entries without a repair. All other code uses [`crate::fork::Here`].
+    /// Returns the entries, which a child of fork may not have repaired yet. Code that needs
+    /// repaired entries uses [`crate::fork::RepairedPool`].
     ///
     /// # Safety
     /// The entries are repaired, or the caller repairs them before it reads an entry, or the caller
@@ -129,7 +131,8 @@ impl PoolInner {
         &self.entries
     }
 
-    /// Calculates and returns the size classes, which are rarely needed.
+    /// Calculates the size classes and returns them. They are not stored, because they are rarely
+    /// needed.
     pub(crate) fn table(&self) -> ClassTable {
         match self.geometry.table() {
             Ok(table) => table,
@@ -218,7 +221,8 @@ impl PoolInner {
         policy::is_near(self.memory.space.budget().limit(), self.used() + others)
     }
 
-    /// Returns whether a page may be prefaulted in addition to `others`, which are not counted yet.
+    /// Returns whether a page may be prefaulted in addition to `others` pages, which are not
+    /// counted yet.
     pub(crate) fn may_prefault(&self, others: u32) -> bool {
         let (others, prefaulted) = (others as usize, self.retained.prefaulted());
         policy::may_prefault(self.used(), prefaulted + others, self.plan.open())
@@ -258,9 +262,9 @@ impl PoolInner {
         }
     }
 
-    /// Returns the pool's size if the pool has grown enough since it was last refined, so that
-    /// finer classes are now open for some objects. After moving these objects, the caller passes
-    /// the result to [`refined`](Self::refined).
+    /// Returns the pool's size if the pool has grown so far since it was last refined that finer
+    /// classes are now open for some objects. After moving these objects, the caller passes the
+    /// result to [`refined`](Self::refined).
     pub(crate) fn has_grown(&self) -> Option<Grown> {
         let used = self.used();
         let refined = self.compaction.refined.fetch_min(used, Relaxed).min(used);
@@ -272,8 +276,8 @@ impl PoolInner {
         self.compaction.refined.store(grown.0, Relaxed);
     }
 
-    /// Updates the population of the plan: an object of length `gone` was removed, and an object of
-    /// length `come` was added.
+    /// Updates the populations of classes after an object of length `gone` was removed and an
+    /// object of length `come` was added.
     pub(crate) fn count_len(&self, gone: Option<usize>, come: Option<usize>) {
         let own = |len: Option<usize>| Some(self.classes_of(len?).ok()?.0);
         let (gone, come) = (own(gone), own(come));

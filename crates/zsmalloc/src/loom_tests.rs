@@ -92,8 +92,8 @@ impl Scene {
         self.free(3);
     }
 
-    /// Creates the zspages of `two_half_full` with one object each, those of entries 0 and 4. So
-    /// one zspage can be emptied even while a third object is staged.
+    /// As `two_half_full`, but only entries 0 and 4 have objects. So one zspage can be emptied even
+    /// while a third object is staged.
     fn two_sparse(&self) {
         self.two_half_full();
         self.free(1);
@@ -131,8 +131,8 @@ fn model_of_two<const N: usize>(
     model_of(preemptions, make, before, actors, Scene::step, after);
 }
 
-/// Does the same as [`model`] for any type of scene. Each actor except the first runs on its own
-/// thread, and calls `ended` last.
+/// As [`model`], for any type of scene. Each actor except the first runs on its own thread, and
+/// calls `ended` last.
 pub(crate) fn model_of<S: Send + Sync + 'static, const N: usize>(
     preemptions: usize,
     make: fn() -> S,

@@ -21,7 +21,7 @@
 use crate::Error;
 use crate::class::Class;
 use crate::geometry::OBJECTS_MAX;
-use crate::meta::{Arena, Cache};
+use crate::meta::{Cache, MetadataArena};
 use crate::sync::AtomicPtr;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::zspage::Header;
@@ -51,7 +51,7 @@ pub(crate) struct HeaderPtr(AtomicPtr<u8>);
 unsafe impl Zeroed for HeaderPtr {}
 
 impl HeaderPtr {
-    /// Makes the extent a zspage of `class`, or replaces its header.
+    /// Makes the extent a zspage of `class`, or replaces the zspage's header.
     ///
     /// # Safety
     /// The header was created for the objects of that class, and is not freed while it is attached
@@ -100,8 +100,8 @@ impl<'m> Loose<'m> {
     /// Returns a `Loose` for a zspage of `class` that was detached.
     ///
     /// # Safety
-    /// `id` is such a zspage in this memory, in no list, without objects and committed pages, and
-    /// `header` was its header.
+    /// `id` is such a zspage in this memory. It is in no list, has neither objects nor committed
+    /// pages, and `header` was its header.
     pub(crate) unsafe fn new(
         memory: &'m Memory,
         class: &'m Class,
@@ -166,12 +166,12 @@ pub(crate) struct Memory {
     /// space are unsafe.
     pub(crate) space: Space<HeaderPtr>,
     /// The arena of the pool's metadata: headers, and nodes of the table of entries.
-    arena: Arc<Arena>,
+    arena: Arc<MetadataArena>,
     header_caches: Box<[Cache]>,
 }
 
 impl Memory {
-    pub(crate) fn new(pages: page::Config, arena: Arc<Arena>) -> Result<Self, Error> {
+    pub(crate) fn new(pages: page::Config, arena: Arc<MetadataArena>) -> Result<Self, Error> {
         let header_cache = |slots| Ok::<_, Error>(Cache::new(&arena, Header::bytes(slots), 8)?);
         let header_caches = HEADER_SLOTS.iter().map(|&slots| header_cache(slots));
         let header_caches = try_boxed(pages.supply.as_deref(), header_caches)?;
@@ -228,7 +228,8 @@ impl Memory {
         }
     }
 
-    /// Returns a copy of a header at a lower place, if one is free on pages with other headers.
+    /// Copies a header to a lower address, if memory there is free on a page with other headers.
+    /// Returns the copy.
     ///
     /// # Safety
     /// `header` is that of a zspage with `objects` slots, and does not change during the call.
@@ -377,7 +378,7 @@ mod tests {
     #[should_panic(expected = "was made for")]
     fn a_zspage_goes_to_no_other_pool() {
         let memory = || {
-            let arena = Arena::new(page::Config::default()).unwrap();
+            let arena = MetadataArena::new(page::Config::default()).unwrap();
             Memory::new(page::Config::default(), arena).unwrap()
         };
         let (one, other) = (memory(), memory());
@@ -388,7 +389,7 @@ mod tests {
 
     #[test]
     fn every_header_has_a_cache() {
-        let arena = Arena::new(page::Config::default()).unwrap();
+        let arena = MetadataArena::new(page::Config::default()).unwrap();
         let memory = Memory::new(page::Config::default(), arena).unwrap();
         let has_room = |objects| {
             memory.header_cache(objects as u32).geometry().stride >= Header::bytes(objects)

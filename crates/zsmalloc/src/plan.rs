@@ -19,15 +19,13 @@
 //! the time to compute a plan is linear in the number of sizes.
 
 use crate::Error;
+use crate::geometry::CLASSES_MAX;
 use crate::policy::{self, CHANGE_MIN};
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
 use page::fork::{Mutex, Step};
 use page::heap::boxed;
 use page::{Supply, page_size};
 use std::sync::atomic::AtomicU16;
-
-/// The maximum number of classes of a pool, whatever the order of its blocks.
-const CLASSES_MAX: usize = 1536;
 
 /// The open class for objects of each size. Sizes and classes are given by their position in the
 /// table of all classes.

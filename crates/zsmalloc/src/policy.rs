@@ -1,31 +1,32 @@
-//! The thresholds of the pool's background work, each with its reason: how many pages are retained,
-//! when the threads work, and how far they search. The functions here depend only on their
-//! arguments, not on the pool.
+//! The thresholds of a pool, each with its reason: how many pages are retained, when the threads
+//! work, and how far they search. The functions of this module depend only on their arguments, not
+//! on the pool. The table of entries and the caches of metadata have their own thresholds.
 
 use std::time::Duration;
 
-/// Committing a page is expensive, so pages without objects may be retained for the next objects
-/// until the pool is idle: at most one page per this number of pages in use ...
+/// A pool retains at most one page per this number of pages in use, or `RETAINED_MIN` pages if that
+/// is more. Pages without objects are retained until the pool is idle, because committing a page is
+/// expensive.
 const RETAINED_SHARE: usize = 256;
-/// ... or this number of pages, if it is larger.
+/// The number of pages that a pool of any size may retain.
 const RETAINED_MIN: usize = 8;
-/// At most one page per this number of pages in use may be prefaulted. This number avoids half of
-/// the page faults; a quarter of the pages would avoid a quarter of the faults ...
+/// At most one page per this number of pages in use may be prefaulted. This share avoids half of
+/// the page faults; a quarter of this share would avoid a quarter of the faults.
 const PREFAULT_SHARE: usize = 32;
-/// ... but at most this number of pages per open class, which is about one page for each class that
-/// grows.
+/// At most this number of pages per open class may be prefaulted, which is about one page for each
+/// class that grows.
 const PREFAULT_PER_CLASS: usize = 2;
-/// The minimum number of pages in use for a pool to prefault.
+/// A pool prefaults only if it uses at least this number of pages.
 const PREFAULT_POOL_MIN: usize = 256;
-/// The maximum count of pages that a class requests at a time.
+/// The maximum number of pages that a class requests at a time.
 pub(crate) const WANTED_MAX: u8 = 32;
 /// The number of pages prefaulted for each requested page. The number is above 1 because the class
 /// keeps growing during the prefault.
 pub(crate) const PREFAULT_AHEAD: u32 = 2;
-/// The maximum number of pages that a free releases if there is no background thread, or if that
-/// thread is too slow. The maximum bounds the duration of a free for a pool of any size.
+/// The maximum number of pages that the free of an object releases if no background thread exists
+/// or that thread is too slow. The maximum bounds the duration of a free in a pool of any size.
 pub(crate) const PURGE_BY_FREE: usize = 32;
-/// The maximum number of zspages with retained pages that are searched for the emptiest. The
+/// The maximum number of zspages with retained pages that are searched for the emptiest one. The
 /// retained pages of fuller zspages are needed sooner.
 pub(crate) const OFFERS_LOOKED_AT: usize = 8;
 /// The maximum number of zspages without objects that are searched for a zspage that has no
@@ -57,51 +58,52 @@ pub(crate) fn prefaults(used: usize) -> bool {
     used >= PREFAULT_POOL_MIN
 }
 
-/// Returns whether another page may be prefaulted if `prefaulted` pages are not used by objects
-/// yet.
+/// Returns whether another page may be prefaulted, in addition to `prefaulted` pages that no object
+/// uses yet.
 pub(crate) fn may_prefault(used: usize, prefaulted: usize, open_classes: usize) -> bool {
     prefaulted < (used / PREFAULT_SHARE).min(PREFAULT_PER_CLASS * open_classes)
 }
 
-/// The limit is near if at most this number of pages is left. One step of compaction commits fewer
-/// pages.
+/// A pool is near its limit if it may commit at most this number of further pages. One step of
+/// compaction commits fewer pages.
 const NEAR_LIMIT: usize = 64;
-/// The approximate number of pages that a store releases at the limit: enough for several stores,
-/// and released in a short time.
+/// The approximate number of pages that a store releases at the limit. This number is enough for
+/// several stores, and the release takes a short time.
 pub(crate) const PURGE_AT_LIMIT: usize = 16;
 /// The maximum number of times that a store retries at the limit after pages were released. Other
-/// threads may take the pages first each time, but hardly this often.
+/// threads may take the pages first, but probably not this number of times.
 pub(crate) const ATTEMPTS: usize = 100;
 /// The maximum number of zspages that a store at the limit searches for a slot on committed pages
-/// before it releases pages. The release takes longer than this search ...
+/// before it releases pages. The release takes longer than this search.
 pub(crate) const SCAN_FEW: usize = 32;
-/// ... and the maximum if no more pages can be released. The search is bounded because the thread
-/// holds the class's lock.
+/// The maximum number of zspages that a store at the limit searches for such a slot if no more
+/// pages can be released. The search is bounded because the thread holds the class's lock.
 pub(crate) const SCAN_MAX: usize = 256;
 
 pub(crate) fn is_near(limit: Option<usize>, used: usize) -> bool {
     limit.is_some_and(|limit| used + NEAR_LIMIT >= limit)
 }
 
-/// The approximate number of frees in a class between two checks for compaction. Fewer frees change
-/// little.
+/// The approximate number of frees in a class between two checks whether the class needs
+/// compaction. Fewer frees change little.
 pub(crate) const ASK_EVERY: u32 = 8;
-/// Compaction begins in a class if it could free more than one of this number of the class's pages
-/// ...
+/// Compaction begins in a class only if it could free more than one in this number of the class's
+/// pages.
 const BEGIN_SHARE: u32 = 32;
-/// ... and more than this number of pages, because moving objects costs as much as fewer pages save
-/// ...
+/// Compaction begins in a class only if it could free more than this number of pages. Moving the
+/// objects costs as much as fewer freed pages save.
 const BEGIN_PAGES: u32 = 2;
-/// ... and ends if it could free at most one of this number of pages, or only one page. This share
-/// is far below `BEGIN_SHARE`, so that compaction does not begin again immediately.
+/// Compaction of a class ends if it could free at most one in this number of the class's pages, or
+/// only one page. This share is far below `BEGIN_SHARE`, so that compaction does not begin again
+/// immediately.
 const END_SHARE: u32 = 128;
-/// The maximum number of objects that are moved before the class's lock is dropped ...
+/// The maximum number of objects that are moved before their class's lock is dropped.
 const STEP: usize = 32;
-/// ... and approximately the maximum number of bytes moved, so that the lock is not held longer for
-/// large objects.
+/// The approximate maximum number of bytes that are moved before that lock is dropped, so that the
+/// lock is not held longer for large objects.
 const STEP_BYTES: usize = STEP * 4096;
-/// The maximum number of zspages that compaction skips in a class, because all objects left in them
-/// are pinned, before it proceeds to the next class.
+/// The maximum number of zspages that compaction skips in a class before it proceeds to the next
+/// class. A zspage is skipped if all objects left in it are pinned.
 pub(crate) const SKIPPED_MAX: usize = 32;
 /// The maximum number of zspages of a fullness group that are searched for the one to fill or to
 /// empty. This is enough to keep the headers of the remaining zspages close together.
@@ -110,17 +112,19 @@ pub(crate) const ALIKE_MAX: usize = 32;
 /// frees is over.
 pub(crate) const QUIET: Duration = Duration::from_millis(50);
 /// The time that the compactor works before it sleeps. The compactor does not sleep more often,
-/// because each wake-up interrupts other threads. The sleep lasts ...
+/// because each wake-up interrupts other threads.
 pub(crate) const WORK: Duration = Duration::from_millis(2);
-/// ... this multiple of the time worked, so the compactor uses at most half of a processor.
+/// The compactor sleeps for this multiple of the time worked, so it uses at most half of a
+/// processor.
 pub(crate) const REST: u32 = 1;
 /// The shortest and the longest rest after a pass that moved nothing. The cause (pins, a limit)
 /// usually persists for a while.
 const FRUITLESS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(320));
-/// Objects in a class that is too coarse are searched for if the pool has grown by more than one
-/// page per this number of pages ...
+/// A pool searches for objects in classes that are too coarse only if it has grown by more than one
+/// page per this number of pages.
 const GROWN_SHARE: usize = 4;
-/// ... and by more than this number of pages. After less growth, little memory would be freed.
+/// A pool searches for such objects only if it has grown by more than this number of pages. After
+/// less growth, little memory would be freed.
 const GROWN_MIN: usize = 64;
 
 /// Returns whether compaction should begin in a class that has `committed` pages and could free
@@ -146,23 +150,24 @@ pub(crate) fn rest_after(last: Duration) -> Duration {
     (last * 2).clamp(FRUITLESS.0, FRUITLESS.1)
 }
 
-/// Returns whether a pool of `used` pages should search for objects in a class that is too coarse.
+/// Returns whether a pool of `used` pages should search for objects in classes that are too coarse.
 /// The pool had `refined` pages at its last such search.
 pub(crate) fn has_grown(used: usize, refined: usize) -> bool {
     used - refined > (refined / GROWN_SHARE).max(GROWN_MIN)
 }
 
-/// A plan is outdated if the number of the pool's pages has changed by more than one page per this
-/// number of pages. Up to that change, the plan has slightly too many or too few open classes ...
+/// A plan is outdated only if the number of the pool's pages has changed by more than one page per
+/// this number of pages. After a smaller change, the plan has only slightly too many or too few
+/// open classes.
 const CHANGE_SHARE: usize = 8;
-/// ... and by more than this number of pages, so that a small pool does not compute a plan for each
-/// new page.
+/// A plan is outdated only if the number of pages has changed by more than this number, so that a
+/// small pool does not compute a plan for each new page.
 pub(crate) const CHANGE_MIN: usize = 4;
 /// For sizes without objects, the distance between open classes is their size divided by this
 /// number.
 const SPREAD_SHARE: usize = 8;
-/// The cost of an open class in bytes, in addition to half of its last page: half of its last
-/// zspage's header.
+/// The cost of an open class is half of its last page, plus this number of bytes for half of its
+/// last zspage's header.
 const CLASS_BYTES: usize = 256;
 /// The cost of a class without pages is increased by one part in this number, so that classes are
 /// not opened and closed for very small savings.
@@ -174,7 +179,8 @@ pub(crate) fn plan_change(used: usize) -> usize {
     (used / CHANGE_SHARE).max(CHANGE_MIN)
 }
 
-/// Returns the minimum size of the next open class above one of `bytes`, for sizes without objects.
+/// Returns the minimum size of the open class that follows an open class of `bytes` bytes, for
+/// sizes without objects.
 pub(crate) fn spread(bytes: usize) -> usize {
     bytes + bytes / SPREAD_SHARE
 }
@@ -189,9 +195,10 @@ pub(crate) fn unused_class_cost(page_bytes: usize) -> i64 {
 }
 
 /// The time that the prefault thread sleeps between two checks for requested pages. The time
-/// doubles after each check that finds no request ...
+/// doubles after each check that finds no request, up to `QUIET_TICKS` times.
 const TICK: Duration = Duration::from_micros(500);
-/// ... until this number of consecutive checks found no request. The last sleep lasts 64 ms.
+/// After this number of consecutive checks without a request, the prefault thread stops its checks.
+/// Its last sleep lasts 64 ms.
 pub(crate) const QUIET_TICKS: u32 = 7;
 /// The time without a request after which an idle background thread ends.
 pub(crate) const IDLE: Duration = Duration::from_secs(1);
@@ -199,9 +206,12 @@ pub(crate) const IDLE: Duration = Duration::from_secs(1);
 /// are busy, the background thread then delays threads that store or read only a little, because it
 /// gets a tenth of a processor.
 pub(crate) const NICENESS: i32 = 10;
+/// The size of a background thread's stack in bytes. A plan takes 30 KiB of the stack, and the
+/// default size would take more of an address space that may be limited.
+pub(crate) const THREAD_STACK: usize = 512 << 10;
 /// After a background thread has panicked, no thread is started for the first of these times. The
-/// time doubles with each panic, up to the second time. The next thread is likely to panic too, and
-/// must not occupy a processor.
+/// time doubles with each panic, up to the second time. The next thread is likely to panic too.
+/// Without the delay, such threads would occupy a processor.
 const RESTART: (Duration, Duration) = if cfg!(test) {
     (Duration::from_millis(20), Duration::from_millis(100))
 } else {
@@ -214,8 +224,8 @@ pub(crate) fn tick(quiet: u32) -> Duration {
     TICK * (1 << quiet)
 }
 
-/// Returns the time for which no thread is started after a panic that `before` other panics
-/// preceded.
+/// Returns the time for which no thread is started after a panic, if `before` other panics preceded
+/// it.
 pub(crate) fn restart_after(before: u32) -> Duration {
     RESTART.0.saturating_mul(1 << before.min(16)).min(RESTART.1)
 }
@@ -227,6 +237,14 @@ pub(crate) const ENTRIES_AHEAD: usize = 2;
 /// (Some processors continue the prefetch after a few lines; other processors do not.)
 pub(crate) const LINES_AHEAD: usize = 64;
 /// The maximum number of cache lines that are prefetched of an object that will be overwritten: all
-/// lines of a slot. The copy is short, so without the prefetch the next lock would wait for missing
-/// lines.
+/// lines of a slot. The copy is short: without the prefetch, the next locking thread would wait for
+/// missing lines.
 pub(crate) const LINES_OVERWRITTEN: usize = 64;
+
+/// The number of stripes of the counts of readers. Threads of different stripes write to different
+/// cache lines, and the stripes of a pool take 2 KiB.
+pub(crate) const EPOCH_STRIPES: usize = if cfg!(loom) { 2 } else { 16 };
+
+/// The maximum number of handles in a report of objects that were never freed. A few suffice to
+/// find the code that forgets to free objects, and a longer line would be hard to read.
+pub(crate) const LEAKS_SHOWN: usize = 8;

@@ -1,7 +1,8 @@
 //! The pool for general use: opaque handles to stored bytes.
 
-use crate::fork::{Here, ensure_here, try_repair};
+use crate::fork::{RepairedPool, repaired_or_err, repaired_or_left_behind};
 use crate::handle_slots::{HandleSlots, live_slots};
+use crate::policy::LEAKS_SHOWN;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use crate::table::{GENERATION_MAX, Row};
 use crate::{
@@ -29,8 +30,8 @@ impl Handle {
         self.0.get()
     }
 
-    /// Returns a handle from its number. The pool's functions return an error for a number that is
-    /// stale or invalid.
+    /// Returns a handle from its number. For a stale or invalid number, the pool's functions return
+    /// an error.
     pub fn from_raw(raw: u64) -> Result<Self, Error> {
         NonZeroU64::new(raw).map(Handle).ok_or(Error::Handle { raw })
     }
@@ -59,9 +60,9 @@ impl Handle {
 
 /// A pool that stores objects and returns a handle for each.
 ///
-/// After a fork, parent and child each have a pool with the same objects. But if the pages are not
-/// [`in_children`](page::Config::in_children), the child's pool refuses every operation with
-/// [`Error::LeftBehind`], and its statistics are those at the fork.
+/// After a fork, parent and child each have a pool with the same objects. However, if the pages are
+/// not [`in_children`](page::Config::in_children), the child's pool refuses every operation with
+/// [`Error::LeftBehind`], and its statistics remain as they were at the fork.
 ///
 /// ```
 /// let pool = zsmalloc::Pool::new(zsmalloc::Config::default())?;
@@ -83,8 +84,8 @@ impl Pool {
     pub fn new(config: Config) -> Result<Self, Error> {
         static POOLS: AtomicU32 = AtomicU32::new(0);
         let nth = POOLS.fetch_add(1, Relaxed);
-        // Pool numbers repeat after 4096 pools. Generations then begin with another number, so that
-        // a handle of a pool dropped long ago is unlikely to match.
+        // Pool numbers repeat after 4096 pools. The generations of the new pool then begin with
+        // another number, so that a handle of a pool dropped long ago is unlikely to match.
         let (id, lap) = (nth & 0xfff, nth >> 12);
         let first = 1 + lap.wrapping_mul(0x9E37_79B1) % (GENERATION_MAX / 2);
         let handles = Arc::new(HandleSlots::new());
@@ -93,25 +94,26 @@ impl Pool {
         Ok(Pool { core, handles, id })
     }
 
-    /// Enables background compaction and prefaults by two threads. The threads exist only while
-    /// they have work, and end when the pool is dropped.
+    /// Enables two background threads, one that compacts and one that prefaults. The threads exist
+    /// only while they have work, and end when the pool is dropped.
     pub fn compact_in_background(&self) {
         self.core.compact_in_background();
     }
 
-    /// Stores `bytes`: at least 1 byte, at most the size of the largest class.
+    /// Stores `bytes`, which are at least 1 byte, and at most [`largest`](Self::largest) bytes.
     #[doc(alias = "zs_malloc")]
     pub fn store(&self, bytes: &[u8]) -> Result<Handle, Error> {
-        let here = ensure_here(self.core.inner())?;
-        let (index, entry) = EntryWriteGuard::claim(here, &self.handles)?;
+        let pool = repaired_or_err(self.core.inner())?;
+        let (index, entry) = EntryWriteGuard::claim(pool, &self.handles)?;
         let staged = entry.stage(bytes)?;
         let handle = Handle::new(self.id, index, entry.row().generation());
-        self.handles.mark_used(here.entries(), index);
+        self.handles.mark_used(pool.entries(), index);
         entry.replace(staged, 0);
         Ok(handle)
     }
 
-    /// Allocates an object of `len` zero bytes, to be written with [`write`](Self::write).
+    /// Allocates an object of `len` zero bytes, which the caller can overwrite with
+    /// [`write`](Self::write).
     pub fn malloc(&self, len: usize) -> Result<Handle, Error> {
         static ZEROS: [u8; 4096 << crate::ORDER_MAX] = [0; 4096 << crate::ORDER_MAX];
         match ZEROS.get(..len) {
@@ -124,15 +126,16 @@ impl Pool {
     /// for the object's readers.
     #[doc(alias = "zs_obj_write")]
     pub fn write(&self, handle: &Handle, bytes: &[u8]) -> Result<(), Error> {
-        self.lock(ensure_here(self.core.inner())?, handle)?.patch(bytes)
+        self.lock(repaired_or_err(self.core.inner())?, handle)?.patch(bytes)
     }
 
-    /// Returns the pinned bytes of the object of `handle`: they are neither moved nor freed while
+    /// Pins the object of `handle` and returns its bytes. They are neither moved nor freed while
     /// the guard exists.
     #[doc(alias = "zs_obj_read_begin")]
     ///
     /// The guard borrows the handle too, so the object can't be freed while the guard exists (the
-    /// free would wait forever). An object has at most six guards at a time; a further call waits.
+    /// free would wait forever). An object has at most six guards at a time; a seventh call waits
+    /// until a guard is dropped.
     pub fn read<'a>(&'a self, handle: &'a Handle) -> Result<ReadGuard<'a>, Error> {
         let pin = self.core.read_if(handle.index(), |row| self.names(handle, row))?;
         match pin.content() {
@@ -144,17 +147,21 @@ impl Pool {
     /// Frees the object of `handle`.
     #[doc(alias = "zs_free")]
     pub fn free(&self, handle: Handle) -> Result<(), Error> {
-        let here = ensure_here(self.core.inner())?;
-        let entry = self.lock(here, &handle)?;
+        let pool = repaired_or_err(self.core.inner())?;
+        let entry = self.lock(pool, &handle)?;
         let generation = entry.row().generation();
         entry.set_payload(0);
-        self.handles.mark_free(here.entries(), handle.index(), generation);
+        self.handles.mark_free(pool.entries(), handle.index(), generation);
         Ok(())
     }
 
-    fn lock<'p>(&self, here: Here<'p>, handle: &Handle) -> Result<EntryWriteGuard<'p>, Error> {
+    fn lock<'p>(
+        &self,
+        pool: RepairedPool<'p>,
+        handle: &Handle,
+    ) -> Result<EntryWriteGuard<'p>, Error> {
         let admits = |row: Row<'_>| self.names(handle, row);
-        let entry = EntryWriteGuard::lock_existing(here, handle.index(), admits);
+        let entry = EntryWriteGuard::lock_existing(pool, handle.index(), admits);
         let is_live =
             |entry: &EntryWriteGuard<'_>| matches!(entry.content(), Content::Object { .. });
         entry.filter(is_live).ok_or(Error::Handle { raw: handle.0.get() })
@@ -167,7 +174,7 @@ impl Pool {
 
     /// Returns the number of stored objects.
     pub fn len(&self) -> u64 {
-        self.handles.live(try_repair(self.core.inner()).entries())
+        self.handles.live(repaired_or_left_behind(self.core.inner()).entries())
     }
 
     /// Returns whether the pool holds no object.
@@ -181,7 +188,7 @@ impl Pool {
         self.core.pages()
     }
 
-    /// Returns all memory of the pool in bytes.
+    /// Returns the total size of the pool's memory in bytes.
     pub fn bytes(&self) -> usize {
         self.core.bytes()
     }
@@ -191,8 +198,8 @@ impl Pool {
         self.core.largest()
     }
 
-    /// Returns the size classes, from which the class of a size and the size of huge objects can be
-    /// found.
+    /// Returns the size classes, in which the caller can look up the class of a size and the size
+    /// of huge objects.
     #[doc(alias = "zs_lookup_class_index")]
     #[doc(alias = "zs_huge_class_size")]
     pub fn table(&self) -> crate::ClassTable {
@@ -245,21 +252,20 @@ impl Pool {
         self.core.trim()
     }
 
-    /// Returns statistics of each class.
+    /// Returns the statistics of each class.
     pub fn classes(&self) -> Classes {
         self.core.classes()
     }
 
-    /// Returns a report of the stored objects with the handles of the first eight, or `None` if
-    /// there are no objects. A debug build prints the report when the pool is dropped.
+    /// Returns a report of the stored objects, which contains the handles of the first eight, or
+    /// `None` if there are no objects. A debug build prints the report when the pool is dropped.
     pub fn leak_report(&self) -> Option<String> {
-        const SHOWN: usize = 8;
         let count = Some(self.len()).filter(|&count| count > 0)?;
-        let entries = try_repair(self.core.inner()).entries();
-        let live = live_slots(entries, SHOWN).into_iter();
+        let entries = repaired_or_left_behind(self.core.inner()).entries();
+        let live = live_slots(entries, LEAKS_SHOWN).into_iter();
         let handles = live.map(|(index, generation)| Handle::new(self.id, index, generation));
         let raw: Vec<_> = handles.map(|handle| format!("{:#x}", handle.0)).collect();
-        let more = if count > SHOWN as u64 { " ..." } else { "" };
+        let more = if count > LEAKS_SHOWN as u64 { " ..." } else { "" };
         Some(format!("a pool with {count} objects: {}{more}", raw.join(" ")))
     }
 

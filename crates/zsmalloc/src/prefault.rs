@@ -6,13 +6,13 @@
 //!                        class wants pages --> committed, retained --> prefaulted, many at a time
 //!           nothing wanted for a moment: all retained pages are released; later the thread ends
 //! ```
-//! Prefaulted pages are retained pages, like pages that objects have left. A zspage is *busy* while
-//! its pages are being prefaulted or released. Otherwise a page could be prefaulted after its
-//! release.
+//! Prefaulted pages are retained pages, like pages whose objects were all freed or moved. A zspage
+//! is *busy* while its pages are being prefaulted or released. Otherwise a page could be prefaulted
+//! after its release.
 #![allow(unsafe_code)]
 
 use crate::class::Class;
-use crate::fork::ensure_here;
+use crate::fork::repaired_or_err;
 use crate::inner::PoolInner;
 use crate::policy::{self, IDLE, PREFAULT_AHEAD, QUIET_TICKS};
 use crate::purge::{for_each_in_flight, purge_all, purge_excess};
@@ -29,7 +29,7 @@ pub(crate) fn run_prefaulter(weak: &Weak<PoolInner>, worker: &Worker) {
         let mut quiet = 0;
         while quiet < QUIET_TICKS {
             let Some(inner) = weak.upgrade() else { return };
-            if ensure_here(&inner).is_err() {
+            if repaired_or_err(&inner).is_err() {
                 return;
             }
             quiet = if purge_and_prefault(&inner) { 0 } else { quiet + 1 };
@@ -41,15 +41,16 @@ pub(crate) fn run_prefaulter(weak: &Weak<PoolInner>, worker: &Worker) {
         worker.set_awake(false);
         let Some(inner) = weak.upgrade() else { return };
         purge_all(&inner, &inner.retained.wait_to_tend());
-        // A thread that requested a page just before `set_awake(false)` has not woken this thread.
+        // A thread that requested a page just before `set_awake(false)` did not wake this thread,
+        // so this thread checks again.
         if purge_and_prefault(&inner) {
             worker.set_awake(true);
         }
     }
 }
 
-/// Releases surplus retained pages and prefaults requested pages. Returns whether there was any
-/// such page.
+/// Releases surplus retained pages and prefaults requested pages. Returns whether any page was
+/// surplus or requested.
 fn purge_and_prefault(inner: &PoolInner) -> bool {
     let has_purged = purge_excess(inner, usize::MAX);
     let Some(_alone) = inner.retained.tend() else { return true };
@@ -106,8 +107,8 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::sync::{Arc, OnceLock};
 
-    /// A supply that checks, for each page that is committed, that a thread which finds no retained
-    /// page sees the prefault.
+    /// A supply that checks for each committed page that a thread which finds no retained page sees
+    /// that a prefault is under way.
     #[derive(Debug, Default)]
     struct Looks {
         pool: OnceLock<Weak<EntryPool>>,

@@ -1,20 +1,21 @@
-//! The shared lock of an entry, and an iterator that locks consecutive entries in advance, so that
-//! the next objects are fetched from memory while the caller processes the current one.
+//! The shared lock of an entry, and an iterator that locks the next entries in advance, so that the
+//! next objects are fetched from memory while the caller processes the current one.
 //!
 //! ```text
 //!   entry n           | n + 1                        | n + 2                       | n + 3 ...
 //!   returned, read    | pinned, its bytes prefetched | pinned, its first line too  | not touched
 //! ```
 //! Objects of neighbouring entries lie in zspages of different classes, so the processor can't
-//! predict the next address as it does in a sequential stream. A prefetch of one line two entries
-//! ahead causes the page table walk, for which all lines would otherwise wait.
+//! predict the next address as it does in a sequential stream. Only one line is prefetched of the
+//! object two entries ahead. This starts the page table walk, for which all lines would otherwise
+//! wait.
 //!
 //! Entries are pinned in ascending order, so threads that hold pins and wait for the next entry
 //! never deadlock.
 #![allow(unsafe_code)]
 
 use crate::entry::{Location, Value};
-use crate::fork::{Here, expect_here};
+use crate::fork::{RepairedPool, repaired_or_panic};
 use crate::inner::PoolInner;
 use crate::memory::prefetch;
 use crate::policy::{ENTRIES_AHEAD, LINES_AHEAD};
@@ -71,16 +72,20 @@ impl<'p> EntryReadGuard<'p> {
     /// Locks entry `index`.
     // The function is not inlined, so that its callers share one copy of the code.
     #[inline(never)]
-    pub(crate) fn new(here: Here<'p>, index: u32) -> Self {
-        Self::new_if(here, index, |_| true)
+    pub(crate) fn new(pool: RepairedPool<'p>, index: u32) -> Self {
+        Self::new_if(pool, index, |_| true)
     }
 
-    /// Locks entry `index`, unless it is empty and `admits` returns false for its row.
+    /// Locks entry `index`, if it exists and `admits` returns true for its row.
     #[inline(always)]
-    pub(crate) fn new_if(here: Here<'p>, index: u32, admits: impl Fn(Row<'_>) -> bool) -> Self {
-        let lock = here.entries().lock_shared(index, admits);
+    pub(crate) fn new_if(
+        pool: RepairedPool<'p>,
+        index: u32,
+        admits: impl Fn(Row<'_>) -> bool,
+    ) -> Self {
+        let lock = pool.entries().lock_shared(index, admits);
         let object = match lock.as_ref().map(|lock| lock.value().decode()) {
-            Some(Ok(Location { offset, .. })) => here.memory.locked(offset),
+            Some(Ok(Location { offset, .. })) => pool.memory.locked(offset),
             _ => NonNull::dangling(),
         };
         EntryReadGuard { lock, object: ObjectStart(object) }
@@ -97,8 +102,8 @@ impl<'p> EntryReadGuard<'p> {
     /// Returns the entry's content.
     ///
     /// # Panics
-    /// In a child of the process that pinned the entry, as [`row`](Self::row) does. In such a child
-    /// a pin can only be dropped, which has no effect.
+    /// In a child of the process that pinned the entry. [`row`](Self::row) panics there too. In
+    /// such a child a pin can only be dropped, which has no effect.
     #[inline]
     pub fn content(&self) -> Content<&[u8]> {
         self.lock.iter().for_each(ReadLock::assert_same_process);
@@ -138,7 +143,7 @@ impl<'p> EntryReadGuard<'p> {
     }
 }
 
-/// Pins of entries with consecutive numbers: see
+/// An iterator over pins of entries with ascending numbers: see
 /// [`EntryPool::read_ahead`](crate::EntryPool::read_ahead).
 pub struct EntryIter<'p, W> {
     inner: &'p PoolInner,
@@ -149,9 +154,9 @@ pub struct EntryIter<'p, W> {
 }
 
 impl<'p, W: Iterator<Item = u32>> EntryIter<'p, W> {
-    pub(crate) fn new(here: Here<'p>, mut rest: W) -> Self {
-        let mut pin = || rest.next().map(|index| EntryReadGuard::new(here, index));
-        EntryIter { inner: here.inner(), ahead: [pin(), pin()], rest }
+    pub(crate) fn new(pool: RepairedPool<'p>, mut rest: W) -> Self {
+        let mut pin = || rest.next().map(|index| EntryReadGuard::new(pool, index));
+        EntryIter { inner: pool.inner(), ahead: [pin(), pin()], rest }
     }
 }
 
@@ -160,8 +165,8 @@ impl<'p, W: Iterator<Item = u32>> Iterator for EntryIter<'p, W> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let here = expect_here(self.inner);
-        let last = self.rest.next().map(|index| EntryReadGuard::new(here, index));
+        let pool = repaired_or_panic(self.inner);
+        let last = self.rest.next().map(|index| EntryReadGuard::new(pool, index));
         last.iter().for_each(|pin| pin.prefetch(1));
         let [first, second] = &mut self.ahead;
         let next = std::mem::replace(first, std::mem::replace(second, last));

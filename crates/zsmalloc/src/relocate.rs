@@ -1,18 +1,18 @@
-//! Moving objects: within a class, to pack them, and from a class to the class that the plan
-//! assigns to them.
+//! Moves of objects: within a class, to pack them, and to the class that the plan assigns to them.
 //!
 //! ```text
 //!   entry's number -> entry names this place, and is unlocked? -> slot taken -> bytes copied
 //!     -> entry retargeted by compare-and-swap -> old slot freed (or new, if entry changed)
 //! ```
 //! All steps are done under the lock of the object's old class. An object is overwritten only under
-//! that lock, and a free waits for the lock. A mover never waits for the lock of the target class.
+//! that lock, and a thread that frees the object waits for the lock. A mover never waits for the
+//! lock of the target class.
 #![allow(unsafe_code)]
 
 use crate::Error;
 use crate::class_guard::{ClassGuard, NewSlot};
 use crate::entry::{Location, Value};
-use crate::fork::Here;
+use crate::fork::RepairedPool;
 use crate::policy::SCAN_MAX;
 use crate::search::{Search, alloc_slot};
 use page::ExtentId;
@@ -26,7 +26,7 @@ pub(crate) struct Moved {
     pub(crate) entered: usize,
     /// The number of pages on which no object lies after the step.
     pub(crate) emptied: usize,
-    /// The reason why the step ended early, if the caller can remove this obstacle.
+    /// The obstacle that ended the step early, if the caller can remove it.
     pub(crate) obstacle: Option<Obstacle>,
 }
 
@@ -39,17 +39,22 @@ pub(crate) enum Obstacle {
     Busy,
 }
 
-/// An object that may move, as its unlocked entry described it.
+/// An object that may be moved, as its entry described it while it was unlocked.
 struct Movable {
     index: u32,
     location: Location,
 }
 
 /// Returns the object in a slot of a zspage if its entry refers to the object and is unlocked.
-fn movable(here: Here<'_>, source: &ClassGuard<'_>, id: ExtentId, slot: u32) -> Option<Movable> {
+fn movable(
+    pool: RepairedPool<'_>,
+    source: &ClassGuard<'_>,
+    id: ExtentId,
+    slot: u32,
+) -> Option<Movable> {
     let header = source.header(id);
     let index = header.entry(slot)?;
-    let location = here.entries().peek(index, |entry, _| entry.unlocked())??.decode().ok()?;
+    let location = pool.entries().peek(index, |entry, _| entry.unlocked())??.decode().ok()?;
     (location.offset == header.offset(slot)).then_some(Movable { index, location })
 }
 
@@ -59,38 +64,38 @@ fn movable(here: Here<'_>, source: &ClassGuard<'_>, id: ExtentId, slot: u32) -> 
 /// # Safety
 /// `movable` returned `from` under the lock of the object's class, which has been held since. `to`
 /// was allocated for the object, in this pool.
-unsafe fn move_object(here: Here<'_>, from: &Movable, to: &NewSlot) -> bool {
+unsafe fn move_object(pool: RepairedPool<'_>, from: &Movable, to: &NewSlot) -> bool {
     let Location { offset, len, .. } = from.location;
     // SAFETY: the entry referred to the object in a slot of this class, whose lock has been held
     // since. The caller allocated `to` for an object of this length.
-    unsafe { here.memory.copy(offset, to.offset(), len) };
-    let retargeted = here.entries().peek(from.index, |entry, _| {
+    unsafe { pool.memory.copy(offset, to.offset(), len) };
+    let retargeted = pool.entries().peek(from.index, |entry, _| {
         let value = entry.unlocked()?;
-        // Uses the current flags, which may have changed.
+        // The new location has the entry's current flags, which may have changed.
         let location = value.decode().ok().filter(|location| location.offset == offset)?;
         let moved = Location { offset: to.offset(), ..location };
         // SAFETY: the copy is complete, and no other entry refers to it; the caller frees the old
-        // place.
+        // slot.
         Some(unsafe { entry.retarget(value, Value::object(moved)) })
     });
     retargeted.flatten().unwrap_or(false)
 }
 
-/// Moves at most `most` objects of `source`, the highest first, to the lowest free slots of
-/// `target`. An object is not moved if its entry is locked or does not refer to it yet.
+/// Moves at most `most` objects of `source`, beginning with the highest slot, to the lowest free
+/// slots of `target`. An object is not moved if its entry is locked or does not refer to it yet.
 pub(crate) fn migrate(
-    here: Here<'_>,
+    pool: RepairedPool<'_>,
     locked: &mut ClassGuard<'_>,
     (source, target): (ExtentId, ExtentId),
     most: usize,
 ) -> Moved {
-    assert!(std::ptr::eq(locked.memory(), &here.memory), "{locked:?} is of another pool");
+    assert!(std::ptr::eq(locked.memory(), &pool.memory), "{locked:?} is of another pool");
     let mut moved = Moved::default();
     for slot in (0..locked.class().objects()).rev() {
         if moved.objects == most {
             break;
         }
-        let Some(object) = movable(here, locked, source, slot) else { continue };
+        let Some(object) = movable(pool, locked, source, slot) else { continue };
         let is_below = |free: u32| source != target || free < slot;
         let lowest = locked.header(target).lowest_free();
         let Some(lowest) = lowest.filter(|&free| is_below(free)) else { break };
@@ -98,7 +103,7 @@ pub(crate) fn migrate(
         // SAFETY: the object and the slot were found while the class was locked. Only the slot to
         // which no entry refers is freed.
         unsafe {
-            if move_object(here, &object, &to) {
+            if move_object(pool, &object, &to) {
                 moved.add(&object, &to, locked.free_slot(source, slot));
             } else {
                 locked.free_slot(target, to.slot());
@@ -108,8 +113,8 @@ pub(crate) fn migrate(
     moved
 }
 
-/// Allocates slot `lowest` of a zspage. At the pool's limit, allocates the lowest slot on committed
-/// pages if `will_do` accepts this slot.
+/// Allocates slot `lowest` of a zspage. At the pool's limit, allocates instead the lowest slot on
+/// committed pages, if `will_do` returns true for this slot.
 fn alloc_slot_in(
     locked: &mut ClassGuard<'_>,
     target: ExtentId,
@@ -126,12 +131,12 @@ fn alloc_slot_in(
 
 /// Moves at most `most` objects of `source` to the classes that the plan assigns to them.
 pub(crate) fn reclassify(
-    here: Here<'_>,
+    pool: RepairedPool<'_>,
     locked: &mut ClassGuard<'_>,
     source: ExtentId,
     most: usize,
 ) -> Moved {
-    assert!(std::ptr::eq(locked.memory(), &here.memory), "{locked:?} is of another pool");
+    assert!(std::ptr::eq(locked.memory(), &pool.memory), "{locked:?} is of another pool");
     let class = locked.class();
     let mut moved = Moved::default();
     let mut target: Option<ClassGuard<'_>> = None;
@@ -139,14 +144,14 @@ pub(crate) fn reclassify(
         if moved.objects == most {
             break;
         }
-        let Some(object) = movable(here, locked, source, slot) else { continue };
-        let Ok((_, wanted)) = here.inner().classes_of(object.location.len) else { continue };
+        let Some(object) = movable(pool, locked, source, slot) else { continue };
+        let Ok((_, wanted)) = pool.inner().classes_of(object.location.len) else { continue };
         if wanted.position == class.position {
             continue;
         }
         if target.as_ref().is_none_or(|held| held.class().position != wanted.position) {
             drop(target.take());
-            target = here.inner().try_lock(wanted);
+            target = pool.inner().try_lock(wanted);
         }
         let Some(other) = target.as_mut() else {
             moved.obstacle = Some(Obstacle::Busy);
@@ -162,7 +167,7 @@ pub(crate) fn reclassify(
         };
         // SAFETY: as in `migrate`; `to` belongs to the other class, which is locked too.
         unsafe {
-            if move_object(here, &object, &to) {
+            if move_object(pool, &object, &to) {
                 moved.add(&object, &to, locked.free_slot(source, slot));
             } else {
                 other.free_slot(to.id(), to.slot());
@@ -172,7 +177,8 @@ pub(crate) fn reclassify(
     moved
 }
 
-/// Allocates a slot; at the limit, a slot on committed pages. Returns `None` if no zspage has room.
+/// Allocates a slot, or a slot on committed pages if the pool is at its limit. Returns `None` if no
+/// zspage has room.
 fn alloc_for_move(locked: &mut ClassGuard<'_>, entry: u32) -> Result<Option<NewSlot>, Error> {
     alloc_slot(locked, entry, Search::Lowest).or_else(|limit| {
         let new = alloc_slot(locked, entry, Search::Committed(SCAN_MAX))?;

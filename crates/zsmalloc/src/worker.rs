@@ -4,7 +4,7 @@
 //! A thread that takes the lock `inner` holds no other lock, except an entry's or a stream's. A
 //! fork takes `inner` before all other locks.
 
-use crate::policy::{self, NICENESS};
+use crate::policy::{self, NICENESS, THREAD_STACK};
 use page::fork::{Mutex, Step};
 use rustix_futex_sync::Condvar;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,9 +12,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqC
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-
-/// The size of the thread's stack in bytes; a plan takes 30 KiB of the stack.
-const STACK: usize = 512 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
@@ -93,7 +90,7 @@ impl Worker {
                 }
             };
             let is_early = inner.not_before.is_some_and(|moment| Instant::now() < moment);
-            let thread = thread::Builder::new().name(self.name.into()).stack_size(STACK);
+            let thread = thread::Builder::new().name(self.name.into()).stack_size(THREAD_STACK);
             // If no thread was started, the next request tries again.
             inner.thread = if is_early { None } else { thread.spawn(run).ok() };
             if inner.thread.is_none() {

@@ -21,7 +21,7 @@
 //! functions that take or free a slot, or end a release or prefault, are unsafe.
 #![allow(unsafe_code)]
 
-mod release;
+pub(crate) mod release;
 
 use crate::class::Class;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
@@ -229,5 +229,18 @@ impl<'a> Header<'a> {
             _ if self.fixed.is_busy() => slots.any(|slot| self.entry(slot).is_some()),
             _ => bits::any(self.taken, slots),
         }
+    }
+    /// Asserts that the state of slots and pages is consistent.
+    pub(crate) fn check(&self) {
+        let slots = self.entries.len() as u32;
+        let beyond = (slots..self.taken.len() as u32 * 64).find(|&slot| self.is_taken(slot));
+        assert_eq!(beyond, None, "a slot beyond the last of {}", self.start);
+        let live = (0..slots).filter(|&slot| self.entry(slot).is_some()).count();
+        assert_eq!(live, self.fixed.inuse() as usize, "live slots of {}", self.start);
+        // I5: a committed page has a live object or is retained.
+        self.fixed.residency.check(|page| page < self.class.pages() && self.is_live(page));
+        let mut free = (0..slots).filter(|&slot| !self.is_taken(slot));
+        let lowest = free.find(|&slot| self.missing(slot) == 0);
+        assert_eq!(self.lowest_committed(), lowest, "free slots of {} with pages", self.start);
     }
 }

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use testkit::seed;
-use zsmalloc::meta::{Arena, Cache, CacheStat, Error};
+use zsmalloc::meta::{Cache, CacheStat, Error, MetadataArena};
 
-/// The slabs by offset, with their objects in use, and the retained pages, each by its slab and its
-/// number in the slab.
+/// The slabs by offset, with their objects in use, and the retained pages, each of which is given
+/// by its slab and its number in the slab.
 #[derive(Default)]
 struct Model {
     slabs: BTreeMap<u64, BTreeSet<usize>>,
@@ -27,7 +27,7 @@ struct Subject {
 }
 
 impl Subject {
-    fn new(arena: &Arc<Arena>, size: usize, align: usize) -> Self {
+    fn new(arena: &Arc<MetadataArena>, size: usize, align: usize) -> Self {
         let cache = Cache::new(arena, size, align).unwrap();
         Subject { cache, size, live: Vec::new(), model: Model::default() }
     }
@@ -46,7 +46,8 @@ impl Subject {
         objects.collect()
     }
 
-    /// Returns the lowest free object in the model, among those on `committed` pages if given.
+    /// Returns the lowest free object in the model. If `committed` is given, only objects on these
+    /// pages are considered.
     fn lowest(&self, committed: Option<&BTreeSet<(u64, usize)>>) -> Option<(u64, usize)> {
         let is_committed = |slab, index| {
             let mut pages = self.pages_of(index).map(|page| (slab, page));
@@ -106,8 +107,8 @@ impl Subject {
         Ok(())
     }
 
-    /// Moves an object down if the model predicts a move: to the lowest free place in a scattered
-    /// cache, or to the lowest free place on committed pages.
+    /// Moves an object to a lower offset if the model predicts this: to the lowest free place in a
+    /// scattered cache, else to the lowest free place on committed pages.
     fn move_down(&mut self, nth: usize, is_refused: impl Fn() -> bool) {
         let (object, stamp) = self.live[nth];
         let end = self.offset_of(object);
@@ -196,7 +197,7 @@ impl Subject {
 fn random_operations_match_the_model() {
     for own in 1..=3 {
         let mut random = Rng::with_seed(seed(own));
-        let arena = Arena::new(page::Config::default()).unwrap();
+        let arena = MetadataArena::new(page::Config::default()).unwrap();
         let shapes =
             [(8, 8), (16, 16), (48, 16), (200, 8), (800, 8), (3072, 8), (4096, 4096), (5000, 8)];
         let mut subjects: Vec<_> =
@@ -231,7 +232,7 @@ fn every_refusal_is_an_error_and_loses_nothing() {
         for nth in 1.. {
             let supply = Arc::new(RefuseNth::new(nth, from_then_on));
             let config = page::Config { supply: Some(supply.clone()), ..page::Config::default() };
-            let arena = Arena::new(config).unwrap();
+            let arena = MetadataArena::new(config).unwrap();
             let mut subject = Subject::new(&arena, 1000, 8);
             let mut random = Rng::with_seed(seed);
             let is_refused = || supply.requests() >= nth;
@@ -249,7 +250,8 @@ fn every_refusal_is_an_error_and_loses_nothing() {
 
 #[test]
 fn a_refused_page_is_made_up_for_by_a_committed_one() {
-    let arena = Arena::new(page::Config { limit: Some(4), ..page::Config::default() }).unwrap();
+    let arena =
+        MetadataArena::new(page::Config { limit: Some(4), ..page::Config::default() }).unwrap();
     let cache = Cache::new(&arena, page_size() / 2, 8).unwrap();
     let objects: Vec<_> = (0..8).map(|_| cache.alloc().unwrap()).collect();
     assert!(matches!(cache.alloc(), Err(Error::Pages(page::Error::Limit { .. }))));
@@ -271,7 +273,7 @@ fn a_refused_page_is_made_up_for_by_a_committed_one() {
 
 #[test]
 fn offsets_name_objects() {
-    let arena = Arena::new(page::Config::default()).unwrap();
+    let arena = MetadataArena::new(page::Config::default()).unwrap();
     let cache = Cache::new(&arena, 16, 16).unwrap();
     for _ in 0..1000 {
         let object = cache.alloc().unwrap();

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, unsafe_code)]
 
 use super::*;
-use crate::meta::Arena;
-use crate::table::LIFT;
+use crate::meta::MetadataArena;
 use crate::table::helpers::{unlock, unlock_object};
+use crate::table::policy::FLOOR_LIFT_MAX;
 use fastrand::Rng;
 use std::sync::Arc;
 use testkit::seed;
@@ -30,8 +30,8 @@ impl Slots {
     }
 }
 
-fn slots(first: u32) -> (Arc<Arena>, Slots) {
-    let arena = Arena::new(page::Config::default()).unwrap();
+fn slots(first: u32) -> (Arc<MetadataArena>, Slots) {
+    let arena = MetadataArena::new(page::Config::default()).unwrap();
     let table = Table::of_handles(&arena, first).unwrap();
     (arena, Slots { table, handles: HandleSlots::new() })
 }
@@ -73,14 +73,14 @@ fn slots_are_given_out_from_the_lowest_leaf_with_room() {
     let (_arena, slots) = slots(1);
     let leaf = LEAF as u32;
     (0..4 * leaf).for_each(|nth| assert_eq!(give_out(&slots), (nth, 1)));
-    // The leaf has fewer free slots than a shard requires, until another slot is freed.
-    (0..ROOM_MIN - 1).for_each(|nth| take_back(&slots, leaf + nth));
+    // Until another slot is freed, the leaf has fewer free slots than a shard requires.
+    (0..LEAF_ROOM_MIN - 1).for_each(|nth| take_back(&slots, leaf + nth));
     forget_recent(&slots);
     assert_eq!(give_out(&slots), (4 * leaf, 1));
     take_back(&slots, 2 * leaf - 1);
     forget_recent(&slots);
     (1..leaf).for_each(|nth| assert_eq!(give_out(&slots).0, 4 * leaf + nth));
-    (0..ROOM_MIN - 1).for_each(|nth| assert_eq!(give_out(&slots), (leaf + nth, 2)));
+    (0..LEAF_ROOM_MIN - 1).for_each(|nth| assert_eq!(give_out(&slots), (leaf + nth, 2)));
     assert_eq!(give_out(&slots), (2 * leaf - 1, 2));
     assert_eq!(give_out(&slots), (5 * leaf, 1));
     assert_eq!(slots.live(), 5 * leaf as u64 + 1);
@@ -109,19 +109,19 @@ fn give_out_in_place(slots: &Slots, index: u32) -> u32 {
     index
 }
 
-/// A slot that is removed from the table raises the floor. Raising the floor must not remove a slot
-/// that should be kept.
+/// A slot that is removed from the table raises the floor. The higher floor must not cause the
+/// removal of a slot that should be kept.
 #[test]
 fn slots_that_go_leave_those_that_stay() {
     let (_arena, slots) = slots(1);
     (0..LEAF as u32).for_each(|_| assert_eq!(give_out(&slots).1, 1));
-    for (index, generation) in [(0, LIFT - 56), (1, 2 * LIFT - 112)] {
+    for (index, generation) in [(0, FLOOR_LIFT_MAX - 56), (1, 2 * FLOOR_LIFT_MAX - 112)] {
         take_back(&slots, index);
         (2..generation).for_each(|_| take_back(&slots, give_out_in_place(&slots, index)));
     }
     (2..LEAF as u32).for_each(|index| take_back(&slots, index));
     slots.table.rebalance(&mut || true);
-    for (index, generation) in [(0, LIFT - 56), (1, 2 * LIFT - 112)] {
+    for (index, generation) in [(0, FLOOR_LIFT_MAX - 56), (1, 2 * FLOOR_LIFT_MAX - 112)] {
         give_out_in_place(&slots, index);
         let next = slots.table.peek(index, |_, row| row.generation()).unwrap();
         assert!(next >= generation, "slot {index} had generation {generation}, now {next}");
@@ -151,12 +151,12 @@ fn a_much_used_slot_stays_and_the_others_go() {
     let (_arena, slots) = slots(1);
     (0..LEAF as u32).for_each(|nth| assert_eq!(give_out(&slots).0, nth));
     take_back(&slots, 5);
-    (0..2 * LIFT).for_each(|_| take_back(&slots, give_out_in_place(&slots, 5)));
+    (0..2 * FLOOR_LIFT_MAX).for_each(|_| take_back(&slots, give_out_in_place(&slots, 5)));
     (0..LEAF as u32).filter(|&index| index != 5).for_each(|index| take_back(&slots, index));
     slots.table.rebalance(&mut || true);
     let mut left = Vec::new();
     slots.table.for_each(|index, _, row| left.push((index, row.generation())));
-    assert_eq!(left, [(5, 2 + 2 * LIFT)]);
+    assert_eq!(left, [(5, 2 + 2 * FLOOR_LIFT_MAX)]);
     forget_recent(&slots);
     assert_eq!(give_out(&slots), (0, 2));
     slots.check();

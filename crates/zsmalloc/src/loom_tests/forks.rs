@@ -1,9 +1,9 @@
-//! The state that a fork copies: the fork takes the locks of the classes, and the child has the
-//! entries and bytes of that moment.
+//! Models of the state that a fork copies. A fork takes the locks of the classes, and the child
+//! then has the entries and bytes of that moment.
 #![allow(clippy::unwrap_used, unsafe_code)]
 
 use super::{Actor, Scene, bytes, model};
-use crate::fork::try_repair;
+use crate::fork::repaired_or_left_behind;
 
 /// The length of the new object, which is shorter than the one that it replaces.
 const SHORT: usize = 3000;
@@ -13,7 +13,7 @@ const SHORT: usize = 3000;
 fn looks_as_a_child(scene: &Scene) {
     let inner = scene.core.inner();
     let held: Vec<_> = inner.classes.iter().map(|class| class.state.lock()).collect();
-    let value = try_repair(inner).entries().peek(0, |entry, _| entry.peek());
+    let value = repaired_or_left_behind(inner).entries().peek(0, |entry, _| entry.peek());
     let place = value.unwrap().decode().unwrap();
     // SAFETY: the entry refers to the object, and a thread must lock the object's class to write
     // it. This thread holds that lock.

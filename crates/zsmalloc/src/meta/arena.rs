@@ -11,18 +11,18 @@ use std::sync::Arc;
 /// The pages of caches. An offset within the arena identifies an object with fewer bits than an
 /// address.
 #[derive(Debug)]
-pub struct Arena {
+pub struct MetadataArena {
     pub(super) space: Space<Slab>,
     caches: AtomicU32,
 }
 
-impl Arena {
-    /// Returns an arena without pages; they are committed for the first objects. Children inherit
-    /// the pages, regardless of `config`, because objects are plain memory, to which the arena
-    /// can't refuse access in a child.
+impl MetadataArena {
+    /// Returns an arena without pages; they are committed for the first objects. Children of forks
+    /// inherit the pages, regardless of `config`, because objects are plain memory: the arena can't
+    /// refuse access to them in a child.
     pub fn new(config: page::Config) -> Result<Arc<Self>, Error> {
         let config = page::Config { by_address: true, in_children: true, ..config };
-        Ok(Arc::new(Arena { space: Space::new(config)?, caches: AtomicU32::new(0) }))
+        Ok(Arc::new(MetadataArena { space: Space::new(config)?, caches: AtomicU32::new(0) }))
     }
 
     /// Returns a number that is unique among this arena's caches. The number is the tag of the
@@ -31,7 +31,8 @@ impl Arena {
         self.caches.fetch_add(1, Relaxed)
     }
 
-    /// Returns all memory of the arena in bytes: committed pages, page maps and descriptors.
+    /// Returns the total size in bytes of the arena's memory: committed pages, page maps and
+    /// descriptors.
     pub fn bytes(&self) -> usize {
         self.space.budget().used() * page::page_size() + self.space.metadata_bytes()
     }
@@ -53,7 +54,8 @@ impl Arena {
         self.space.find(offset).and_then(|_| self.space.try_address(offset))
     }
 
-    /// Locks or unlocks the arena for a fork, after all its caches; see [`page::fork`].
+    /// Locks the arena before a fork, after all its caches, or unlocks it after the fork: see
+    /// [`page::fork`].
     pub fn at_fork(&self, step: Step) {
         self.space.at_fork(step);
     }

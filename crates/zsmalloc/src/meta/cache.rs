@@ -5,10 +5,10 @@
 //!                ^                                     ^---an object is given out-----' |
 //!                '--released, the slab is busy --- more retained than max(2, 1/64) <----'
 //! ```
-//! The lock of `state` guards the order of the slabs and all their descriptors. The space's lock is
-//! taken under it. Pages are released without the lock. During the release the slab is busy, and no
-//! object is allocated on its retained pages. A slab without objects and committed pages is
-//! destroyed under the lock of `state`.
+//! The lock `state` guards the order of the slabs and all their descriptors. The space's lock is
+//! taken under it. No lock is held while pages are released. During the release the slab is busy,
+//! and no object is allocated on its retained pages. A slab without objects and committed pages is
+//! destroyed under the lock `state`.
 //!
 //! # Safety
 //! - mt-S1: the pages of an object are committed before it is allocated. Until the object is freed,
@@ -22,7 +22,7 @@ use super::slab::{HAS_COMMITTED_ROOM, HAS_RETAINED, HAS_ROOM, Slab};
 use super::slab_tree::SlabTree;
 use super::stat::CacheStat;
 use super::sync::{Mutex, MutexGuard, Relaxed};
-use super::{Arena, Geometry};
+use super::{Geometry, MetadataArena};
 use page::fork::Step;
 use page::{Extent, ExtentId, PageSet, Space};
 use std::ptr::NonNull;
@@ -31,7 +31,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 struct State {
     tree: SlabTree,
-    /// The lowest slab with room, if it is known.
+    /// The slab at the lowest offset that has a free object, if it is known.
     lowest: Option<ExtentId>,
     stat: CacheStat,
     /// The number of retained pages that are being released.
@@ -41,22 +41,22 @@ struct State {
 /// A cache of objects of one size and alignment. The lowest free address is allocated first.
 #[derive(Debug)]
 pub struct Cache {
-    arena: Arc<Arena>,
+    arena: Arc<MetadataArena>,
     geometry: Geometry,
     tag: u32,
     state: Mutex<State>,
 }
 
 impl Cache {
-    /// Returns a cache of objects of `size` bytes, aligned to `align`.
-    pub fn new(arena: &Arc<Arena>, size: usize, align: usize) -> Result<Self, Error> {
+    /// Returns a cache of objects of `size` bytes that are aligned to `align` bytes.
+    pub fn new(arena: &Arc<MetadataArena>, size: usize, align: usize) -> Result<Self, Error> {
         let geometry = Geometry::new(size, align)?;
         let tag = arena.next_cache();
         Ok(Cache { arena: arena.clone(), geometry, tag, state: Mutex::default() })
     }
 
     /// Returns the arena in which the cache's slabs lie.
-    pub fn arena(&self) -> &Arc<Arena> {
+    pub fn arena(&self) -> &Arc<MetadataArena> {
         &self.arena
     }
 
@@ -71,8 +71,8 @@ impl Cache {
     }
 
     /// Allocates the free object at the lowest offset. If no pages can be committed for it,
-    /// allocates the lowest free object on committed pages. The object's bytes are those at the
-    /// time of its last free, or zero.
+    /// allocates the lowest free object on committed pages. Its bytes are those of the last object
+    /// at this place, or zero.
     pub fn alloc(&self) -> Result<NonNull<u8>, Error> {
         let state = &mut *self.state.lock();
         let (id, index) = match self.lowest(state) {
@@ -89,9 +89,9 @@ impl Cache {
     }
 
     /// Allocates the free object at the lowest offset, for an owner that can move `object` there.
-    /// Returns `None` unless that offset is lower than `object` and on committed pages. In a
-    /// scattered cache, pages may be committed for the new object, because the committed pages of
-    /// scattered objects may have little room left.
+    /// Returns `None` unless that offset is lower than that of `object`, and on committed pages. In
+    /// a scattered cache, pages may be committed for the new object, because the committed pages
+    /// may have little room left.
     ///
     /// If the owner moves each object in this way (copies it, redirects the pointers, frees the old
     /// object), free objects remain only at the end, and their pages are released.
@@ -113,7 +113,8 @@ impl Cache {
         (self.offset(id, index) < end).then(alloc)?
     }
 
-    /// Returns whether moves are worthwhile: packed objects need clearly fewer pages or slabs.
+    /// Returns whether moving objects is worthwhile, because they would need clearly fewer pages or
+    /// slabs if they were packed.
     pub fn is_scattered(&self) -> bool {
         self.stat().is_scattered(&self.geometry)
     }
@@ -142,13 +143,13 @@ impl Cache {
         self.release(self.state.lock(), |_| 0)
     }
 
-    /// Locks or unlocks the cache for a fork.
+    /// Locks the cache before a fork, or unlocks it after the fork.
     pub fn at_fork(&self, step: Step) {
         self.state.at_fork(step);
     }
 
-    /// In a child of fork, resets the releases that lost threads had begun: the pages stay
-    /// retained. These pages still count as committed; see [`Arena::recount`].
+    /// In a child of fork, cancels the releases that lost threads had begun. Their pages stay
+    /// retained. These pages still count as committed; see [`MetadataArena::recount`].
     ///
     /// # Safety
     /// The process is a child that lacks all other threads of its parent, so no thread releases
@@ -177,8 +178,8 @@ impl Cache {
         self.slab(id).start() + u64::from(index) * self.geometry.stride as u64
     }
 
-    /// Returns the slab and index of the object at an address. The caller holds the lock, so the
-    /// cache's own slabs do not change.
+    /// Returns the slab of the object at an address, and its index in the slab. The caller holds
+    /// the lock, so the cache's own slabs do not change.
     fn locate(&self, object: NonNull<u8>) -> Result<(ExtentId, u32), Error> {
         let foreign = Error::Foreign { address: object.addr().get() };
         let offset = self.arena.offset_of(object).ok_or(foreign)?;
@@ -210,8 +211,8 @@ impl Cache {
     /// Commits the pages of a free object and takes the object.
     ///
     /// # Safety
-    /// The object was found by `lowest` or `lowest_committed`, or is the first of a slab from
-    /// `create`. `state` belongs to this cache, and has been locked since.
+    /// The object was found by `lowest` or `lowest_committed`, or is the first object of a slab
+    /// that `create` returned. `state` belongs to this cache, and has been locked since.
     unsafe fn alloc_at(
         &self,
         state: &mut State,
@@ -221,8 +222,8 @@ impl Cache {
         let (slab, grid) = (&self.slab(id).data, self.geometry.grid());
         let missing = slab.missing(grid, index);
         self.space().charge(missing)?;
-        // SAFETY: the caller guarantees a free object and a locked state; the pages were just
-        // charged.
+        // SAFETY: the caller guarantees that the object is free and `state` is locked. The pages
+        // were just charged.
         state.stat.retained -= unsafe { slab.set_used(grid, index) } as usize;
         state.stat.active_objects += 1;
         state.stat.pages += missing as usize;
@@ -366,7 +367,7 @@ mod tests {
 
     #[test]
     fn misuse_is_named_and_changes_nothing() {
-        let arena = Arena::new(page::Config::default()).unwrap();
+        let arena = MetadataArena::new(page::Config::default()).unwrap();
         let cache = Cache::new(&arena, 48, 16).unwrap();
         let other = Cache::new(&arena, 48, 16).unwrap();
         let object = cache.alloc().unwrap();
@@ -391,13 +392,13 @@ mod tests {
 
     #[test]
     fn a_child_takes_pages_back_that_were_releasing() {
-        let arena = Arena::new(page::Config::default()).unwrap();
+        let arena = MetadataArena::new(page::Config::default()).unwrap();
         let cache = Cache::new(&arena, page::page_size(), 8).unwrap();
         let objects: Vec<_> = (0..5).map(|_| cache.alloc().unwrap()).collect();
         // SAFETY: no thread uses the objects freed here.
         objects[..2].iter().for_each(|&object| unsafe { cache.free(object).unwrap() });
-        // Acts as a thread that is lost in the child: begins to release page 1, and does not
-        // finish.
+        // This thread acts as one that is lost in the child: it begins to release page 1, and does
+        // not finish.
         let mut state = cache.state.lock();
         let id = state.tree.last(cache.space(), HAS_RETAINED).unwrap();
         // SAFETY: the cache is locked.

@@ -1,14 +1,9 @@
 //! The shape of slabs: the size and number of their objects, and their pages.
 
 use super::error::Error;
+use super::policy::SLAB_PAGES_MAX;
+use super::slab::{DESCRIPTOR_BYTES, OBJECTS_MAX};
 use page::{SlotGrid, page_size};
-
-/// The maximum number of objects in a slab, because the slab's descriptor has one bit per object.
-pub(crate) const OBJECTS_MAX: usize = 512;
-/// The bytes of a slab's descriptor, including the extent's own fields.
-pub(crate) const DESCRIPTOR_BYTES: usize = 112;
-/// The maximum number of pages in a slab.
-const PAGES_MAX: usize = 16;
 
 /// The shape of a cache's slabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +24,7 @@ impl Geometry {
         if !align.is_power_of_two() || align > page {
             return Err(Error::Align { align, page });
         }
-        let max = PAGES_MAX * page;
+        let max = SLAB_PAGES_MAX * page;
         if size == 0 || size > max {
             return Err(Error::Size { size, max });
         }
@@ -38,7 +33,7 @@ impl Geometry {
             let objects = (pages * page / stride).min(OBJECTS_MAX);
             Geometry { stride, objects, pages: (objects * stride).div_ceil(page) }
         };
-        let shapes = (1..=PAGES_MAX).map(shape).filter(|shape| shape.objects > 0);
+        let shapes = (1..=SLAB_PAGES_MAX).map(shape).filter(|shape| shape.objects > 0);
         // The costs per object are compared as fractions, without division.
         let cost = |shape: &Geometry| shape.waste() + DESCRIPTOR_BYTES;
         let least = shapes.min_by(|a, b| (cost(a) * b.objects).cmp(&(cost(b) * a.objects)));
@@ -74,7 +69,7 @@ mod tests {
         assert_eq!(shape(65536, 8), Geometry { stride: 65536, objects: 1, pages: 16 });
         for size in 1..=65536 {
             let shape = shape(size, 8);
-            assert!(shape.objects <= OBJECTS_MAX && shape.pages <= PAGES_MAX);
+            assert!(shape.objects <= OBJECTS_MAX && shape.pages <= SLAB_PAGES_MAX);
             assert!(shape.objects * shape.stride <= shape.bytes());
         }
     }

@@ -2,10 +2,10 @@
 //! allocated first, and no objects are kept per thread.
 //!
 //! A slab's pages are committed when objects on them are allocated. Pages without objects are
-//! released, except for a few that a cache retains.
+//! released, except a few that the cache retains.
 //!
 //! ```text
-//!   Arena -- page::Space<Slab> -- extent | descriptor: links, summary, bits of pages, of objects |
+//!   MetadataArena -- page::Space<Slab> -- extent | descriptor: links, summary, bits |
 //!     `-- Cache (size, alignment): slabs in order of their offsets
 //! ```
 
@@ -13,12 +13,13 @@ mod arena;
 mod cache;
 mod error;
 mod geometry;
+mod policy;
 mod slab;
 mod slab_tree;
 mod stat;
 mod sync;
 
-pub use arena::Arena;
+pub use arena::MetadataArena;
 pub use cache::Cache;
 pub use error::Error;
 pub use geometry::Geometry;

@@ -19,10 +19,14 @@
 //! are unsafe, and the caller must hold the lock of the slab's cache.
 #![allow(unsafe_code)]
 
-use super::geometry::{DESCRIPTOR_BYTES, OBJECTS_MAX};
 use super::sync::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Relaxed};
 use page::{ExtentId, PageSet, Residency, SlotGrid, bits};
 use std::ops::Range;
+
+/// The maximum number of objects in a slab, because the slab's descriptor has one bit per object.
+pub(crate) const OBJECTS_MAX: usize = 512;
+/// The bytes of a slab's descriptor, including the extent's own fields.
+pub(crate) const DESCRIPTOR_BYTES: usize = size_of::<page::Extent<Slab>>();
 
 /// The flag of a slab that has a free object.
 pub(crate) const HAS_ROOM: u8 = 1;
@@ -48,8 +52,7 @@ pub(crate) struct Slab {
 }
 
 // These are the sizes in the diagram above.
-const _: () =
-    assert!(size_of::<Slab>() == 96 && size_of::<page::Extent<Slab>>() == DESCRIPTOR_BYTES);
+const _: () = assert!(size_of::<Slab>() == 96 && DESCRIPTOR_BYTES == 112);
 
 // SAFETY: all fields of `Slab` are atomic integers.
 unsafe impl page::Zeroed for Slab {}

@@ -1,16 +1,8 @@
 //! The counts of a cache, and decisions that depend on them.
 
 use super::Geometry;
+use super::policy::{RETAINED_MIN, RETAINED_SHARE, SCATTERED_SHARE};
 use page::page_size;
-
-/// A cache may retain at least `RETAINED_MIN` pages, or the number of committed pages divided by
-/// `RETAINED_SHARE` if that is more.
-const RETAINED_MIN: usize = 2;
-const RETAINED_SHARE: usize = 64;
-
-/// A cache is scattered if its pages, or its slabs, exceed the number that packed objects need by
-/// more than one part in this number, plus one.
-const SCATTERED_SHARE: usize = 64;
 
 /// Counts of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +15,7 @@ pub struct CacheStat {
     pub slabs: usize,
     /// The number of committed pages.
     pub pages: usize,
-    /// The number of committed pages that are retained: no object lies on them.
+    /// The number of retained pages, which are committed pages on which no object lies.
     pub retained: usize,
 }
 
@@ -33,8 +25,7 @@ impl CacheStat {
         RETAINED_MIN.max(self.pages / RETAINED_SHARE)
     }
 
-    /// Returns whether the objects, packed into the first slabs, would need clearly fewer pages or
-    /// slabs.
+    /// Returns whether the objects would need clearly fewer pages or slabs if they were packed.
     pub(crate) fn is_scattered(&self, geometry: &Geometry) -> bool {
         let (full, rest) =
             (self.active_objects / geometry.objects, self.active_objects % geometry.objects);

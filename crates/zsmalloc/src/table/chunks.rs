@@ -5,12 +5,12 @@
 //! ```
 //! If the number of entries is a power of two and at least 16, all chunks are full.
 
+use super::policy::FIRST_CHUNK;
 use crate::Error;
 use page::Supply;
 use page::heap::boxed;
 use std::sync::OnceLock;
 
-const FIRST: u64 = if cfg!(loom) { 2 } else { 16 };
 /// The number of chunks: enough for 2^23 entries, the maximum number of leaves.
 const CHUNKS: usize = 20;
 
@@ -27,16 +27,16 @@ impl<T> Chunks<T> {
     /// Returns the number of an entry's chunk, and the entry's index in that chunk.
     #[inline]
     fn locate(nth: u64) -> (usize, usize) {
-        let order = (nth | (FIRST - 1)).ilog2();
-        // The subtraction does not overflow, because `order` is at least the order of FIRST - 1.
-        (order.wrapping_sub(FIRST.ilog2() - 1) as usize, (nth ^ Self::start(order)) as usize)
+        let order = (nth | (FIRST_CHUNK - 1)).ilog2();
+        // The subtraction does not overflow, because `order` is at least the order of FIRST_CHUNK - 1.
+        (order.wrapping_sub(FIRST_CHUNK.ilog2() - 1) as usize, (nth ^ Self::start(order)) as usize)
     }
 
     /// Returns the number of the first entry in the chunk whose last entry's number has `order + 1`
     /// bits.
     #[inline]
     fn start(order: u32) -> u64 {
-        (1 << order) & !(FIRST - 1)
+        (1 << order) & !(FIRST_CHUNK - 1)
     }
 
     #[inline]
@@ -57,7 +57,7 @@ impl<T> Chunks<T> {
         let chunk = match self.chunks[nth].get() {
             Some(chunk) => chunk,
             None => {
-                let count = FIRST << nth.saturating_sub(1);
+                let count = FIRST_CHUNK << nth.saturating_sub(1);
                 let entries = (0..count as usize).map(|_| make());
                 let new = boxed(supply, entries)?;
                 self.chunks[nth].get_or_init(|| new)
@@ -71,7 +71,7 @@ impl<T> Chunks<T> {
         let (first, at) = Self::locate(nth);
         let chunks = self.chunks.iter().enumerate().skip(first);
         chunks.filter_map(|(nth, chunk)| Some((nth, chunk.get()?))).flat_map(move |(nth, chunk)| {
-            let start = Self::start(nth as u32 + FIRST.ilog2() - 1);
+            let start = Self::start(nth as u32 + FIRST_CHUNK.ilog2() - 1);
             let from = if nth == first { at } else { 0 };
             (start + from as u64..).zip(&chunk[from..])
         })

@@ -26,11 +26,13 @@
 
 use super::floors::Floors;
 use super::fresh::Fresh;
-use super::layout::{FEW, LEAF, Level, NodeKind, NodeRef, PACKED_MAX};
+use super::layout::{LEAF, Level, NodeKind, NodeRef, PACKED_CAPACITY_MAX};
 use super::locks::EntryRef;
 use super::make::make_in;
 use super::node::{Chain, Node};
+use super::policy::PACKED_ENTRIES_MAX;
 use super::retired::Behind;
+use super::walk::{all_entries, all_packed_entries, each_kind, first_made};
 use super::{Inside, Locked, Table, index_of, split};
 use crate::entry::Value;
 
@@ -72,8 +74,8 @@ pub(super) fn convert(locked: &mut Locked<'_>, span: u64, level: Level, more: us
     let subject = Subject { span, level, chain, first, inside };
     let most = match level {
         Level::Leaf(_) => LEAF,
-        Level::Span if first.inner().is_some() => FEW,
-        Level::Span => PACKED_MAX,
+        Level::Span if first.inner().is_some() => PACKED_ENTRIES_MAX,
+        Level::Span => PACKED_CAPACITY_MAX,
     };
     let (kept, is_locked) = count(table, &subject, most);
     let kept = kept + more;
@@ -91,7 +93,7 @@ pub(super) fn convert(locked: &mut Locked<'_>, span: u64, level: Level, more: us
 /// `most`. Also returns whether one of these entries is locked.
 fn count(table: &Table, subject: &Subject<'_>, most: usize) -> (usize, bool) {
     let (mut kept, mut is_locked) = (0, false);
-    subject.first.all_entries(subject.level, |key, entry_ref| {
+    all_entries(subject.first, subject.level, |key, entry_ref| {
         kept += usize::from(is_kept(table, subject.span, key, &entry_ref));
         is_locked |= entry_ref.entry.is_locked();
         kept <= most
@@ -124,7 +126,7 @@ fn replace_chain(
     // so any of their keys can be used.
     let key = match level {
         Level::Leaf(leaf) => leaf * LEAF,
-        Level::Span => first.first_made(0).unwrap_or(0),
+        Level::Span => first_made(first, 0).unwrap_or(0),
     };
     let values = || table.fresh_row(index_of(span, key as u16));
     let fresh = match kind {
@@ -167,8 +169,8 @@ unsafe fn swap_nodes<'s>(
     assert!(std::ptr::eq(inside.table, locked.table), "the chain is another table's");
     let retired = &mut locked.making.retired;
     let all = |look: &mut dyn FnMut(u16, EntryRef<'s>) -> bool| match behind {
-        Behind::Goes => first.all_entries(level, look),
-        Behind::Stays => first.all_packed_entries(look),
+        Behind::Goes => all_entries(first, level, look),
+        Behind::Stays => all_packed_entries(first, look),
     };
     // SAFETY: `convert` found the first node under this lock of its table (zs-W4).
     unsafe { chain.link().begin(retired, first.node_ref()) };
@@ -227,7 +229,7 @@ fn copy(table: &Table, subject: &Subject<'_>, fresh: &mut Option<Fresh>) -> bool
     let Subject { span, level, first, .. } = *subject;
     // A dense node has all entries in any case.
     let all = fresh.as_ref().is_some_and(|fresh| fresh.node_ref().kind.is_dense());
-    let copied = first.all_entries(level, |key, entry_ref| {
+    let copied = all_entries(first, level, |key, entry_ref| {
         let put =
             |fresh: &mut Fresh| fresh.put(key, entry_ref.entry.peek(), entry_ref.row.values());
         let stays = all || is_kept(table, span, key, &entry_ref);
@@ -236,7 +238,7 @@ fn copy(table: &Table, subject: &Subject<'_>, fresh: &mut Option<Fresh>) -> bool
     if let Some(floors) = table.floors.as_ref().filter(|_| copied && !all) {
         // The floors are raised last, because this may change which entries must be kept.
         let fresh = fresh.as_ref().map(Fresh::node);
-        first.all_entries(level, |key, entry_ref| {
+        all_entries(first, level, |key, entry_ref| {
             if fresh.is_none_or(|fresh| fresh.find(key).is_none()) {
                 floors.dropped(index_of(span, key), entry_ref.row.generation());
             }
@@ -252,10 +254,10 @@ fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
     let Some(inner) = first.inner().filter(|_| first.is_chain()) else {
         return Outcome::Left;
     };
-    if !first.all_packed_entries(|_, entry_ref| !entry_ref.entry.is_locked()) {
+    if !all_packed_entries(first, |_, entry_ref| !entry_ref.entry.is_locked()) {
         return Outcome::Busy;
     }
-    let has_place = first.all_packed_entries(|key, entry_ref| {
+    let has_place = all_packed_entries(first, |key, entry_ref| {
         let leaf = key as usize / LEAF;
         let index = index_of(span, key);
         // SAFETY: this is the chain of that leaf of the span, in the table that `convert` locked.
@@ -287,7 +289,7 @@ fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
 /// entry that must be kept has no hidden place.
 fn reveal(table: &Table, subject: &Subject<'_>, inner: Node<'_>) -> bool {
     let Subject { span, first, .. } = *subject;
-    let moved = first.all_packed_entries(|key, entry_ref| match inner.find(key) {
+    let moved = all_packed_entries(first, |key, entry_ref| match inner.find(key) {
         Some(hidden) => {
             hidden.row.set_values(entry_ref.row.values());
             // SAFETY: the packed entry is frozen, and a look-up finds only one of the two.
@@ -296,7 +298,7 @@ fn reveal(table: &Table, subject: &Subject<'_>, inner: Node<'_>) -> bool {
         None => !is_kept(table, span, key, &entry_ref),
     });
     if let Some(floors) = table.floors.as_ref().filter(|_| moved) {
-        first.all_packed_entries(|key, entry_ref| {
+        all_packed_entries(first, |key, entry_ref| {
             if inner.find(key).is_none() {
                 floors.dropped(index_of(span, key), entry_ref.row.generation());
             }
@@ -309,7 +311,7 @@ fn reveal(table: &Table, subject: &Subject<'_>, inner: Node<'_>) -> bool {
 /// Returns the total bytes of all nodes from `node` on, and the number of entries that fit in them.
 fn footprint(table: &Table, node: Node<'_>) -> (usize, usize) {
     let (mut bytes, mut room) = (0, 0);
-    node.each(|kind| {
+    each_kind(node, |kind| {
         bytes += table.nodes.bytes(kind);
         room += kind.capacity();
     });

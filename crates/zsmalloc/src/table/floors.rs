@@ -1,26 +1,24 @@
 //! Floors: the data kept for each leaf of handle slots, even after its slots were removed from the
 //! table.
 //!
-//! A free handle slot may be removed from the table. The floor of the slot's leaf is the generation
-//! with which such slots begin when they are created again. The floor is above all generations of
-//! their earlier handles, so a stale handle never matches a live object.
+//! A free handle slot may be removed from the table. If the slot is created again, its generation
+//! begins with the *floor* of its leaf. The floor is above the generations of all earlier handles
+//! of removed slots, so a stale handle never matches a live object.
 
 use super::chunks::Chunks;
 use super::layout::LEAF;
+use super::policy::FLOOR_LIFT_MAX;
 use crate::Error;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use page::Supply;
 
 /// The maximum generation; the minimum is 1. A handle has 20 bits for the generation.
 pub(crate) const GENERATION_MAX: u32 = (1 << 20) - 1;
-/// The maximum by which a removed handle slot may raise its leaf's floor. The limit exists because
-/// a slot that is reused often would raise the generations of the other slots.
-pub(crate) const LIFT: u32 = 256;
 
 /// The data kept for a leaf.
 #[derive(Debug)]
 pub(crate) struct HandleLeaf {
-    /// The initial generation of slots that are created again.
+    /// The initial generation of slots that are created, for the first time or again.
     floor: AtomicU32,
     /// The number of handle slots that are in use or worn out.
     pub(crate) used: AtomicU32,
@@ -38,7 +36,7 @@ pub(super) struct Floors {
     /// The data of each leaf. The data exist after an entry was created in the leaf or in another
     /// leaf of the same chunk.
     pub(super) leaves: Chunks<HandleLeaf>,
-    /// The generation with which all slots begin.
+    /// The initial floor of each leaf.
     first: u32,
 }
 
@@ -68,7 +66,7 @@ impl Floors {
 
     /// Returns whether a free slot must be kept in the table.
     pub(super) fn stays(&self, index: u32, generation: u32) -> bool {
-        is_worn_out(generation) || generation > self.of(index).floor() + LIFT
+        is_worn_out(generation) || generation > self.of(index).floor() + FLOOR_LIFT_MAX
     }
 
     /// Raises the floor for a free slot that is removed from the table.

@@ -1,6 +1,7 @@
 //! The kinds of nodes, the number of entries for which they have room, and the layout of entries
 //! and rows.
 
+use super::policy::PACKED_ENTRIES_MAX;
 use super::row::RowKind;
 use crate::entry::Entry;
 use crate::sync::{AtomicLink, AtomicU32};
@@ -20,13 +21,7 @@ const CAPACITIES: [usize; 11] = [2, 4, 5, 7, 12, 16, 24, 32, 48, 64, 96];
 #[cfg(loom)]
 const CAPACITIES: [usize; 1] = [2];
 /// The number of entries for which the largest packed node has room.
-pub(super) const PACKED_MAX: usize = CAPACITIES[CAPACITIES.len() - 1];
-/// The maximum number of entries for which a packed node replaces a wide one. The maximum is below
-/// `PACKED_MAX`, so that a few more entries do not require a wide node again.
-pub(super) const FEW: usize = if cfg!(loom) { 2 } else { 80 };
-/// A leaf counts as being filled if at least this number of its entries are in the packed nodes of
-/// its span.
-pub(super) const CROWD: usize = if cfg!(loom) { 2 } else { 8 };
+pub(super) const PACKED_CAPACITY_MAX: usize = CAPACITIES[CAPACITIES.len() - 1];
 /// The size in bytes of a link, or of the head of a packed node.
 pub(super) const LINK_BYTES: usize = size_of::<AtomicLink>();
 const LINE: usize = 64;
@@ -44,7 +39,7 @@ pub(super) struct NodeRef {
     pub(super) kind: NodeKind,
 }
 
-/// The level of a chain of nodes: a span, or a leaf, by its number in the span.
+/// The level of a chain of nodes: a span, or the leaf with this number in its span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     Span,
@@ -62,7 +57,7 @@ impl Level {
 
     /// Returns the kind of node to append to full packed nodes, which hold `room` entries in total.
     pub(super) fn behind(self, room: usize) -> NodeKind {
-        if room < FEW { NodeKind::packed(room / 2) } else { self.wide() }
+        if room < PACKED_ENTRIES_MAX { NodeKind::packed(room / 2) } else { self.wide() }
     }
 }
 
@@ -74,18 +69,20 @@ impl NodeKind {
 
     /// Returns the kind of a chain's first node, if few entries are expected.
     pub(super) fn first() -> Self {
-        NodeKind::packed(4.min(PACKED_MAX))
+        NodeKind::packed(4.min(PACKED_CAPACITY_MAX))
     }
 
     /// Returns the kind of the smallest packed node for `count` entries, or of the largest packed
     /// node if `count` is larger.
     pub(super) fn packed(count: usize) -> Self {
-        NodeKind(CAPACITIES.partition_point(|&capacity| capacity < count.min(PACKED_MAX)) as u8)
+        NodeKind(
+            CAPACITIES.partition_point(|&capacity| capacity < count.min(PACKED_CAPACITY_MAX)) as u8
+        )
     }
 
     /// Returns the kind of node that suits a leaf with `count` entries.
     pub(super) fn for_leaf(count: usize) -> Self {
-        if count > FEW { NodeKind::DENSE } else { NodeKind::packed(count) }
+        if count > PACKED_ENTRIES_MAX { NodeKind::DENSE } else { NodeKind::packed(count) }
     }
 
     pub(super) fn all() -> impl Iterator<Item = NodeKind> {

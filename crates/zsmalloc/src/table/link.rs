@@ -5,7 +5,7 @@
 //!   head     | count of keys: 16 bits | address of the node behind            | kind |
 //!              bit 63                   bits 47 to 4                            4 bits
 //! ```
-//! One load of a head returns the number of keys and the node behind them at that moment.
+//! One load of a head returns both the number of keys and the node behind.
 //!
 //! # Safety
 //! Readers follow links and heads, by the rules of [`node`](super::node). So functions that change

@@ -10,11 +10,12 @@ use loom::thread;
 type Actor = fn(&Table);
 
 fn table() -> Table {
-    let arena = Arena::new(page::Config::default()).unwrap();
+    let arena = MetadataArena::new(page::Config::default()).unwrap();
     Table::new(&arena, Columns::default()).unwrap()
 }
 
-/// Adds one to an entry's payload. No increment is lost only if all threads find the same entry.
+/// Adds one to an entry's payload. If threads found different copies of the entry, an increment
+/// would be lost.
 fn add(table: &Table, index: u32) {
     let entry = table.lock(index).unwrap();
     let payload = entry.value().decode().unwrap_err();
@@ -152,7 +153,8 @@ fn loom_table_two_conversions_in_turn() {
     model(slow(4), sparse, [twice, |table| add(table, 1)], |table| ends(table, &[(0, 1), (1, 3)]));
 }
 
-/// A leaf is removed while another thread looks up an entry of it, and creates the entry.
+/// A leaf is removed while another thread looks up an entry of the leaf, and then creates the
+/// entry.
 #[test]
 fn loom_table_removal_against_making() {
     model(
@@ -252,8 +254,8 @@ fn loom_table_two_against_absorption() {
     );
 }
 
-/// The entries of a packed node move behind an inner node, and the leaf and then the span are
-/// packed, while an entry is changed.
+/// While a thread changes an entry, the entries of a packed node move behind an inner node. Then
+/// the leaf and the span are packed.
 #[test]
 fn loom_table_span_in_turn() {
     let fall: Actor = |table| {

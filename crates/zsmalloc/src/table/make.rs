@@ -4,15 +4,17 @@
 #![allow(unsafe_code)]
 
 use super::fresh::Fresh;
-use super::layout::{CROWD, LEAF, LEAVES, Level, NodeKind};
+use super::layout::{LEAF, LEAVES, Level, NodeKind};
 use super::link::NodeLink;
-use super::node::{Chain, Node};
+use super::node::{Chain, Node, write};
+use super::policy::LEAF_CROWD;
+use super::walk::shadowed;
 use super::{Inside, Locked, Table, split};
 use crate::Error;
 use crate::entry::Value;
 
-/// Creates entry `index`, if it does not exist. If a chain on the path to the entry now has packed
-/// nodes before a wide node, returns the level of that chain.
+/// Creates entry `index`, if it does not exist. If a new node was added, and a chain on the entry's
+/// path has packed nodes before a wide node, returns the level of that chain.
 pub(super) fn make(table: &Table, index: u32) -> Result<Option<Level>, Error> {
     let mut locked = table.lock_making();
     let (span, key) = split(index);
@@ -73,16 +75,41 @@ pub(super) unsafe fn make_in(
         return unsafe { make_in(locked, inside, inner.leaf(nth), Level::Leaf(nth), index) };
     }
     let Some(last) = first.nodes().last() else { return Ok(()) };
-    // SAFETY: the node belongs to the chain, and so to the table that is locked (zs-W4).
-    if unsafe { last.push(&mut locked.making.retired, key, locked.table.fresh_row(index)) } {
+    // SAFETY: the node belongs to the chain, and so to the table that is locked.
+    if unsafe { push(locked, last, index) } {
         return Ok(());
     }
     let kind = level.behind(first.nodes().map(|part| part.kind().capacity()).sum());
     let node = make_node(locked, inside, kind, index)?;
-    // SAFETY: as above; the new node was just created, and this function gives up its ownership.
-    unsafe { last.append(&mut locked.making.retired, node.node_ref()) };
+    if let Some(head) = last.header() {
+        // SAFETY: the number of keys is unchanged, and the table of the node is locked (zs-W4). The
+        // new node was just created for this table, and this function gives up its ownership.
+        unsafe { head.store(head.load().0, Some(node.node_ref())) };
+    }
     locked.making.pass.made_behind(kind);
     Ok(())
+}
+
+/// Adds the empty entry `index` to `last`, the last node of its chain. Returns false if the node has
+/// no room.
+///
+/// # Safety
+/// The node belongs to the table that is locked (zs-W4). No packed node of its chain has the entry's
+/// key.
+unsafe fn push(locked: &mut Locked<'_>, last: Node<'_>, index: u32) -> bool {
+    let Some(head) = last.header() else { return false };
+    let (table, (count, _)) = (locked.table, head.load());
+    if count == last.kind().capacity() {
+        return false;
+    }
+    let row = (table.nodes.row, table.fresh_row(index));
+    // SAFETY: the node has room and rows of this kind, no thread reads beyond the count, and no
+    // other thread changes the count (zs-W4). It is the last node, because the others are full.
+    unsafe {
+        write(last.node_ref(), count, split(index).1, Value::EMPTY, row);
+        head.store(count + 1, None);
+    }
+    true
 }
 
 /// Returns a new node with entry `index`.
@@ -112,9 +139,9 @@ fn make_node(
     Ok(fresh)
 }
 
-/// Returns whether the leaf of entry `index` is being filled. A leaf is being filled if the leaf
-/// below has a dense node, as in a table that is filled in order, or if some of its entries are in
-/// packed nodes of the span.
+/// Returns whether the leaf of entry `index` is being filled. This is so if the preceding leaf has
+/// a dense node, as in a table that is filled in order. It is also so if at least `LEAF_CROWD` of
+/// the leaf's entries are in packed nodes of the span.
 fn is_filled(inside: &Inside<'_>, index: u32) -> bool {
     let first =
         |leaf: u64| Some((inside.first(leaf / LEAVES as u64)?, (leaf % LEAVES as u64) as usize));
@@ -123,6 +150,6 @@ fn is_filled(inside: &Inside<'_>, index: u32) -> bool {
         let node = span.inner().and_then(|inner| inner.below(leaf));
         node.and_then(Node::wide).is_some()
     };
-    let has_crowd = |(span, leaf): (Node<'_>, usize)| span.shadowed(leaf).count() >= CROWD;
+    let has_crowd = |(span, leaf): (Node<'_>, usize)| shadowed(span, leaf).count() >= LEAF_CROWD;
     nth.checked_sub(1).and_then(first).is_some_and(is_dense) || first(nth).is_some_and(has_crowd)
 }

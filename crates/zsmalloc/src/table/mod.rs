@@ -45,6 +45,7 @@ mod make;
 mod node;
 mod nodes;
 mod pass;
+pub(crate) mod policy;
 mod retired;
 mod row;
 #[cfg(all(test, not(loom)))]
@@ -54,7 +55,7 @@ mod walk;
 use crate::Error;
 use crate::entry::{Busy, Entry};
 use crate::epoch::{Epoch, EpochGuard};
-use crate::meta::Arena;
+use crate::meta::MetadataArena;
 use crate::sync::{AtomicU64, Backoff, Mutex, MutexGuard, Ordering};
 use chunks::Chunks;
 use floors::{Floors, HandleLeaf};
@@ -67,9 +68,8 @@ use page::fork::Step;
 use retired::Retired;
 use row::{RowKind, RowValues};
 use std::sync::Arc;
+use walk::{all_entries, all_in_leaf, first_made};
 
-#[cfg(all(test, not(loom)))]
-pub(crate) use floors::LIFT;
 pub(crate) use floors::{GENERATION_MAX, is_worn_out};
 pub(crate) use layout::LEAF;
 pub(crate) use locks::{ForkStamp, ReadLock, WriteLock};
@@ -78,10 +78,10 @@ pub use row::{Columns, Row};
 #[derive(Debug)]
 pub(crate) struct Table {
     spans: Chunks<NodeLink>,
-    /// The data of leaves, in a table of handle slots.
+    /// The data kept for each leaf, if this is a table of handle slots.
     floors: Option<Floors>,
     nodes: Nodes,
-    /// The readers of the table. The tally counts entries that became empty.
+    /// The counts of the table's readers, and of entries that have become empty.
     epoch: Epoch,
     making: Mutex<Making>,
     read_waits: AtomicU64,
@@ -102,7 +102,7 @@ struct Locked<'t> {
     making: MutexGuard<'t, Making>,
 }
 
-/// Returns the span of an entry, and the entry's key in that span.
+/// Returns the number of an entry's span, and the entry's key in that span.
 #[inline]
 fn split(index: u32) -> (u64, u16) {
     (index as u64 / SPAN as u64, (index as u64 % SPAN as u64) as u16)
@@ -115,17 +115,21 @@ fn index_of(span: u64, key: u16) -> u32 {
 
 impl Table {
     /// Returns a table without entries. The table's nodes will be allocated in `arena`.
-    pub(crate) fn new(arena: &Arc<Arena>, columns: Columns) -> Result<Self, Error> {
+    pub(crate) fn new(arena: &Arc<MetadataArena>, columns: Columns) -> Result<Self, Error> {
         Self::with_rows(arena, columns.into(), None)
     }
 
     /// Returns a table of handle slots, whose generations begin with `first`.
-    pub(crate) fn of_handles(arena: &Arc<Arena>, first: u32) -> Result<Self, Error> {
+    pub(crate) fn of_handles(arena: &Arc<MetadataArena>, first: u32) -> Result<Self, Error> {
         debug_assert!((1..=GENERATION_MAX).contains(&first));
         Self::with_rows(arena, RowKind::Generation, Some(Floors::new(first)))
     }
 
-    fn with_rows(arena: &Arc<Arena>, row: RowKind, floors: Option<Floors>) -> Result<Self, Error> {
+    fn with_rows(
+        arena: &Arc<MetadataArena>,
+        row: RowKind,
+        floors: Option<Floors>,
+    ) -> Result<Self, Error> {
         Ok(Table {
             spans: Chunks::new(),
             floors,
@@ -136,15 +140,15 @@ impl Table {
         })
     }
 
-    /// Counts the caller as a reader.
+    /// Counts the caller as a reader until the result is dropped.
     #[inline(always)]
     fn enter(&self) -> Inside<'_> {
         Inside { table: self, _reader: self.epoch.enter() }
     }
 
-    /// Locks entry `index` for reading. Returns `None` if it does not exist or `admits` returns
-    /// false for its row. `admits` is called before the call waits for the entry, and again while
-    /// the entry is locked.
+    /// Locks entry `index` for reading. Returns `None` if the entry does not exist or `admits`
+    /// returns false for its row. `admits` is called before this function waits for the entry, and
+    /// again while the entry is locked.
     #[allow(unsafe_code)]
     #[inline]
     pub(crate) fn lock_shared(
@@ -152,7 +156,7 @@ impl Table {
         index: u32,
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Option<ReadLock<'_>> {
-        // SAFETY: `try_lock` found the entry in the table of these readers, and counts as a reader.
+        // SAFETY: `try_lock` found the entry in the table of these readers, and is counted as one.
         let lock = |entry: EntryRef<'_>, epoch| unsafe { entry.try_lock_shared(epoch) };
         let attempt = || self.try_lock(index, &admits, lock);
         let entry = attempt().unwrap_or_else(|busy| {
@@ -166,9 +170,9 @@ impl Table {
         entry.filter(|entry| admits(entry.row()))
     }
 
-    /// Looks entry `index` up and calls `lock`, which tries to lock it, with the entry and the
-    /// readers of this table. Returns `None` if the entry does not exist or `admits` returns false
-    /// for its row.
+    /// Looks up entry `index`, and passes the entry and the readers of this table to `lock`, which
+    /// tries to lock the entry. Returns `None` if the entry does not exist or `admits` returns
+    /// false for its row.
     #[inline(always)]
     fn try_lock<'t, L>(
         &'t self,
@@ -218,7 +222,7 @@ impl Table {
             let inside = self.enter();
             if let Some(entry_ref) = inside.find(index) {
                 // SAFETY: the entry was found in the table of these readers, and is used while this
-                // thread counts as a reader.
+                // thread is counted as a reader.
                 return Ok(unsafe { entry_ref.try_claim(&self.epoch) });
             }
             drop(inside);
@@ -255,7 +259,7 @@ impl Table {
         let (span, nth) = (leaf / LEAVES as u64, (leaf % LEAVES as u64) as usize);
         let inside = self.enter();
         let Some(node) = inside.first(span) else { return };
-        node.all_of(nth, |key, entry_ref| {
+        all_in_leaf(node, nth, |key, entry_ref| {
             look(index_of(span, key), entry_ref.entry, entry_ref.row);
             true
         });
@@ -265,22 +269,22 @@ impl Table {
         for (span, _) in self.spans.from(0) {
             let inside = self.enter();
             let Some(node) = inside.first(span) else { continue };
-            node.all_entries(Level::Span, |key, entry_ref| {
+            all_entries(node, Level::Span, |key, entry_ref| {
                 look(index_of(span, key), entry_ref.entry, entry_ref.row);
                 true
             });
         }
     }
 
-    /// Returns the first entry from `index` on that exists. Entries between `index` and the result
-    /// were never created, or were removed.
+    /// Returns the lowest number from `index` on whose entry may exist. Entries between `index` and
+    /// the result were never created, or were removed.
     pub(crate) fn first_made(&self, index: u64) -> Option<u64> {
         let first = index / SPAN as u64;
         let mut made = self.spans.from(first).filter(|(_, link)| link.is_made());
         made.find_map(|(span, _)| {
             let from = if span == first { index as usize % SPAN } else { 0 };
             let inside = self.enter();
-            let key = inside.first(span)?.first_made(from)?;
+            let key = first_made(inside.first(span)?, from)?;
             Some(span * SPAN as u64 + key as u64)
         })
     }
@@ -298,9 +302,10 @@ impl Table {
         Ok(())
     }
 
-    /// If enough entries have changed since the last pass, converts leaves and spans for which
-    /// this is worthwhile. Returns the number of bytes freed. Calls `go_on` before each conversion,
-    /// and stops if `go_on` returns false. Does nothing while another thread is in this function.
+    /// If enough entries have changed since the last pass, converts the leaves and spans for which
+    /// a conversion is worthwhile. Returns the number of bytes freed. Calls `go_on` before each
+    /// conversion, and stops if `go_on` returns false. Does nothing while another thread is in this
+    /// function.
     pub(crate) fn rebalance(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
         pass::rebalance(self, go_on)
     }
@@ -315,7 +320,7 @@ impl Table {
         self.floors.iter().flat_map(|floors| floors.leaves.from(0))
     }
 
-    /// Returns the row of a new entry.
+    /// Returns the initial values of the row of entry `index`.
     fn fresh_row(&self, index: u32) -> RowValues {
         self.floors.as_ref().map_or([0; 2], |floors| [floors.fresh(index), 0])
     }
@@ -352,8 +357,8 @@ impl Table {
         self.nodes.at_fork(step);
     }
 
-    /// In a child of fork, repairs the locked entries, the counts of readers and the retired nodes
-    /// that lost threads left.
+    /// In a child of fork, undoes what lost threads left. Unlocks their entries, resets the counts
+    /// of readers, and frees the retired nodes.
     ///
     /// # Safety
     /// The process is a child without the other threads of its parent. The process does not rely on
@@ -392,7 +397,8 @@ impl Inside<'_> {
     #[inline(always)]
     fn chain(&self, span: u64) -> Option<Chain<'_>> {
         let link = self.table.spans.get(span)?;
-        // SAFETY: `link` belongs to this table, and the borrower of this value counts as a reader.
+        // SAFETY: `link` belongs to this table, and the borrower of this value is counted as a
+        // reader.
         Some(unsafe { Chain::new(link, self.table.nodes.row) })
     }
 
@@ -416,8 +422,8 @@ fn unless_frozen(inside: Inside<'_>, index: u32, busy: Busy) {
     }
 }
 
-/// Calls `attempt` again after a wait as long as the entry is busy. Calls `count` with the reason
-/// for the first wait.
+/// Repeats `attempt` until the entry is not busy, and waits before each attempt. Calls `count` with
+/// the reason for the first wait.
 #[cold]
 fn persist<T>(mut busy: Busy, count: impl Fn(Busy), attempt: impl Fn() -> Result<T, Busy>) -> T {
     let mut backoff = Backoff::default();

@@ -28,7 +28,6 @@
 use super::layout::{LEAF, LEAVES, NodeKind, NodeRef, position};
 use super::link::{NodeLink, PackedHeader};
 use super::locks::EntryRef;
-use super::retired::Retired;
 use super::row::{Cells, Row, RowKind, RowValues};
 use crate::entry::{Entry, Value};
 use crate::sync::AtomicU32;
@@ -72,7 +71,7 @@ pub(super) unsafe fn write(
     }
 }
 
-/// A link of a table, borrowed from a counted reader.
+/// The link to a chain of nodes, borrowed from a counted reader.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chain<'s> {
     link: &'s NodeLink,
@@ -81,14 +80,14 @@ pub(super) struct Chain<'s> {
 
 impl<'s> Chain<'s> {
     /// # Safety
-    /// The link belongs to a table with such rows, of which the caller is a reader during `'s`, or
-    /// to a node that no other thread uses.
+    /// The link's nodes have rows of kind `row`. The link belongs to a table of which the caller is
+    /// a reader during `'s`, or to a node that no other thread uses.
     #[inline(always)]
     pub(super) unsafe fn new(link: &'s NodeLink, row: RowKind) -> Self {
         Chain { link, row }
     }
 
-    /// Returns the link, so that it can be changed.
+    /// Returns the link, so that the caller can change it.
     pub(super) fn link(self) -> &'s NodeLink {
         self.link
     }
@@ -96,12 +95,12 @@ impl<'s> Chain<'s> {
     #[inline(always)]
     pub(super) fn first(self) -> Option<Node<'s>> {
         // SAFETY: a link refers to a complete node of its table (zs-W1), which is not freed (zs-W2)
-        // as long as the caller of `new` counts as a reader.
+        // as long as the caller of `new` is counted as a reader.
         self.link.node_ref().map(|node| unsafe { Node::new(node, self.row) })
     }
 }
 
-/// A node to which links lead, borrowed from a counted reader.
+/// A node, borrowed from a counted reader.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node<'s> {
     address: NonNull<u8>,
@@ -112,7 +111,7 @@ pub(super) struct Node<'s> {
 
 impl<'s> Node<'s> {
     /// # Safety
-    /// The node is complete, has such rows, and is not freed during `'s`.
+    /// The node is complete, its rows are of kind `row`, and it is not freed during `'s`.
     #[inline]
     pub(super) unsafe fn new(node: NodeRef, row: RowKind) -> Self {
         let NodeRef { address, kind } = node;
@@ -128,13 +127,13 @@ impl<'s> Node<'s> {
         self.kind
     }
 
-    fn header(self) -> Option<&'s PackedHeader> {
+    pub(super) fn header(self) -> Option<&'s PackedHeader> {
         // SAFETY: a packed node begins with its head (zs-W1), and is not freed under a reader
         // (zs-W2).
         self.kind.is_packed().then(|| unsafe { header(self.node_ref()).as_ref() })
     }
 
-    /// Returns the keys of a packed node and the node behind it, both read at one moment.
+    /// Returns the keys of a packed node and the node behind it, which one load reads.
     pub(super) fn packed(self) -> (&'s [u16], Option<Self>) {
         let Some(head) = self.header() else { return (&[], None) };
         let (count, behind) = head.load();
@@ -143,7 +142,7 @@ impl<'s> Node<'s> {
             let keys = self.address.add(self.kind.keys_at(self.row));
             std::slice::from_raw_parts(keys.cast().as_ptr(), count)
         };
-        // SAFETY: a head leads to a complete node (zs-W1), not freed before this one (zs-W2).
+        // SAFETY: the node behind is complete (zs-W1), and not freed before this one (zs-W2).
         (keys, behind.map(|node| unsafe { Node::new(node, self.row) }))
     }
 
@@ -190,6 +189,36 @@ impl<'s> Node<'s> {
         unsafe { Chain::new(self.address.cast::<NodeLink>().add(leaf).as_ref(), self.row) }
     }
 
+    #[inline]
+    pub(super) fn below(self, leaf: usize) -> Option<Self> {
+        self.leaf(leaf).first()
+    }
+
+    pub(super) fn leaves(self) -> impl Iterator<Item = Self> {
+        let leaves = if self.kind.is_inner() { LEAVES } else { 0 };
+        (0..leaves).filter_map(move |leaf| self.below(leaf))
+    }
+
+    /// Returns this node and the nodes behind it.
+    pub(super) fn nodes(self) -> impl Iterator<Item = Self> {
+        std::iter::successors(Some(self), |part| part.packed().1)
+    }
+
+    /// Returns the wide node at the end of the chain, if it has one.
+    pub(super) fn wide(self) -> Option<Self> {
+        self.nodes().find(|part| !part.kind.is_packed())
+    }
+
+    /// Returns the wide node at the end of the chain if it is an inner node.
+    pub(super) fn inner(self) -> Option<Self> {
+        self.wide().filter(|wide| wide.kind.is_inner())
+    }
+
+    /// Returns whether the chain has several nodes.
+    pub(super) fn is_chain(self) -> bool {
+        self.packed().1.is_some()
+    }
+
     /// Returns the entry of `key`, in this node or a node behind it.
     #[inline(always)]
     pub(super) fn find(self, key: u16) -> Option<EntryRef<'s>> {
@@ -208,39 +237,6 @@ impl<'s> Node<'s> {
             // SAFETY: the entry has a key, so `nth` is below the count.
             Some(nth) => Some(unsafe { self.entry_at(nth) }),
             None => behind?.find(key),
-        }
-    }
-
-    /// Adds an empty entry to the last node of a chain. No packed node of the chain has the key
-    /// `key`. Returns false if the node has no room.
-    ///
-    /// # Safety
-    /// `_alone` belongs to the table (zs-W4).
-    pub(super) unsafe fn push(self, _alone: &mut Retired, key: u16, values: RowValues) -> bool {
-        let Some(head) = self.header() else { return false };
-        let (count, _) = head.load();
-        if count == self.kind.capacity() {
-            return false;
-        }
-        // SAFETY: the node has room, no thread reads beyond the count, and no other thread changes
-        // the count (zs-W4). It is the last node, because the others are full.
-        unsafe {
-            write(self.node_ref(), count, key, Value::EMPTY, (self.row, values));
-            head.store(count + 1, None);
-        }
-        true
-    }
-
-    /// Appends a node to this full packed node, which is the last of its chain.
-    ///
-    /// # Safety
-    /// `_alone` belongs to the table (zs-W4). The node `behind` belongs to the table too, is
-    /// complete (zs-W1), and the caller gives up its ownership.
-    pub(super) unsafe fn append(self, _alone: &mut Retired, behind: NodeRef) {
-        if let Some(head) = self.header() {
-            // SAFETY: the number of keys is unchanged; the caller guarantees that `behind` is
-            // complete and that it holds the table's lock.
-            unsafe { head.store(head.load().0, Some(behind)) };
         }
     }
 }

@@ -10,7 +10,7 @@ use super::node::Node;
 use super::retired::{Behind, Retired};
 use super::row::{RowKind, RowValues};
 use crate::Error;
-use crate::meta::{Arena, Cache, CacheStat};
+use crate::meta::{Cache, CacheStat, MetadataArena};
 use page::Supply;
 use page::fork::Step;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Nodes {
     caches: Box<[Cache]>,
-    arena: Arc<Arena>,
+    arena: Arc<MetadataArena>,
     pub(super) row: RowKind,
 }
 
 impl Nodes {
-    pub(super) fn new(arena: &Arc<Arena>, row: RowKind) -> Result<Self, Error> {
+    pub(super) fn new(arena: &Arc<MetadataArena>, row: RowKind) -> Result<Self, Error> {
         let caches = NodeKind::all().map(|kind| Ok(Cache::new(arena, kind.bytes(row), ALIGN)?));
         let caches = caches.collect::<Result<_, Error>>()?;
         Ok(Nodes { caches, arena: arena.clone(), row })
@@ -113,12 +113,12 @@ impl Nodes {
         self.caches.iter().map(|cache| cache.stat().pages).sum::<usize>() * page::page_size()
     }
 
-    /// Locks or unlocks the nodes' memory for a fork.
+    /// Locks the nodes' memory before a fork, or unlocks it after the fork.
     pub(super) fn at_fork(&self, step: Step) {
         self.caches.iter().for_each(|cache| cache.at_fork(step));
     }
 
-    /// Repairs the nodes' memory in a child.
+    /// Repairs the nodes' memory in a child of fork.
     ///
     /// # Safety
     /// The process is a child without the other threads of its parent. `retired` belongs to this

@@ -4,36 +4,32 @@
 use super::Table;
 use super::convert::{Outcome, convert};
 use super::layout::{LEAF, LEAVES, Level, NodeKind};
+use super::policy::{PASS_CHANGED_SHARE, PASS_MADE_SHARE};
 
-/// A pass is due if one of this number of the table's entries has become empty since the last pass.
-const CHANGED_SHARE: u64 = 16;
-/// The number of entries of a new node for each entry that is counted as changed. With this number,
-/// a pass is due when a table that is being filled has doubled.
-const MADE_SHARE: usize = 8;
 /// The number of steps per span: one for each leaf, then one for the span as a whole.
 const STEPS: u64 = LEAVES as u64 + 1;
 
 /// The state of the last pass.
 #[derive(Debug, Default)]
 pub(super) struct Last {
-    /// True while a pass is under way (zs-T4).
+    /// True while a thread makes a pass or is in `absorb_now` (zs-T4).
     rebalancing: bool,
-    /// The step at which the last pass was stopped.
+    /// The step at which the last pass was stopped; 0 if that pass was complete.
     next: u64,
     /// The number of entries that had become empty when the last complete pass began.
     emptied: u64,
-    /// The number of other changed entries that may require a pass.
+    /// Other changes that may require a pass, as a number of entries.
     owed: u64,
 }
 
 impl Last {
     pub(super) fn made(&mut self, kind: NodeKind) {
-        self.owed += if kind.is_dense() { (LEAF / MADE_SHARE) as u64 } else { 0 };
+        self.owed += if kind.is_dense() { (LEAF / PASS_MADE_SHARE) as u64 } else { 0 };
     }
 
     /// Records that a node was appended after other nodes and should be merged with them.
     pub(super) fn made_behind(&mut self, kind: NodeKind) {
-        self.owed += (kind.capacity() / MADE_SHARE).max(1) as u64;
+        self.owed += (kind.capacity() / PASS_MADE_SHARE).max(1) as u64;
     }
 
     #[cfg(test)]
@@ -41,7 +37,7 @@ impl Last {
         self.owed += entries as u64 + 1;
     }
 
-    /// Ends the pass of a lost thread, in a child of fork.
+    /// In a child of fork, ends the pass of a thread that the child lacks.
     pub(super) fn forget_lost(&mut self) {
         self.rebalancing = false;
     }
@@ -52,14 +48,14 @@ struct Pass {
     next: u64,
     emptied: u64,
     owed: u64,
-    /// The number of chains that were not converted because one of their entries was locked.
+    /// The number of chains whose conversion failed, in most cases because an entry was locked.
     busy: u64,
     freed: usize,
     state: State,
 }
 
-/// Marks this thread as the one that rebalances. If the caller's code panics, the drop clears the
-/// mark. The guard must be dropped with no lock held.
+/// Marks this thread as the one that rebalances. If the caller's code panics, dropping this guard
+/// clears the mark. The guard must be dropped with no lock held.
 struct Rebalancing<'w>(&'w Table);
 
 impl Drop for Rebalancing<'_> {
@@ -99,15 +95,15 @@ pub(super) fn rebalance(table: &Table, go_on: &mut dyn FnMut() -> bool) -> usize
 /// Converts one chain, if no other thread rebalances and no entry of the chain is locked. Otherwise
 /// a later pass converts the chain.
 pub(super) fn absorb_now(table: &Table, span: u64, level: Level) {
-    // The guard is declared first, so that it is dropped after the lock.
+    // The guard is declared before `locked`, so that it is dropped after the lock.
     let _rebalancing;
     let mut locked = table.lock_making();
     if std::mem::replace(&mut locked.making.pass.rebalancing, true) {
         return;
     }
     _rebalancing = Rebalancing(table);
-    // The entry just created is empty, so the conversion may remove it. The new node must have room
-    // to create it again.
+    // The entry just created is empty, so the conversion may remove it. The argument 1 keeps room
+    // to create the entry again.
     convert(&mut locked, span, level, 1);
     drop(locked);
     free_retired(table);
@@ -121,7 +117,7 @@ fn begin_pass(table: &Table) -> Option<Pass> {
     let room = making.room as u64;
     let last = &mut making.pass;
     let changed = tallied - last.emptied + last.owed;
-    if last.rebalancing || changed == 0 || changed * CHANGED_SHARE < room {
+    if last.rebalancing || changed == 0 || changed * PASS_CHANGED_SHARE < room {
         return None;
     }
     last.rebalancing = true;
@@ -151,7 +147,7 @@ fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool)
             return begun;
         };
         if level == Level::Span && leaves_begun {
-            // The span's leaves may have just been converted (zs-T3).
+            // The entries of leaves just converted must not be frozen again yet (zs-T3).
             return begun;
         }
         if !go_on() {
@@ -180,8 +176,8 @@ fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool)
     }
 }
 
-/// Returns the first step at or after `next` that has nodes: its number, span and level. A
-/// span's leaves are converted after all their entries are behind the inner node.
+/// Returns the number, span and level of the first step at or after `next` whose chain has nodes. A
+/// span's leaves are converted only when no packed node precedes the inner node.
 fn next_step(table: &Table, next: u64) -> Option<(u64, u64, Level)> {
     let (first, done) = (next / STEPS, next % STEPS);
     let mut made = table.spans.from(first).filter(|(_, link)| link.is_made());
@@ -197,11 +193,12 @@ fn next_step(table: &Table, next: u64) -> Option<(u64, u64, Level)> {
     Some((span * STEPS + nth as u64, span, level))
 }
 
-/// Waits until all present readers have left. Frees the nodes that were retired before the wait.
+/// Waits until all present readers have left, then frees the nodes that were retired before the
+/// wait.
 fn free_retired(table: &Table) {
     let until = table.making.lock().retired.retired_count();
     table.epoch.wait();
-    // The lock is dropped after each chain, because other threads wait to create entries.
+    // The lock is dropped after each chain, because other threads may wait to create entries.
     // SAFETY: all readers that could have found these chains have left (zs-W2), and `retired`
     // belongs to this table.
     while unsafe { table.nodes.free_first(&mut table.making.lock().retired, until) } {}

@@ -4,9 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::layout::NodeRef;
-
-/// The maximum number of chains that are retired before the thread waits for readers.
-pub(super) const BATCH: usize = if cfg!(loom) { 2 } else { 64 };
+use super::policy::RETIRED_CHAINS_MAX;
 
 /// Whether a wide node behind retired packed nodes is retired with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,11 +13,11 @@ pub(super) enum Behind {
     Stays,
 }
 
-/// Nodes to which no link leads any more, although readers may still use them: the first node of
-/// each chain, in the order of retirement.
+/// The first nodes of chains, in the order in which the chains were retired. No link leads to a
+/// retired chain any more, although readers may still use it.
 #[derive(Debug)]
 pub(super) struct Retired {
-    chains: [Option<(NodeRef, Behind)>; BATCH],
+    chains: [Option<(NodeRef, Behind)>; RETIRED_CHAINS_MAX],
     len: usize,
     /// The number of chains freed so far.
     freed: u64,
@@ -27,13 +25,13 @@ pub(super) struct Retired {
 
 impl Default for Retired {
     fn default() -> Self {
-        Retired { chains: [None; BATCH], len: 0, freed: 0 }
+        Retired { chains: [None; RETIRED_CHAINS_MAX], len: 0, freed: 0 }
     }
 }
 
 impl Retired {
     pub(super) fn has_room(&self) -> bool {
-        self.len < BATCH
+        self.len < RETIRED_CHAINS_MAX
     }
 
     /// Adds a chain, to be freed when all present readers have left.
@@ -50,8 +48,7 @@ impl Retired {
         self.freed + self.len as u64
     }
 
-    /// Removes the first chain, if it is among the first `until` that were retired. Returns the
-    /// chain.
+    /// Removes and returns the oldest chain, if it is among the first `until` chains ever retired.
     pub(super) fn take(&mut self, until: u64) -> Option<(NodeRef, Behind)> {
         if self.len == 0 || self.freed >= until {
             return None;

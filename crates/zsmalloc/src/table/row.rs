@@ -35,9 +35,8 @@ impl From<Columns> for RowKind {
     }
 }
 
-const COLUMNS_MAX: usize = 2;
-/// The values of a row, one for each column.
-pub(super) type RowValues = [u32; COLUMNS_MAX];
+/// The values of a row, one for each column. A row has at most two columns.
+pub(super) type RowValues = [u32; 2];
 
 impl RowKind {
     #[inline]
@@ -65,7 +64,7 @@ pub(super) enum Cells<'t> {
     Empty,
     AccessTime(&'t AtomicU32),
     Checksum(&'t AtomicU32),
-    TimeAndSum(&'t [AtomicU32; COLUMNS_MAX]),
+    TimeAndSum(&'t [AtomicU32; 2]),
     Generation(&'t AtomicU32),
 }
 

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 use testkit::seed;
 
-fn table() -> (Arc<Arena>, Table) {
-    let arena = Arena::new(page::Config::default()).unwrap();
+fn table() -> (Arc<MetadataArena>, Table) {
+    let arena = MetadataArena::new(page::Config::default()).unwrap();
     let table = Table::new(&arena, Columns::default()).unwrap();
     (arena, table)
 }
@@ -266,9 +266,9 @@ fn little_change_is_left_for_later() {
     assert_eq!(tidy(&table), 2 * table.nodes.bytes(NodeKind::DENSE));
 }
 
-/// Empties all of 373,000 entries except those for which `stay` returns true. Returns the bytes of
-/// the table and of its nodes' pages, and the number of entries kept. The arena's metadata of
-/// released pages are not included.
+/// Fills 373,000 entries and empties those for which `stay` returns false. Returns the size in
+/// bytes of the table and of its nodes' pages, and the number of entries kept. The arena's metadata
+/// of released pages are not counted.
 fn bytes_after(stay: impl Fn(u32) -> bool) -> (usize, usize) {
     const COUNT: u32 = 373_000;
     let (arena, table) = table();
@@ -307,13 +307,14 @@ fn a_contiguous_removal_leaves_nothing() {
     );
 }
 
-/// A row moves with its entry. A row costs 4 bytes per column and the unused rest of cache lines.
+/// A row moves with its entry. A row costs 4 bytes per column, and rows leave the rest of some
+/// cache lines unused.
 #[test]
 fn rows_go_with_their_entries() {
     for (access_time, checksum, lines) in
         [(false, false, 64), (true, false, 103), (false, true, 103), (true, true, 128)]
     {
-        let arena = Arena::new(page::Config::default()).unwrap();
+        let arena = MetadataArena::new(page::Config::default()).unwrap();
         let table = Table::new(&arena, Columns { access_time, checksum }).unwrap();
         assert_eq!(table.nodes.bytes(NodeKind::DENSE), lines * 64);
         let columns = usize::from(access_time) + usize::from(checksum);
@@ -334,8 +335,8 @@ fn rows_go_with_their_entries() {
             entry.row().set_checksum(sum(index));
             unlock(entry, 1);
         };
-        // The entries are in packed nodes, then move behind an inner node; a leaf becomes dense;
-        // then the entries are packed again.
+        // The entries are in packed nodes and then move behind an inner node. Then a leaf becomes
+        // dense, and its entries are packed again.
         (0..101).map(|nth| nth * 977 % 65_536).for_each(store);
         (0..101).map(|nth| nth * 977 % 65_536).for_each(is_right);
         (70_000..71_000).for_each(store);
@@ -368,7 +369,7 @@ fn a_refusal_changes_nothing() {
     let scarce = Arc::new(Scarce::default());
     scarce.most.store(u64::MAX, Ordering::Relaxed);
     let config = page::Config { supply: Some(scarce.clone()), ..page::Config::default() };
-    let arena = Arena::new(config).unwrap();
+    let arena = MetadataArena::new(config).unwrap();
     let table = Table::new(&arena, Columns::default()).unwrap();
     let mut rng = Rng::with_seed(seed(5));
     let far = (0..300).map(|_| rng.u32(..));

@@ -8,107 +8,87 @@ use super::{FixedHeader, Header, WITHHELD};
 use crate::sync::Ordering::Relaxed;
 use page::{Links, PageSet};
 
-impl FixedHeader {
-    /// Marks the zspage as busy. The calling thread releases or prefaults its pages.
-    ///
-    /// # Panics
-    /// If another thread has already marked the zspage as busy, because the thread that finishes
-    /// first would clear the mark of both.
-    fn begin_busy(&self) {
-        assert!(!self.is_busy(), "two threads give pages of a zspage back, or prefault some");
-        self.busy.store(1, Relaxed);
-    }
-
-    /// Marks the zspage as no longer busy.
-    ///
-    /// # Safety
-    /// The caller marked the zspage as busy, and has finished its work on the pages.
-    pub(crate) unsafe fn end_busy(&self) {
-        self.busy.store(0, Relaxed);
-    }
-
-    /// Begins to prefault pages, which are retained from now on. Returns their number.
-    ///
-    /// # Panics
-    /// If one of the pages is committed, or the zspage is busy.
-    ///
-    /// # Safety
-    /// The class is locked, and the pages belong to the zspage.
-    pub(crate) unsafe fn begin_prefault(&self, coming: &PageSet) -> u32 {
-        self.begin_busy();
-        for pages in coming.runs() {
-            assert!(!self.committed().contains_any(pages.clone()), "{pages:?} are committed");
-            self.residency.prefault(pages);
-        }
-        coming.len()
-    }
+/// Marks the zspage as busy. The calling thread releases or prefaults its pages.
+///
+/// # Panics
+/// If another thread has already marked the zspage as busy, because the thread that finishes first
+/// would clear the mark of both.
+fn begin_busy(fixed: &FixedHeader) {
+    assert!(!fixed.is_busy(), "two threads give pages of a zspage back, or prefault some");
+    fixed.busy.store(1, Relaxed);
 }
 
-impl Header<'_> {
-    /// Begins to release all retained pages, and withholds the free slots on them. Returns the
-    /// pages.
-    ///
-    /// # Safety
-    /// The class is locked.
-    pub(crate) unsafe fn begin_release(&self) -> PageSet {
-        self.fixed.begin_busy();
-        let going = self.fixed.residency.releasable(u32::MAX);
-        for slot in going.runs().flat_map(|pages| self.class.grid().slots_of(pages)) {
-            if !self.is_taken(slot) {
-                self.set(slot, WITHHELD);
-            }
-        }
-        going
-    }
+/// Marks the zspage as no longer busy.
+///
+/// # Safety
+/// The caller marked the zspage as busy, and has finished its work on the pages.
+pub(crate) unsafe fn end_busy(fixed: &FixedHeader) {
+    fixed.busy.store(0, Relaxed);
+}
 
-    /// Ends a release in which the pages `gone` were released, and frees the withheld slots.
-    ///
-    /// # Safety
-    /// `begin_release` withheld the slots, and their pages are no longer being released.
-    pub(crate) unsafe fn end_release(&self, gone: &PageSet) {
-        let residency = &self.fixed.residency;
-        for slot in residency.retained().runs().flat_map(|pages| self.class.grid().slots_of(pages))
-        {
-            if self.is_taken(slot) && self.entry(slot).is_none() {
-                self.clear(slot);
-            }
-        }
-        residency.released(gone);
+/// Begins to prefault pages, which are retained from now on. Returns their number.
+///
+/// # Panics
+/// If one of the pages is committed, or the zspage is busy.
+///
+/// # Safety
+/// The class is locked, and the pages belong to the zspage.
+pub(crate) unsafe fn begin_prefault(fixed: &FixedHeader, coming: &PageSet) -> u32 {
+    begin_busy(fixed);
+    for pages in coming.runs() {
+        assert!(!fixed.committed().contains_any(pages.clone()), "{pages:?} are committed");
+        fixed.residency.prefault(pages);
     }
+    coming.len()
+}
 
-    /// In a child of fork, frees slots that are withheld or for which `named`, called with the slot
-    /// and its entry number, returns false. Resets the links and counts of the zspage, except for
-    /// its committed pages.
-    ///
-    /// # Safety
-    /// The process is a child without the other threads of its parent. No entry refers to a slot
-    /// for which `named` returns false.
-    pub(crate) unsafe fn repair(&self, mut named: impl FnMut(u32, u32) -> bool) {
-        let FixedHeader { by_fullness, offering, inuse, busy, residency } = self.fixed;
-        [by_fullness, offering].into_iter().for_each(Links::clear);
-        busy.store(0, Relaxed);
-        residency.clear_retained();
-        let mut is_live = |slot| self.entry(slot).is_some_and(|index| named(slot, index));
-        let is_lost = |slot: &u32| self.is_taken(*slot) && !is_live(*slot);
-        (0..self.entries.len() as u32).filter(is_lost).for_each(|slot| self.clear(slot));
-        let live = (0..self.entries.len() as u32).filter(|&slot| self.is_taken(slot));
-        inuse.store(live.count() as u32, Relaxed);
-        for page in residency.committed().runs().flatten().filter(|&page| !self.is_live(page)) {
-            residency.leave(page);
+/// Begins to release all retained pages, and withholds the free slots on them. Returns the pages.
+///
+/// # Safety
+/// The class is locked.
+pub(crate) unsafe fn begin_release(header: Header<'_>) -> PageSet {
+    begin_busy(header.fixed);
+    let going = header.fixed.residency.releasable(u32::MAX);
+    for slot in going.runs().flat_map(|pages| header.class.grid().slots_of(pages)) {
+        if !header.is_taken(slot) {
+            header.set(slot, WITHHELD);
         }
     }
+    going
+}
 
-    /// Asserts that the state of slots and pages is consistent.
-    pub(crate) fn check(&self) {
-        let slots = self.entries.len() as u32;
-        let beyond = (slots..self.taken.len() as u32 * 64).find(|&slot| self.is_taken(slot));
-        assert_eq!(beyond, None, "a slot beyond the last of {}", self.start);
-        let live = (0..slots).filter(|&slot| self.entry(slot).is_some()).count();
-        assert_eq!(live, self.fixed.inuse() as usize, "live slots of {}", self.start);
-        // I5: a committed page has a live object or is retained.
-        self.fixed.residency.check(|page| page < self.class.pages() && self.is_live(page));
-        let mut free = (0..slots).filter(|&slot| !self.is_taken(slot));
-        let lowest = free.find(|&slot| self.missing(slot) == 0);
-        assert_eq!(self.lowest_committed(), lowest, "free slots of {} with pages", self.start);
+/// Ends a release in which the pages `gone` were released, and frees the withheld slots.
+///
+/// # Safety
+/// `begin_release` withheld the slots, and their pages are no longer being released.
+pub(crate) unsafe fn end_release(header: Header<'_>, gone: &PageSet) {
+    let residency = &header.fixed.residency;
+    for slot in residency.retained().runs().flat_map(|pages| header.class.grid().slots_of(pages)) {
+        if header.is_taken(slot) && header.entry(slot).is_none() {
+            header.clear(slot);
+        }
+    }
+    residency.released(gone);
+}
+
+/// In a child of fork, frees slots that are withheld or for which `named`, called with the slot and
+/// its entry number, returns false. Resets the links and counts of the zspage, except for its
+/// committed pages.
+///
+/// # Safety
+/// The process is a child without the other threads of its parent. No entry refers to a slot for
+/// which `named` returns false.
+pub(crate) unsafe fn repair(header: Header<'_>, mut named: impl FnMut(u32, u32) -> bool) {
+    let FixedHeader { by_fullness, offering, inuse, busy, residency } = header.fixed;
+    [by_fullness, offering].into_iter().for_each(Links::clear);
+    busy.store(0, Relaxed);
+    residency.clear_retained();
+    let mut is_live = |slot| header.entry(slot).is_some_and(|index| named(slot, index));
+    let is_lost = |slot: &u32| header.is_taken(*slot) && !is_live(*slot);
+    (0..header.entries.len() as u32).filter(is_lost).for_each(|slot| header.clear(slot));
+    let live = (0..header.entries.len() as u32).filter(|&slot| header.is_taken(slot));
+    inuse.store(live.count() as u32, Relaxed);
+    for page in residency.committed().runs().flatten().filter(|&page| !header.is_live(page)) {
+        residency.leave(page);
     }
 }

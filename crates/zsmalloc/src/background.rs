@@ -97,7 +97,7 @@ fn pass(inner: &PoolInner, worker: &Worker, next: Next) -> usize {
     }
     if next == Next::Finish {
         compact_meta(&alone, &mut go_on);
-        purge_all(inner, &inner.retained.wait_to_tend());
+        purge_all(inner, &inner.retained.wait_for_purge_job());
         grown.inspect(|grown| inner.refined(grown));
     }
     moved

@@ -188,7 +188,7 @@ impl EntryPool {
     /// Frees the memory of entries that have become empty, if there are enough of them. Returns the
     /// number of bytes freed. `go_on` is called repeatedly; if it returns false, the function
     /// stops. Does nothing while another thread is in this function.
-    pub fn tidy(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
+    pub fn rebalance(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
         match repaired_or_err(&self.0) {
             Ok(pool) => pool.entries().rebalance(go_on),
             Err(_) => 0,
@@ -238,7 +238,7 @@ impl EntryPool {
         if repaired_or_err(&self.0).is_err() {
             return 0;
         }
-        let alone = self.0.retained.wait_to_tend();
+        let alone = self.0.retained.wait_for_purge_job();
         purge::purge_all(&self.0, &alone)
     }
 
@@ -256,7 +256,7 @@ impl EntryPool {
     pub fn check(&self) {
         let Ok(pool) = repaired_or_err(&self.0) else { return };
         let _no_compaction = JobGuard::wait(&self.0.compaction.is_active);
-        let _no_prefault = self.0.retained.wait_to_tend();
+        let _no_prefault = self.0.retained.wait_for_purge_job();
         check_pool(pool);
     }
 

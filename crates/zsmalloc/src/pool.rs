@@ -237,8 +237,8 @@ impl Pool {
 
     /// Frees the memory of free handle slots, if there are enough of them. Returns the number of
     /// bytes freed.
-    pub fn tidy(&self) -> usize {
-        self.core.tidy(&mut || true)
+    pub fn rebalance(&self) -> usize {
+        self.core.rebalance(&mut || true)
     }
 
     /// Returns the number of reads that waited because the object was being written.

@@ -40,7 +40,7 @@ pub(crate) fn run_prefaulter(weak: &Weak<PoolInner>, worker: &Worker) {
         }
         worker.set_awake(false);
         let Some(inner) = weak.upgrade() else { return };
-        purge_all(&inner, &inner.retained.wait_to_tend());
+        purge_all(&inner, &inner.retained.wait_for_purge_job());
         // A thread that requested a page just before `set_awake(false)` did not wake this thread,
         // so this thread checks again.
         if purge_and_prefault(&inner) {
@@ -53,7 +53,7 @@ pub(crate) fn run_prefaulter(weak: &Weak<PoolInner>, worker: &Worker) {
 /// surplus or requested.
 fn purge_and_prefault(inner: &PoolInner) -> bool {
     let has_purged = purge_excess(inner, usize::MAX);
-    let Some(_alone) = inner.retained.tend() else { return true };
+    let Some(_alone) = inner.retained.begin_purge_job() else { return true };
     let fetching = ReleaseScope::begin(&inner.retained);
     let wanting = inner.classes.iter().map(|class| (class, inner.retained.take_wanted(class)));
     let wanting = wanting.filter(|&(_, wanted)| wanted > 0);

@@ -35,7 +35,7 @@ pub(crate) fn purge_excess(inner: &PoolInner, most: usize) -> bool {
     // for surplus pages again after it has dropped its guard.
     while total < most
         && let Some(wanted) = excess(inner)
-        && let Some(alone) = inner.retained.tend()
+        && let Some(alone) = inner.retained.begin_purge_job()
     {
         let gone = purge(inner, wanted.min(most - total));
         drop(alone);

@@ -34,7 +34,7 @@ pub(crate) struct Retained {
     /// compares two reads of this count.
     released: AtomicUsize,
     /// True while a thread holds the job of releasing or prefaulting pages.
-    tending: AtomicBool,
+    purge_job: AtomicBool,
 }
 
 impl Retained {
@@ -47,7 +47,7 @@ impl Retained {
             wanted: boxed(supply, (0..classes).map(|_| AtomicU8::new(0)))?,
             releases: AtomicUsize::new(0),
             released: AtomicUsize::new(0),
-            tending: AtomicBool::new(false),
+            purge_job: AtomicBool::new(false),
         })
     }
 
@@ -56,7 +56,7 @@ impl Retained {
     }
 
     pub(crate) fn pages(&self) -> usize {
-        // The load is sequentially consistent with `tending`: see `purge::purge_excess`.
+        // The load is sequentially consistent with `purge_job`: see `purge::purge_excess`.
         self.pages.load(SeqCst)
     }
 
@@ -102,7 +102,7 @@ impl Retained {
         self.offers.iter().for_each(|word| word.store(0, Relaxed));
         self.prefaulted.store(0, Relaxed);
         self.releases.store(0, Relaxed);
-        self.tending.store(false, Relaxed);
+        self.purge_job.store(false, Relaxed);
     }
 
     /// Records whether a class, whose lock is held, has zspages that offer retained pages.
@@ -151,13 +151,13 @@ impl Retained {
     }
 
     /// Takes the job of releasing or prefaulting, unless another thread has taken it.
-    pub(crate) fn tend(&self) -> Option<JobGuard<'_>> {
-        JobGuard::begin(&self.tending)
+    pub(crate) fn begin_purge_job(&self) -> Option<JobGuard<'_>> {
+        JobGuard::begin(&self.purge_job)
     }
 
     /// Takes the job of releasing or prefaulting; waits while another thread has the job.
-    pub(crate) fn wait_to_tend(&self) -> JobGuard<'_> {
-        JobGuard::wait(&self.tending)
+    pub(crate) fn wait_for_purge_job(&self) -> JobGuard<'_> {
+        JobGuard::wait(&self.purge_job)
     }
 
     pub(crate) fn released(&self) -> usize {

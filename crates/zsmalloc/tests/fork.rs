@@ -22,7 +22,7 @@ fn disturb(pool: &Pool, seed: u64, stop: &AtomicBool) {
     while !stop.load(Relaxed) {
         match rng.u32(..100) {
             0 => drop(pool.compact()),
-            1..5 => drop(pool.tidy()),
+            1..5 => drop(pool.rebalance()),
             5..40 if mine.len() < 500 => {
                 let data = data(&mut rng);
                 mine.push((pool.store(&data).unwrap(), data));
@@ -57,12 +57,12 @@ fn use_pool(pool: &Pool, kept: &[(Handle, Vec<u8>)], seed: u64) {
     let more: Vec<_> = (0..300).map(|_| data(&mut rng)).collect();
     let handles: Vec<_> = more.iter().map(|data| pool.store(data).unwrap()).collect();
     pool.compact();
-    pool.tidy();
+    pool.rebalance();
     for (handle, data) in handles.into_iter().zip(more) {
         assert!(*pool.read(&handle).unwrap() == data);
         pool.free(handle).unwrap();
     }
-    pool.tidy();
+    pool.rebalance();
     pool.check();
 }
 
@@ -192,7 +192,7 @@ fn a_thread_that_looks_for_entries_in_a_child_is_not_lost() {
             });
             set_all(0);
             // This call would wait forever if a reader had been removed from the count twice.
-            assert!(core.tidy(&mut || true) > 0);
+            assert!(core.rebalance(&mut || true) > 0);
             core.check();
         });
     }

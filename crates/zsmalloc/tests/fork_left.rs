@@ -48,7 +48,7 @@ fn expect_refusals(pool: &Pool, handles: &[Handle], raw: &[u64]) {
     for &raw in raw {
         assert_eq!(pool.free(Handle::from_raw(raw).unwrap()).unwrap_err(), Error::LeftBehind);
     }
-    assert_eq!((pool.compact(), pool.shrink(1 << 30), pool.trim(), pool.tidy()), (0, 0, 0, 0));
+    assert_eq!((pool.compact(), pool.shrink(1 << 30), pool.trim(), pool.rebalance()), (0, 0, 0, 0));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_child_without_the_pages_is_refused_everything() {
                     pool.trim();
                     many.into_iter().for_each(|handle| pool.free(handle).unwrap());
                     pool.compact();
-                    pool.tidy();
+                    pool.rebalance();
                 }
             });
         }
@@ -139,7 +139,7 @@ fn words_are_refused_in_a_child_without_the_pages() {
             assert!(core.look_at(7, |held, _| held).is_some() && !core.is_vacant(7));
             assert!(core.is_left_behind());
             assert_eq!((core.compact(), core.shrink(1), core.trim()), (0, 0, 0));
-            assert_eq!(core.tidy(&mut || true), 0);
+            assert_eq!(core.rebalance(&mut || true), 0);
             core.check();
             assert!(is_whole(&own));
         });

@@ -68,10 +68,10 @@ fn words_are_tidied_after_a_panic() {
             assert!(asked.fetch_add(1, SeqCst) < 20, "a panic that is wanted here");
             true
         };
-        pool.tidy(&mut go_on)
+        pool.rebalance(&mut go_on)
     };
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
-    assert!(pool.tidy(&mut || true) > 0);
+    assert!(pool.rebalance(&mut || true) > 0);
     assert!(pool.bytes() < before);
     pool.check();
 }

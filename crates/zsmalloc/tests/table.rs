@@ -95,7 +95,7 @@ fn slots_keep_their_contents_while_leaves_are_converted() {
         let freed = Cell::new(0);
         let has_come = || freed.get() > 0 && read_by_others.load(Relaxed) > 0;
         load(Duration::from_secs(5), has_come, || {
-            freed.update(|freed| freed + core.tidy(&mut || true));
+            freed.update(|freed| freed + core.rebalance(&mut || true));
             core.shrink(1 << 16);
         });
         stop.store(true, Relaxed);
@@ -145,7 +145,7 @@ fn a_stale_handle_is_never_taken_for_a_live_one() {
             pool.free(Handle::from_raw(raw).unwrap()).unwrap();
             stale.insert(raw);
         }
-        pool.tidy();
+        pool.rebalance();
         for &raw in &stale {
             let handle = Handle::from_raw(raw).unwrap();
             assert_eq!(pool.read(&handle).unwrap_err(), Error::Handle { raw });
@@ -173,7 +173,7 @@ fn much_used_cells_age_alone() {
             assert!(seen.insert(raw), "{raw:#x} is given out again");
             pool.free(Handle::from_raw(raw).unwrap()).unwrap();
         }
-        pool.tidy();
+        pool.rebalance();
         pool.check();
     }
 }
@@ -195,7 +195,7 @@ fn bytes_of(pattern: &str, slots: &[u32]) -> f64 {
     let empty = core.bytes();
     let each = |bytes: usize| bytes as f64 / slots.len() as f64;
     let filled = each(fill(&core, slots));
-    core.tidy(&mut || true);
+    core.rebalance(&mut || true);
     core.check();
     let tidied = each(core.bytes() - empty);
     for &slot in slots {
@@ -204,7 +204,7 @@ fn bytes_of(pattern: &str, slots: &[u32]) -> f64 {
     slots.iter().for_each(|&slot| {
         core.lock_existing(slot).unwrap().set_payload(0);
     });
-    core.tidy(&mut || true);
+    core.rebalance(&mut || true);
     core.check();
     assert_eq!(core.first_made(0), None);
     let left = core.bytes() - empty;
@@ -246,16 +246,16 @@ fn a_guard_keeps_nothing_but_its_own() {
     let guard = pool.read(&kept).unwrap();
     for round in 0..5u32 {
         let more: Vec<_> = (0..700).map(|_| pool.store(&round.to_ne_bytes()).unwrap()).collect();
-        pool.tidy();
+        pool.rebalance();
         for handle in more {
             assert_eq!(*pool.read(&handle).unwrap(), round.to_ne_bytes());
             pool.free(handle).unwrap();
         }
-        pool.tidy();
+        pool.rebalance();
         pool.check();
     }
     others.into_iter().for_each(|handle| pool.free(handle).unwrap());
-    pool.tidy();
+    pool.rebalance();
     assert_eq!(&*guard, b"kept");
     drop(guard);
     pool.check();
@@ -296,7 +296,7 @@ fn threads_are_given_different_cells() {
         }
         let end = Instant::now() + Duration::from_secs(2);
         while Instant::now() < end {
-            pool.tidy();
+            pool.rebalance();
         }
         stop.store(true, Relaxed);
     });

@@ -217,7 +217,7 @@ impl<K> Values<K> {
             self.table.shrink_to(2 * self.table.len(), |&index| spread(slots[index].hash));
         }
         // The pool releases entries if that is worthwhile.
-        self.pieces.pool.tidy(&mut || true);
+        self.pieces.pool.rebalance(&mut || true);
     }
 
     /// Moves the contents of the last slots to free slots, and releases the last slots. If the slot

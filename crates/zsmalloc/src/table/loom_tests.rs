@@ -22,7 +22,7 @@ fn add(table: &Table, index: u32) {
     unlock(entry, payload + 1);
 }
 
-fn tidy(table: &Table) {
+fn rebalance(table: &Table) {
     {
         let mut making = table.making.lock();
         let room = making.room;
@@ -35,7 +35,7 @@ fn tidy(table: &Table) {
 /// 1 and 2. A pass converts the leaf, and then the span.
 fn sparse(table: &Table) {
     (0..3).for_each(|index| set(table, index, index as u64 + 1));
-    tidy(table);
+    rebalance(table);
     clear(table, 2);
 }
 
@@ -70,7 +70,7 @@ fn model<const N: usize>(preemptions: usize, before: Actor, actors: [Actor; N], 
 /// Asserts that the table finally holds the entries in `expected`, and no others.
 fn ends(table: &Table, expected: &[(u32, u64)]) {
     table.check();
-    tidy(table);
+    rebalance(table);
     table.check();
     for index in 0..SPAN as u32 {
         let payload = expected.iter().find(|(other, _)| *other == index);
@@ -83,7 +83,7 @@ fn loom_table_reader_against_conversion() {
     model(
         slow(3),
         sparse,
-        [tidy, |table| assert_eq!((get(table, 1), get(table, 0)), (2, 1))],
+        [rebalance, |table| assert_eq!((get(table, 1), get(table, 0)), (2, 1))],
         |table| ends(table, &[(0, 1), (1, 2)]),
     );
 }
@@ -93,7 +93,7 @@ fn loom_table_writer_against_conversion() {
     model(
         slow(3),
         sparse,
-        [tidy, |table| {
+        [rebalance, |table| {
             add(table, 1);
             assert_eq!(get(table, 1), 3);
             clear(table, 0);
@@ -107,7 +107,7 @@ fn loom_table_made_against_conversion() {
     model(
         slow(3),
         sparse,
-        [tidy, |table| {
+        [rebalance, |table| {
             set(table, 7, 8);
             assert_eq!((get(table, 7), get(table, 0)), (8, 1));
         }],
@@ -121,7 +121,7 @@ fn loom_table_conversion_against_pin() {
     model(
         slow(3),
         sparse,
-        [tidy, |table| {
+        [rebalance, |table| {
             let pin = table.lock_shared(0, |_| true).unwrap();
             add(table, 2);
             thread::yield_now();
@@ -137,7 +137,7 @@ fn loom_table_two_against_conversion() {
     model(
         1,
         sparse,
-        [tidy, |table| assert!(matches!(get(table, 0), 1 | 2)), |table| add(table, 0)],
+        [rebalance, |table| assert!(matches!(get(table, 0), 1 | 2)), |table| add(table, 0)],
         |table| ends(table, &[(0, 2), (1, 2)]),
     );
 }
@@ -147,8 +147,8 @@ fn loom_table_two_against_conversion() {
 #[test]
 fn loom_table_two_conversions_in_turn() {
     let twice: Actor = |table| {
-        tidy(table);
-        tidy(table);
+        rebalance(table);
+        rebalance(table);
     };
     model(slow(4), sparse, [twice, |table| add(table, 1)], |table| ends(table, &[(0, 1), (1, 3)]));
 }
@@ -160,7 +160,7 @@ fn loom_table_removal_against_making() {
     model(
         slow(3),
         empty,
-        [tidy, |table| {
+        [rebalance, |table| {
             assert_eq!(get(table, 2), 0);
             add(table, 1);
         }],
@@ -191,7 +191,7 @@ fn loom_table_two_makers() {
 #[test]
 fn loom_table_reader_against_absorption() {
     let read: Actor = |table| assert_eq!((get(table, 9), get(table, 2)), (2, 3));
-    model(slow(3), hiding, [tidy, read], |table| ends(table, &[(0, 1), (2, 3), (9, 2)]));
+    model(slow(3), hiding, [rebalance, read], |table| ends(table, &[(0, 1), (2, 3), (9, 2)]));
 }
 
 /// A move that was given up leaves no copies, and the next pass completes it.
@@ -200,7 +200,7 @@ fn loom_table_writer_against_absorption() {
     model(
         slow(3),
         hiding_dense,
-        [tidy, |table| {
+        [rebalance, |table| {
             add(table, 1);
             assert_eq!(get(table, 1), 3);
             clear(table, 0);
@@ -215,7 +215,7 @@ fn loom_table_made_against_absorption() {
     model(
         slow(2),
         hiding,
-        [tidy, |table| {
+        [rebalance, |table| {
             add(table, 2);
             set(table, 3, 5);
             assert_eq!((get(table, 3), get(table, 0)), (5, 1));
@@ -231,7 +231,7 @@ fn loom_table_absorption_against_pin() {
     model(
         slow(3),
         hiding_dense,
-        [tidy, |table| {
+        [rebalance, |table| {
             let pin = table.lock_shared(0, |_| true).unwrap();
             add(table, 10);
             thread::yield_now();
@@ -249,7 +249,7 @@ fn loom_table_two_against_absorption() {
     model(
         1,
         hiding_dense,
-        [tidy, |table| assert!(matches!(get(table, 0), 1 | 2)), |table| add(table, 0)],
+        [rebalance, |table| assert!(matches!(get(table, 0), 1 | 2)), |table| add(table, 0)],
         |table| ends(table, &[(0, 2), (1, 2), (2, 3)]),
     );
 }
@@ -259,9 +259,9 @@ fn loom_table_two_against_absorption() {
 #[test]
 fn loom_table_span_in_turn() {
     let fall: Actor = |table| {
-        tidy(table);
+        rebalance(table);
         clear(table, 2);
-        tidy(table);
+        rebalance(table);
     };
     model(slow(2), hiding_dense, [fall, |table| add(table, 1)], |table| {
         ends(table, &[(0, 1), (1, 3)])
@@ -271,7 +271,7 @@ fn loom_table_span_in_turn() {
 /// If two passes run concurrently, one of them does nothing.
 #[test]
 fn loom_table_two_passes() {
-    model(2, sparse, [tidy, tidy], |table| ends(table, &[(0, 1), (1, 2)]));
+    model(2, sparse, [rebalance, rebalance], |table| ends(table, &[(0, 1), (1, 2)]));
 }
 
 /// Only one thread can claim an entry, even if the entry is removed at the same time.
@@ -287,7 +287,7 @@ fn loom_table_two_claims_against_removal() {
         set(table, 0, 1);
         clear(table, 0);
     };
-    model(slow(2), before, [tidy, claim, claim], |table| {
+    model(slow(2), before, [rebalance, claim, claim], |table| {
         table.check();
         assert!(get(table, 0) <= 1);
     });
@@ -305,7 +305,7 @@ fn loom_table_remark_against_conversion() {
     };
     let mark: Actor =
         |table| assert!((0..2).all(|index| table.set_flags_if_unlocked(index, |_, _, _| 0b0100)));
-    model(slow(3), store, [tidy, mark], |table| {
+    model(slow(3), store, [rebalance, mark], |table| {
         table.check();
         for index in 0..2 {
             let entry = table.lock_existing(index, |_| true).unwrap();

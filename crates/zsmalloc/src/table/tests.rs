@@ -17,18 +17,18 @@ fn table() -> (Arc<MetadataArena>, Table) {
     (arena, table)
 }
 
-fn tidy(table: &Table) -> usize {
+fn rebalance(table: &Table) -> usize {
     table.rebalance(&mut || true)
 }
 
 /// Makes a pass even if few entries have changed.
-fn tidy_all(table: &Table) -> usize {
+fn rebalance_all(table: &Table) -> usize {
     {
         let mut making = table.making.lock();
         let room = making.room;
         making.pass.owe(room);
     }
-    tidy(table)
+    rebalance(table)
 }
 
 #[test]
@@ -61,9 +61,9 @@ fn words_are_as_in_the_model() {
             model.retain(|&index, _| index < start || index >= span);
         }
         if rng.bool() {
-            tidy(&table)
+            rebalance(&table)
         } else {
-            tidy_all(&table)
+            rebalance_all(&table)
         };
         table.check();
         for index in 0..LEAF as u32 * 41 {
@@ -72,7 +72,7 @@ fn words_are_as_in_the_model() {
         }
     }
     (0..LEAF as u32 * 41).for_each(|index| clear(&table, index));
-    tidy_all(&table);
+    rebalance_all(&table);
     assert_eq!((table.node_bytes(), table.first_made(0)), (0, None));
     table.check();
 }
@@ -104,7 +104,7 @@ fn a_stem_has_the_nodes_that_suit_it() {
         assert_eq!(span_kinds(&table, 0), kinds);
         table.check();
     }
-    tidy_all(&table);
+    rebalance_all(&table);
     assert_eq!(span_kinds(&table, 0), [packed(90)]);
     (90..96).for_each(|entry| set(&table, entry * ODD % 65_536, 1));
     assert_eq!(span_kinds(&table, 0), [packed(96)]);
@@ -120,11 +120,11 @@ fn a_stem_has_the_nodes_that_suit_it() {
     table.check();
     (0..101).for_each(|entry| assert_eq!(get(&table, entry * ODD % 65_536), 1));
     (80..101).for_each(|entry| clear(&table, entry * ODD % 65_536));
-    assert!(tidy_all(&table) > 0);
+    assert!(rebalance_all(&table) > 0);
     assert_eq!(span_kinds(&table, 0), [packed(80)]);
     table.check();
     (0..80).for_each(|entry| clear(&table, entry * ODD % 65_536));
-    tidy_all(&table);
+    rebalance_all(&table);
     assert_eq!((table.node_bytes(), table.first_made(0)), (0, None));
     table.check();
 }
@@ -135,13 +135,13 @@ fn a_leaf_has_the_nodes_that_suit_it() {
     let (dense, packed) = (NodeKind::DENSE, NodeKind::packed);
     // The span gets an inner node, with entries in all leaves except the first.
     (0..127).for_each(|leaf| set(&table, (leaf + 1) * 512, 1));
-    tidy_all(&table);
+    rebalance_all(&table);
     assert_eq!(span_kinds(&table, 0), [NodeKind::INNER]);
     assert!(leaf_kinds(&table, 0).is_empty());
     (0..90).for_each(|index| set(&table, index * 3, 1));
     assert_eq!(leaf_kinds(&table, 0), [4, 2, 4, 5, 7, 12, 24, 32].map(packed));
     (0..20).for_each(|index| clear(&table, index * 3));
-    tidy_all(&table);
+    rebalance_all(&table);
     assert_eq!(leaf_kinds(&table, 0), [packed(70)]);
     (0..20).for_each(|index| set(&table, index * 3, 1));
     let pin = table.lock_shared(0, |_| true).unwrap();
@@ -149,11 +149,11 @@ fn a_leaf_has_the_nodes_that_suit_it() {
     assert_eq!(leaf_kinds(&table, 0), [packed(96), dense]);
     drop(pin);
     table.check();
-    assert!(tidy_all(&table) > 0);
+    assert!(rebalance_all(&table) > 0);
     assert_eq!(leaf_kinds(&table, 0), [dense]);
-    assert_eq!(tidy_all(&table), 0);
+    assert_eq!(rebalance_all(&table), 0);
     (0..512).for_each(|index| clear(&table, index));
-    tidy_all(&table);
+    rebalance_all(&table);
     assert!(leaf_kinds(&table, 0).is_empty());
     table.check();
 }
@@ -167,7 +167,7 @@ fn a_table_filled_in_order_is_dense() {
     (0..count).for_each(|index| set(&table, 70_000 + index as u32, 1));
     let bytes = table.node_bytes();
     assert!(bytes < count * 8 + 4 * 1024 + 2 * 4096, "{bytes} bytes");
-    assert_eq!(tidy_all(&table), 0);
+    assert_eq!(rebalance_all(&table), 0);
     table.check();
 }
 
@@ -176,17 +176,17 @@ fn a_pin_keeps_its_chain_and_nothing_else() {
     let (_arena, table) = table();
     let pinned = LEAF as u32 + 3;
     (0..LEAF as u32 * 4).for_each(|index| set(&table, index, 1 + index as u64));
-    tidy_all(&table);
+    rebalance_all(&table);
     let pin = table.lock_shared(pinned, |_| true).unwrap();
     (0..LEAF as u32 * 4).filter(|&index| index != pinned).for_each(|index| clear(&table, index));
-    assert_eq!(tidy_all(&table), 3 * table.nodes.bytes(NodeKind::DENSE));
+    assert_eq!(rebalance_all(&table), 3 * table.nodes.bytes(NodeKind::DENSE));
     table.check();
     // The thread that holds the pin creates entries near the pinned one.
     set(&table, pinned + 1, 9);
     set(&table, 3, 9);
     assert_eq!(pin.value().decode(), Err(LEAF as u64 + 4));
     drop(pin);
-    tidy_all(&table);
+    rebalance_all(&table);
     assert_eq!(table.node_bytes(), table.nodes.bytes(NodeKind::packed(3)));
     assert_eq!((get(&table, 3), get(&table, pinned)), (9, LEAF as u64 + 4));
     assert_eq!(get(&table, pinned + 1), 9);
@@ -196,11 +196,11 @@ fn a_pin_keeps_its_chain_and_nothing_else() {
     (0..LEAF as u32 * 4).for_each(|index| set(&table, index * 20, 1));
     let before = span_kinds(&table, 0);
     assert_eq!(before.last(), Some(&NodeKind::INNER));
-    tidy_all(&table);
+    rebalance_all(&table);
     assert_eq!(span_kinds(&table, 0), before);
     assert_eq!(pin.value().decode(), Err(9));
     drop(pin);
-    tidy_all(&table);
+    rebalance_all(&table);
     assert_eq!(span_kinds(&table, 0), [NodeKind::INNER]);
     assert_eq!(get(&table, 3), 9);
     table.check();
@@ -210,7 +210,7 @@ fn a_pin_keeps_its_chain_and_nothing_else() {
 fn a_pass_can_be_stopped_and_goes_on_where_it_was() {
     let (_arena, table) = table();
     (0..LEAF as u32 * 9).for_each(|index| set(&table, index, 1));
-    tidy_all(&table);
+    rebalance_all(&table);
     (0..LEAF as u32 * 9).for_each(|index| clear(&table, index));
     let dense = table.nodes.bytes(NodeKind::DENSE);
     let first_made = |leaf: usize| Some((leaf * LEAF) as u64);
@@ -227,7 +227,7 @@ fn a_pass_can_be_stopped_and_goes_on_where_it_was() {
         table.check();
     }
     assert_eq!(some(), table.nodes.bytes(NodeKind::INNER));
-    assert_eq!(tidy(&table), 0);
+    assert_eq!(rebalance(&table), 0);
 }
 
 /// The first entry is found from any index, in every kind of node.
@@ -259,11 +259,11 @@ fn the_first_word_made_is_found() {
 fn little_change_is_left_for_later() {
     let (_arena, table) = table();
     (0..LEAF as u32 * 32).for_each(|index| set(&table, index, 1));
-    tidy_all(&table);
+    rebalance_all(&table);
     (0..LEAF as u32).for_each(|index| clear(&table, index));
     assert_eq!(table.rebalance(&mut || panic!("there is little to do")), 0);
     (0..LEAF as u32 + 1).for_each(|index| clear(&table, LEAF as u32 + index));
-    assert_eq!(tidy(&table), 2 * table.nodes.bytes(NodeKind::DENSE));
+    assert_eq!(rebalance(&table), 2 * table.nodes.bytes(NodeKind::DENSE));
 }
 
 /// Fills 373,000 entries and empties those for which `stay` returns false. Returns the size in
@@ -277,7 +277,7 @@ fn bytes_after(stay: impl Fn(u32) -> bool) -> (usize, usize) {
     let full = arena.bytes() - empty + table.bytes();
     assert!(full < COUNT as usize * 9, "{full} bytes");
     (0..COUNT).filter(|&index| !stay(index)).for_each(|index| clear(&table, index));
-    assert!(tidy(&table) > 0);
+    assert!(rebalance(&table) > 0);
     table.check();
     let live = (0..COUNT).filter(|&index| stay(index));
     let live = live.inspect(|&index| assert_eq!(get(&table, index), index as u64 + 1)).count();
@@ -340,11 +340,11 @@ fn rows_go_with_their_entries() {
         (0..101).map(|nth| nth * 977 % 65_536).for_each(store);
         (0..101).map(|nth| nth * 977 % 65_536).for_each(is_right);
         (70_000..71_000).for_each(store);
-        tidy_all(&table);
+        rebalance_all(&table);
         (70_000..71_000).for_each(is_right);
         (70_000..71_000).filter(|index| index % 9 != 0).for_each(|index| clear(&table, index));
         assert_eq!(says(70_001).0, access_time.then_some(0), "emptied");
-        assert!(tidy_all(&table) > 0);
+        assert!(rebalance_all(&table) > 0);
         (70_000..71_000).filter(|index| index % 9 == 0).for_each(is_right);
         table.check();
     }
@@ -391,7 +391,7 @@ fn a_refusal_changes_nothing() {
             }
             scarce.most.fetch_add(1, Ordering::Relaxed);
         }
-        tidy(&table);
+        rebalance(&table);
         made.push(index);
     }
     assert!(refused > 20, "{refused} refusals");
@@ -477,11 +477,11 @@ fn threads_find_their_words_while_leaves_are_converted() {
         let is_over = |secs| begun.elapsed() > Duration::from_secs(secs);
         // On a busy machine, the loop continues until the writers have run.
         while !is_over(2) || (freed == 0 && !is_over(120)) {
-            freed += tidy_all(table);
+            freed += rebalance_all(table);
         }
         stop.store(true, Ordering::Relaxed);
         assert!(freed > 0);
     });
-    tidy_all(&table);
+    rebalance_all(&table);
     table.check();
 }

@@ -68,29 +68,17 @@ impl NewSlot {
 }
 
 impl<'p> ClassGuard<'p> {
-    /// Locks a class.
+    /// Returns the guard of a class that `state` has locked.
     ///
     /// # Safety
-    /// The class, the memory and the retained pages belong to one pool.
-    pub(crate) unsafe fn lock(
+    /// The class, its locked state, the memory and the retained pages belong to one pool.
+    pub(crate) unsafe fn new(
         class: &'p Class,
         memory: &'p Memory,
         retained: &'p Retained,
+        state: MutexGuard<'p, ClassState>,
     ) -> Self {
-        ClassGuard { class, memory, retained, state: class.state.lock() }
-    }
-
-    /// Locks a class if it is unlocked. Never waits.
-    ///
-    /// # Safety
-    /// As for [`lock`](Self::lock).
-    pub(crate) unsafe fn try_lock(
-        class: &'p Class,
-        memory: &'p Memory,
-        retained: &'p Retained,
-    ) -> Option<Self> {
-        let state = class.state.try_lock()?;
-        Some(ClassGuard { class, memory, retained, state })
+        ClassGuard { class, memory, retained, state }
     }
 
     pub(crate) fn class(&self) -> &'p Class {

@@ -192,18 +192,13 @@ fn add_zspage(inner: &PoolInner, class: &Class) -> Result<(), Error> {
     Ok(())
 }
 
-/// Counts a step, and releases or retains the emptied pages of the source zspage. Near a limit the
-/// pages are released immediately, because the next move needs them.
-fn end_step(
-    inner: &PoolInner,
-    locked: ClassGuard<'_>,
-    source: ExtentId,
-    moved: &Moved,
-) -> Progress {
+/// Counts a step, and releases or retains the emptied pages of the zspage from which objects moved.
+/// Near a limit the pages are released immediately, because the next move needs them.
+fn end_step(inner: &PoolInner, locked: ClassGuard<'_>, id: ExtentId, moved: &Moved) -> Progress {
     if inner.is_near_limit(0) {
-        purge::release(inner, locked, source);
+        purge::release(inner, locked, id);
     } else {
-        purge::retain(inner, locked, source);
+        purge::retain(inner, locked, id);
     }
     let counters = &inner.compaction;
     counters.moved_objects.fetch_add(moved.objects as u64, Relaxed);

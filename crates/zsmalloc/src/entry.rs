@@ -108,8 +108,7 @@ impl Entry {
         self.0.load(Ordering::Acquire) & LOCK == FROZEN
     }
 
-    /// Adds `lock` to the lock bits. Fails if the entry has a writer or more than `readers_max`
-    /// readers.
+    /// Adds `lock`. Fails if the entry has a writer or more than `readers_max` readers.
     fn enter(&self, lock: u64, readers_max: u64) -> Result<Value, Busy> {
         // A thread that finds the entry frozen must later see the conversion of the entry's leaf.
         let mut word = self.0.load(Ordering::Acquire);

@@ -70,13 +70,12 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
                 }
             }
             Err(refused) => {
-                match search::alloc_slot(&mut locked, index, Search::Committed(SCAN_FEW))? {
-                    Some(new) => return Ok(new),
-                    None => {
-                        drop(locked);
-                        refused
-                    }
+                let few = Search::Committed(SCAN_FEW);
+                if let Some(new) = search::alloc_slot(&mut locked, index, few)? {
+                    return Ok(new);
                 }
+                drop(locked);
+                refused
             }
         };
         refusals += 1;
@@ -204,11 +203,8 @@ impl<'p> EntryWriteGuard<'p> {
     }
 
     /// Locks the entry of a free handle slot, which is empty. Returns its number and the guard.
-    pub(crate) fn claim(
-        pool: RepairedPool<'p>,
-        handles: &HandleSlots,
-    ) -> Result<(u32, Self), Error> {
-        let (index, lock) = handles.claim(pool.entries())?;
+    pub(crate) fn claim(pool: RepairedPool<'p>, slots: &HandleSlots) -> Result<(u32, Self), Error> {
+        let (index, lock) = slots.claim(pool.entries())?;
         Ok((index, EntryWriteGuard { inner: pool.inner(), index, lock }))
     }
 
@@ -255,15 +251,13 @@ impl<'p> EntryWriteGuard<'p> {
     /// (I6).
     pub fn reserve(&self, bytes: &[u8]) -> Result<Reservation<'p>, Error> {
         let held = self.object();
+        let in_place = Reservation { held, staged: None };
         if held.is_some_and(|object| object.class.takes(bytes.len())) {
-            return Ok(Reservation { held, staged: None });
+            return Ok(in_place);
         }
         match self.stage(bytes) {
-            Ok(staged) => Ok(Reservation { held, staged: Some(staged) }),
-            Err(_) if held.is_some_and(|object| object.has_room_for(bytes)) => {
-                Ok(Reservation { held, staged: None })
-            }
-            Err(error) => Err(error),
+            Err(_) if held.is_some_and(|object| object.has_room_for(bytes)) => Ok(in_place),
+            staged => Ok(Reservation { held, staged: Some(staged?) }),
         }
     }
 
@@ -294,12 +288,9 @@ impl<'p> EntryWriteGuard<'p> {
     }
 
     fn name_staged(self, staged: StagedObject<'p>, flags: u8, held: Option<Object<'p>>) -> Old {
-        let is_ours = std::ptr::eq(staged.inner, self.inner) && staged.index == self.index;
-        assert!(
-            is_ours,
-            "an object staged for entry {} is given to entry {}",
-            staged.index, self.index
-        );
+        let (of, index) = (staged.index, self.index);
+        let is_ours = std::ptr::eq(staged.inner, self.inner) && of == index;
+        assert!(is_ours, "an object staged for entry {of} is given to entry {index}");
         staged.stamp.assert_same_process();
         let value = Value::object(Location { offset: staged.offset, len: staged.len, flags });
         std::mem::forget(staged);
@@ -337,14 +328,13 @@ impl<'p> EntryWriteGuard<'p> {
         self.inner.count_len(Some(len), Some(bytes.len()));
         // The class's lock is held so that a mover copies only complete objects. A fork takes this
         // lock too, so in the child the length in the entry matches the bytes.
-        let locked = self.inner.lock(class);
+        let _locked = self.inner.lock(class);
         // SAFETY: the object's slot has room for `bytes`; its entry is locked exclusively and its
         // class is locked (zs-M2). The entry refers to the same place as before.
         unsafe {
             self.inner.memory.write(offset, bytes);
             self.lock.unlock(value);
         }
-        drop(locked);
         Old::Object { bytes: len, flags: old_flags }
     }
 
@@ -355,11 +345,10 @@ impl<'p> EntryWriteGuard<'p> {
         let len = held.map_or(0, |object| object.location.len);
         match held {
             Some(object) if bytes.len() <= len => {
-                let locked = self.inner.lock(object.class);
+                let _locked = self.inner.lock(object.class);
                 // SAFETY: the bytes are in the object; its entry is locked exclusively and its
                 // class is locked (zs-M2).
                 unsafe { self.inner.memory.write(object.location.offset, bytes) };
-                drop(locked);
                 Ok(())
             }
             _ => Err(Error::Length { len: bytes.len(), object: len }),

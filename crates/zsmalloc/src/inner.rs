@@ -197,14 +197,15 @@ impl PoolInner {
     pub(crate) fn lock<'p>(&'p self, class: &'p Class) -> ClassGuard<'p> {
         self.expect_own(class);
         // SAFETY: class, memory and retained pages belong to this pool.
-        unsafe { ClassGuard::lock(class, &self.memory, &self.retained) }
+        unsafe { ClassGuard::new(class, &self.memory, &self.retained, class.state.lock()) }
     }
 
     /// Locks a class of the pool if it is unlocked. Never waits.
     pub(crate) fn try_lock<'p>(&'p self, class: &'p Class) -> Option<ClassGuard<'p>> {
         self.expect_own(class);
-        // SAFETY: as in `lock`.
-        unsafe { ClassGuard::try_lock(class, &self.memory, &self.retained) }
+        let state = class.state.try_lock()?;
+        // SAFETY: class, memory and retained pages belong to this pool.
+        Some(unsafe { ClassGuard::new(class, &self.memory, &self.retained, state) })
     }
 
     #[inline]

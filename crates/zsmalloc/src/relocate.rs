@@ -15,6 +15,7 @@ use crate::entry::{Location, Value};
 use crate::fork::RepairedPool;
 use crate::policy::SCAN_MAX;
 use crate::search::{Search, alloc_slot};
+use crate::zspage::Header;
 use page::ExtentId;
 
 /// The results of one step.
@@ -46,13 +47,7 @@ struct Movable {
 }
 
 /// Returns the object in a slot of a zspage if its entry refers to the object and is unlocked.
-fn movable(
-    pool: RepairedPool<'_>,
-    source: &ClassGuard<'_>,
-    id: ExtentId,
-    slot: u32,
-) -> Option<Movable> {
-    let header = source.header(id);
+fn movable(pool: RepairedPool<'_>, header: Header<'_>, slot: u32) -> Option<Movable> {
     let index = header.entry(slot)?;
     let location = pool.entries().peek(index, |entry, _| entry.unlocked())??.decode().ok()?;
     (location.offset == header.offset(slot)).then_some(Movable { index, location })
@@ -95,7 +90,7 @@ pub(crate) fn migrate(
         if moved.objects == most {
             break;
         }
-        let Some(object) = movable(pool, locked, source, slot) else { continue };
+        let Some(object) = movable(pool, locked.header(source), slot) else { continue };
         let is_below = |free: u32| source != target || free < slot;
         let lowest = locked.header(target).lowest_free();
         let Some(lowest) = lowest.filter(|&free| is_below(free)) else { break };
@@ -144,7 +139,7 @@ pub(crate) fn reclassify(
         if moved.objects == most {
             break;
         }
-        let Some(object) = movable(pool, locked, source, slot) else { continue };
+        let Some(object) = movable(pool, locked.header(source), slot) else { continue };
         let Ok((_, wanted)) = pool.inner().classes_of(object.location.len) else { continue };
         if wanted.position == class.position {
             continue;

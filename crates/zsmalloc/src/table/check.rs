@@ -46,9 +46,9 @@ fn check_chain(first: Node<'_>, level: Level) {
     let mut sorted = Vec::new();
     for part in first.nodes() {
         let (keys, behind) = part.packed();
-        let full = part.kind().capacity();
-        assert!(behind.is_none() || keys.len() == full, "{:?} has room", part.node_ref());
-        assert!(part.kind().is_packed() || part.kind() == level.wide(), "{:?}", part.node_ref());
+        let (full, at) = (part.kind().capacity(), part.node_ref());
+        assert!(behind.is_none() || keys.len() == full, "{at:?} has room");
+        assert!(part.kind().is_packed() || part.kind() == level.wide(), "{at:?}");
         sorted.extend_from_slice(keys);
     }
     sorted.sort_unstable();

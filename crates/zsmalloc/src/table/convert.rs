@@ -26,11 +26,11 @@
 
 use super::floors::Floors;
 use super::fresh::Fresh;
-use super::layout::{LEAF, Level, NodeKind, NodeRef, PACKED_CAPACITY_MAX};
+use super::layout::{LEAF, Level, NodeKind, NodeRef, PACKED_MAX};
 use super::locks::EntryRef;
 use super::make::make_in;
 use super::node::{Chain, Node};
-use super::policy::PACKED_ENTRIES_MAX;
+use super::policy::REPACKED_ENTRIES_MAX;
 use super::retired::Behind;
 use super::walk::{all_entries, all_packed_entries, each_kind, first_made};
 use super::{Inside, Locked, Table, index_of, split};
@@ -74,8 +74,8 @@ pub(super) fn convert(locked: &mut Locked<'_>, span: u64, level: Level, more: us
     let subject = Subject { span, level, chain, first, inside };
     let most = match level {
         Level::Leaf(_) => LEAF,
-        Level::Span if first.inner().is_some() => PACKED_ENTRIES_MAX,
-        Level::Span => PACKED_CAPACITY_MAX,
+        Level::Span if first.inner().is_some() => REPACKED_ENTRIES_MAX,
+        Level::Span => PACKED_MAX,
     };
     let (kept, is_locked) = count(table, &subject, most);
     let kept = kept + more;

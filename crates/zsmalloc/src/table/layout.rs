@@ -1,7 +1,7 @@
 //! The kinds of nodes, the number of entries for which they have room, and the layout of entries
 //! and rows.
 
-use super::policy::PACKED_ENTRIES_MAX;
+use super::policy::REPACKED_ENTRIES_MAX;
 use super::row::RowKind;
 use crate::entry::Entry;
 use crate::sync::{AtomicLink, AtomicU32};
@@ -21,7 +21,7 @@ const CAPACITIES: [usize; 11] = [2, 4, 5, 7, 12, 16, 24, 32, 48, 64, 96];
 #[cfg(loom)]
 const CAPACITIES: [usize; 1] = [2];
 /// The number of entries for which the largest packed node has room.
-pub(super) const PACKED_CAPACITY_MAX: usize = CAPACITIES[CAPACITIES.len() - 1];
+pub(super) const PACKED_MAX: usize = CAPACITIES[CAPACITIES.len() - 1];
 /// The size in bytes of a link, or of the head of a packed node.
 pub(super) const LINK_BYTES: usize = size_of::<AtomicLink>();
 const LINE: usize = 64;
@@ -57,7 +57,7 @@ impl Level {
 
     /// Returns the kind of node to append to full packed nodes, which hold `room` entries in total.
     pub(super) fn behind(self, room: usize) -> NodeKind {
-        if room < PACKED_ENTRIES_MAX { NodeKind::packed(room / 2) } else { self.wide() }
+        if room < REPACKED_ENTRIES_MAX { NodeKind::packed(room / 2) } else { self.wide() }
     }
 }
 
@@ -69,20 +69,18 @@ impl NodeKind {
 
     /// Returns the kind of a chain's first node, if few entries are expected.
     pub(super) fn first() -> Self {
-        NodeKind::packed(4.min(PACKED_CAPACITY_MAX))
+        NodeKind::packed(4.min(PACKED_MAX))
     }
 
     /// Returns the kind of the smallest packed node for `count` entries, or of the largest packed
     /// node if `count` is larger.
     pub(super) fn packed(count: usize) -> Self {
-        NodeKind(
-            CAPACITIES.partition_point(|&capacity| capacity < count.min(PACKED_CAPACITY_MAX)) as u8
-        )
+        NodeKind(CAPACITIES.partition_point(|&capacity| capacity < count.min(PACKED_MAX)) as u8)
     }
 
     /// Returns the kind of node that suits a leaf with `count` entries.
     pub(super) fn for_leaf(count: usize) -> Self {
-        if count > PACKED_ENTRIES_MAX { NodeKind::DENSE } else { NodeKind::packed(count) }
+        if count > REPACKED_ENTRIES_MAX { NodeKind::DENSE } else { NodeKind::packed(count) }
     }
 
     pub(super) fn all() -> impl Iterator<Item = NodeKind> {

@@ -90,12 +90,12 @@ pub(super) unsafe fn make_in(
     Ok(())
 }
 
-/// Adds the empty entry `index` to `last`, the last node of its chain. Returns false if the node has
-/// no room.
+/// Adds the empty entry `index` to `last`, the last node of its chain. Returns false if the node
+/// has no room.
 ///
 /// # Safety
-/// The node belongs to the table that is locked (zs-W4). No packed node of its chain has the entry's
-/// key.
+/// The node belongs to the table that is locked (zs-W4). No packed node of its chain has the
+/// entry's key.
 unsafe fn push(locked: &mut Locked<'_>, last: Node<'_>, index: u32) -> bool {
     let Some(head) = last.header() else { return false };
     let (table, (count, _)) = (locked.table, head.load());

@@ -1,10 +1,9 @@
 //! The thresholds of the table of entries and of handle slots, each with its reason.
 
-/// A conversion replaces a wide node by a packed one if at most this number of entries remain, and
-/// a chain gets a wide node if its packed nodes have room for at least this number. The number is
-/// below the room of the largest packed node, so that a few more entries do not require a wide node
-/// again.
-pub(crate) const PACKED_ENTRIES_MAX: usize = if cfg!(loom) { 2 } else { 80 };
+/// A conversion replaces a wide node by a packed one if at most this number of entries remain. The
+/// number is below the room of the largest packed node, so that a few more entries do not require a
+/// wide node again. A chain gets a wide node if its packed nodes have room for this number.
+pub(crate) const REPACKED_ENTRIES_MAX: usize = if cfg!(loom) { 2 } else { 80 };
 /// A new leaf begins with a dense node if at least this number of its entries are in packed nodes
 /// of its span, because it is then probably being filled.
 pub(crate) const LEAF_CROWD: usize = if cfg!(loom) { 2 } else { 8 };
@@ -31,5 +30,5 @@ pub(crate) const LEAF_ROOM_MIN: u32 = if cfg!(loom) { 1 } else { 64 };
 /// but each shard has a leaf, which is rarely full.
 pub(crate) const HANDLE_SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
 /// The number of freed handle slots that a shard remembers, because their entries are likely in the
-/// processor's caches. With this number a shard has less than 256 bytes.
+/// processor's caches. With this number a shard fits in 256 bytes.
 pub(crate) const RECENT_SLOTS: usize = 24;

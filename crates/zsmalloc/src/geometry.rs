@@ -287,29 +287,43 @@ fn native_classes(page: usize, order: u32) -> Vec<ClassShape> {
     }
     let sizes = sizes.into_iter().enumerate();
     let shapes = sizes.map(|(index, size)| {
-        let pages = native_chain(page, size);
+        let known = NATIVE_CHAINS.get((size - SIZE_MIN) / GRAIN).filter(|_| page == BLOCK);
+        let pages = known.map_or_else(|| native_chain(page, size), |pages| usize::from(*pages));
         shape(page, index as u32, size, size, pages)
     });
     merged(shapes.collect())
 }
 
+/// The results of `native_chain` for pages of 4 KiB and sizes up to a page. They are computed at
+/// compile time, because every program that is run creates the table of classes.
+static NATIVE_CHAINS: [u16; (BLOCK - SIZE_MIN) / GRAIN + 1] = {
+    let mut chains = [0; (BLOCK - SIZE_MIN) / GRAIN + 1];
+    let mut nth = 0;
+    while nth < chains.len() {
+        chains[nth] = native_chain(BLOCK, SIZE_MIN + nth * GRAIN) as u16;
+        nth += 1;
+    }
+    chains
+};
+
 /// Returns the number of pages of a native zspage: the shortest length in the upper third of the
 /// possible lengths that wastes the smallest share of its bytes.
-fn native_chain(page: usize, size: usize) -> usize {
+const fn native_chain(page: usize, size: usize) -> usize {
     let objects = if size < SMALL { SMALL_OBJECTS_MAX } else { NATIVE_OBJECTS_MAX };
-    let least = size.div_ceil(page);
-    let longest = (objects * size / page).clamp(least, EXTENT_PAGES_MAX as usize);
-    let shortest = (longest - longest / 3).max(least);
-    // The loop runs at the start of every program, so it avoids divisions.
-    let (grows, mut wasted) = (page % size, shortest * page % size);
-    let mut best = (shortest, wasted);
-    for pages in shortest..=longest {
+    let (least, bytes) = (size.div_ceil(page), objects * size);
+    let most = EXTENT_PAGES_MAX as usize;
+    let longest = if bytes / page < most { bytes / page } else { most };
+    let longest = if longest < least { least } else { longest };
+    let third = longest - longest / 3;
+    let mut pages = if third < least { least } else { third };
+    let mut best = (pages, pages * page % size);
+    while pages < longest {
+        pages += 1;
+        let wasted = pages * page % size;
         // This compares wasted / pages with the best ratio so far.
         if wasted * best.0 < best.1 * pages {
             best = (pages, wasted);
         }
-        wasted += grows;
-        wasted -= if wasted < size { 0 } else { size };
     }
     best.0
 }

@@ -72,8 +72,7 @@ impl Plan {
             above: AtomicUsize::new(CHANGE_MIN),
             ..Plan::of_all(len, supply)?
         };
-        let unknown = |position| Size { bytes: bytes(position), ..Size::default() };
-        plan.publish(&Draft::new(len, Purpose::Growth, unknown));
+        plan.publish(&Draft::of_empty(len, bytes));
         Ok(plan)
     }
 
@@ -250,6 +249,19 @@ struct Draft {
 }
 
 impl Draft {
+    /// Opens the classes of a pool without objects: the largest class, and classes whose sizes are
+    /// about an eighth apart. This is the result of [`new`](Self::new), which needs more time and
+    /// stack, for an empty pool.
+    fn of_empty(len: usize, bytes: impl Fn(usize) -> usize) -> Self {
+        let (mut draft, mut last) = (Draft { open: [false; CLASSES_MAX] }, 0);
+        for position in 0..len {
+            let bytes = bytes(position);
+            draft.open[position] = bytes >= policy::spread(last) || position + 1 == len;
+            last = if draft.open[position] { bytes } else { last };
+        }
+        draft
+    }
+
     /// Finds the cheapest set of open classes among `len` classes. The largest class is always
     /// open.
     fn new(len: usize, purpose: Purpose, size: impl Fn(usize) -> Size) -> Self {
@@ -257,17 +269,16 @@ impl Draft {
         // For each class, the position plus 1 of the best open class below it if the class itself
         // is open, or 0 if no class below is open.
         let mut before = [0; CLASSES_MAX];
-        // The sizes with objects, and the classes to open for sizes without objects.
-        let (mut populated, mut spread) = ([false; CLASSES_MAX], [false; CLASSES_MAX]);
-        let (mut count, mut bytes, mut last) = (0, 0, 0);
+        // The classes to open for sizes without objects, and the sizes with objects.
+        let spread = Self::of_empty(len, |position| size(position).bytes).open;
+        let mut populated = [false; CLASSES_MAX];
+        let (mut count, mut bytes) = (0, 0);
         for position in 0..len {
             let size = size(position);
             let x = size.bytes as i64;
             count += size.population;
             bytes += size.population as i64 * x;
             populated[position] = size.population > 0;
-            spread[position] = size.bytes >= policy::spread(last);
-            last = if spread[position] { size.bytes } else { last };
             let best = hull.lowest(x);
             before[position] = best.open;
             let cost = best.at(x) + opening(&size, purpose) + count as i64 * x - bytes;
@@ -365,18 +376,25 @@ mod tests {
 
     #[test]
     fn large_pools_have_many_classes_and_small_ones_few() {
-        let open = |population: u32| {
-            let sizes = |bytes| Size { bytes, population, is_used: true };
-            let sizes: Vec<Size> = (32..=4096).step_by(8).map(sizes).collect();
-            let plan = planned(&sizes, Purpose::Compaction);
-            (0..sizes.len()).filter(|&position| plan.is_open(position)).count()
+        let sizes = |population: u32| -> Vec<Size> {
+            let size = |bytes| Size { bytes, population, is_used: true };
+            (32..=4096).step_by(8).map(size).collect()
         };
+        let opened = |plan: &Plan| -> Vec<usize> {
+            (0..plan.class_for.len()).filter(|&position| plan.is_open(position)).collect()
+        };
+        let open = |population| opened(&planned(&sizes(population), Purpose::Compaction)).len();
         // With open classes p sizes apart and n objects of each size, a class costs 8 n p^2 / 2 for
         // rounding plus `opening`. The sum over all classes is smallest at p = sqrt(2 * opening /
         // (8 n)).
         assert_eq!(open(10_000), 509);
         assert!((90..140).contains(&open(30)), "{}", open(30));
         assert_eq!(open(0), 38, "for objects yet unknown");
+        let empty = Plan::new(509, |position| 32 + 8 * position, None).unwrap();
+        assert_eq!(
+            (empty.open(), opened(&empty)),
+            (38, opened(&planned(&sizes(0), Purpose::Growth)))
+        );
     }
 
     #[test]

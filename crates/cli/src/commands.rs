@@ -13,6 +13,7 @@ pub(crate) mod fill;
 mod geometry;
 mod outcome;
 mod packed;
+mod policy;
 pub(crate) mod train;
 
 pub(crate) use outcome::{interrupt, measured};

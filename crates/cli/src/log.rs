@@ -8,9 +8,6 @@ use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The maximum number of bytes that a pipe accepts either as a whole or not at all.
-const PIECE: usize = 4096;
-
 static IS_STUCK: AtomicBool = AtomicBool::new(false);
 
 /// Logs a line, preceded by the command's name.
@@ -21,7 +18,8 @@ pub(crate) fn line(line: Arguments<'_>) {
 /// Logs text unchanged.
 pub(crate) fn text(text: &str) {
     let mut err = std::io::stderr().lock();
-    for piece in text.as_bytes().chunks(PIECE) {
+    // A pipe accepts a piece of this size either as a whole or not at all.
+    for piece in text.as_bytes().chunks(libc::PIPE_BUF) {
         if !is_taken(&err) || err.write_all(piece).is_err() {
             return;
         }

@@ -58,6 +58,10 @@ pub(crate) const WATCH_BAR: RangeInclusive<usize> = 4..=16;
 /// the size of a response, for which the server reserves memory.
 pub(crate) const METRICS_NAME_MAX: usize = 128;
 
+/// The width in characters of a line of `uzram stat --watch` with two bars, not counting the bars
+/// themselves: the other columns, and the brackets, the percentage and the spaces of each bar.
+pub(crate) const WATCH_BESIDE: usize = 64 + 2 * 9;
+
 /// The number of bytes of an image that are written at a time.
 pub(crate) const IMAGE_PIECE: usize = 1 << 20;
 
@@ -168,72 +172,19 @@ pub(crate) const AGAIN_AFTER_MAX: Duration = Duration::from_secs(60);
 /// The largest number that is appended to a name to find a new name.
 pub(crate) const NAMES_MAX: u32 = 99;
 
-/// The maximum number of threads of `uzram fill` that can be requested.
-pub(crate) const THREADS_MAX: u16 = 256;
+/// The number of bytes of the first thread's stack that long-running commands touch at their start.
+/// The stack grows when it is touched; if the address space were full, the kernel would kill the
+/// process.
+pub(crate) const FIRST_STACK: usize = 256 << 10;
 
-/// The maximum of the default number of threads of `uzram fill`.
-pub(crate) const THREADS_DEFAULT_MAX: usize = 16;
+/// The number of bytes that the process must be able to allocate at its start. If the heap can't
+/// grow, the C library maps 1 MiB at a time instead.
+pub(crate) const AT_START: usize = 2 << 20;
 
-/// The bytes that a thread uses: touched stack and heap, and the kernel's data for the thread.
-pub(crate) const THREAD_BYTES: usize = 128 << 10;
+/// The default limit of `uzram run`, as a percentage of the cgroup's limit. The rest is for memory
+/// that uzram does not count, such as files and page tables.
+pub(crate) const RUN_LIMIT_PERCENT: u8 = 85;
 
-/// The number of bytes of tables that the device of `uzram fill` uses for each page of its size.
-pub(crate) const FILLED_ENTRY_BYTES: usize = 12;
-
-/// The number of pages that a thread of `uzram fill` takes at a time.
-pub(crate) const BATCH_PAGES: u32 = 256;
-
-/// The number of pages of a request to the device of `uzram fill`.
-pub(crate) const REQUEST_PAGES: usize = 16;
-
-/// The maximum size of a dictionary of `uzram train-dictionary` in bytes: an eighth of the largest
-/// sample.
-pub(crate) const DICTIONARY_BYTES_MAX: usize = 8 << 20;
-
-/// The maximum number of bytes of blocks that `uzram train-dictionary` reads, spread over all
-/// files.
-pub(crate) const SAMPLE_BYTES: usize = 64 << 20;
-
-/// One of `HELD_ONE_OF` blocks is held out.
-pub(crate) const HELD_ONE_OF: usize = 8;
-
-/// The seed by which the held-out blocks are chosen at random, so that no period of the files
-/// affects the choice. The seed is the same in every run.
-pub(crate) const SEED: u64 = 1;
-
-/// The number of passes of each codec over the blocks, with the dictionary and without. The median
-/// is reported.
-pub(crate) const PASSES: usize = 3;
-
-/// The minimum size of a sample of `uzram analyze` in bytes: a few clusters.
-pub(crate) const SAMPLE_MIN: u64 = 1 << 20;
-
-/// At most one of `TRAINING_ONE_OF` clusters trains a dictionary; the dictionary is tried on the
-/// others.
-pub(crate) const TRAINING_ONE_OF: usize = 4;
-
-/// The minimum and maximum size of a dictionary of `uzram analyze` in bytes. Between them, the size
-/// is a hundredth of the training data.
-pub(crate) const DICTIONARY_BYTES: RangeInclusive<usize> = 4 << 10..=64 << 10;
-
-/// The maximum number of bytes of training data. More would not improve the dictionary.
-pub(crate) const TRAINED_MAX: usize = 8 << 20;
-
-/// The number of reads of the counter with which the cost of one read is measured.
-pub(crate) const COUNTER_LOOKS: usize = 1000;
-
-/// The number of entries of a process's pagemap that are read at a time.
-pub(crate) const PAGEMAP_ENTRIES: usize = 4096;
-
-/// The interval between checks for an interrupt while pages become idle.
-pub(crate) const IDLE_TICK: Duration = Duration::from_millis(50);
-
-/// The exponent of the time in the cost of a candidate: a candidate that takes twice the time must
-/// save a tenth of the memory.
-pub(crate) const TIME_POWER: f64 = 0.152;
-
-/// The ratio of a recommended limit to the forecast memory; above 1, because data change.
-pub(crate) const LIMIT_SPARE: f64 = 1.25;
-
-/// The maximum time to wait for another program that appends to the same file of rows.
-pub(crate) const APPENDED_WITHIN: Duration = Duration::from_secs(10);
+/// Ended processes that held less than 1/`TABLE_SHARE` of the maximum memory of all processes
+/// together are combined in one line of the table, because their figures hardly affect the sum.
+pub(crate) const TABLE_SHARE: u64 = 100;

@@ -8,6 +8,7 @@
 //! is open, so it has no other owner.
 #![allow(unsafe_code)]
 
+use crate::policy::{AT_START, FIRST_STACK};
 use rustix::process::{Resource, getrlimit};
 use std::hint::black_box;
 use std::io;
@@ -15,15 +16,6 @@ use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-/// The number of bytes of the first thread's stack that long-running commands touch at their start.
-/// The stack grows when it is touched; if the address space were full, the kernel would kill the
-/// process.
-const STACK: usize = 256 << 10;
-
-/// The number of bytes that the process must be able to allocate at its start. If the heap can't
-/// grow, the C library maps 1 MiB at a time instead.
-const AT_START: usize = 2 << 20;
 
 /// Whether SIGPIPE was ignored before `main`. From `main` on, the standard library ignores SIGPIPE.
 static WAS_PIPE_IGNORED: AtomicBool = AtomicBool::new(false);
@@ -91,7 +83,7 @@ pub(crate) fn prepare() {
 /// [`has_memory`] returned true.
 pub(crate) fn provide_stack() {
     let stack = getrlimit(Resource::Stack).current;
-    if stack.is_none_or(|bytes| bytes >= 2 * STACK as u64) {
+    if stack.is_none_or(|bytes| bytes >= 2 * FIRST_STACK as u64) {
         touch_stack();
     }
 }
@@ -141,5 +133,5 @@ pub(crate) fn passed_sockets() -> io::Result<Vec<(String, OwnedFd)>> {
 
 #[inline(never)]
 fn touch_stack() {
-    black_box([0_u8; STACK]);
+    black_box([0_u8; FIRST_STACK]);
 }

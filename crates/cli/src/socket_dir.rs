@@ -8,9 +8,6 @@ use std::path::{Path, PathBuf};
 pub(crate) const NBD: &str = "nbd.sock";
 pub(crate) const CONTROL: &str = "control.sock";
 
-/// The permission bits that let other users create sockets in a directory.
-const WRITTEN_BY_OTHERS: u32 = 0o022;
-
 /// Returns the path of the directory of this user's sockets.
 pub(crate) fn directory() -> PathBuf {
     let uid = rustix::process::getuid();
@@ -45,7 +42,7 @@ pub(crate) fn check_default(path: &Path) -> Result<(), Error> {
 pub(crate) fn check(dir: &Path) -> Result<(), Error> {
     let found = std::fs::symlink_metadata(dir).map_err(|why| unfit(dir, why))?;
     let is_ours = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
-    if is_ours && found.mode() & WRITTEN_BY_OTHERS == 0 {
+    if is_ours && found.mode() & (libc::S_IWGRP | libc::S_IWOTH) == 0 {
         return Ok(());
     }
     let why = "it is not a directory that belongs to this user and that no one else can write to";

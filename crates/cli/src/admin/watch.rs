@@ -3,7 +3,7 @@
 
 use crate::error::{Error, no_handler};
 use crate::log::log;
-use crate::policy::{WATCH_BAR, WATCH_EVERY, WATCH_LINES};
+use crate::policy::{WATCH_BAR, WATCH_BESIDE, WATCH_EVERY, WATCH_LINES};
 use rustix::termios::tcgetwinsize;
 use signal_hook::consts::SIGINT;
 use signal_hook::flag::register_conditional_shutdown;
@@ -12,9 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::sleep;
 use std::time::Instant;
-
-/// The width in characters of a line with two bars, not counting the bars themselves.
-const BESIDE: usize = 64 + 2 * 9;
 
 /// The format of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +39,7 @@ fn bar_width(columns: u16) -> usize {
     match usize::from(columns) {
         0 => *WATCH_BAR.end(),
         columns => {
-            let each = columns.saturating_sub(BESIDE) / 2;
+            let each = columns.saturating_sub(WATCH_BESIDE) / 2;
             if each < *WATCH_BAR.start() { 0 } else { each.min(*WATCH_BAR.end()) }
         }
     }
@@ -127,7 +124,7 @@ mod tests {
     fn bars_are_as_wide_as_the_terminal_lets_them() {
         for (columns, width) in [(0, 16), (1, 0), (80, 0), (90, 4), (100, 9), (200, 16)] {
             assert_eq!(bar_width(columns), width, "{columns} columns");
-            let line = BESIDE - 2 * 9 + 2 * (2 + bar_column(width));
+            let line = WATCH_BESIDE - 2 * 9 + 2 * (2 + bar_column(width));
             assert!(line <= usize::from(columns).max(80) || columns == 0, "{columns} columns");
         }
     }

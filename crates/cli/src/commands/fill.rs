@@ -19,10 +19,12 @@ mod try_slice;
 mod worker;
 
 use crate::commands::outcome::Outcome;
+use crate::commands::policy::{
+    BUFFERS_SHARE, FILLED_ENTRY_BYTES, THREAD_BYTES, THREADS_DEFAULT_MAX,
+};
 use crate::error::Error;
 use crate::memory;
 use crate::output;
-use crate::policy::{FILLED_ENTRY_BYTES, THREAD_BYTES, THREADS_DEFAULT_MAX};
 use crate::progress::Progress;
 use crate::text::{escaped, json};
 use cold_options::ColdReport;
@@ -40,9 +42,6 @@ use worker::{WORKER_BYTES, Worker};
 use zram::{Config, Device, Zram};
 
 pub(crate) use args::FillArgs;
-
-/// The available memory that the default number of threads requires for each thread's buffers.
-const ROOM_PER_THREAD: u64 = 24 * WORKER_BYTES as u64;
 
 /// Executes the command.
 ///
@@ -99,7 +98,7 @@ fn device_to_be(args: &FillArgs) -> Result<Zram, Error> {
 
 fn default_threads(room: Option<u64>, batches: usize) -> usize {
     let processors = thread::available_parallelism().map_or(1, |count| count.get());
-    let fitting = room.map_or(usize::MAX, |bytes| (bytes / ROOM_PER_THREAD) as usize);
+    let fitting = room.map_or(usize::MAX, |bytes| (bytes / BUFFERS_SHARE) as usize / WORKER_BYTES);
     processors.min(THREADS_DEFAULT_MAX).min(fitting).min(batches).max(1)
 }
 

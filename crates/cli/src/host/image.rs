@@ -16,7 +16,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 /// The first address above the addresses that a program may use.
 const ADDRESSES_END: u64 = 1 << 47;
 

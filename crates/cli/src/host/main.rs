@@ -19,6 +19,8 @@ mod image;
 #[cfg(target_arch = "x86_64")]
 mod injected;
 #[cfg(target_arch = "x86_64")]
+mod policy;
+#[cfg(target_arch = "x86_64")]
 mod stack;
 #[cfg(target_arch = "x86_64")]
 mod start;

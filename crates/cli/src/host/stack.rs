@@ -8,7 +8,8 @@
 //! free, because the process has only one thread.
 #![allow(unsafe_code)]
 
-use crate::image::Image;
+use crate::image::{self, Image};
+use crate::policy::{BELOW, STACK_BYTES};
 use runtime::MemoryMap;
 use std::arch::asm;
 use std::ffi::{CStr, CString, OsString, c_char};
@@ -16,12 +17,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// The maximum number of bytes of stack that calls use between the construction of the new stack
-/// and the entry to the program.
-const BELOW: usize = 64 << 10;
-/// The maximum number of bytes of stack that a host uses.
-const STACK_BYTES: usize = 256 << 10;
-pub(crate) const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = image::PAGE as usize;
 const WORD: usize = size_of::<usize>();
 
 /// The arguments and the environment of a program.
@@ -129,10 +125,10 @@ impl Stack {
     /// Makes the stack executable, for programs that request an executable stack.
     pub(crate) fn make_executable(&self) {
         let prot = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC | libc::PROT_GROWSDOWN;
-        let page = self as *const Self as usize & !4095;
+        let page = self as *const Self as usize & !(PAGE - 1);
         // SAFETY: the call only makes this stack executable. The system may refuse the call, as it
         // may without uzram.
-        unsafe { libc::mprotect(page as *mut _, 4096, prot) };
+        unsafe { libc::mprotect(page as *mut _, PAGE, prot) };
     }
 
     /// Enters the program.

@@ -7,17 +7,15 @@
 //! The program has not started to run, so its stack and its segments are as the kernel set them up.
 #![allow(unsafe_code)]
 
-use crate::stack;
+use crate::policy::HEADERS_MAX;
+use crate::stack::{self, PAGE};
 use executable::protection;
 use libc::{Elf64_Ehdr, Elf64_Phdr};
 use std::ops::Range;
 use std::ptr::with_exposed_provenance;
 
-const PAGE: usize = 4096;
 /// The first bytes of an ELF file.
 const MAGIC: [u8; libc::SELFMAG] = *b"\x7fELF";
-/// The maximum number of headers that a program may have.
-const HEADERS_MAX: usize = 256;
 
 /// A range of zero-filled pages.
 pub(crate) struct Zeros {

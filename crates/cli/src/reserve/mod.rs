@@ -18,10 +18,13 @@
 //! of several units.
 #![allow(unsafe_code)]
 
+mod policy;
 #[cfg(test)]
 mod tests;
 mod units;
 
+pub use policy::SHARE;
+use policy::{ALIGN_MAX, LARGEST, UNIT};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use std::alloc::{GlobalAlloc, Layout};
 use std::io;
@@ -31,18 +34,6 @@ use std::sync::atomic::{
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use units::Units;
-
-/// The size of a unit in bytes.
-const UNIT: usize = 64;
-
-/// The strongest alignment that the reserve supports, in bytes: the alignment of the mapping.
-const ALIGN_MAX: usize = 4096;
-
-/// The size in bytes of the largest allocation that the reserve serves.
-pub const LARGEST: usize = 64 << 10;
-
-/// Memory is short if more than 1/SHARE of the reserve is in use.
-pub const SHARE: usize = 4;
 
 /// An allocator with a reserve.
 #[derive(Debug)]

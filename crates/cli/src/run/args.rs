@@ -1,6 +1,7 @@
 //! The command line of `uzram run`.
 
 use crate::error::Error;
+use crate::policy::RUN_LIMIT_PERCENT;
 use crate::text::one_of;
 use crate::values::{block, level};
 use clap::Args;
@@ -8,10 +9,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use zcomp::Codec;
 use zram::memparse;
-
-/// The default limit, as a percentage of the cgroup's limit. The rest is for memory that uzram does
-/// not count, such as files and page tables.
-const DEFAULT_PERCENT: u8 = 85;
 
 /// Run a program whose heap and anonymous memory compress themselves
 ///
@@ -126,7 +123,7 @@ pub(crate) enum Limit {
 
 impl Default for Limit {
     fn default() -> Self {
-        Limit::Percent(DEFAULT_PERCENT)
+        Limit::Percent(RUN_LIMIT_PERCENT)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Prints the figures of a program's processes as a table.
 
+use crate::policy::TABLE_SHARE;
 use crate::text::human;
 use run::{Figures, KILLED, Line, number, sum_of, text};
 use serde_json::Value;
@@ -48,10 +49,6 @@ const COLUMNS: [Column; 20] = [
     ("backend", When::Live, |line| text(line, "backend")),
 ];
 
-/// Ended processes that held less than 1/SHARE of the maximum memory of all processes together are
-/// combined in one line.
-const SHARE: u64 = 100;
-
 /// Returns the lines of the table: the processes with the most memory first, ended processes with
 /// little memory as one line, and the sum.
 fn lines(figures: &Figures) -> Vec<Line> {
@@ -59,7 +56,7 @@ fn lines(figures: &Figures) -> Vec<Line> {
     let weight = if has_ended { "held_max" } else { "tree_held" };
     let mut lines = figures.processes.clone();
     lines.sort_by_key(|line| std::cmp::Reverse(number(line, weight)));
-    let least = figures.tree_held_max / SHARE;
+    let least = figures.tree_held_max / TABLE_SHARE;
     let large = lines.partition_point(|line| number(line, weight) >= least);
     if has_ended && lines.len() - large > 1 {
         let mut small = sum_of(&lines[large..]);

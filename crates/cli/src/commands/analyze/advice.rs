@@ -1,7 +1,7 @@
 //! The recommended candidate and the commands that use it.
 
 use super::row::Row;
-use crate::policy::{LIMIT_SPARE, TIME_POWER};
+use crate::commands::policy::{LIMIT_SPARE, TIME_POWER};
 use crate::text::human;
 use measure::page::PAGE_SIZE;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! The command line of `uzram analyze`.
 
 use super::candidate::Kind;
-use crate::policy::SAMPLE_MIN;
+use crate::commands::policy::SAMPLE_MIN;
 use crate::values::{block, whole_number};
 use clap::{ArgGroup, Args};
 use std::path::PathBuf;

@@ -11,28 +11,12 @@
 use super::candidate::Candidate;
 use super::sample::Sample;
 use super::trial::Trial;
+use crate::commands::policy::{
+    OBJECT_ENTRY, OBJECT_IN_HEADER, RETAINED, STANDARD_ERRORS, UNSEEN, ZSPAGE, ZSPAGE_PAGE,
+};
 use measure::page::PAGE_SIZE;
 use zcomp::{Dictionary, Params};
 use zram::{ClassShape, Config, Device, Geometry};
-
-/// The bytes of metadata per object: its entry, and a number and a bit in its zspage's header.
-const ENTRY: f64 = 8.0;
-const IN_HEADER: f64 = 4.125;
-
-/// The other bytes of metadata per zspage (its header, its descriptor, and the tables of both), and
-/// the bytes of metadata for each of its pages.
-const ZSPAGE: f64 = 110.0;
-const ZSPAGE_PAGE: f64 = 0.5;
-
-/// The average share of the pages that is retained for the next objects.
-const RETAINED: f64 = 1.0 / 512.0;
-
-/// 95 of 100 samples differ from the data by at most this number of standard errors.
-const STANDARD_ERRORS: f64 = 1.96;
-
-/// If none of n sampled clusters has a property, at most the share `UNSEEN` / n of the data's
-/// clusters has this property, in 95 of 100 samples.
-const UNSEEN: f64 = 3.0;
 
 /// The forecast for all the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -60,7 +44,7 @@ pub(super) fn of(
         PAGE_SIZE => slots,
         block => slots / (block / PAGE_SIZE) as f64 + trial.same_filled as f64 * scale,
     };
-    let grows = pool + headers + entries * ENTRY;
+    let grows = pool + headers + entries * OBJECT_ENTRY;
     let (block, algorithm) = (candidate.block, candidate.kind.codec);
     let params = Params { level: Some(candidate.kind.level), dictionary: dictionary.cloned() };
     let empty = Config::new(sample.population * PAGE_SIZE as u64)
@@ -83,7 +67,7 @@ pub(crate) fn stored(block: usize, objects: impl Iterator<Item = (usize, f64)>) 
             *of_class += count;
         }
     }
-    let (mut pages, mut headers) = (0.0, counts.iter().sum::<f64>() * IN_HEADER);
+    let (mut pages, mut headers) = (0.0, counts.iter().sum::<f64>() * OBJECT_IN_HEADER);
     for (shape, count) in opened(&classes, &counts) {
         let zspages = count / shape.objects as f64;
         pages += zspages * shape.pages as f64 + 0.5;

@@ -4,8 +4,8 @@
 //! the page is used. Only the first page of a huge page or another compound page has a bit. The
 //! other pages of a compound page have the flag `TAIL` in /proc/kpageflags.
 
+use crate::commands::policy::IDLE_TICK;
 use crate::error::Error;
-use crate::policy::IDLE_TICK;
 use measure::Interrupt;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{File, OpenOptions};

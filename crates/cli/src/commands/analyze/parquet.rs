@@ -6,8 +6,9 @@
 
 use super::report::Report;
 use super::row::Row;
+use crate::commands::policy::APPENDED_WITHIN;
 use crate::error::Error;
-use crate::policy::{APPENDED_WITHIN, SIGNAL_TICK};
+use crate::policy::SIGNAL_TICK;
 use crate::process_status::masked;
 use measure::Interrupt;
 use parquet::column::writer::ColumnCloseResult;

@@ -13,8 +13,8 @@
 use super::idle;
 use super::population::Population;
 use super::report::Source;
+use crate::commands::policy::PAGEMAP_ENTRIES;
 use crate::error::Error;
-use crate::policy::PAGEMAP_ENTRIES;
 use measure::Interrupt;
 use measure::page::{PAGE_SIZE, same_filled};
 use rustix::io::Errno;

@@ -8,8 +8,8 @@
 //! A cluster is as large as the largest block, so all block sizes are tried on the same pages.
 
 use super::population::Population;
+use crate::commands::policy::{DICTIONARY_BYTES, TRAINED_MAX, TRAINING_ONE_OF};
 use crate::error::Error;
-use crate::policy::{DICTIONARY_BYTES, TRAINED_MAX, TRAINING_ONE_OF};
 use crate::progress::Progress;
 use crate::text::{counted, human};
 use measure::Interrupt;
@@ -17,7 +17,7 @@ use measure::page::PAGE_SIZE;
 use zcomp::Dictionary;
 
 /// The number of pages in a cluster, and the number of bytes.
-pub(super) const CLUSTER_PAGES: u64 = 16;
+pub(super) const CLUSTER_PAGES: u64 = 1 << zsmalloc::ORDER_MAX;
 pub(super) const CLUSTER: usize = CLUSTER_PAGES as usize * PAGE_SIZE;
 
 /// A sample of clusters.

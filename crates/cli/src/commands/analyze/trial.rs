@@ -2,8 +2,8 @@
 
 use super::candidate::Candidate;
 use super::sample::{CLUSTER, Sample};
+use crate::commands::policy::COUNTER_LOOKS;
 use crate::error::{Error, failed};
-use crate::policy::COUNTER_LOOKS;
 use measure::Interrupt;
 use measure::clock::{Clock, Stopwatch};
 use measure::page::PAGE_SIZE;

@@ -2,9 +2,9 @@
 
 use super::cold_options::ColdArgs;
 use crate::commands::geometry::GeometryLine;
+use crate::commands::policy::THREADS_MAX;
 use crate::error::Error;
 use crate::memory::MemLimit;
-use crate::policy::THREADS_MAX;
 use crate::setting::{AttributeSetting, readable};
 use crate::text::one_of;
 use crate::values::{Names, block, level, named};

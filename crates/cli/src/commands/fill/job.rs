@@ -2,8 +2,8 @@
 
 use super::page_checksums::PageChecksums;
 use super::try_slice::many;
+use crate::commands::policy::BATCH_PAGES;
 use crate::error::Error;
-use crate::policy::BATCH_PAGES;
 use crate::progress::Progress;
 use measure::Interrupt;
 use measure::pages::{FilePlan, PageReader, Purpose, SkippedFiles};

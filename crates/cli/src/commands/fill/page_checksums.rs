@@ -25,33 +25,15 @@ impl PageChecksums {
 
     /// Records the checksums of whole pages, the first of which is page `first`.
     pub(crate) fn set(&self, first: u32, data: &[u8]) {
-        let (pages, _) = data.as_chunks();
-        for (sum, page) in self.0[first as usize..].iter().zip(pages) {
-            sum.store(checksum(page), Relaxed);
+        for (sum, page) in self.0[first as usize..].iter().zip(data.chunks(PAGE_SIZE)) {
+            sum.store(crc32fast::hash(page), Relaxed);
         }
     }
 
     /// Returns true if `data` has the checksum that was recorded for page `page`.
     pub(crate) fn is_stored(&self, page: u32, data: &[u8]) -> bool {
-        let (pages, _) = data.as_chunks();
-        pages.iter().any(|data| self.0[page as usize].load(Relaxed) == checksum(data))
+        self.0[page as usize].load(Relaxed) == crc32fast::hash(data)
     }
-}
-
-/// Returns a checksum, computed in four independent lanes.
-fn checksum(page: &[u8; PAGE_SIZE]) -> u32 {
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let (words, _) = page.as_chunks::<8>();
-    let (groups, _) = words.as_chunks::<4>();
-    let mut lanes = [1u64, 2, 3, 4];
-    for group in groups {
-        for (lane, word) in lanes.iter_mut().zip(group) {
-            *lane = (*lane ^ u64::from_le_bytes(*word)).wrapping_mul(FACTOR).rotate_left(29);
-        }
-    }
-    let sum =
-        lanes.iter().fold(0, |sum: u64, lane| (sum ^ lane).wrapping_mul(FACTOR).rotate_left(29));
-    (sum >> 32) as u32 ^ sum as u32
 }
 
 #[cfg(test)]

@@ -2,15 +2,12 @@
 //! comparison with the device.
 
 use crate::commands::packed::PackedBlocks;
-use crate::policy::REQUEST_PAGES;
+use crate::commands::policy::{COMPRESSED_MAX, REQUEST_PAGES};
 use measure::page::{PAGE_SIZE, same_filled};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 use zcomp::{Prepared, Stream};
 use zram::Config;
-
-/// The size in bytes of the buffer for a compressed page. No codec needs more.
-const ROOM: usize = 2 * PAGE_SIZE;
 
 /// The codec with the device's settings: for single pages, and for blocks of several pages.
 pub(crate) struct Codecs {
@@ -60,7 +57,7 @@ impl RequestCodec {
     /// Allocates and touches all memory that the codec needs.
     pub(crate) fn new(codecs: &Codecs) -> Result<Self, zcomp::Error> {
         let block = codecs.block.as_ref().map(|block| block.stream()).transpose()?;
-        let packed = PackedBlocks::new(REQUEST_PAGES * ROOM, REQUEST_PAGES);
+        let packed = PackedBlocks::new(COMPRESSED_MAX * REQUEST_PAGES * PAGE_SIZE, REQUEST_PAGES);
         Ok(RequestCodec { page: codecs.page.stream()?, block, pages: codecs.pages, packed })
     }
 

@@ -7,8 +7,8 @@
 use super::job::{FillJob, Phase};
 use super::request_codec::{Codecs, RequestCodec, bytes_of};
 use super::totals::Totals;
+use crate::commands::policy::{BATCH_PAGES, COMPRESSED_MAX, REQUEST_PAGES};
 use crate::error::Error;
-use crate::policy::{BATCH_PAGES, REQUEST_PAGES};
 use measure::page::PAGE_SIZE;
 use measure::pages::{Purpose, SkipReason};
 use std::ops::Range;
@@ -17,7 +17,7 @@ use zram::Device;
 
 /// The bytes of a worker's buffers, not counting the codec's buffers.
 pub(crate) const WORKER_BYTES: usize =
-    BATCH_PAGES as usize * PAGE_SIZE + 3 * REQUEST_PAGES * PAGE_SIZE;
+    (BATCH_PAGES as usize + (1 + COMPRESSED_MAX) * REQUEST_PAGES) * PAGE_SIZE;
 
 /// The reason why a file is left out although its pages read back as they were stored.
 const UNSEEN: &str = "it changed while it was read, though its time and size did not";

@@ -1,6 +1,6 @@
 //! The command line of `uzram train-dictionary`.
 
-use crate::policy::DICTIONARY_BYTES_MAX;
+use crate::commands::policy::DICTIONARY_BYTES_MAX;
 use crate::values::block;
 use clap::Args;
 use std::path::PathBuf;

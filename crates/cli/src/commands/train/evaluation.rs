@@ -3,8 +3,8 @@
 use super::samples::Samples;
 use crate::commands::analyze::forecast::stored;
 use crate::commands::packed::PackedBlocks;
+use crate::commands::policy::{COMPRESSED_MAX, PASSES};
 use crate::error::Error;
-use crate::policy::PASSES;
 use crate::progress::Progress;
 use measure::Interrupt;
 use measure::clock::{Clock, Stopwatch};
@@ -95,9 +95,9 @@ struct CodecRun<'a> {
 impl<'a> CodecRun<'a> {
     /// Allocates and touches all memory that the run needs.
     fn new(codec: &'static dyn Codec, params: Params, samples: &'a Samples) -> Result<Self, Error> {
-        // No codec's output is more than twice as long as the block, and very few blocks get longer
-        // at all.
-        let room = samples.held_out.len() + samples.held_out.len() / 64 + 2 * samples.block;
+        // Very few blocks get longer by compression.
+        let room =
+            samples.held_out.len() + samples.held_out.len() / 64 + COMPRESSED_MAX * samples.block;
         Ok(CodecRun {
             codec,
             stream: codec.prepare(&params, samples.block)?.stream()?,

@@ -1,7 +1,7 @@
 //! Blocks of files with which a dictionary is trained, and other blocks on which it is tried.
 
+use crate::commands::policy::{HELD_ONE_OF, SAMPLE_BYTES, SEED};
 use crate::error::Error;
-use crate::policy::{HELD_ONE_OF, SAMPLE_BYTES, SEED};
 use crate::progress::Progress;
 use crate::text::counted;
 use measure::Interrupt;

@@ -4,7 +4,7 @@ mod client;
 mod restore;
 mod server;
 
-pub(crate) use client::{ClientCommand, ControlArgs};
+pub(crate) use client::{ClientCommand, ControlArgs, StatArgs};
 pub(crate) use restore::RestoreArgs;
 pub(crate) use server::ServeArgs;
 

@@ -5,7 +5,7 @@ mod program;
 mod watch;
 
 use crate::admin::{metrics, watch::run as watch_it};
-use crate::args::{ClientCommand, ControlArgs};
+use crate::args::{ClientCommand, ControlArgs, StatArgs};
 use crate::error::{Error, failed};
 use crate::output;
 use crate::status::Stat;
@@ -47,21 +47,10 @@ pub(crate) fn run(command: &ClientCommand) -> Result<(), Error> {
                 None => asked.and_then(|()| crate::print_result(out.out.flush())),
             }
         }
-        ClientCommand::Stat { process: Some(process), watch, prometheus, json, .. } => {
-            let (is_watched, is_for_prometheus, is_json) = (*watch, *prometheus, *json);
-            program::stat(*process, program::Shown { is_watched, is_for_prometheus, is_json })
-        }
-        ClientCommand::Stat { server, watch: true, json, .. } => {
-            watch_it(Disk::new(server.path()?), *json)
-        }
-        ClientCommand::Stat { server, prometheus: true, .. } => {
-            let stat = text(&server.path()?, &Request::Stat)?;
-            crate::print(&metrics::text(&parsed(&stat)?))
-        }
-        ClientCommand::Stat { server, json, .. } => {
-            let stat = text(&server.path()?, &Request::Stat)?;
-            crate::print(&if *json { stat } else { table(parsed(&stat)?) })
-        }
+        ClientCommand::Stat(args) => match args.process {
+            Some(process) => program::stat(process, args),
+            None => stat(args),
+        },
         ClientCommand::Compact(server) => store(server, "compact", "1".to_owned()),
         ClientCommand::Cancel(server) => store(server, "cancel_job", "1".to_owned()),
         ClientCommand::Idle { server, older } => {
@@ -82,6 +71,20 @@ pub(crate) fn run(command: &ClientCommand) -> Result<(), Error> {
         }
         ClientCommand::Save { server, json, file } => on_file(server, JobKind::Save, file, *json),
     }
+}
+
+/// Prints the memory of the device that is served.
+fn stat(args: &StatArgs) -> Result<(), Error> {
+    let control = args.server.path()?;
+    if args.watch {
+        return watch_it(Disk::new(control), args.json);
+    }
+    let stat = text(&control, &Request::Stat)?;
+    crate::print(&match args {
+        StatArgs { prometheus: true, .. } => metrics::text(&parsed(&stat)?),
+        StatArgs { json: true, .. } => stat,
+        _ => table(parsed(&stat)?),
+    })
 }
 
 /// Requests a job that reads or writes a file. The path is made absolute, because the server may

@@ -65,9 +65,6 @@ impl From<measure::Error> for Error {
     }
 }
 
-/// The exit code of a failure, such as an unreadable file, damaged or lost data, or a lack of
-/// space.
-const FAILED: u8 = 1;
 /// The exit code of a wrong command line, which would fail on any machine and with any files.
 pub(crate) const USAGE: u8 = 2;
 /// The exit code that a shell reports for a process ended by SIGINT.
@@ -76,11 +73,11 @@ const INTERRUPTED: u8 = 130;
 /// Prints an error. Returns the exit code.
 pub(crate) fn report(error: &Error) -> ExitCode {
     log!("{error}");
-    ExitCode::from(match error {
-        Error::Usage(_) => USAGE,
-        Error::Interrupted => INTERRUPTED,
-        _ => FAILED,
-    })
+    match error {
+        Error::Usage(_) => ExitCode::from(USAGE),
+        Error::Interrupted => ExitCode::from(INTERRUPTED),
+        _ => ExitCode::FAILURE,
+    }
 }
 
 /// Returns the error for a failure whose message already contains the remedy.

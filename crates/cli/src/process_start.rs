@@ -31,7 +31,7 @@ static BEFORE_MAIN: extern "C" fn() = before_main;
 /// standard library leaves ignored signals alone, and a stack overflow still ends the process, but
 /// without a message.
 extern "C" fn before_main() {
-    set_faults(Faults::Ignored);
+    set_faults(libc::SIG_DFL, libc::SIG_IGN);
     // SAFETY: the calls only set the action of a signal to the default, and back.
     unsafe {
         let before = libc::signal(libc::SIGPIPE, libc::SIG_DFL);
@@ -47,20 +47,9 @@ extern "C" fn before_main() {
     }
 }
 
-/// The action of the signals that invalid memory accesses of this process cause.
-#[derive(Clone, Copy)]
-enum Faults {
-    Ignored,
-    Default,
-}
-
-/// Sets the action of the signals for faults, unless other code, such as a sanitizer, has changed
-/// this action.
-fn set_faults(faults: Faults) {
-    let (from, to) = match faults {
-        Faults::Ignored => (libc::SIG_DFL, libc::SIG_IGN),
-        Faults::Default => (libc::SIG_IGN, libc::SIG_DFL),
-    };
+/// Changes the action of the signals for invalid memory accesses of this process, unless other
+/// code, such as a sanitizer, has changed it.
+fn set_faults(from: libc::sighandler_t, to: libc::sighandler_t) {
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
         // SAFETY: the calls only set the action of a signal to the default or to "ignore", or
         // restore it.
@@ -76,7 +65,7 @@ fn set_faults(faults: Faults) {
 /// Restores the actions of signals for the programs that this process starts. `main` calls this
 /// function first.
 pub(crate) fn prepare() {
-    set_faults(Faults::Default);
+    set_faults(libc::SIG_IGN, libc::SIG_DFL);
 }
 
 /// Touches the first thread's stack, so that the stack need not grow later. The touch can't fail if

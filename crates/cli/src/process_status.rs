@@ -1,12 +1,17 @@
 //! The system's information about this process.
 
 /// Returns the number after `label` in `/proc/self/status`, if the line exists.
-pub(crate) fn process_status(label: &str, radix: u32) -> Option<u64> {
+fn process_status(label: &str, radix: u32) -> Option<u64> {
     // The file contains the name of the program, which may contain any bytes.
     let status = std::fs::read("/proc/self/status").ok()?;
     let status = String::from_utf8_lossy(&status);
     let digits = status.lines().find_map(|line| line.strip_prefix(label))?;
     u64::from_str_radix(digits.trim(), radix).ok()
+}
+
+/// Returns a mask of the signals that this process ignores.
+pub(crate) fn ignored_signals() -> u64 {
+    process_status("SigIgn:", 16).unwrap_or(0)
 }
 
 /// Returns the permissions of `mode` that remain for a new file after the process's umask is

@@ -162,7 +162,7 @@ impl Image {
                 file.set_len(device.disksize()).map_err(failed)
             }),
             Image::Device(out) => {
-                let (file, failed) = (out.file(), output::failed(out.path()));
+                let (file, failed) = (&out.file, output::failed(&out.path));
                 // The previous contents of the device are unknown.
                 zero(file, device.disksize(), interrupt, &failed)?;
                 write_stored(file, device, interrupt, &failed, |_| true)?;

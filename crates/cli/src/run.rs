@@ -8,7 +8,7 @@ use crate::log::{self, log};
 use crate::memory::cgroup_limit;
 use crate::output::check_name;
 use crate::process_start::keep_pipe_signal;
-use crate::process_status::process_status;
+use crate::process_status::ignored_signals;
 use crate::text::json;
 pub(crate) use args::RunArgs;
 use run::{Options, Refusal, Start, Stats};
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &RunArgs) -> ExitCode {
     };
     let start = Start::new(&args.command, options, keep_pipe_signal);
     let ended = start.and_then(|start| match args.stats {
-        true => start.watch(process_status("SigIgn:", 16).unwrap_or(0)),
+        true => start.watch(ignored_signals()),
         false => Err(start.exec()),
     });
     match ended {

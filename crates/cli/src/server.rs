@@ -33,7 +33,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let passed = Passed::take(args)?;
     // Conflicts are reported before the device is created or restored, because that may take long.
     conflicts::check(args)?;
-    let save_file = args.save_on_exit.as_deref().map(|path| SaveFile::new(path, &args.inputs()));
+    let inputs = args.config.as_slice();
+    let save_file = args.save_on_exit.as_deref().map(|path| SaveFile::new(path, inputs));
     let save_file = save_file.transpose()?.map(Arc::new);
     save_file.iter().for_each(|file| file.warn_unless(args.restored()));
     // Threads inherit this setting from the thread that starts them, so the setting is changed
@@ -54,7 +55,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let mut serving = Serving::start((args, passed), zram, (save_file.clone(), turn.clone()))?;
     let started = serving.start_later().and_then(|()| serving.mount(args));
     let started = started.and_then(|()| headroom::check());
-    let started = started.and_then(|()| print_within(serving.announcement.clone(), &signals));
+    let started =
+        started.and_then(|()| print_within(serving.served.status.announcement(), &signals));
     if started.is_ok() {
         // The call fails only if no service manager waits for this notification.
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);

@@ -20,10 +20,10 @@ pub(crate) struct ServerStatus {
     size: u64,
     algorithm: &'static str,
     mode: Mode,
-    nbd: Address,
-    mount: Option<PathBuf>,
+    pub(crate) nbd: Address,
+    pub(crate) mount: Option<PathBuf>,
     control: Address,
-    metrics: Option<Address>,
+    pub(crate) metrics: Option<Address>,
 }
 
 /// The memory use of a served device, and its addresses.
@@ -82,23 +82,9 @@ impl ServerStatus {
         }
     }
 
-    /// Returns the address at which other users can reach the disk, if any.
-    pub(crate) fn open_to_others(&self) -> Option<&Address> {
-        Some(&self.nbd).filter(|nbd| matches!(nbd, Address::Tcp { .. }))
-    }
-
-    /// Returns the address of the metrics if other machines can reach them.
-    pub(crate) fn metrics_for_all(&self) -> Option<&Address> {
-        self.metrics.as_ref().filter(|address| !address.is_local())
-    }
-
     /// Returns whether NBD clients can only read.
     pub(crate) fn nbd_is_read_only(&self) -> bool {
         self.mode == Mode::ReadOnly
-    }
-
-    pub(crate) fn is_mounted(&self) -> bool {
-        self.mount.is_some()
     }
 
     /// Returns the current status, or `None` if the device is being created again.

@@ -64,12 +64,9 @@ fn one_line(text: &str) -> String {
     let lines = told.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
     let line = lines.collect::<Vec<_>>().join("; ");
     let line = line.strip_prefix("error: ").unwrap_or(&line);
-    line.chars().flat_map(plain).collect()
-}
-
-/// Returns a character in printable form.
-fn plain(c: char) -> impl Iterator<Item = char> {
-    let escape = c.is_control().then(|| c.escape_default());
-    let kept = escape.is_none().then_some(c);
-    escape.into_iter().flatten().chain(kept)
+    let printable = |c: char| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    line.chars().map(printable).collect()
 }

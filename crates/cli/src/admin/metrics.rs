@@ -12,43 +12,36 @@ pub(crate) fn is_share(used: u64, limit: u64, percent: u64) -> bool {
     u128::from(used) * 100 >= u128::from(limit) * u128::from(percent)
 }
 
-/// The metrics of one disk.
-struct Disk<'s> {
-    metrics: Metrics,
-    name: &'s str,
-}
-
-impl Disk<'_> {
-    fn options(&self, name: &str, help: &str) -> Opts {
-        Opts::new(format!("uzram_{name}"), help).const_label("disk", self.name)
-    }
-
-    /// Adds a metric whose value may decrease.
-    fn gauge(&self, name: &str, help: &str, value: u64) {
-        self.metrics.gauge(self.options(name, help), value as f64);
-    }
-
-    /// Adds a metric whose value only increases.
-    fn counter(&self, name: &str, help: &str, value: f64) {
-        self.metrics.counter(self.options(name, help), value);
-    }
-}
-
 /// Returns the metrics of a disk as text.
 pub(crate) fn text(stat: &Stat) -> String {
-    let name = &stat.name[..stat.name.floor_char_boundary(METRICS_NAME_MAX)];
-    let disk = Disk { metrics: Metrics::default(), name };
-    let info = disk.options("info", "What runs: its version, and the disk's algorithm.");
+    let metrics = Metrics::default();
+    let disk = &stat.name[..stat.name.floor_char_boundary(METRICS_NAME_MAX)];
+    let options =
+        |name: &str, help: &str| Opts::new(format!("uzram_{name}"), help).const_label("disk", disk);
+    let info = options("info", "What runs: its version, and the disk's algorithm.");
     let info = info.const_label("version", env!("CARGO_PKG_VERSION"));
-    disk.metrics.gauge(info.const_label("algorithm", &stat.algorithm), 1.0);
-    sizes(&disk, stat);
-    counters(&disk, stat);
-    job(&disk, stat.job.as_ref());
-    disk.metrics.text()
+    metrics.gauge(info.const_label("algorithm", &stat.algorithm), 1.0);
+    for (name, help, value) in sizes(stat) {
+        metrics.gauge(options(name, help), value as f64);
+    }
+    for (name, help, value) in counters(stat) {
+        metrics.counter(options(&format!("{name}_total"), help), value);
+    }
+    if let Some(RunningJob { kind, done, of }) = &stat.job {
+        for (name, help, slots) in [
+            ("job_done_bytes", "How far the job under way is.", done),
+            ("job_size_bytes", "How much it has to do; 0: not known.", of),
+        ] {
+            let bytes = (slots * SLOT_BYTES as u64) as f64;
+            metrics.gauge(options(name, help).const_label("kind", kind), bytes);
+        }
+    }
+    metrics.text()
 }
 
-fn sizes(disk: &Disk<'_>, stat: &Stat) {
-    for (name, help, value) in [
+/// Returns the names, the help texts and the values of the metrics whose values may decrease.
+fn sizes(stat: &Stat) -> [(&'static str, &'static str, u64); 13] {
+    [
         ("disk_size_bytes", "Size of the disk.", stat.disksize),
         ("data_bytes", "Data stored, before compression.", stat.orig_data_size),
         ("compressed_bytes", "Data stored, after compression.", stat.compr_data_size),
@@ -67,15 +60,14 @@ fn sizes(disk: &Disk<'_>, stat: &Stat) {
         ("incompressible_pages", "Pages stored uncompressed.", stat.huge_pages),
         ("connections", "Connections of NBD clients.", stat.connections as u64),
         ("read_only", "Whether clients can't write: 0 or 1.", stat.read_only.into()),
-    ] {
-        disk.gauge(name, help, value);
-    }
+    ]
 }
 
-fn counters(disk: &Disk<'_>, stat: &Stat) {
+/// Returns the same for the metrics whose values only increase.
+fn counters(stat: &Stat) -> [(&'static str, &'static str, f64); 9] {
     let done = &stat.done;
     let seconds = done.compaction_nanoseconds as f64 / 1e9;
-    for (name, help, value) in [
+    [
         ("failed_read_pages", "Pages that could not be read.", done.failed_reads as f64),
         ("failed_write_pages", "Pages that could not be written.", done.failed_writes as f64),
         ("discarded_pages", "Pages that clients discarded.", done.notify_free as f64),
@@ -89,21 +81,7 @@ fn counters(disk: &Disk<'_>, stat: &Stat) {
         ("compaction_cpu_seconds", "Processor time of that.", seconds),
         ("backing_read_bytes", "Read from the backing store.", done.backing_read_bytes as f64),
         ("backing_written_bytes", "Written there.", done.backing_written_bytes as f64),
-    ] {
-        disk.counter(&format!("{name}_total"), help, value);
-    }
-}
-
-/// Adds the metrics of the running job's progress, if a job is running.
-fn job(disk: &Disk<'_>, job: Option<&RunningJob>) {
-    let Some(RunningJob { kind, done, of }) = job else { return };
-    let bytes = |slots: u64| (slots * SLOT_BYTES as u64) as f64;
-    for (name, help, value) in [
-        ("job_done_bytes", "How far the job under way is.", bytes(*done)),
-        ("job_size_bytes", "How much it has to do; 0: not known.", bytes(*of)),
-    ] {
-        disk.metrics.gauge(disk.options(name, help).const_label("kind", kind), value);
-    }
+    ]
 }
 
 #[cfg(test)]

@@ -31,6 +31,33 @@ impl Style {
             (false, false) => Style::Plain,
         }
     }
+
+    /// Returns a line of heads: `columns`, the heads of the two bars if lines have bars, and `last`.
+    pub(crate) fn head(self, columns: &str, bars: [&str; 2], last: &str) -> String {
+        self.line(columns, bars, last, |head, width| format!("{head:<0$}", bar_column(width)))
+    }
+
+    /// Returns a line: `columns`, a bar for each pair of a part and a whole if lines have bars, and
+    /// `last`.
+    pub(crate) fn values(self, columns: &str, bars: [(u64, u64); 2], last: &str) -> String {
+        self.line(columns, bars, last, |(part, of), width| bar(part, of, width))
+    }
+
+    fn line<B>(
+        self,
+        columns: &str,
+        bars: [B; 2],
+        last: &str,
+        text: impl Fn(B, usize) -> String,
+    ) -> String {
+        match self {
+            Style::Bars(width) => {
+                let [first, second] = bars.map(|bar| text(bar, width));
+                format!("{columns}  {first}  {second}  {last}\n")
+            }
+            _ => format!("{columns}  {last}\n"),
+        }
+    }
 }
 
 /// Returns the width in characters of each of two bars on a terminal of `columns` columns; 0 means
@@ -46,7 +73,7 @@ fn bar_width(columns: u16) -> usize {
 }
 
 /// Returns the width of a bar's column in characters.
-pub(crate) fn bar_column(bar: usize) -> usize {
+fn bar_column(bar: usize) -> usize {
     if bar == 0 { 6 } else { bar + 7 }
 }
 
@@ -90,7 +117,7 @@ pub(crate) fn run<W: Watched>(mut watched: W, is_json: bool) -> Result<(), Error
 }
 
 /// Returns a bar that shows the share `part / of`: `[####............] 25%`, or "-" if `of` is 0.
-pub(crate) fn bar(part: u64, of: u64, width: usize) -> String {
+fn bar(part: u64, of: u64, width: usize) -> String {
     let column = bar_column(width);
     if of == 0 {
         return format!("{:<column$}", "-");

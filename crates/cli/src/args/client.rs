@@ -23,6 +23,27 @@ pub(crate) struct ControlArgs {
     control: Option<PathBuf>,
 }
 
+/// The arguments of `uzram stat`.
+#[derive(Debug, Args)]
+pub(crate) struct StatArgs {
+    #[command(flatten)]
+    pub(crate) server: ControlArgs,
+    /// ID of a process of a program that 'uzram run' has started, or of the command itself; all
+    /// processes that share its limit are shown
+    #[arg(value_name = "PID", value_parser = process, conflicts_with = "control")]
+    pub(crate) process: Option<Pid>,
+    /// Print a line every second
+    #[arg(long, conflicts_with = "prometheus")]
+    pub(crate) watch: bool,
+    /// Print metrics in the text format of Prometheus; for a disk, the same metrics that 'uzram
+    /// serve --metrics' serves
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) prometheus: bool,
+    /// Print one JSON object instead of a table, with --watch one per line; all sizes are bytes
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// A subcommand that sends a request to a server.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
@@ -57,24 +78,7 @@ pub(crate) enum ClientCommand {
     /// ends. On a terminal, bars show how full the disk and its memory are, or which share of the
     /// program's memory is stored compressed, and which share of its limit is used.
     #[command(after_help = EXIT_CODES)]
-    Stat {
-        #[command(flatten)]
-        server: ControlArgs,
-        /// ID of a process of a program that 'uzram run' has started, or of the command itself; all
-        /// processes that share its limit are shown
-        #[arg(value_name = "PID", value_parser = process, conflicts_with = "control")]
-        process: Option<Pid>,
-        /// Print a line every second
-        #[arg(long, conflicts_with = "prometheus")]
-        watch: bool,
-        /// Print metrics in the text format of Prometheus; for a disk, the same metrics that 'uzram
-        /// serve --metrics' serves
-        #[arg(long, conflicts_with = "json")]
-        prometheus: bool,
-        /// Print one JSON object instead of a table, with --watch one per line; all sizes are bytes
-        #[arg(long)]
-        json: bool,
-    },
+    Stat(StatArgs),
     /// Move objects of the device together, and free pages
     #[command(after_help = EXIT_CODES)]
     Compact(ControlArgs),

@@ -59,7 +59,7 @@ pub(crate) struct ServeArgs {
     /// zram-resident-limit and writeback-device, in its format. Options on the command line
     /// override options in the file
     #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
     /// Section of the file [default: the only section]
     #[arg(long, value_name = "NAME", requires = "config")]
     section: Option<String>,
@@ -181,11 +181,6 @@ impl ServeArgs {
                 && path.symlink_metadata().is_err_and(|why| why.kind() == ErrorKind::NotFound)
         };
         self.restore.as_deref().filter(|path| !is_first(path))
-    }
-
-    /// Returns the server's input files. The server may replace none of them.
-    pub(crate) fn inputs(&self) -> Vec<PathBuf> {
-        self.config.iter().cloned().collect()
     }
 
     /// Returns how a damaged saved file is handled.

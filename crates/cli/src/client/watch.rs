@@ -1,7 +1,7 @@
 //! `uzram stat --watch`: one line per second about a served device.
 
 use super::parsed;
-use crate::admin::watch::{Style, Watched, bar, bar_column};
+use crate::admin::watch::{Style, Watched};
 use crate::error::{Error, failed};
 use crate::log::log;
 use crate::status::Stat;
@@ -29,13 +29,7 @@ impl Watched for Disk {
             "{:>10} {:>10} {:>10} {:>7} {:>7}",
             "DATA", "COMPR", "MEMORY", "RATIO", "CLIENTS"
         );
-        match style {
-            Style::Bars(bar) => {
-                let w = bar_column(bar);
-                format!("{columns}  {:<w$}  {:<w$}  JOB\n", "DISK", "LIMIT")
-            }
-            _ => format!("{columns}  JOB\n"),
-        }
+        style.head(&columns, ["DISK", "LIMIT"], "JOB")
     }
 
     fn line(&mut self, style: Style) -> Result<Option<String>, Error> {
@@ -64,11 +58,8 @@ fn line(stat: &Stat, style: Style) -> String {
     };
     let (data, compressed) = (human(stat.orig_data_size), human(stat.compr_data_size));
     let (memory, clients) = (human(stat.mem_total), stat.connections);
-    let mut line = format!("{data:>10} {compressed:>10} {memory:>10} {ratio:>7.2} {clients:>7}");
-    if let Style::Bars(width) = style {
-        let bars = [(stat.orig_data_size, stat.disksize), (stat.mem_used_total, stat.mem_limit)];
-        bars.iter().for_each(|&(part, of)| line += &format!("  {}", bar(part, of, width)));
-    }
+    let columns = format!("{data:>10} {compressed:>10} {memory:>10} {ratio:>7.2} {clients:>7}");
+    let bars = [(stat.orig_data_size, stat.disksize), (stat.mem_used_total, stat.mem_limit)];
     let job = stat.job.as_ref().map_or_else(
         || "-".to_owned(),
         |job| match job.of {
@@ -76,7 +67,7 @@ fn line(stat: &Stat, style: Style) -> String {
             of => format!("{} {}%", job.kind, 100 * job.done / of),
         },
     );
-    format!("{line}  {job}\n")
+    style.values(&columns, bars, &job)
 }
 
 #[cfg(test)]

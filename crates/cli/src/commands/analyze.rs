@@ -31,8 +31,8 @@ use crate::progress::Progress;
 use crate::text::{counted, escaped, json};
 pub(crate) use args::AnalyzeArgs;
 use measure::Interrupt;
-use measure::pages::{self, FilePlan, SkippedFiles, Wanted};
-use population::{Files, Population};
+use measure::pages::{self, FilePlan, PageReader, SkippedFiles, Wanted};
+use population::Population;
 use process::Process;
 use report::{Report, Source};
 use row::Row;
@@ -57,7 +57,8 @@ pub(crate) fn run(args: &AnalyzeArgs, interrupt: &Interrupt) -> Result<Outcome, 
         }
         None => {
             let plan = pages::plan(&args.paths, None, Wanted::Readable, &skipped, interrupt)?;
-            report(args, &Files::new(&plan, &skipped), of_files(args, &plan), interrupt).map_err(
+            let source = PageReader { plan: &plan, skipped: &skipped };
+            report(args, &source, of_files(args, &plan), interrupt).map_err(
                 |error| match error {
                     Error::Failed(text) => Error::Failed(skipped.explain(text)),
                     error => error,

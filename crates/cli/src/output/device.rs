@@ -15,8 +15,9 @@ const REMEDY: &str = "unmount it or stop what uses it, or name another device";
 /// A block device that this process holds exclusively. Nothing has been written to it yet.
 #[derive(Debug)]
 pub(crate) struct OutputDevice {
-    file: File,
-    path: PathBuf,
+    /// The device, which can be written at any offset.
+    pub(crate) file: File,
+    pub(crate) path: PathBuf,
     bytes: u64,
 }
 
@@ -66,15 +67,5 @@ impl OutputDevice {
             human(bytes)
         );
         Err(Error::of_file(&self.path, "is too small", why, "name a larger device"))
-    }
-
-    /// Returns the device as a file, which can be written at any offset.
-    pub(crate) fn file(&self) -> &File {
-        &self.file
-    }
-
-    /// Returns the path of the device.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 }

@@ -68,7 +68,7 @@ impl Steered for Served {
 
     fn restore(&self, path: &Path) -> Result<Restored, Refusal> {
         let in_use = |message: String| Refusal::new(Errno::BUSY, message);
-        if self.status.is_mounted() {
+        if self.status.mount.is_some() {
             let remedy = "restore it with 'uzram serve --restore', or serve it without --mount";
             return Err(in_use(format!(
                 "the disk is mounted, and a restore would change it while it is in use; {remedy}"

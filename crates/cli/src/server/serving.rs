@@ -15,7 +15,7 @@ use serve::control::Control;
 use serve::fuse::{MountOptions, Mounted};
 use serve::metrics::Metrics;
 use serve::nbd::{Export, Exports, Server};
-use serve::{Listening, Log};
+use serve::{Address, Listening, Log};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -32,7 +32,6 @@ pub(super) struct Serving {
     metrics: Option<Metrics>,
     log: Log,
     mounted: Option<Mounted>,
-    pub(super) announcement: String,
 }
 
 /// The server after the users of the disk are disconnected. The server still answers `stat`, and
@@ -60,7 +59,6 @@ impl Serving {
         let algorithm = zram.settings().algorithm;
         let sockets = (&nbd, &control);
         let status = ServerStatus::new(args, &disk, algorithm, sockets, metrics.as_ref());
-        let announcement = status.announcement();
         warn_of_readers(&status);
 
         let log = Log::new(|line| log!("{line}"));
@@ -76,7 +74,7 @@ impl Serving {
         let served = Arc::new(Served { status, zram, disk, nbd, save_file, turn });
         let later = Some((control, metrics));
         let (control, metrics, mounted) = (None, None, None);
-        Ok(Serving { served, later, control, metrics, log, mounted, announcement })
+        Ok(Serving { served, later, control, metrics, log, mounted })
     }
 
     /// Starts the servers of the control socket and of metrics.
@@ -172,19 +170,19 @@ fn not_mounted(dir: &Path, source: &io::Error) -> Error {
 /// Logs a warning if other users can reach the disk or its metrics.
 fn warn_of_readers(status: &ServerStatus) {
     let may = if status.nbd_is_read_only() { "read" } else { "read and write" };
-    match status.open_to_others() {
-        Some(address) if address.is_local() => log!(
+    match &status.nbd {
+        Address::Unix(_) => {}
+        address if address.is_local() => log!(
             "every user of this machine can {may} the disk through its TCP port; give --nbd \
              unix:PATH so that only this user can"
         ),
-        Some(address) => log!(
+        address => log!(
             "everyone who can reach {address} over the network can {may} the disk, as NBD has no \
              authentication; give --nbd unix:PATH or a loopback address such as \
              tcp:127.0.0.1:10809, or let a firewall or a TLS proxy decide who reaches it"
         ),
-        None => {}
     }
-    if let Some(address) = status.metrics_for_all() {
+    if let Some(address) = status.metrics.as_ref().filter(|address| !address.is_local()) {
         log!("everyone who can reach {address} can read the metrics; give --metrics a port alone");
     }
 }

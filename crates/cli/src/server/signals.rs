@@ -3,7 +3,7 @@
 
 use crate::error::{Error, no_handler, no_thread};
 use crate::policy::{LOOK_EVERY, SIGNAL_LOOKS, STACK};
-use crate::process_status::process_status;
+use crate::process_status::ignored_signals;
 use libc::{SIGRTMAX, SIGRTMIN};
 use rustix::process::Signal;
 use serve::spawn;
@@ -48,7 +48,8 @@ impl Signals {
         for signal in IGNORED.into_iter().chain(SIGRTMIN()..=SIGRTMAX()) {
             flag::register(signal, unread.clone()).map_err(no_handler)?;
         }
-        let ignored = ignored();
+        // The process may have begun with ignored signals, for example after `nohup`.
+        let ignored = ignored_signals();
         let is_handled = |signal: &c_int| {
             let may_be_ignored = [SIGHUP, SIGQUIT].contains(signal);
             !(may_be_ignored && ignored & (1 << (signal - 1)) != 0)
@@ -136,12 +137,6 @@ impl Signals {
             }
         }
     }
-}
-
-/// Returns a mask of the signals that were ignored when the process began, for example after
-/// `nohup`.
-fn ignored() -> u64 {
-    process_status("SigIgn:", 16).unwrap_or(0)
 }
 
 fn name(signal: c_int) -> &'static str {

@@ -1,6 +1,6 @@
 //! `uzram stat PID --watch`: one line per second about a running program.
 
-use crate::admin::watch::{Style, Watched, bar, bar_column};
+use crate::admin::watch::{Style, Watched};
 use crate::error::Error;
 use crate::text::human;
 use run::Figures;
@@ -14,13 +14,7 @@ impl Watched for Program {
             "{:>10} {:>10} {:>10} {:>10} {:>7} {:>5}",
             "RESIDENT", "STORED", "COMPR", "HELD", "RATIO", "PROCS"
         );
-        match style {
-            Style::Bars(bar) => {
-                let w = bar_column(bar);
-                format!("{columns}  {:<w$}  {:<w$}  ROOM\n", "STORED", "LIMIT")
-            }
-            _ => format!("{columns}  ROOM\n"),
-        }
+        style.head(&columns, ["STORED", "LIMIT"], "ROOM")
     }
 
     fn line(&mut self, style: Style) -> Result<Option<String>, Error> {
@@ -40,18 +34,10 @@ fn line(figures: &Figures, style: Style) -> String {
         0 => "-".to_owned(),
         bytes => format!("{:.2}", stored as f64 / bytes as f64),
     };
-    let mut line = String::new();
-    for bytes in [resident, stored, compressed, held] {
-        line += &format!("{:>10} ", human(bytes));
-    }
-    line += &format!("{ratio:>7} {:>5}", figures.processes.len());
-    if let Style::Bars(width) = style {
-        let data = resident.saturating_add(stored);
-        [(stored, data), (held, limit)].iter().for_each(|&(part, of)| {
-            line += &format!("  {}", bar(part, of, width));
-        });
-    }
-    format!("{line}  {}\n", if figures.is_short() { "short" } else { "-" })
+    let sizes = [resident, stored, compressed, held].map(|of| format!("{:>10} ", human(of)));
+    let columns = format!("{}{ratio:>7} {:>5}", sizes.concat(), figures.processes.len());
+    let bars = [(stored, resident.saturating_add(stored)), (held, limit)];
+    style.values(&columns, bars, if figures.is_short() { "short" } else { "-" })
 }
 
 #[cfg(test)]

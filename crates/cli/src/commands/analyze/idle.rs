@@ -14,29 +14,20 @@ use std::os::unix::fs::FileExt as _;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The paths of the kernel's files that describe all pages, in the order of page numbers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Places<'a> {
-    /// The path of the bitmap: eight bytes for 64 pages.
-    bitmap: &'a str,
-    /// The path of the flags: eight bytes for each page.
-    flags: &'a str,
-}
-
-pub(super) const KERNEL: Places<'_> =
-    Places { bitmap: "/sys/kernel/mm/page_idle/bitmap", flags: "/proc/kpageflags" };
+/// The paths of the kernel's files that describe all pages, in the order of page numbers: a bitmap
+/// with eight bytes for 64 pages, and the flags, eight bytes for each page.
+pub(super) const KERNEL: [&str; 2] = ["/sys/kernel/mm/page_idle/bitmap", "/proc/kpageflags"];
 
 /// The flag of every page of a compound page except the first.
 const TAIL: u64 = 1 << 16;
 
 /// Waits for `time`, and returns those of the pages `numbers` that were not used during this time.
 pub(super) fn pages(
-    places: &Places<'_>,
+    [bitmap, flags]: [&str; 2],
     numbers: Vec<u64>,
     time: Duration,
     interrupt: &Interrupt,
 ) -> Result<HashSet<u64>, Error> {
-    let Places { bitmap, flags } = places;
     let failed_by = |place: &str, why: io::Error| {
         Error::Failed(format!(
             "the kernel does not tell which pages are idle, by '{place}': {why}; be root, on a \
@@ -117,12 +108,11 @@ mod tests {
         // Two compound pages, of 3 and 4 pages. The process uses only the last two pages of the
         // second compound page.
         let (_dir, [bitmap, flags]) = kernel(&[129, 130, 257, 258, 259]);
-        let places = Places { bitmap: &bitmap, flags: &flags };
         let idle = thread::scope(|scope| {
             let looks = scope.spawn(|| {
                 let time = Duration::from_millis(400);
                 let numbers = vec![3, 64, 65, 200, 130, 129, 128, 258, 259, 0];
-                pages(&places, numbers, time, &Interrupt::default()).unwrap()
+                pages([&bitmap, &flags], numbers, time, &Interrupt::default()).unwrap()
             });
             // Changes the bitmap as the kernel does when page 65 and the second compound page are
             // used.
@@ -143,8 +133,9 @@ mod tests {
     fn who_may_not_see_numbers_is_told() {
         let (_dir, [bitmap, flags]) = kernel(&[]);
         let ask = |bitmap: &str, flags: &str, numbers| {
-            let places = Places { bitmap, flags };
-            pages(&places, numbers, Duration::ZERO, &Interrupt::default()).unwrap_err().to_string()
+            pages([bitmap, flags], numbers, Duration::ZERO, &Interrupt::default())
+                .unwrap_err()
+                .to_string()
         };
         assert!(ask("no/such", &flags, vec![0, 0]).contains("leave out --idle"));
         assert!(ask(&bitmap, &flags, vec![0, 0]).contains("be root"));

@@ -1,7 +1,7 @@
 //! The population: all pages that can be sampled, as a sequence.
 
 use measure::page::PAGE_SIZE;
-use measure::pages::{FilePlan, PageReader, SkippedFiles};
+use measure::pages::PageReader;
 
 /// A sequence of pages.
 pub(super) trait Population {
@@ -13,21 +13,13 @@ pub(super) trait Population {
 }
 
 /// The pages of files, as on a device to which the files are written in order.
-pub(super) struct Files<'a>(PageReader<'a>);
-
-impl<'a> Files<'a> {
-    pub(super) fn new(plan: &'a FilePlan, skipped: &'a SkippedFiles) -> Self {
-        Files(PageReader { plan, skipped })
-    }
-}
-
-impl Population for Files<'_> {
+impl Population for PageReader<'_> {
     fn pages(&self) -> u64 {
-        self.0.plan.pages().into()
+        self.plan.pages().into()
     }
 
     fn read(&self, first: u64, buf: &mut [u8]) -> bool {
         let (first, pages) = (first as u32, (buf.len() / PAGE_SIZE) as u32);
-        self.0.read_all(first..first + pages, buf)
+        self.read_all(first..first + pages, buf)
     }
 }

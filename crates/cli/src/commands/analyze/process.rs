@@ -76,7 +76,7 @@ impl Process {
                 let add = |_, entry| numbers.extend(is_anonymous(entry).then_some(entry & NUMBER));
                 each_entry(&pagemap, range, add).map_err(failed)?;
             }
-            idle::pages(&idle::KERNEL, numbers, time, interrupt)
+            idle::pages(idle::KERNEL, numbers, time, interrupt)
         });
         let unused = unused.transpose()?;
         for range in mappings {

@@ -3,6 +3,7 @@
 
 use crate::error::Error;
 use crate::output;
+use crate::text::one_line;
 use clap::builder::StyledStr;
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
@@ -92,7 +93,7 @@ fn page(command: Command, related: &[String]) -> io::Result<Vec<u8>> {
             Some(("Exit codes:", list)) => exit_codes(&mut roff, list),
             Some(("Examples:", lines)) => examples(&mut roff, lines),
             _ if part.trim().is_empty() => {}
-            _ => _ = roff.control("SH", ["NOTES"]).text([roman(joined(part))]),
+            _ => _ = roff.control("SH", ["NOTES"]).text([roman(one_line(part))]),
         }
     }
     see_also(&mut roff, related);
@@ -126,8 +127,4 @@ fn see_also(roff: &mut Roff, related: &[String]) {
     let names = if related.is_empty() { &own } else { related };
     let listed: Vec<_> = names.iter().map(|name| format!("{name}(1)")).collect();
     roff.control("SH", ["SEE ALSO"]).text([roman(listed.join(", "))]);
-}
-
-fn joined(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

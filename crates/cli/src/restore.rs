@@ -10,7 +10,7 @@ use crate::text::{counted, escaped, human, json};
 use measure::Interrupt;
 use rustix::fs::{FallocateFlags, fallocate};
 use serde::Serialize;
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
@@ -105,11 +105,8 @@ pub(crate) fn not_restored(
 
 impl Report {
     fn table(&self) -> String {
-        let mut text = String::new();
-        // Writing to a string can't fail.
-        let _ = writeln!(
-            text,
-            "{}: {} of 4096 bytes on a device of {} in blocks of {}; {} compressed, {} of memory",
+        let text = format!(
+            "{}: {} of 4096 bytes on a device of {} in blocks of {}; {} compressed, {} of memory\n",
             self.file,
             counted(self.pages, "page"),
             human(self.disksize),

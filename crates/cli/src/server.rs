@@ -52,8 +52,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let zram = Arc::new(device::make(args)?);
     let signals = Signals::new()?;
     let turn = Arc::new(Turn::default());
-    let mut serving = Serving::start((args, passed), zram, (save_file.clone(), turn.clone()))?;
-    let started = serving.start_later().and_then(|()| serving.mount(args));
+    let (mut serving, sockets) =
+        Serving::start((args, passed), zram, (save_file.clone(), turn.clone()))?;
+    let started = serving.start_later(sockets).and_then(|()| serving.mount(args));
     let started = started.and_then(|()| headroom::check());
     let started =
         started.and_then(|()| print_within(serving.served.status.announcement(), &signals));

@@ -8,7 +8,6 @@ pub(crate) use done::Done;
 use serde::{Deserialize, Serialize};
 use serve::nbd::Mode;
 use serve::{Address, Listening};
-use std::fmt::Write;
 use std::path::PathBuf;
 use zcomp::Codec;
 use zram::{Device, Zram};
@@ -198,14 +197,11 @@ fn metrics_uri(address: &Address) -> String {
 
 /// Encodes `bytes` for a URI.
 fn encoded(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, &byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            let _ = write!(text, "%{byte:02X}");
-        }
-        text
-    })
+    let text = |&byte: &u8| match byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    bytes.iter().map(text).collect()
 }
 
 #[cfg(test)]

@@ -40,6 +40,11 @@ pub(crate) fn shortened(value: &str) -> String {
     if end.is_some() { shown + "..." } else { shown }
 }
 
+/// Returns the words of a text with single spaces between them.
+pub(crate) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Returns a report as one JSON value and a newline.
 pub(crate) fn json(report: &impl Serialize) -> String {
     // Keys are strings, and values are text, finite numbers or null, so serialization can't fail.

@@ -3,7 +3,7 @@
 use crate::error::{USAGE, report};
 use crate::log::log;
 use crate::print_result;
-use crate::text::shortened;
+use crate::text::{one_line, shortened};
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsStr;
@@ -44,7 +44,7 @@ pub(crate) fn told(mut error: clap::Error) -> String {
     for (kind, text, _) in long {
         error.insert(kind, ContextValue::String(text));
     }
-    one_line(&error.render().to_string())
+    without_usage(&error.render().to_string())
 }
 
 /// Returns the command that prints the relevant help.
@@ -56,13 +56,12 @@ fn help_of(cli: &Command, first: Option<&OsStr>) -> String {
 }
 
 /// Returns clap's paragraphs on one line, without the usage.
-fn one_line(text: &str) -> String {
+fn without_usage(text: &str) -> String {
     let told = text.split("\n\n").filter(|part| {
         let part = part.trim_start();
         !part.starts_with("Usage:") && !part.starts_with("For more information")
     });
-    let lines = told.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
-    let line = lines.collect::<Vec<_>>().join("; ");
+    let line = told.map(one_line).collect::<Vec<_>>().join("; ");
     let line = line.strip_prefix("error: ").unwrap_or(&line);
     let printable = |c: char| match c.is_control() {
         true => c.escape_default().to_string(),

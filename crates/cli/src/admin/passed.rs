@@ -15,13 +15,6 @@ const PURPOSES: [&str; 3] = ["nbd", "control", "metrics"];
 #[derive(Debug, Default)]
 pub(crate) struct Passed([Option<Listening>; 3]);
 
-/// All sockets of a server.
-pub(crate) struct Sockets {
-    pub(crate) nbd: Listening,
-    pub(crate) control: Listening,
-    pub(crate) metrics: Option<Listening>,
-}
-
 impl Passed {
     /// Takes the sockets that the service manager passed. A socket named nbd, control or metrics is
     /// used for the purpose that its name states. Other sockets are used, in this order, for the
@@ -77,20 +70,23 @@ impl Passed {
         self.0[2].is_some()
     }
 
-    /// Returns all sockets that a server needs: the sockets that were passed, and new sockets for
-    /// the remaining purposes.
+    /// Returns all sockets that a server needs, in the order of `PURPOSES`: the sockets that were
+    /// passed, and new sockets for the remaining purposes.
     ///
     /// # Errors
     /// Fails if a socket can't be created.
-    pub(crate) fn or_made(self, args: &ServeArgs) -> Result<Sockets, Error> {
+    pub(crate) fn or_made(
+        self,
+        args: &ServeArgs,
+    ) -> Result<(Listening, Listening, Option<Listening>), Error> {
         let [nbd, control, metrics] = self.0;
         let asked = args.metrics.as_ref().map(Address::listen).transpose().map_err(failed)?;
         let at = args.control.clone().map(Address::Unix);
-        Ok(Sockets {
-            nbd: nbd.map_or_else(|| made(args.nbd.clone(), socket_dir::NBD), Ok)?,
-            control: control.map_or_else(|| made(at, socket_dir::CONTROL), Ok)?,
-            metrics: metrics.or(asked),
-        })
+        Ok((
+            nbd.map_or_else(|| made(args.nbd.clone(), socket_dir::NBD), Ok)?,
+            control.map_or_else(|| made(at, socket_dir::CONTROL), Ok)?,
+            metrics.or(asked),
+        ))
     }
 
     /// Checks that no option specifies an address for a purpose for which a socket was passed.

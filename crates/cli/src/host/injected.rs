@@ -23,7 +23,7 @@ pub(crate) fn begin(settings: &OsStr, entry: &Entry) -> String {
     if let Err(message) = unsafe { runtime::begin(settings, None, entry.limits) } {
         return message;
     }
-    zeros.iter().for_each(zeros::map_again);
+    zeros.iter().flatten().for_each(zeros::map_again);
     // SAFETY: the function changes only the list of this C library. If the function did not clear
     // the list, a later panic would read the list from a stack that is already unmapped.
     unsafe { libc::clearenv() };

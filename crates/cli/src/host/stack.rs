@@ -20,15 +20,6 @@ use std::path::Path;
 pub(crate) const PAGE: usize = image::PAGE as usize;
 const WORD: usize = size_of::<usize>();
 
-/// The arguments and the environment of a program.
-pub(crate) struct Arguments<'a> {
-    /// The path that was passed to `execve`.
-    pub(crate) path: &'a Path,
-    pub(crate) list: &'a [OsString],
-    /// The environment, followed by the auxiliary vector.
-    pub(crate) environment: *const *const c_char,
-}
-
 /// A program's initial stack before it is written.
 pub(crate) struct Stack {
     /// The address of `contents`.
@@ -69,19 +60,25 @@ pub(crate) fn inherited(environment: *const *const c_char) -> Inherited {
 }
 
 impl Stack {
-    /// Builds the stack of a program.
-    pub(crate) fn new(arguments: &Arguments<'_>, image: &Image, loader: Option<&Image>) -> Self {
-        let (environment, auxiliary) = inherited(arguments.environment);
-        let text = |bytes: &[u8]| [bytes, b"\0"].concat();
+    /// Builds the stack of a program that was executed as `path` with the arguments `list`.
+    /// `environment` is the environment, followed by the auxiliary vector.
+    pub(crate) fn new(
+        path: &Path,
+        list: &[OsString],
+        environment: *const *const c_char,
+        image: &Image,
+        loader: Option<&Image>,
+    ) -> Self {
+        let (environment, auxiliary) = inherited(environment);
         let mut strings: Vec<u8> = Vec::new();
         let mut places = Vec::new();
-        let all = arguments.list.iter().map(|argument| argument.as_bytes());
+        let all = list.iter().map(|argument| argument.as_bytes());
         let all = all.chain(environment.iter().copied());
-        for bytes in all.chain([arguments.path.as_os_str().as_bytes()]) {
+        for bytes in all.chain([path.as_os_str().as_bytes()]) {
             places.push(strings.len());
-            strings.extend(text(bytes));
+            strings.extend([bytes, b"\0"].concat());
         }
-        let count = arguments.list.len();
+        let count = list.len();
         let behind = count + environment.len();
         let words = 1 + count + 1 + environment.len() + 1 + 2 * (auxiliary.len() + 1);
         let total = words + strings.len().div_ceil(WORD);

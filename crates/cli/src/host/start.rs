@@ -7,7 +7,7 @@
 use crate::areas;
 use crate::image::Image;
 use crate::injected;
-use crate::stack::{self, Arguments, Stack};
+use crate::stack::{self, Stack};
 use executable::{DEPTH, Kind};
 use inject::Entry;
 use runtime::MemoryMap;
@@ -34,12 +34,14 @@ const WRONG_USE: c_int = 2;
 struct Failure(String, c_int);
 
 impl Failure {
-    fn of(path: &Path, error: &std::io::Error) -> Self {
-        let code = match error.kind() {
-            std::io::ErrorKind::NotFound => NOT_FOUND,
-            _ => NOT_EXECUTABLE,
-        };
-        Failure(format!("'{}' can't be run: {error}", path.display()), code)
+    fn of(path: &Path) -> impl Fn(std::io::Error) -> Self {
+        |error| {
+            let code = match error.kind() {
+                std::io::ErrorKind::NotFound => NOT_FOUND,
+                _ => NOT_EXECUTABLE,
+            };
+            Failure(format!("'{}' can't be run: {error}", path.display()), code)
+        }
     }
 }
 
@@ -62,9 +64,10 @@ extern "C" fn main(count: c_int, arguments: *const *const c_char) -> c_int {
         (Err(message), ..) => Failure(message, 1),
         (_, [_, settings, ..], Some(entry)) => Failure(injected::begin(settings, &entry), 1),
         (_, [_, settings, file, path, list @ ..], None) if !list.is_empty() => {
-            let (file, path) = (Path::new(file), Path::new(path));
-            let executed = Executed { file, path, list, environment };
-            begin(settings, &executed)
+            match prepare(settings, Path::new(file), Path::new(path), list, environment) {
+                Ok((stack, entry)) => stack.enter(entry),
+                Err(failure) => failure,
+            }
         }
         _ => Failure(
             "usage: uzram-host SETTINGS FILE PATH ARGV0 [ARGUMENTS]; use 'uzram run'".to_owned(),
@@ -76,33 +79,19 @@ extern "C" fn main(count: c_int, arguments: *const *const c_char) -> c_int {
     code
 }
 
-/// A file to execute.
-struct Executed<'a> {
-    file: &'a Path,
-    /// The path of the file that was passed to `execve`.
-    path: &'a Path,
-    /// The arguments of the program.
-    list: &'a [OsString],
-    /// The environment as the kernel passed it, followed by the auxiliary vector.
+/// Prepares to run the program in `file`, which was executed as `path` with the arguments `list`.
+/// `environment` is the environment as the kernel passed it, followed by the auxiliary vector.
+/// Returns the program's stack, and the address of its first instruction.
+fn prepare(
+    settings: &OsStr,
+    file: &Path,
+    path: &Path,
+    list: &[OsString],
     environment: *const *const c_char,
-}
-
-/// Runs a program. Returns only if the program can't be run.
-fn begin(settings: &OsStr, executed: &Executed<'_>) -> Failure {
-    match prepare(settings, executed) {
-        Ok((stack, entry)) => stack.enter(entry),
-        Err(failure) => failure,
-    }
-}
-
-fn prepare(settings: &OsStr, executed: &Executed<'_>) -> Result<(Stack, usize), Failure> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |error: std::io::Error| Failure::of(&path, &error)
-    };
-    let (file, program, arguments) = resolve(executed)?;
+) -> Result<(Stack, usize), Failure> {
+    let (file, program, arguments) = resolve(file, path, list)?;
     let absolute = std::fs::canonicalize(&program).unwrap_or_else(|_| program.clone());
-    stack::name_process(executed.path);
+    stack::name_process(path);
     areas::unregister();
     let memory = MemoryMap::of_process();
     // SAFETY: the process has only one thread, and this thread continues in the program. From now
@@ -110,17 +99,15 @@ fn prepare(settings: &OsStr, executed: &Executed<'_>) -> Result<(Stack, usize), 
     unsafe { runtime::begin(settings, Some(&absolute), None) }
         .map_err(|message| Failure(message, 1))?;
     // The runtime has started, so it manages the memory that is mapped for the program from now on.
-    let image = Image::map(&file).map_err(failed(&program))?;
+    let image = Image::map(&file).map_err(Failure::of(&program))?;
     let loader = match &image.loader {
         Some(loader) => {
-            let file = File::open(loader).map_err(failed(loader))?;
-            Some(Image::map(&file).map_err(failed(loader))?)
+            let file = File::open(loader).map_err(Failure::of(loader))?;
+            Some(Image::map(&file).map_err(Failure::of(loader))?)
         }
         None => None,
     };
-    let Executed { path, environment, .. } = *executed;
-    let arguments = Arguments { path, list: &arguments, environment };
-    let stack = Stack::new(&arguments, &image, loader.as_ref());
+    let stack = Stack::new(path, &arguments, environment, &image, loader.as_ref());
     if image.is_stack_executable {
         stack.make_executable();
     }
@@ -130,16 +117,18 @@ fn prepare(settings: &OsStr, executed: &Executed<'_>) -> Result<(Stack, usize), 
 
 /// Returns the program to map and its arguments: the executed file, or the interpreter of a script
 /// with the arguments that the kernel adds.
-fn resolve(executed: &Executed<'_>) -> Result<(File, PathBuf, Vec<OsString>), Failure> {
-    let mut arguments = executed.list.to_owned();
-    let mut program = executed.file.to_owned();
+fn resolve(
+    file: &Path,
+    path: &Path,
+    list: &[OsString],
+) -> Result<(File, PathBuf, Vec<OsString>), Failure> {
+    let (mut arguments, mut program) = (list.to_owned(), file.to_owned());
     for _ in 0..=DEPTH {
         let kind = File::open(&program).and_then(Kind::of);
-        match kind.map_err(|error| Failure::of(&program, &error))? {
+        match kind.map_err(Failure::of(&program))? {
             Kind::Elf(file) => return Ok((file, program, arguments)),
             Kind::Script(script) => {
-                let is_first = program == executed.file;
-                let script_path = if is_first { executed.path.to_owned() } else { program };
+                let script_path = if program == file { path.to_owned() } else { program };
                 arguments[0] = script_path.into_os_string();
                 arguments.splice(0..0, script.argument);
                 arguments.insert(0, script.interpreter.clone().into_os_string());
@@ -148,6 +137,6 @@ fn resolve(executed: &Executed<'_>) -> Result<(File, PathBuf, Vec<OsString>), Fa
             Kind::Text => break,
         }
     }
-    let message = format!("'{}' can't be run: it is no program", executed.path.display());
+    let message = format!("'{}' can't be run: it is no program", path.display());
     Err(Failure(message, NOT_EXECUTABLE))
 }

@@ -23,10 +23,45 @@ pub(crate) struct Zeros {
     prot: i32,
 }
 
-/// Returns the zero-filled pages of the program whose stack begins at `stack`. Returns an empty
-/// list if the addresses of the pages are uncertain.
-pub(crate) fn of(stack: usize) -> Vec<Zeros> {
-    Program::read(stack).map_or(Vec::new(), |program| program.zeros().unwrap_or_default())
+/// Returns the zero-filled pages of the program whose stack begins at `stack`. Returns `None` if
+/// the addresses of the pages are uncertain.
+pub(crate) fn of(stack: usize) -> Option<Vec<Zeros>> {
+    let words = with_exposed_provenance::<usize>(stack);
+    // SAFETY: the first word is the argument count; the arguments and a zero follow, then the
+    // environment.
+    let environment = unsafe { words.add(1 + *words + 1) };
+    let (_, auxiliary) = stack::inherited(environment.cast());
+    let value = |kind: u64| {
+        let pair = auxiliary.iter().find(|pair| pair.0 == kind as usize);
+        pair.map(|pair| pair.1)
+    };
+    let (at, count) = (value(libc::AT_PHDR)?, value(libc::AT_PHNUM)?);
+    let headers: Vec<Elf64_Phdr> = read(at, Some(count).filter(|it| *it <= HEADERS_MAX)?)?;
+    let base = base(at, &headers)?;
+    let loads = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+    let with_addresses = loads.map(|load| {
+        let start = base.wrapping_add(load.p_vaddr as usize);
+        Some((load, start..start.checked_add(load.p_memsz as usize)?))
+    });
+    let segments: Vec<_> = with_addresses.collect::<Option<_>>()?;
+    let is_code = |load: &Elf64_Phdr| load.p_flags & libc::PF_X != 0;
+    let entry = value(libc::AT_ENTRY)?;
+    if !segments.iter().any(|(load, addresses)| is_code(load) && addresses.contains(&entry)) {
+        return None;
+    }
+    let of_segment = |(load, addresses): &(&Elf64_Phdr, Range<usize>)| {
+        let file_end = addresses.start.checked_add(load.p_filesz as usize)?;
+        let pages = up(file_end)?..up(addresses.end)?;
+        let prot = protection(load.p_flags);
+        let is_data = !is_code(load) && prot & libc::PROT_WRITE != 0 && !pages.is_empty();
+        let reach = |(_, other): &&(_, Range<usize>)| {
+            other.start & !(PAGE - 1) < pages.end && pages.start < other.end
+        };
+        // Checks that no other segment uses any of the zero-filled pages.
+        let is_alone = segments.iter().filter(reach).count() == 1;
+        (is_data && is_alone).then_some(Zeros { pages, prot })
+    };
+    Some(segments.iter().filter_map(of_segment).collect())
 }
 
 /// Maps zero-filled pages again by a call that the runtime handles, so that the runtime manages
@@ -37,68 +72,6 @@ pub(crate) fn map_again(zeros: &Zeros) {
     // SAFETY: the pages belong to the program, which has not started to run, and hold zeros before
     // and after the call. If the call fails, the pages do not change.
     unsafe { libc::mmap(at, bytes, zeros.prot, flags, -1, 0) };
-}
-
-/// A program that the kernel has mapped.
-struct Program {
-    headers: Vec<Elf64_Phdr>,
-    /// The offset that is added to the addresses in the file to get addresses in memory.
-    base: usize,
-    /// The address of the first instruction.
-    entry: usize,
-}
-
-impl Program {
-    /// Reads the program headers, whose address and number the auxiliary vector holds.
-    fn read(stack: usize) -> Option<Self> {
-        let words = with_exposed_provenance::<usize>(stack);
-        // SAFETY: the first word is the argument count; the arguments and a zero follow, then the
-        // environment.
-        let environment = unsafe { words.add(1 + *words + 1) };
-        let (_, auxiliary) = stack::inherited(environment.cast());
-        let value = |kind: u64| {
-            let pair = auxiliary.iter().find(|pair| pair.0 == kind as usize);
-            pair.map(|pair| pair.1)
-        };
-        let (at, count) = (value(libc::AT_PHDR)?, value(libc::AT_PHNUM)?);
-        let headers: Vec<Elf64_Phdr> = read(at, Some(count).filter(|it| *it <= HEADERS_MAX)?)?;
-        let base = base(at, &headers)?;
-        Some(Program { headers, base, entry: value(libc::AT_ENTRY)? })
-    }
-
-    /// Returns the mapped segments, each with its addresses.
-    fn segments(&self) -> Option<Vec<(&Elf64_Phdr, Range<usize>)>> {
-        let loads = self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
-        let with_addresses = loads.map(|load| {
-            let start = self.base.wrapping_add(load.p_vaddr as usize);
-            Some((load, start..start.checked_add(load.p_memsz as usize)?))
-        });
-        with_addresses.collect()
-    }
-
-    fn zeros(&self) -> Option<Vec<Zeros>> {
-        let segments = self.segments()?;
-        let is_code = |load: &Elf64_Phdr| load.p_flags & libc::PF_X != 0;
-        let has_entry = |(load, addresses): &(&Elf64_Phdr, Range<usize>)| {
-            is_code(load) && addresses.contains(&self.entry)
-        };
-        if !segments.iter().any(has_entry) {
-            return None;
-        }
-        let of_segment = |(load, addresses): &(&Elf64_Phdr, Range<usize>)| {
-            let file_end = addresses.start.checked_add(load.p_filesz as usize)?;
-            let pages = up(file_end)?..up(addresses.end)?;
-            let prot = protection(load.p_flags);
-            let is_data = !is_code(load) && prot & libc::PROT_WRITE != 0 && !pages.is_empty();
-            let reach = |(_, other): &&(_, Range<usize>)| {
-                other.start & !(PAGE - 1) < pages.end && pages.start < other.end
-            };
-            // Checks that no other segment uses any of the zero-filled pages.
-            let is_alone = segments.iter().filter(reach).count() == 1;
-            (is_data && is_alone).then_some(Zeros { pages, prot })
-        };
-        Some(segments.iter().filter_map(of_segment).collect())
-    }
 }
 
 /// Returns the offset of the program's addresses in memory from those in its file, if the program

@@ -122,7 +122,7 @@ impl Reserve {
         }
         let mut units = self.units();
         let taken = units.take(units_for(layout.size()), layout.align().div_ceil(UNIT));
-        self.taken.store(units.taken(), Relaxed);
+        self.taken.store(units.taken, Relaxed);
         match taken {
             // SAFETY: the unit is one of those that fill the `bytes` bytes from `start`.
             Some(unit) => unsafe { self.start.load(Relaxed).add(unit * UNIT) },
@@ -138,7 +138,7 @@ impl Reserve {
     unsafe fn give(&self, unit: usize, bytes: usize) {
         let mut units = self.units();
         units.give(unit..unit + units_for(bytes));
-        self.taken.store(units.taken(), Relaxed);
+        self.taken.store(units.taken, Relaxed);
     }
 
     /// Shrinks `old` bytes at `unit` to `new` bytes in place. Returns false if that would need more
@@ -152,7 +152,7 @@ impl Reserve {
         if new < old {
             let mut units = self.units();
             units.give(unit + new..unit + old);
-            self.taken.store(units.taken(), Relaxed);
+            self.taken.store(units.taken, Relaxed);
         }
         new <= old
     }
@@ -162,7 +162,7 @@ impl Reserve {
     fn check(&self) {
         let units = self.units();
         units.check();
-        assert_eq!(self.taken.load(Relaxed), units.taken());
+        assert_eq!(self.taken.load(Relaxed), units.taken);
     }
 }
 

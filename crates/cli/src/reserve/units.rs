@@ -14,8 +14,8 @@ const BITS: usize = u64::BITS as usize;
 #[derive(Debug)]
 pub(super) struct Units<'m> {
     words: &'m mut [u64],
-    units: usize,
-    taken: usize,
+    /// The number of units that are taken.
+    pub(super) taken: usize,
     /// The index of a unit below which no unit is free.
     lowest: usize,
 }
@@ -23,19 +23,13 @@ pub(super) struct Units<'m> {
 impl<'m> Units<'m> {
     /// Returns a record for zero units.
     pub(super) const fn none() -> Self {
-        Units { words: &mut [], units: 0, taken: 0, lowest: 0 }
+        Units { words: &mut [], taken: 0, lowest: 0 }
     }
 
     /// Returns a record with one free unit for each bit of `words`.
     pub(super) fn new(words: &'m mut [u64]) -> Self {
         words.fill(0);
-        let units = words.len() * BITS;
-        Units { words, units, taken: 0, lowest: 0 }
-    }
-
-    /// Returns the number of units that are taken.
-    pub(super) fn taken(&self) -> usize {
-        self.taken
+        Units { words, taken: 0, lowest: 0 }
     }
 
     /// Takes `count` consecutive units that begin at a multiple of `align`; `count` is at least 1.
@@ -43,7 +37,7 @@ impl<'m> Units<'m> {
     pub(super) fn take(&mut self, count: usize, align: usize) -> Option<usize> {
         debug_assert!(count > 0 && align.is_power_of_two());
         let mut at = self.lowest.next_multiple_of(align);
-        while at.checked_add(count)? <= self.units {
+        while at.checked_add(count)? <= self.words.len() * BITS {
             match self.last_taken(at..at + count) {
                 Some(taken) => at = (taken + 1).next_multiple_of(align),
                 None => {
@@ -87,7 +81,6 @@ impl<'m> Units<'m> {
     pub(super) fn check(&self) {
         let bits: usize = self.words.iter().map(|word| word.count_ones() as usize).sum();
         assert_eq!(self.taken, bits, "units that are taken");
-        assert_eq!(self.units, self.words.len() * BITS);
         assert!((0..self.lowest).all(|unit| self.last_taken(unit..unit + 1).is_some()));
     }
 }

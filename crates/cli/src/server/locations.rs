@@ -36,7 +36,7 @@ enum Kind {
 /// Returns all locations. Called while the disk is still served, because later a location that lies
 /// on the disk itself can't be recognized.
 pub(super) fn all(save_file: &Arc<SaveFile>) -> Vec<SaveLocation> {
-    let file = save_file.path();
+    let file = &save_file.path;
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
     let beside = parent.unwrap_or(Path::new(".")).to_owned();
     let name = file.file_name().unwrap_or("disk".as_ref());

@@ -18,7 +18,8 @@ use zram::follow_links;
 /// The save file, which is locked so that no other server uses it.
 #[derive(Debug)]
 pub(super) struct SaveFile {
-    path: PathBuf,
+    /// The path, whose symbolic links were followed when the server started.
+    pub(super) path: PathBuf,
     /// The stamp that the file had at the start, or after the last save by this process.
     found: Mutex<Option<FileStamp>>,
     /// Whether the file must not be replaced, regardless of its stamp.
@@ -74,11 +75,6 @@ impl SaveFile {
         };
         let found = Mutex::new(there(&path));
         Ok(SaveFile { path, found, is_protected: AtomicBool::new(false), _lock: lock })
-    }
-
-    /// Returns the path of the file. Symbolic links were followed when the server started.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Logs a warning if the file exists and the disk does not start with the file's contents,

@@ -38,7 +38,7 @@ pub(super) fn save(
     locations: &[SaveLocation],
     (signals, turn): (&Signals, &Turn),
 ) -> Result<(), Error> {
-    let file = save_file.path();
+    let file = &save_file.path;
     log!(
         "saving to '{}'; another SIGTERM, SIGINT or SIGQUIT ends the save, and the disk is lost",
         escaped(file)
@@ -62,7 +62,7 @@ fn save_anywhere(
     (signals, turn): (&Signals, &Turn),
 ) -> Option<(PathBuf, Saved, Vec<String>)> {
     end_client_jobs(device, signals, turn)?;
-    let file = escaped(save_file.path());
+    let file = escaped(&save_file.path);
     if turn.interrupted_restore() {
         save_file.protect();
         log!("a restore was interrupted, so the disk is incomplete; '{file}' is not replaced");

@@ -3,7 +3,7 @@
 use super::save_file::SaveFile;
 use super::served::Served;
 use super::turn::Turn;
-use crate::admin::passed::{Passed, Sockets};
+use crate::admin::passed::Passed;
 use crate::args::ServeArgs;
 use crate::error::{Error, no_room, no_thread};
 use crate::log::log;
@@ -25,9 +25,6 @@ use zram::{Open, Zram};
 /// A disk that is served, and its servers.
 pub(super) struct Serving {
     pub(super) served: Arc<Served>,
-    /// The listening sockets of the control server and of metrics. Both servers start after the NBD
-    /// server.
-    later: Option<(Listening, Option<Listening>)>,
     control: Option<Control>,
     metrics: Option<Metrics>,
     log: Log,
@@ -45,17 +42,18 @@ pub(super) struct Stopped {
 }
 
 impl Serving {
-    /// Creates the sockets, and starts the NBD server. From now on writes may be acknowledged.
+    /// Creates the sockets, and starts the NBD server. From now on writes may be acknowledged. Also
+    /// returns the sockets for [`start_later`](Self::start_later).
     pub(super) fn start(
         (args, passed): (&ServeArgs, Passed),
         zram: Arc<Zram>,
         (save_file, turn): (Option<Arc<SaveFile>>, Arc<Turn>),
-    ) -> Result<Self, Error> {
+    ) -> Result<(Self, (Listening, Option<Listening>)), Error> {
         let disk = Arc::new(zram.open().map_err(Error::Device)?);
         if save_file.is_some() {
             disk.prepare_save().map_err(|_| no_room())?;
         }
-        let Sockets { nbd, control, metrics } = passed.or_made(args)?;
+        let (nbd, control, metrics) = passed.or_made(args)?;
         let algorithm = zram.settings().algorithm;
         let sockets = (&nbd, &control);
         let status = ServerStatus::new(args, &disk, algorithm, sockets, metrics.as_ref());
@@ -72,14 +70,15 @@ impl Serving {
         let exports = Exports::new([export]).with_write_max(room / ROOM_OF_WRITES);
         let nbd = Server::start(nbd, exports, args.options(), log.clone()).map_err(no_thread)?;
         let served = Arc::new(Served { status, zram, disk, nbd, save_file, turn });
-        let later = Some((control, metrics));
-        let (control, metrics, mounted) = (None, None, None);
-        Ok(Serving { served, later, control, metrics, log, mounted })
+        let serving = Serving { served, control: None, metrics: None, log, mounted: None };
+        Ok((serving, (control, metrics)))
     }
 
     /// Starts the servers of the control socket and of metrics.
-    pub(super) fn start_later(&mut self) -> Result<(), Error> {
-        let Some((control, metrics)) = self.later.take() else { return Ok(()) };
+    pub(super) fn start_later(
+        &mut self,
+        (control, metrics): (Listening, Option<Listening>),
+    ) -> Result<(), Error> {
         let (served, log) = (&self.served, &self.log);
         let control = Control::start(control, served.clone(), log.clone()).map_err(no_thread)?;
         self.control = Some(control);

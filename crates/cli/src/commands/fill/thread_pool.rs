@@ -29,7 +29,7 @@ impl<'scope> ThreadPool<'scope> {
             let (phases, inbox) = sync_channel::<Option<Phase>>(0);
             let work = move || {
                 inbox.iter().flatten().for_each(|phase| worker.work_phase(job, phase));
-                worker.into_totals()
+                worker.totals
             };
             let thread = Builder::new().name(format!("uzram-{nth}")).spawn_scoped(scope, work);
             let failed = |error| {

@@ -31,7 +31,7 @@ pub(crate) struct Worker {
     back: Box<[u8]>,
     /// True if the codec processed the last request before the device did; the two alternate.
     codec_first: bool,
-    totals: Totals,
+    pub(crate) totals: Totals,
 }
 
 impl Worker {
@@ -44,11 +44,6 @@ impl Worker {
             codec_first: false,
             totals: Totals::default(),
         })
-    }
-
-    /// Returns the worker's figures.
-    pub(crate) fn into_totals(self) -> Totals {
-        self.totals
     }
 
     /// Processes batches of a phase until none is left.
@@ -230,7 +225,7 @@ mod tests {
         if let Some(file) = worker.totals.mismatch {
             assert_eq!(plan.path(file), dir.path().join("a"));
         }
-        (worker.into_totals(), skipped.lines())
+        (worker.totals, skipped.lines())
     }
 
     fn worker() -> Worker {

@@ -77,11 +77,8 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
     let refused =
         |error: clap::Error| refuse(error, &Cli::command(), given.get(1).map(OsString::as_os_str));
     let mut cli = Cli::command();
-    let all = match config::expanded(&mut cli, &given).map_err(|error| report(&error))? {
-        Some(all) => all,
-        None => given.clone(),
-    };
-    let matches = cli.try_get_matches_from(all).map_err(refused)?;
+    let expanded = config::expanded(&mut cli, &given).map_err(|error| report(&error))?;
+    let matches = cli.try_get_matches_from(expanded.as_ref().unwrap_or(&given)).map_err(refused)?;
     Cli::from_arg_matches(&matches).map(|cli| cli.command).map_err(refused)
 }
 

@@ -9,8 +9,9 @@ use crate::args::{ClientCommand, ControlArgs, StatArgs};
 use crate::error::{Error, failed};
 use crate::output;
 use crate::status::Stat;
-use crate::text::{escaped, human};
+use crate::text::{escaped, human, json_line};
 use serve::control::{Request, ask};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
@@ -36,7 +37,7 @@ pub(crate) fn run(command: &ClientCommand) -> Result<(), Error> {
             store(server, name, if is_path { absolute(value) } else { value.clone() })
         }
         ClientCommand::Attr { server, name: Some(name), json: true, .. } => {
-            crate::print(&json([(name.as_str(), show(&server.path()?, name)?)]))
+            crate::print(&json_line(&BTreeMap::from([(name, show(&server.path()?, name)?)])))
         }
         ClientCommand::Attr { server, name: Some(name), .. } => {
             let mut out = Out { out: std::io::stdout().lock(), fault: None };
@@ -147,22 +148,16 @@ fn show(control: &Path, name: &str) -> Result<String, Error> {
     text(control, &Request::Show(name.to_owned()))
 }
 
-fn json<'n>(texts: impl IntoIterator<Item = (&'n str, String)>) -> String {
-    let texts: serde_json::Map<String, serde_json::Value> =
-        texts.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect();
-    serde_json::Value::Object(texts).to_string() + "\n"
-}
-
 /// Returns every attribute that can be read, except the long lists.
 fn all(control: &Path, is_json: bool) -> Result<String, Error> {
     let is_shown = |attribute: &&Attribute| {
         attribute.access() != Access::Write && !LONG.contains(&attribute.name)
     };
     let named = |attribute: &Attribute| Ok((attribute.name, show(control, attribute.name)?));
-    let texts =
-        attributes().iter().filter(is_shown).map(named).collect::<Result<Vec<_>, Error>>()?;
+    let texts: Vec<_> =
+        attributes().iter().filter(is_shown).map(named).collect::<Result<_, Error>>()?;
     if is_json {
-        return Ok(json(texts));
+        return Ok(json_line(&texts.into_iter().collect::<BTreeMap<_, _>>()));
     }
     let width = texts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let line = |(name, text): &(&str, String)| {

@@ -7,8 +7,8 @@ use std::io::IsTerminal as _;
 const TEMPLATE: &str =
     "{msg:9} [{bar:32}] {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";
 
-/// A progress bar on standard error that shows the bytes that one phase has processed, until the
-/// phase is finished.
+/// A progress bar on standard error that shows the bytes that one phase has processed. The bar is
+/// removed when this value and its clones are dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress(ProgressBar);
 
@@ -50,11 +50,6 @@ impl Progress {
     /// Adds `bytes` bytes that are done.
     pub(crate) fn advance(&self, bytes: u64) {
         self.0.inc(bytes);
-    }
-
-    /// Ends the phase and removes the bar.
-    pub(crate) fn finish(&self) {
-        self.0.finish_and_clear();
     }
 }
 

@@ -195,7 +195,6 @@ fn write_stored(
         }
         progress.advance(len as u64);
     }
-    progress.finish();
     Ok(())
 }
 
@@ -223,6 +222,5 @@ fn zero(
         at += len;
         progress.advance(len);
     }
-    progress.finish();
     Ok(())
 }

@@ -77,20 +77,21 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
             let places = locations::all(save_file);
             turn.take(false);
             let is_unused = serving.check_unused();
-            let stopped = serving.stop(Instant::now() + GOODBYE);
-            let saved = if started.is_ok() || stopped.was_used {
-                saving::save(&stopped.disk, save_file, &places, (&signals, &turn))
+            let (disk, control, was_used) = serving.stop(Instant::now() + GOODBYE);
+            let saved = if started.is_ok() || was_used {
+                saving::save(&disk, save_file, &places, (&signals, &turn))
             } else {
                 Ok(())
             };
-            stopped.end_control(ANSWERED);
+            control.map(|control| control.stop(ANSWERED));
             saved.and(is_unused)
         }
         None => {
             signals.end_at_once();
             let until = Instant::now() + GOODBYE;
-            let stopped = serving.stop(until);
-            stopped.end_control(until.saturating_duration_since(Instant::now()));
+            let (_, control, _) = serving.stop(until);
+            let left = until.saturating_duration_since(Instant::now());
+            control.map(|control| control.stop(left));
             Ok(())
         }
     };

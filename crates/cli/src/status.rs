@@ -2,26 +2,24 @@
 
 mod done;
 
-use crate::args::ServeArgs;
 use crate::text::human;
 pub(crate) use done::Done;
 use serde::{Deserialize, Serialize};
+use serve::Address;
 use serve::nbd::Mode;
-use serve::{Address, Listening};
 use std::path::PathBuf;
-use zcomp::Codec;
-use zram::{Device, Zram};
+use zram::Zram;
 
 /// Properties that do not change while the server runs.
 #[derive(Debug)]
 pub(crate) struct ServerStatus {
-    name: String,
-    size: u64,
-    algorithm: &'static str,
-    mode: Mode,
+    pub(crate) name: String,
+    pub(crate) size: u64,
+    pub(crate) algorithm: &'static str,
+    pub(crate) mode: Mode,
     pub(crate) nbd: Address,
     pub(crate) mount: Option<PathBuf>,
-    control: Address,
+    pub(crate) control: Address,
     pub(crate) metrics: Option<Address>,
 }
 
@@ -62,25 +60,6 @@ pub(crate) struct RunningJob {
 }
 
 impl ServerStatus {
-    pub(crate) fn new(
-        args: &ServeArgs,
-        device: &Device,
-        algorithm: &'static dyn Codec,
-        (nbd, control): (&Listening, &Listening),
-        metrics: Option<&Listening>,
-    ) -> Self {
-        ServerStatus {
-            name: args.export.clone(),
-            size: device.disksize(),
-            algorithm: algorithm.name(),
-            mode: args.nbd_mode(),
-            nbd: nbd.address().clone(),
-            mount: args.mount.clone(),
-            control: control.address().clone(),
-            metrics: metrics.map(|metrics| metrics.address().clone()),
-        }
-    }
-
     /// Returns whether NBD clients can only read.
     pub(crate) fn nbd_is_read_only(&self) -> bool {
         self.mode == Mode::ReadOnly

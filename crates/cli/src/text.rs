@@ -51,6 +51,12 @@ pub(crate) fn json(report: &impl Serialize) -> String {
     serde_json::to_string_pretty(report).unwrap_or_default() + "\n"
 }
 
+/// Returns figures as JSON on one line.
+pub(crate) fn json_line(figures: &impl Serialize) -> String {
+    // Serialization can't fail, as above.
+    serde_json::to_string(figures).unwrap_or_default() + "\n"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@ use crate::policy::JOB_EVERY;
 use crate::progress::Progress;
 use crate::restore::lost_lines;
 use crate::status::Stat;
-use crate::text::{counted, human};
+use crate::text::{counted, human, json_line};
 use serde_json::{Map, Value};
 use serve::control::Request;
 use std::ops::Range;
@@ -27,13 +27,13 @@ pub(super) fn run(control: &Path, kind: JobKind, words: &str, is_json: bool) -> 
         drop(over);
         answer
     });
-    progress.finish();
+    drop(progress);
     let (counts, lost) = counts(&answer?);
     let failure = failure(kind, words, &counts);
     let text = if is_json {
         let lost = Some(lost).filter(|_| kind == JobKind::Save);
         let lost = lost.map(|lost| ("lost".to_owned(), serde_json::json!(lost)));
-        Value::Object(counts.into_iter().chain(lost).collect()).to_string() + "\n"
+        json_line(&counts.into_iter().chain(lost).collect::<Map<_, _>>())
     } else {
         summary(kind, &counts) + &lost_lines(&lost)
     };

@@ -129,7 +129,6 @@ fn report(
             }
         }
     }
-    progress.finish();
     Ok(Report::new(source, &sample, rows))
 }
 

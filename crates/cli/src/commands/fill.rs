@@ -130,7 +130,7 @@ fn fill(
     let device = zram.open()?;
     let device = job.device.get_or_init(|| device);
 
-    run_phase(&pool, job, (Purpose::Store, Progress::new("storing", bytes)))?;
+    run_phase(&pool, job, &(Purpose::Store, Progress::new("storing", bytes)))?;
     let written_back = args.cold.write_back(device, job.interrupt, &mut cold);
     let after = ProcessMemory::now();
     let full = match job.next_phase() {
@@ -145,7 +145,7 @@ fn fill(
     let shown = args.show.iter().map(|&name| Ok((name, zram.show(name)?)));
     let shown = shown.collect::<Result<_, Error>>()?;
 
-    run_phase(&pool, job, (Purpose::Compare, Progress::new("comparing", bytes)))?;
+    run_phase(&pool, job, &(Purpose::Compare, Progress::new("comparing", bytes)))?;
     job.next_phase().map_or(Ok(()), Err)?;
     let totals = pool.finish()?;
     let saved = match (&full, args.cold.save.as_deref()) {
@@ -160,9 +160,8 @@ fn fill(
     Ok(Filled { before, after, stat, mem_total, classes, shown, full, cold, fault, totals })
 }
 
-fn run_phase(pool: &ThreadPool<'_>, job: &FillJob<'_>, phase: Phase) -> Result<(), Error> {
-    let done = pool.run(&phase);
-    phase.1.finish();
+fn run_phase(pool: &ThreadPool<'_>, job: &FillJob<'_>, phase: &Phase) -> Result<(), Error> {
+    let done = pool.run(phase);
     job.interrupt.check()?;
     done
 }

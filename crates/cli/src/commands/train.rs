@@ -55,7 +55,7 @@ pub(crate) fn run(args: &TrainArgs, interrupt: &Interrupt) -> Result<Outcome, Er
 
     let progress = Progress::unknown("training");
     let trained = zcomp::train(&samples.training, args.block, args.size);
-    progress.finish();
+    drop(progress);
     interrupt.check()?;
     let dictionary = trained?;
     let codecs = evaluation::run(&dictionary, &samples, interrupt)?;

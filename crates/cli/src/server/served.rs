@@ -3,8 +3,8 @@
 use super::save_file::SaveFile;
 use super::turn::Turn;
 use crate::admin::metrics;
-use crate::status::ServerStatus;
-use crate::text::{counted, escaped};
+use crate::status::{ServerStatus, Stat};
+use crate::text::{counted, escaped, json_line};
 use rustix::io::Errno;
 use serve::control::{Refusal, Steered};
 use serve::nbd::Server;
@@ -28,8 +28,12 @@ pub(super) struct Served {
 impl Served {
     /// Returns the current metrics.
     pub(super) fn metrics(&self) -> String {
-        let stat = self.status.stat(&self.zram, self.nbd.connections());
-        stat.map_or_else(String::new, |stat| metrics::text(&stat))
+        self.look().as_ref().map(metrics::text).unwrap_or_default()
+    }
+
+    /// Returns the current status, or `None` if the device is being created again.
+    fn look(&self) -> Option<Stat> {
+        self.status.stat(&self.zram, self.nbd.connections())
     }
 }
 
@@ -39,11 +43,7 @@ impl Steered for Served {
     }
 
     fn stat(&self) -> String {
-        let stat = self.status.stat(&self.zram, self.nbd.connections());
-        // Numbers and strings can always be serialized.
-        stat.map_or_else(String::new, |stat| {
-            serde_json::to_string(&stat).unwrap_or_default() + "\n"
-        })
+        self.look().as_ref().map(json_line).unwrap_or_default()
     }
 
     fn save(&self, path: &Path) -> Result<Saved, Refusal> {

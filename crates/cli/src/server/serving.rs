@@ -19,7 +19,7 @@ use serve::{Address, Listening, Log};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use zram::{Open, Zram};
 
 /// A disk that is served, and its servers.
@@ -29,16 +29,6 @@ pub(super) struct Serving {
     metrics: Option<Metrics>,
     log: Log,
     mounted: Option<Mounted>,
-}
-
-/// The server after the users of the disk are disconnected. The server still answers `stat`, and
-/// saves the disk for clients, on the control socket.
-pub(super) struct Stopped {
-    pub(super) disk: Arc<Open>,
-    control: Option<Control>,
-    /// Whether a write may have been acknowledged. This is possible even if the server did not
-    /// start completely.
-    pub(super) was_used: bool,
 }
 
 impl Serving {
@@ -54,9 +44,16 @@ impl Serving {
             disk.prepare_save().map_err(|_| no_room())?;
         }
         let (nbd, control, metrics) = passed.or_made(args)?;
-        let algorithm = zram.settings().algorithm;
-        let sockets = (&nbd, &control);
-        let status = ServerStatus::new(args, &disk, algorithm, sockets, metrics.as_ref());
+        let status = ServerStatus {
+            name: args.export.clone(),
+            size: disk.disksize(),
+            algorithm: zram.settings().algorithm.name(),
+            mode: args.nbd_mode(),
+            nbd: nbd.address().clone(),
+            mount: args.mount.clone(),
+            control: control.address().clone(),
+            metrics: metrics.as_ref().map(|metrics| metrics.address().clone()),
+        };
         warn_of_readers(&status);
 
         let log = Log::new(|line| log!("{line}"));
@@ -117,8 +114,10 @@ impl Serving {
     }
 
     /// Disconnects all users of the disk, and cancels the running job. After that no write is
-    /// acknowledged.
-    pub(super) fn stop(self, until: Instant) -> Stopped {
+    /// acknowledged. Returns the disk, the control server, which still answers `stat` and saves the
+    /// disk for clients, and whether a write may have been acknowledged. This is possible even if
+    /// the server did not start completely.
+    pub(super) fn stop(self, until: Instant) -> (Arc<Open>, Option<Control>, bool) {
         let left = || until.saturating_duration_since(Instant::now());
         self.control.iter().for_each(Control::only_save);
         self.metrics.into_iter().for_each(Metrics::stop);
@@ -136,16 +135,7 @@ impl Serving {
                  disconnect clients before you end a server"
             );
         }
-        Stopped { disk: disk.clone(), control: self.control, was_used }
-    }
-}
-
-impl Stopped {
-    /// Ends the control socket. Its clients have the time `within` to read their answers.
-    pub(super) fn end_control(self, within: Duration) {
-        if let Some(control) = self.control {
-            control.stop(within);
-        }
+        (disk.clone(), self.control, was_used)
     }
 }
 

@@ -81,7 +81,9 @@ impl Signals {
             }
         }
         // If the thread that forwards signals has ended, no signal can arrive, and the server ends.
-        self.first.get().map_or("an error of the signal handler", |signal| name(*signal))
+        self.first.get().map_or("an error of the signal handler", |signal| {
+            low_level::signal_name(*signal).unwrap_or("a signal")
+        })
     }
 
     /// Returns whether a signal that ends the server has arrived.
@@ -137,10 +139,6 @@ impl Signals {
             }
         }
     }
-}
-
-fn name(signal: c_int) -> &'static str {
-    low_level::signal_name(signal).unwrap_or("a signal")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::admin::exposition::Metrics;
 use prometheus::Opts;
 use run::Program;
-use run::{Figures, Line, number, text as word};
+use run::{Figures, number, text as word};
 
 /// The metrics of a process's memory: the name of a metric, its help text, and the name of the
 /// figure that the metric reports.
@@ -57,22 +57,17 @@ fn of(program: u64, figures: &Figures) -> String {
             let options = options(name, help).const_label("name", word(process, "name"));
             options.const_label("process", number(process, "process").to_string())
         };
-        add(&metrics, process, options);
+        let backend = options("backend_info", "How touches come to the runtime.");
+        metrics.gauge(backend.const_label("backend", word(process, "backend")), 1.0);
+        for [name, help, figure] in SIZES {
+            metrics.gauge(options(name, help), number(process, figure) as f64);
+        }
+        for (name, help, figure, units) in COUNTS {
+            let value = number(process, figure) as f64 / units;
+            metrics.counter(options(&format!("{name}_total"), help), value);
+        }
     }
     metrics.text()
-}
-
-/// Adds the memory and the activity of one process.
-fn add(metrics: &Metrics, process: &Line, options: impl Fn(&str, &str) -> Opts) {
-    let backend = options("backend_info", "How touches come to the runtime.");
-    metrics.gauge(backend.const_label("backend", word(process, "backend")), 1.0);
-    for [name, help, figure] in SIZES {
-        metrics.gauge(options(name, help), number(process, figure) as f64);
-    }
-    for (name, help, figure, units) in COUNTS {
-        let value = number(process, figure) as f64 / units;
-        metrics.counter(options(&format!("{name}_total"), help), value);
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::admin::watch::{Style, Watched};
 use crate::error::Error;
-use crate::text::human;
+use crate::text::{human, json_line};
 use run::Figures;
 use run::Program;
 
@@ -19,8 +19,7 @@ impl Watched for Program {
 
     fn line(&mut self, style: Style) -> Result<Option<String>, Error> {
         let line = |figures: Figures| match style {
-            // The keys are strings, so the conversion can't fail.
-            Style::Json => serde_json::to_string(&figures).unwrap_or_default() + "\n",
+            Style::Json => json_line(&figures),
             _ => line(&figures, style),
         };
         Ok(self.look().map(line))

@@ -75,7 +75,6 @@ impl Sample {
             }
             progress.advance(CLUSTER as u64);
         }
-        progress.finish();
         if data.is_empty() {
             return Err(Error::Failed(match unread {
                 0 => "there is no page to sample: give files with something in them, or a process \
@@ -111,7 +110,7 @@ impl Sample {
     /// Trains a dictionary for blocks of `block` bytes. Returns `None` if the sample is too small
     /// or its blocks have nothing in common.
     pub(super) fn dictionary(&self, block: usize) -> Option<Dictionary> {
-        let progress = Progress::unknown("training");
+        let _progress = Progress::unknown("training");
         let training: Vec<u8> = self
             .training
             .iter()
@@ -123,7 +122,6 @@ impl Sample {
         let bytes =
             (training.len() / 100).clamp(*DICTIONARY_BYTES.start(), *DICTIONARY_BYTES.end());
         let trained = zcomp::train(&training, block, bytes).ok();
-        progress.finish();
         trained.filter(|_| self.held_out().next().is_some())
     }
 }

@@ -9,32 +9,33 @@ use std::time::{Duration, Instant};
 use zcomp::{Prepared, Stream};
 use zram::Config;
 
-/// The codec with the device's settings: for single pages, and for blocks of several pages.
+/// The codec with the device's settings.
 pub(crate) struct Codecs {
-    page: Box<dyn Prepared>,
-    block: Option<Box<dyn Prepared>>,
+    /// The codec for single pages, then the codec for blocks if a block has several pages.
+    prepared: Vec<Box<dyn Prepared>>,
     /// The number of pages in a block.
     pages: usize,
 }
 
 impl Codecs {
     pub(crate) fn new(settings: &Config) -> Result<Self, zcomp::Error> {
+        let mut sizes = vec![PAGE_SIZE, settings.block];
+        sizes.dedup();
         let prepare = |bytes| settings.algorithm.prepare(&settings.params, bytes);
-        let block = (settings.block > PAGE_SIZE).then(|| prepare(settings.block)).transpose()?;
-        Ok(Codecs { page: prepare(PAGE_SIZE)?, block, pages: settings.block / PAGE_SIZE })
+        let prepared = sizes.into_iter().map(prepare).collect::<Result<_, _>>()?;
+        Ok(Codecs { prepared, pages: settings.block / PAGE_SIZE })
     }
 
     /// Returns the bytes of a thread's contexts.
     pub(crate) fn stream_bytes(&self) -> usize {
-        let all = [Some(&self.page), self.block.as_ref()].into_iter().flatten();
-        all.map(|prepared| prepared.stream_bytes()).sum()
+        self.prepared.iter().map(|prepared| prepared.stream_bytes()).sum()
     }
 }
 
 /// The streams and their buffers.
 pub(crate) struct RequestCodec {
-    page: Box<dyn Stream>,
-    block: Option<Box<dyn Stream>>,
+    /// The streams of `Codecs::prepared`.
+    streams: Vec<Box<dyn Stream>>,
     pages: usize,
     packed: PackedBlocks,
 }
@@ -56,9 +57,10 @@ pub(crate) struct RawFigures {
 impl RequestCodec {
     /// Allocates and touches all memory that the codec needs.
     pub(crate) fn new(codecs: &Codecs) -> Result<Self, zcomp::Error> {
-        let block = codecs.block.as_ref().map(|block| block.stream()).transpose()?;
+        let streams = codecs.prepared.iter().map(|prepared| prepared.stream());
         let packed = PackedBlocks::new(COMPRESSED_MAX * REQUEST_PAGES * PAGE_SIZE, REQUEST_PAGES);
-        Ok(RequestCodec { page: codecs.page.stream()?, block, pages: codecs.pages, packed })
+        let streams = streams.collect::<Result<_, _>>()?;
+        Ok(RequestCodec { streams, pages: codecs.pages, packed })
     }
 
     /// Returns the page ranges of the blocks and single pages of a request that are not
@@ -78,15 +80,6 @@ impl RequestCodec {
         pieces
     }
 
-    /// Returns the stream for `pages` pages.
-    fn stream(&mut self, pages: usize) -> (&mut dyn Stream, &mut PackedBlocks) {
-        let stream = match &mut self.block {
-            Some(block) if pages > 1 => block,
-            _ => &mut self.page,
-        };
-        (&mut **stream, &mut self.packed)
-    }
-
     /// Compresses the pages of `data`, each whole block as one, then decompresses them into `back`,
     /// and measures both times. The first page is `first` pages after the start of a block.
     pub(crate) fn run(
@@ -100,25 +93,25 @@ impl RequestCodec {
             ..RawFigures::default()
         };
         let pieces = self.pieces(first, data);
-        self.packed.clear();
+        let RequestCodec { streams, packed, .. } = self;
+        packed.clear();
+        let of = |pages: &Range<usize>| usize::from(pages.len() > 1);
 
         let start = Instant::now();
         for pages in &pieces {
-            let (stream, packed) = self.stream(pages.len());
-            packed.push(stream, &data[bytes_of(pages)])?;
+            packed.push(&mut *streams[of(pages)], &data[bytes_of(pages)])?;
         }
         figures.compress_time = start.elapsed();
 
         let start = Instant::now();
         for (nth, pages) in pieces.iter().enumerate() {
-            let (stream, packed) = self.stream(pages.len());
-            packed.unpack(nth, stream, &mut back[bytes_of(pages)])?;
+            packed.unpack(nth, &mut *streams[of(pages)], &mut back[bytes_of(pages)])?;
         }
         figures.decompress_time = start.elapsed();
 
         for (nth, pages) in pieces.iter().enumerate() {
             let bytes = pages.len() * PAGE_SIZE;
-            figures.lens[pages.start] = self.packed.stored_len(nth, bytes);
+            figures.lens[pages.start] = packed.stored_len(nth, bytes);
             figures.bytes += bytes;
         }
         Ok(figures)

@@ -75,7 +75,6 @@ pub(crate) fn run(
         let [without, with] = runs.map(CodecRun::figures);
         tried.push(Evaluation::new(*codec, [without?, with?], samples.bytes_of_all as f64));
     }
-    progress.finish();
     Ok(tried)
 }
 

@@ -56,7 +56,6 @@ impl Samples {
                 left -= 1;
             }
         }
-        progress.finish();
         Ok(samples)
     }
 

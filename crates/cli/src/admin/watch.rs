@@ -32,7 +32,7 @@ impl Style {
         }
     }
 
-    /// Returns a line of heads: `columns`, the heads of the two bars if lines have bars, and `last`.
+    /// Returns a line of heads: `columns`, the heads of both bars if lines have bars, and `last`.
     pub(crate) fn head(self, columns: &str, bars: [&str; 2], last: &str) -> String {
         self.line(columns, bars, last, |head, width| format!("{head:<0$}", bar_column(width)))
     }

@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zram::follow_links;
 
 /// The save file, which is locked so that no other server uses it.
@@ -46,7 +46,7 @@ impl From<Metadata> for FileStamp {
 impl SaveFile {
     /// Locks the file at the path `given`, and records its stamp. Checks that a file can be written
     /// there, and that this file is not one of the `inputs`.
-    pub(super) fn new(given: &Path, inputs: &[PathBuf]) -> Result<Self, Error> {
+    pub(super) fn new(given: &Path, inputs: &[PathBuf]) -> Result<Arc<Self>, Error> {
         output::check(given, inputs)?;
         let path = follow_links(given).map_err(|why| out_path(given, why))?;
         let lock = match Lock::beside(&path) {
@@ -74,7 +74,7 @@ impl SaveFile {
             }
         };
         let found = Mutex::new(there(&path));
-        Ok(SaveFile { path, found, is_protected: AtomicBool::new(false), _lock: lock })
+        Ok(Arc::new(SaveFile { path, found, is_protected: AtomicBool::new(false), _lock: lock }))
     }
 
     /// Logs a warning if the file exists and the disk does not start with the file's contents,

@@ -15,7 +15,9 @@ use zram::Damage;
 /// With --served, restores the device of a running server, which must be empty and have no client
 /// connected. The server reads the file, as the server's user and on the server's machine.
 #[derive(Debug, Args)]
-#[command(mut_arg("control", |arg| arg.requires("served")), group = ArgGroup::new("here").args(["salvage", "output", "mem_limit"]).multiple(true), after_help = "\
+#[command(mut_arg("control", |arg| arg.requires("served")))]
+#[command(group = ArgGroup::new("here").args(["salvage", "output", "mem_limit"]).multiple(true))]
+#[command(after_help = "\
 Exit codes:
   0    everything is restored
   1    the file is refused, or some of it is lost

@@ -128,7 +128,8 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     read_only: bool,
     /// Maximum number of connections at a time; further connections are refused
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=i64::from(CONNECTIONS_MAX)))]
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=i64::from(CONNECTIONS_MAX)))]
     connections: u16,
     /// Maximum number of threads of a connection; all connections share 128 threads in addition to
     /// the first thread of each connection [default: one per processor, at most 4]

@@ -1,6 +1,8 @@
 //! Saves the device when its server ends. The server tries all locations repeatedly, until the
 //! device is saved or another signal cancels the save.
 
+mod attempt;
+
 use super::locations::SaveLocation;
 use super::save_file::SaveFile;
 use super::signals::Signals;
@@ -8,26 +10,14 @@ use super::turn::Turn;
 use crate::error::{Error, saved_in_part};
 use crate::log::log;
 use crate::output;
-use crate::policy::{
-    AGAIN_AFTER, AGAIN_AFTER_MAX, GIVEN_UP_WITHIN, JOB_WITHIN, LOGGED_EVERY, SIGNAL_TICK, STACK,
-    STUCK_AFTER,
-};
+use crate::policy::{AGAIN_AFTER, AGAIN_AFTER_MAX, JOB_WITHIN, LOGGED_EVERY, SIGNAL_TICK};
 use crate::restore::lost_lines;
 use crate::text::{counted, escaped, human};
-use rustix::io::Errno;
-use serve::spawn;
+use attempt::{NotSaved, Watch, extend_timeout, give_up_job, log_progress, save_to};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use zram::{JobKind, JobStat, Open, SaveOptions, SaveTo, Saved};
-
-/// The reason why the disk was not saved to a location.
-struct NotSaved {
-    why: String,
-    /// True if other locations in the same directory would fail too.
-    is_of_dir: bool,
-}
+use zram::{Open, Saved};
 
 /// Saves the device to `save_file`, the first of `locations`, or else to another location. Retries
 /// until a save succeeds or one of `signals` cancels the save. The caller has acknowledged the last
@@ -117,16 +107,6 @@ fn end_client_jobs(device: &Open, signals: &Signals, turn: &Turn) -> Option<()> 
     Some(())
 }
 
-/// Cancels the running job, and abandons the job if it does not end within the time `within`.
-fn give_up_job(device: &Open, within: Duration) {
-    if !device.give_up_job(within) {
-        log!(
-            "the job that was under way did not end in time, and is abandoned so that the disk can \
-             be saved; look at the backing store ('dmesg'), as a request to it may hang"
-        );
-    }
-}
-
 /// Waits for `pause`, then until a client's running save has ended or is stuck. Returns the file to
 /// which a client has saved the whole disk, if one has; or `None` if a signal cancels the save.
 fn wait(
@@ -153,27 +133,6 @@ fn wait(
     }
 }
 
-/// The progress of the running job, and the time since which it has not changed.
-struct Watch {
-    reached: Option<JobStat>,
-    since: Instant,
-}
-
-impl Watch {
-    fn new(device: &Open) -> Self {
-        Watch { reached: device.job(), since: Instant::now() }
-    }
-
-    /// Returns whether the job has made no progress for too long.
-    fn is_stuck(&mut self, device: &Open) -> bool {
-        let now = device.job();
-        if now != self.reached {
-            (self.reached, self.since) = (now, Instant::now());
-        }
-        self.since.elapsed() > STUCK_AFTER
-    }
-}
-
 /// Logs the result of a save. If data are missing, or if the disk was not saved to `file`, returns
 /// an error, which the server's exit status reports.
 fn end(file: &Path, saved: &Saved, to: PathBuf, failures: &[String]) -> Result<(), Error> {
@@ -194,102 +153,4 @@ fn end(file: &Path, saved: &Saved, to: PathBuf, failures: &[String]) -> Result<(
         failures.join("; "),
         escaped(&to)
     )))
-}
-
-/// Saves to the file at `path` on a separate thread, so that a save that hangs can be abandoned.
-/// Returns `None` if a signal cancels the save.
-fn save_to(
-    device: &Arc<Open>,
-    path: &Path,
-    is_free: impl Fn() -> bool + Send + Sync + 'static,
-    signals: &Signals,
-) -> Option<Result<Saved, NotSaved>> {
-    let is_free = Arc::new(is_free);
-    let (sender, ended) = mpsc::channel();
-    let saves = {
-        let (device, path) = (device.clone(), path.to_owned());
-        let is_free = is_free.clone();
-        move || drop(sender.send(save_alone(&device, &path, &*is_free)))
-    };
-    if spawn("save", STACK, saves).is_err() {
-        // If this thread itself saves the disk, no signal can cancel the save.
-        return Some(done(save_alone(device, path, &*is_free)));
-    }
-    let (mut logged, mut given_up) = (Instant::now(), None);
-    let mut watch = Watch::new(device);
-    loop {
-        match ended.recv_timeout(SIGNAL_TICK) {
-            Ok(Err(zram::Error::Cancelled)) if given_up.is_some() => return None,
-            Ok(saved) => return Some(done(saved)),
-            Err(RecvTimeoutError::Timeout) => log_progress(device, &mut logged),
-            Err(RecvTimeoutError::Disconnected) => {
-                let why = format!("'{}': {}", escaped(path), Error::worker());
-                return Some(Err(NotSaved { why, is_of_dir: false }));
-            }
-        }
-        if watch.is_stuck(device) {
-            device.give_up_job(GIVEN_UP_WITHIN);
-            let why = format!("'{}': writing there has made no progress for 300 s", escaped(path));
-            return Some(Err(NotSaved { why, is_of_dir: true }));
-        }
-        if signals.is_given_up_within(Duration::ZERO) {
-            given_up.get_or_insert_with(Instant::now);
-        }
-        if let Some(since) = given_up {
-            device.cancel_job();
-            // A save that hangs in a system call ends with the process.
-            if since.elapsed() > GIVEN_UP_WITHIN {
-                return None;
-            }
-        }
-    }
-}
-
-/// Converts the result of a save to one location.
-fn done(done: Result<Saved, zram::Error>) -> Result<Saved, NotSaved> {
-    done.map_err(|error| {
-        let of_dir = [Errno::NOSPC, Errno::DQUOT, Errno::IO];
-        let is_of_dir = of_dir.contains(&Errno::from_raw_os_error(error.errno()));
-        NotSaved { why: error.to_string(), is_of_dir }
-    })
-}
-
-/// Saves as soon as no other job runs; abandons a job that does not end. During the server's turn,
-/// no client can begin another job.
-fn save_alone(
-    device: &Open,
-    path: &Path,
-    is_free: &dyn Fn() -> bool,
-) -> Result<Saved, zram::Error> {
-    loop {
-        give_up_job(device, JOB_WITHIN);
-        match device.save(SaveTo::FileIf(path, is_free), &SaveOptions::default()) {
-            Err(zram::Error::Busy) => {}
-            done => return done,
-        }
-    }
-}
-
-/// Logs the progress of the job, and extends systemd's timeout, each time that LOGGED_EVERY has
-/// passed.
-fn log_progress(device: &Open, logged: &mut Instant) {
-    if logged.elapsed() < LOGGED_EVERY {
-        return;
-    }
-    *logged = Instant::now();
-    extend_timeout(3 * LOGGED_EVERY);
-    match device.job() {
-        Some(job) if job.kind == JobKind::Save && job.done < job.of => {
-            log!("{}% of the disk is saved", job.done * 100 / job.of.max(1));
-        }
-        Some(job) if job.kind == JobKind::Save => log!("syncing the saved file to disk"),
-        _ => log!("waiting for another job to end"),
-    }
-}
-
-/// Asks systemd to wait `by` longer before it ends the server by force.
-fn extend_timeout(by: Duration) {
-    let patience = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
-    // The call fails only if no service manager waits.
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::ExtendTimeoutUsec(patience)]);
 }

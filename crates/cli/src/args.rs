@@ -17,7 +17,6 @@ use crate::documents::GenerateArgs;
 use crate::error::report;
 use crate::run::RunArgs;
 use crate::usage_error::refuse;
-use crate::values::whole_number;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -61,10 +60,6 @@ pub(crate) struct AttributesArgs {
     /// Print a JSON array instead of a table
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-fn seconds(text: &str) -> Result<u64, String> {
-    whole_number(text, 0..=u64::MAX)
 }
 
 /// Parses the command line of this process. If the user requested help or the version, or if the

@@ -37,7 +37,10 @@ pub(crate) fn run(command: &ClientCommand) -> Result<(), Error> {
             store(server, name, if is_path { absolute(value) } else { value.clone() })
         }
         ClientCommand::Attr { server, name: Some(name), json: true, .. } => {
-            crate::print(&json_line(&BTreeMap::from([(name, show(&server.path()?, name)?)])))
+            crate::print(&json_line(&BTreeMap::from([(
+                name,
+                text(&server.path()?, &Request::Show(name.clone()))?,
+            )])))
         }
         ClientCommand::Attr { server, name: Some(name), .. } => {
             let mut out = Out { out: std::io::stdout().lock(), fault: None };
@@ -144,16 +147,15 @@ fn text(control: &Path, request: &Request) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-fn show(control: &Path, name: &str) -> Result<String, Error> {
-    text(control, &Request::Show(name.to_owned()))
-}
-
 /// Returns every attribute that can be read, except the long lists.
 fn all(control: &Path, is_json: bool) -> Result<String, Error> {
     let is_shown = |attribute: &&Attribute| {
         attribute.access() != Access::Write && !LONG.contains(&attribute.name)
     };
-    let named = |attribute: &Attribute| Ok((attribute.name, show(control, attribute.name)?));
+    let named = |attribute: &Attribute| {
+        let shown = text(control, &Request::Show(attribute.name.to_owned()))?;
+        Ok((attribute.name, shown))
+    };
     let texts: Vec<_> =
         attributes().iter().filter(is_shown).map(named).collect::<Result<_, Error>>()?;
     if is_json {

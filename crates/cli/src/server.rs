@@ -33,9 +33,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let passed = Passed::take(args)?;
     // Conflicts are reported before the device is created or restored, because that may take long.
     conflicts::check(args)?;
-    let save_file = args.save_on_exit.as_deref();
-    let save_file =
-        save_file.map(|path| SaveFile::new(path, args.config.as_slice())).transpose()?;
+    let given = args.save_on_exit.as_deref();
+    let save_file = given.map(|path| SaveFile::new(path, args.config.as_slice())).transpose()?;
     save_file.iter().for_each(|file| file.warn_unless(args.restored()));
     // Threads inherit this setting from the thread that starts them, so the setting is changed
     // before threads start.

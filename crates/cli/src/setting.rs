@@ -6,7 +6,7 @@ use zram::{Access, Attribute, Zram, attributes};
 /// An attribute and its new value.
 #[derive(Clone, Debug)]
 pub(crate) struct AttributeSetting {
-    name: &'static str,
+    pub(crate) name: &'static str,
     value: String,
 }
 
@@ -24,11 +24,6 @@ impl AttributeSetting {
             _ if attribute.access() == Access::Read => Err("can only be shown".to_owned()),
             name => Ok(AttributeSetting { name, value: value.to_owned() }),
         }
-    }
-
-    /// Returns true if this setting is for the attribute `name`.
-    pub(crate) fn is_of(&self, name: &str) -> bool {
-        self.name == name
     }
 
     /// Sets the attribute.

@@ -16,6 +16,7 @@ pub(crate) struct ServerStatus {
     pub(crate) name: String,
     pub(crate) size: u64,
     pub(crate) algorithm: &'static str,
+    /// Whether NBD clients can only read.
     pub(crate) mode: Mode,
     pub(crate) nbd: Address,
     pub(crate) mount: Option<PathBuf>,
@@ -60,11 +61,6 @@ pub(crate) struct RunningJob {
 }
 
 impl ServerStatus {
-    /// Returns whether NBD clients can only read.
-    pub(crate) fn nbd_is_read_only(&self) -> bool {
-        self.mode == Mode::ReadOnly
-    }
-
     /// Returns the current status, or `None` if the device is being created again.
     pub(crate) fn stat(&self, zram: &Zram, connections: usize) -> Option<Stat> {
         let device = zram.open().ok()?;
@@ -81,7 +77,7 @@ impl ServerStatus {
             mem_total: device.mem_total(),
             same_pages: stat.same_pages,
             huge_pages: stat.huge_pages,
-            read_only: self.nbd_is_read_only(),
+            read_only: self.mode == Mode::ReadOnly,
             connections,
             done: Done::of(&device),
             job: device.job().map(|job| RunningJob {
@@ -111,7 +107,7 @@ impl ServerStatus {
     pub(crate) fn announcement(&self) -> String {
         let uri = self.uri();
         let size = human(self.size);
-        let read_only = if self.nbd_is_read_only() { ", read-only" } else { "" };
+        let read_only = if self.mode == Mode::ReadOnly { ", read-only" } else { "" };
         let Address::Unix(control) = &self.control else { return uri };
         let export = match &*self.name {
             "" => String::new(),

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::socket_dir;
 use crate::text::shortened;
+use crate::values::whole_number;
 use clap::{Args, Subcommand};
 use rustix::process::Pid;
 use std::path::PathBuf;
@@ -89,7 +90,8 @@ pub(crate) enum ClientCommand {
         server: ControlArgs,
         /// Mark only slots that were not accessed for more than SECONDS; needs 'uzram serve --set
         /// track_access=1'
-        #[arg(long, value_name = "SECONDS", value_parser = super::seconds)]
+        #[arg(long, value_name = "SECONDS")]
+        #[arg(value_parser = |text: &str| whole_number(text, 0..=u64::MAX))]
         older: Option<u64>,
     },
     /// Compress data again, with an algorithm that makes them smaller

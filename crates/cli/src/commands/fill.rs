@@ -67,7 +67,7 @@ pub(crate) fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Err
         settings.streams = Some(threads);
         Ok(())
     })?;
-    if !args.set.iter().any(|set| set.is_of("mem_limit")) {
+    if !args.set.iter().any(|set| set.name == "mem_limit") {
         zram.set_mem_limit(
             args.mem_limit.unwrap_or_default().bytes(|_| beside(&codecs, &plan, threads))?,
         );

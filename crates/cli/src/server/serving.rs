@@ -14,7 +14,7 @@ use crate::text::escaped;
 use serve::control::Control;
 use serve::fuse::{MountOptions, Mounted};
 use serve::metrics::Metrics;
-use serve::nbd::{Export, Exports, Server};
+use serve::nbd::{Export, Exports, Mode, Server};
 use serve::{Address, Listening, Log};
 use std::io;
 use std::path::Path;
@@ -158,7 +158,7 @@ fn not_mounted(dir: &Path, source: &io::Error) -> Error {
 
 /// Logs a warning if other users can reach the disk or its metrics.
 fn warn_of_readers(status: &ServerStatus) {
-    let may = if status.nbd_is_read_only() { "read" } else { "read and write" };
+    let may = if status.mode == Mode::ReadOnly { "read" } else { "read and write" };
     match &status.nbd {
         Address::Unix(_) => {}
         address if address.is_local() => log!(

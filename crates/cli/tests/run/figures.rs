@@ -121,7 +121,8 @@ fn small_mappings_are_counted_as_they_grow() {
     const GROW: &str = "
 import ctypes, os
 map = ctypes.CDLL(None).mmap
-map.restype, map.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t] + 4 * [ctypes.c_long]
+map.restype = ctypes.c_void_p
+map.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + 4 * [ctypes.c_long]
 managed = bytearray(22 << 20)
 for at in range(0, len(managed), 4096): managed[at:at + 4096] = os.urandom(64) * 64
 statm, most, MIB = os.open('/proc/self/statm', os.O_RDONLY), 0, 1 << 20
@@ -132,7 +133,7 @@ for nth in range(16):
     numbers = os.pread(statm, 100, 0).split()
     most = max(most, (int(numbers[1]) - int(numbers[2])) * 4096)
 assert most < 34 * MIB, most
-assert all(managed[at:at + 64] == managed[at + 64:at + 128] for at in range(0, len(managed), 4096))";
+assert all(managed[at:at + 64] == managed[at + 64:at + 128] for at in range(0, 22 << 20, 4096))";
     let ended = end_of(&["--limit", "32M", "--"], &["python3", "-s", "-E", "-c", GROW]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let (mut serving, sockets) =
         Serving::start((args, passed), zram, (save_file.clone(), turn.clone()))?;
     let started = serving.start_later(sockets).and_then(|()| serving.mount(args));
-    let started = started.and_then(|()| headroom::check());
+    let started = started.and_then(|()| headroom::check(0));
     let started =
         started.and_then(|()| print_within(serving.served.status.announcement(), &signals));
     if started.is_ok() {
@@ -77,11 +77,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
             turn.take(false);
             let is_unused = serving.check_unused();
             let (disk, control, was_used) = serving.stop(Instant::now() + GOODBYE);
-            let saved = if started.is_ok() || was_used {
-                saving::save(&disk, save_file, &places, (&signals, &turn))
-            } else {
-                Ok(())
-            };
+            let save = || saving::save(&disk, save_file, &places, (&signals, &turn));
+            let saved = if started.is_ok() || was_used { save() } else { Ok(()) };
             control.map(|control| control.stop(ANSWERED));
             saved.and(is_unused)
         }

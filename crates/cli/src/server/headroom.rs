@@ -30,9 +30,7 @@ pub(super) fn keep(args: &ServeArgs, passed: &Passed) -> Result<(), Error> {
     MEMORY.keep(reserve).map_err(|_| no_room())?;
     room::ask_too(|| MEMORY.is_short());
     room::keep(FOR_THE_END, FREE_CONNECTIONS * args.options().connection_bytes());
-    if !room::is_left(control::BYTES) {
-        return Err(no_room());
-    }
+    check(control::BYTES)?;
     keep_descriptors(args)
 }
 
@@ -73,7 +71,7 @@ fn reserve(args: &ServeArgs, of_metrics: usize) -> usize {
     worst.saturating_add(worst / (SHARE - 1))
 }
 
-/// Returns an error if the start of the server has left too little address space.
-pub(super) fn check() -> Result<(), Error> {
-    if room::is_left(0) { Ok(()) } else { Err(no_room()) }
+/// Returns an error if there is too little address space for `bytes` bytes and for the end.
+pub(super) fn check(bytes: usize) -> Result<(), Error> {
+    if room::is_left(bytes) { Ok(()) } else { Err(no_room()) }
 }

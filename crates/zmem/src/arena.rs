@@ -13,7 +13,6 @@ use crate::limit::SharedLimit;
 use crate::memory::Managed;
 use crate::pager::{Contents, Pager};
 use crate::policy::{CHUNK_BYTES, CLOCK_WINDOW};
-use crate::state::State;
 use crate::uses::{self, Use};
 use crate::worker::Workers;
 use crate::{Advice, Error, Options, chunk, forks, range_calls, registry};
@@ -81,7 +80,7 @@ impl Arena {
         chunk::begin(&pager, Contents::Vacant);
         // SAFETY: `drop` removes the pager from the registry before the arena drops it.
         unsafe { registry::add(&pager, pager.memory.addresses(), || Ok(()))? };
-        Ok(Arena { holding: Holding { calls: Calls { pager, worker: Workers::none() } } })
+        Ok(Arena { holding: Holding { calls: Calls { pager, worker: Workers::default() } } })
     }
 
     /// Returns the blocks of a range of addresses.
@@ -146,12 +145,6 @@ impl Arena {
         self.calls.pin(blocks)
     }
 
-    /// If all blocks of a range are resident or plain and no wait is needed, pins the range as
-    /// [`pin`](Self::pin) does. Otherwise pins no block. Returns whether the range was pinned.
-    pub fn try_pin(&self, range: Range<usize>) -> bool {
-        self.blocks(&range).is_ok_and(|blocks| range_calls::try_pin(&self.calls.pager, blocks))
-    }
-
     /// Undoes one call of [`pin`](Self::pin) with the same range.
     ///
     /// # Errors
@@ -167,16 +160,6 @@ impl Arena {
     /// [`Error::Range`]
     pub fn advise(&self, range: Range<usize>, advice: Advice) -> Result<(), Error> {
         self.calls.advise(self.blocks(&range)?, advice)
-    }
-
-    /// Returns whether all blocks of a range are resident or plain. Other threads may evict these
-    /// blocks at any time.
-    pub fn is_resident(&self, range: Range<usize>) -> bool {
-        let is_there = |block: usize| {
-            let state = self.calls.pager.words[block].load().state();
-            matches!(state, State::Resident | State::Plain)
-        };
-        self.blocks(&range).is_ok_and(|mut blocks| blocks.all(is_there))
     }
 
     /// Returns the words of all blocks, in the format of [`WORD_LAYOUT`](crate::WORD_LAYOUT).

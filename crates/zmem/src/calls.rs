@@ -16,7 +16,8 @@ use crate::{Advice, Error, chunk, range_calls, registry, signals, stats};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A pager and its pager thread, for calls from code outside of signal handlers.
+/// A pager and its pager thread, for calls from code outside of signal handlers. The first call that
+/// finds that a limit is set starts that thread.
 #[derive(Debug)]
 pub(crate) struct Calls {
     pub(crate) pager: Arc<Pager>,
@@ -24,12 +25,6 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Creates a value whose pager thread does not run yet. The first call that finds that a limit
-    /// is set starts that thread.
-    pub(crate) fn new(pager: Arc<Pager>) -> Self {
-        Calls { pager, worker: Workers::default() }
-    }
-
     /// Ends the pager thread and the handling of faults. If the program keeps the memory, fills all
     /// blocks first.
     pub(crate) fn end(&self, contents: Contents) {
@@ -205,12 +200,6 @@ impl Calls {
         }
     }
 
-    /// Unpins blocks, and then evicts blocks if the limit requires an eviction.
-    pub(crate) fn unpin(&self, blocks: Range<usize>) {
-        range_calls::unpin(&self.pager, blocks);
-        self.seek_room();
-    }
-
     /// Makes blocks resident and pins them, step by step. After an error, no block is pinned.
     ///
     /// # Errors
@@ -236,6 +225,8 @@ pub struct Locked<'r> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        self.calls.unpin(self.blocks.clone());
+        // The unpinned blocks may be evicted, if the limit requires that.
+        range_calls::unpin(&self.calls.pager, self.blocks.clone());
+        self.calls.seek_room();
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::Error;
 use crate::policy::PROBATION_MAX;
+use std::collections::VecDeque;
 
 #[derive(Debug)]
 pub(crate) struct Clock {
@@ -13,11 +14,10 @@ pub(crate) struct Clock {
     /// The number of clock windows that the hand has not passed yet in the round that follows a
     /// round without an eviction.
     after_no_progress: usize,
-    /// A ring buffer that contains `queued` clock windows. The oldest clock window is at the index
-    /// `first`.
-    queue: Box<[u32]>,
-    first: usize,
-    queued: usize,
+    /// Clock windows with blocks in probation, the oldest first. Their number never exceeds
+    /// `queue_max`, for which `new` allocates, so a fault never allocates here.
+    queue: VecDeque<u32>,
+    queue_max: usize,
     /// Whether evictions have ended for good.
     pub(crate) has_ended: bool,
 }
@@ -36,60 +36,40 @@ pub(crate) struct Step {
 
 impl Clock {
     pub(crate) fn new(windows: usize) -> Result<Self, Error> {
-        let mut queue = Vec::new();
-        let room = windows.min(PROBATION_MAX);
+        let (mut queue, queue_max) = (VecDeque::new(), windows.min(PROBATION_MAX));
         queue
-            .try_reserve_exact(room)
+            .try_reserve_exact(queue_max)
             .map_err(|_| Error::System { what: "a queue of blocks", errno: libc::ENOMEM })?;
-        queue.resize(room, 0);
-        let queue = queue.into();
-        Ok(Clock {
-            windows,
-            hand: 0,
-            after_no_progress: 0,
-            queue,
-            first: 0,
-            queued: 0,
-            has_ended: false,
-        })
+        Ok(Clock { windows, hand: 0, after_no_progress: 0, queue, queue_max, has_ended: false })
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&*self.queue)
+        self.queue_max * size_of::<u32>()
     }
 
     /// Appends a clock window to the queue, which must not be full.
     pub(crate) fn push(&mut self, window: usize) {
-        let at = (self.first + self.queued) % self.queue.len();
-        self.queue[at] = window as u32;
-        self.queued += 1;
+        debug_assert!(!self.is_full());
+        self.queue.push_back(window as u32);
     }
 
     /// Takes the oldest clock window out of the queue.
     pub(crate) fn pop(&mut self) -> Option<usize> {
-        let window = *self.queue.get(self.first)?;
-        if self.queued == 0 {
-            return None;
-        }
-        self.first = (self.first + 1) % self.queue.len();
-        self.queued -= 1;
-        Some(window as usize)
+        self.queue.pop_front().map(|window| window as usize)
     }
 
     /// Puts the clock window that `pop` returned back at the front of the queue, because the clock
     /// window still has blocks in probation.
     pub(crate) fn push_back(&mut self, window: usize) {
-        self.first = (self.first + self.queue.len() - 1) % self.queue.len();
-        self.queue[self.first] = window as u32;
-        self.queued += 1;
+        self.queue.push_front(window as u32);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.queued == 0
+        self.queue.is_empty()
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.queued == self.queue.len()
+        self.queue.len() == self.queue_max
     }
 
     /// Moves the hand past the next clock window with an open chunk. `next` returns the first such

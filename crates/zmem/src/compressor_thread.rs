@@ -1,12 +1,13 @@
 //! The compressor thread, which stores blocks that other threads have evicted: see `deferred`.
 
 use crate::counters::count;
-use crate::deferred::{Copies, NONE, RUNS, STARTING, STOPS, StartThread};
+use crate::deferred::{CompressorThread, Copies, NONE, RUNS, STARTING, STOPS, StartThread};
 use crate::gate::GATE;
 use crate::owned::{OwnedRun, own_queued};
 use crate::pager::Pager;
 use crate::policy::{
-    BATCH_BYTES, HANDED_OVER, HEAT_KEPT_MAX, REFUSED_STARTS, START_TIME, WAITING_SHARE, WEIGHED,
+    BATCH_BYTES, END_TIME, HANDED_OVER, HEAT_KEPT_MAX, REFUSED_STARTS, START_TIME, STARTS_AT_REST,
+    WAITING_SHARE, WEIGHED,
 };
 use crate::process::shares_memory;
 use crate::queue::{BLOCKS_MAX, Taken};
@@ -14,16 +15,30 @@ use crate::state::{HEAT_MAX, State, WordValue};
 use crate::sync::{Ordering::SeqCst, fence, wait_for, wake};
 use crate::threads::run_counted;
 use crate::{signals, stored};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Lets a compressor thread, which `system` starts, store the blocks that this pager evicts.
 pub(crate) fn set_starter(pager: &Arc<Pager>, system: &'static dyn StartThread) {
-    let weak = Arc::downgrade(pager);
-    pager.compressor.set_starter(system, move || {
-        let pager = weak.clone();
-        let run = move || pager.upgrade().iter().for_each(|pager| run(pager));
-        Box::new(|| run_counted("the thread that stores", run))
-    });
+    let _before = pager.starter.set((system, Arc::downgrade(pager)));
+}
+
+/// Ends the thread. A later eviction starts it again. Queued blocks stay in the queue.
+pub(crate) fn rest(pager: &Pager) {
+    let Some((system, _)) = pager.starter.get() else { return };
+    // A process that uses the memory of another process must not end the thread of that process.
+    if shares_memory() {
+        return;
+    }
+    let CompressorThread { state, passed, .. } = &pager.compressor;
+    passed.fetch_max(STARTS_AT_REST, SeqCst);
+    let last = system.last();
+    loop {
+        let _runs = state.compare_exchange(RUNS, STOPS, SeqCst, SeqCst);
+        pager.compressor.ring();
+        if system.has_ended(last, END_TIME) {
+            return;
+        }
+    }
 }
 
 /// Returns the queue and its copies, if blocks of this pager may be queued.
@@ -31,7 +46,7 @@ fn copies(pager: &Pager) -> Option<&Copies> {
     let copies = match pager.compressor.copies.get() {
         Some(copies) => copies,
         None => {
-            pager.compressor.starter.get()?;
+            pager.starter.get()?;
             pager.compressor.copies.get_or_init(|| make_copies(pager))
         }
     };
@@ -83,9 +98,13 @@ fn may_start(pager: &Pager) -> bool {
 }
 
 fn start(pager: &Pager) -> bool {
-    let start = || pager.compressor.starter.get().is_some_and(|starter| starter.start());
+    let start = |(system, own): &(&dyn StartThread, Weak<Pager>)| {
+        let own = own.clone();
+        let run = move || own.upgrade().iter().for_each(|pager| run(pager));
+        system.start(Box::new(|| run_counted("the thread that stores", run)))
+    };
     // A thread inherits the mask of the thread that starts it.
-    let is_started = signals::without_signals(start);
+    let is_started = signals::without_signals(|| pager.starter.get().is_some_and(start));
     let state = &pager.compressor.state;
     if !is_started {
         pager.compressor.passed.store(REFUSED_STARTS, SeqCst);
@@ -210,7 +229,7 @@ mod tests {
     use super::*;
     use crate::backend::Data;
     use crate::contexts::Purpose;
-    use crate::memory::{Managed, contents};
+    use crate::memory::{Managed, pages};
     use crate::owned::own_block;
     use crate::pager::Contents;
     use crate::recent::Wanted;
@@ -263,7 +282,7 @@ mod tests {
             until("it is taken back", || touch.is_finished());
         });
         let mut data = vec![0; pager.sizes.block];
-        contents::read_protected(&pager.memory, 0, &mut data).unwrap();
+        pages::read_protected(&pager.memory, 0, &mut data).unwrap();
         assert!(data.iter().all(|byte| *byte == 7));
         range_calls::check(&pager);
     }

@@ -8,12 +8,11 @@
 //! An arena uses a compressor thread if the arena's caller can start threads that are hidden from
 //! the program. The thread ends after a time without evictions, or on request.
 
-use crate::policy::{END_TIME, IDLE_TIME, STARTS_AT_REST};
-use crate::process::shares_memory;
+use crate::policy::IDLE_TIME;
 use crate::queue::Queue;
 use crate::sync::{AtomicU32, Ordering::SeqCst, fence, wait_for, wake};
 use page::fork::Mutex;
-use std::fmt::{self, Debug, Formatter};
+use std::fmt::Debug;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
@@ -41,31 +40,9 @@ pub(crate) const RUNS: u32 = 2;
 /// The thread was asked to end.
 pub(crate) const STOPS: u32 = 3;
 
-type Run = Box<dyn FnOnce() + Send>;
-
-/// Starts the compressor thread.
-pub(crate) struct Starter {
-    system: &'static dyn StartThread,
-    /// Creates the function that the thread runs.
-    make: Box<dyn Fn() -> Run + Send + Sync>,
-}
-
-impl Debug for Starter {
-    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
-        to.debug_struct("Starter").field("system", &self.system).finish_non_exhaustive()
-    }
-}
-
-impl Starter {
-    pub(crate) fn start(&self) -> bool {
-        self.system.start((self.make)())
-    }
-}
-
 /// See the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct CompressorThread {
-    pub(crate) starter: OnceLock<Starter>,
     /// The copies, allocated when the first block is queued; `None` if blocks must not be copied.
     pub(crate) copies: OnceLock<Option<Copies>>,
     /// The state of this process's thread: `NONE`, `STARTING`, `RUNS` or `STOPS`.
@@ -109,15 +86,6 @@ impl Copies {
 }
 
 impl CompressorThread {
-    /// Sets the starter of the thread, and `make`, which creates the function that the thread runs.
-    pub(crate) fn set_starter(
-        &self,
-        system: &'static dyn StartThread,
-        make: impl Fn() -> Run + Send + Sync + 'static,
-    ) {
-        let _before = self.starter.set(Starter { system, make: Box::new(make) });
-    }
-
     pub(crate) fn bytes(&self) -> u64 {
         self.made().map_or(0, |copies| copies.bytes) as u64
     }
@@ -130,31 +98,6 @@ impl CompressorThread {
     /// child's copy of the queue belong to the child.
     pub(crate) fn begin_child(&self) {
         self.state.store(NONE, SeqCst);
-    }
-
-    /// Ends the thread. A later eviction starts it again. Queued blocks stay in the queue.
-    pub(crate) fn rest(&self) {
-        let Some(Starter { system, .. }) = self.starter.get() else { return };
-        // A process that uses the memory of another process must not end the thread of that
-        // process.
-        if shares_memory() {
-            return;
-        }
-        self.passed.fetch_max(STARTS_AT_REST, SeqCst);
-        let last = system.last();
-        loop {
-            let _runs = self.state.compare_exchange(RUNS, STOPS, SeqCst, SeqCst);
-            self.ring();
-            if system.has_ended(last, END_TIME) {
-                return;
-            }
-        }
-    }
-
-    /// Ends the thread and never starts it again.
-    pub(crate) fn end(&self) {
-        self.is_over.store(true, SeqCst);
-        self.rest();
     }
 
     /// Wakes the thread to look at the queue.

@@ -4,9 +4,10 @@
 use crate::backend::Data;
 use crate::compressor_thread;
 use crate::counters::count;
-use crate::memory::contents;
+use crate::memory::pages;
 use crate::owned::{OwnedRun, for_evicting, for_runs};
 use crate::pager::Pager;
+use crate::policy::CLOCK_WINDOW;
 use crate::state::{HEAT_MAX, State};
 use crate::stored::{self, Fate, Outcome};
 use std::cell::Cell;
@@ -43,9 +44,9 @@ fn evict_part(
         store(pager, run.clone(), data)
     } else {
         count(&pager.counters.refused, run.len());
-        Outcome::ALL_KEPT
+        [Fate::Kept; CLOCK_WINDOW]
     };
-    let is_kept = |block: usize| outcome.of(block - run.start) == Fate::Kept;
+    let is_kept = |block: usize| outcome[block - run.start] == Fate::Kept;
     // The device's data of blocks that stay resident are freed before this thread owns the blocks,
     // because freeing may allocate and take long (zm-S4).
     let undone = Cell::new(0u64);
@@ -66,7 +67,7 @@ fn evict_part(
                 return stay(pager, own, |block| undone.get() >> (block - run.start) & 1 == 1);
             }
             let data = &data[pager.bytes_of(start - run.start..end - run.start)];
-            gone += leave(pager, own, from, data, |block| outcome.of(block - run.start));
+            gone += leave(pager, own, from, data, |block| outcome[block - run.start]);
         });
         next = part.end;
     }
@@ -105,7 +106,7 @@ fn show_and_read(pager: &Pager, run: Range<usize>, data: &mut [u8]) -> bool {
             // The blocks stay readable: a fault only makes them writable as well, and
             // `dont_need` waits for the eviction lock.
             let to = pager.bytes_of(start - run.start..end - run.start);
-            contents::read_open(&pager.memory, start * pager.sizes.block, &mut data[to]);
+            pages::read_open(&pager.memory, start * pager.sizes.block, &mut data[to]);
         }
         are_shown &= is_shown;
     });

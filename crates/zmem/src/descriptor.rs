@@ -31,7 +31,7 @@ static OPENINGS: AtomicU64 = AtomicU64::new(0);
 
 /// See the module documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Descriptor(u64);
+pub(crate) struct Descriptor(pub(crate) u64);
 
 /// Returns a hash of a file's device and inode, which distinguishes the file from others.
 pub(crate) fn name(stat: &Stat) -> u32 {
@@ -84,15 +84,6 @@ impl Descriptor {
             }
             Err(_) => low,
         }
-    }
-
-    /// Returns the descriptor for a number that [`packed`](Self::packed) returned.
-    pub(crate) fn unpack(packed: u64) -> Self {
-        Descriptor(packed)
-    }
-
-    pub(crate) const fn packed(self) -> u64 {
-        self.0
     }
 
     fn number(self) -> i32 {

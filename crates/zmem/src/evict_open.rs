@@ -14,7 +14,7 @@
 use crate::owned::{OwnedRun, OwnedSet, for_owned};
 use crate::pager::Pager;
 use crate::state::{State, WordValue};
-use crate::stored::{self, Fate, Outcome};
+use crate::stored::{self, ALL_STORED, Fate, Outcome};
 use crate::threads::WorldStopped;
 use crate::{chunk, compressor_thread, depart};
 use std::cell::Cell;
@@ -51,8 +51,8 @@ pub(crate) fn evict_open(
         left.set(left.get() - usize::from(is_taken));
         is_taken
     };
-    let (owned, outcome) = (OwnedSet::new(pager, first), Outcome::ALL_STORED);
-    let mut going = Going { pager, first, taken: 0, owned, outcome, data: buf };
+    let owned = OwnedSet::new(pager, first);
+    let mut going = Going { pager, first, taken: 0, owned, outcome: ALL_STORED, data: buf };
     let mut room = None;
     for_owned(pager, blocks.clone(), State::Resident, takes, |run| {
         let room =
@@ -76,7 +76,7 @@ pub(crate) fn evict_open(
 
 impl<'p> Going<'p> {
     fn fate(&self, block: usize) -> Fate {
-        self.outcome.of(block - self.first)
+        self.outcome[block - self.first]
     }
 
     /// Returns the range of `data` that holds the contents of taken blocks.
@@ -104,7 +104,8 @@ impl<'p> Going<'p> {
                 true => stored::defer(pager, part.clone(), data),
                 false => stored::store(pager, part.clone(), data),
             };
-            self.outcome.add(&outcome, part.start - self.first, part.len());
+            let place = part.start - self.first..part.end - self.first;
+            self.outcome[place].copy_from_slice(&outcome[..part.len()]);
         }
         middle - run.start
     }

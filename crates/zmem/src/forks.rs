@@ -96,7 +96,7 @@ fn adapt_in_child(pager: &Pager) {
     pager.compressor.begin_child();
     evictable::begin_child(&pager.limit);
     pager.counters.begin_child();
-    pager.stored_most.begin();
+    pager.stored_most.0.store(0, Relaxed);
     pager.weigh();
     // `whole_at` is compared with the counter of evicted blocks, which was just reset.
     // In a copy of the process, the thread that packed may be missing (zm-F3).

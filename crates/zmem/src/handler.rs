@@ -21,21 +21,10 @@ use std::ffi::c_void;
 use std::sync::atomic::Ordering::SeqCst;
 
 thread_local! {
-    /// The last fault of this thread on a resident block, and how often it occurred in a row.
-    static LAST: Cell<(Spurious, u32)> = const { Cell::new((Spurious::NONE, 0)) };
-}
-
-/// The identity of a fault on a resident block, to recognise its repetition.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Spurious {
-    address: usize,
-    instruction: usize,
-    /// The number of times that the pager had closed blocks near `address` when the fault occurred.
-    closings: u32,
-}
-
-impl Spurious {
-    const NONE: Self = Spurious { address: 0, instruction: 0, closings: 0 };
+    /// The last fault of this thread on a resident block, and how often it occurred in a row. The
+    /// fault is identified by its address, the address of its instruction, and the number of times
+    /// that the pager had closed blocks near the address.
+    static LAST: Cell<((usize, usize, u32), u32)> = const { Cell::new(((0, 0, 0), 0)) };
 }
 
 /// Whether the handlers of SIGSEGV and SIGBUS are installed. A thread takes the lock only inside
@@ -182,7 +171,7 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack
             ended => (ended, UNMANAGED_FAULTS_MAX),
         },
     };
-    let this = Spurious { address, instruction: instruction(context), closings };
+    let this = (address, instruction(context), closings);
     let (last, before) = LAST.get();
     let count = if last == this { before + 1 } else { 1 };
     LAST.set((this, count));

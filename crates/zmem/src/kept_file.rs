@@ -34,13 +34,13 @@ static KEPT: [&KeptFile; FILES] = [&MEMORY, &TASKS, &MEMORY_USED];
 
 /// For each file, the descriptor that was kept last. A child inherits these descriptors.
 static LEFT: [AtomicU64; FILES] = [const { AtomicU64::new(NONE) }; FILES];
-const NONE: u64 = Descriptor::NONE.packed();
+const NONE: u64 = Descriptor::NONE.0;
 
 /// Closes the descriptors that a child inherited, and opens the files again for the child. If the
 /// kernel refuses to open a file, the next use tries again.
 pub(crate) fn begin_child() {
     for (file, left) in KEPT.iter().zip(&LEFT) {
-        let left = Descriptor::unpack(left.swap(NONE, SeqCst));
+        let left = Descriptor(left.swap(NONE, SeqCst));
         left.close();
         if left != Descriptor::NONE {
             let _later = file.open().map(|opened| file.keep(Descriptor::NONE, opened));
@@ -68,14 +68,14 @@ impl KeptFile {
     }
 
     fn kept(&self) -> Descriptor {
-        Descriptor::unpack(self.word().load(SeqCst))
+        Descriptor(self.word().load(SeqCst))
     }
 
     /// Replaces `seen` by `new`. If the present value is not `seen`, returns the present value as
     /// the error.
     fn replace(&self, seen: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
-        let replaced = self.word().compare_exchange(seen.packed(), new.packed(), SeqCst, SeqCst);
-        replaced.map(drop).map_err(Descriptor::unpack)
+        let replaced = self.word().compare_exchange(seen.0, new.0, SeqCst, SeqCst);
+        replaced.map(drop).map_err(Descriptor)
     }
 
     /// Returns the metadata of the file, if the file is open.

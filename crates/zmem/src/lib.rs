@@ -66,7 +66,6 @@ mod all {
     pub(crate) mod stored;
     pub(crate) mod table;
     pub(crate) mod threads;
-    pub(crate) mod times;
     pub(crate) mod uffd;
     pub(crate) mod uses;
     pub(crate) mod waker;
@@ -76,6 +75,7 @@ mod all {
     pub use arena::{Arena, Holding};
     pub use backend::ARENA_BACKENDS;
     pub use calls::Locked;
+    pub use counters::{Histogram, milliseconds};
     pub use deferred::StartThread;
     pub use descriptor::File;
     pub use error::Error;
@@ -87,7 +87,6 @@ mod all {
     pub use signals::in_handler;
     pub use stats::Stats;
     pub use threads::SAFEPOINT;
-    pub use times::{Histogram, milliseconds};
     pub use uses::Use;
     // Types of other crates to which `Options`, `Stats` and `Error` refer.
     pub use zram::{

@@ -4,8 +4,8 @@
 use crate::Error;
 use crate::descriptor::File;
 use crate::gate::GATE;
-use crate::memory::advice::{cool, guard};
-use crate::memory::{Managed, contents, table_reach};
+use crate::memory::pages::{self, cool, guard};
+use crate::memory::{Managed, table_reach};
 use crate::options::BlockSizes;
 use crate::policy::{
     CHUNK_BYTES, MAP_COUNT, PROBATION_MAX, PROBATION_MIN, PROBATION_SHARE, TABLES,
@@ -161,8 +161,8 @@ pub(crate) fn writes_below_protection() -> Result<(), Errno> {
     // The calls run inside the gate, so that a child knows the descriptor that they open and keep.
     without_signals(|| {
         let _inside = GATE.enter();
-        contents::write(&probe, 0, &[1])?;
-        contents::read(&probe, 0, &mut [0])
+        pages::write(&probe, 0, &[1])?;
+        pages::read(&probe, 0, &mut [0])
     })
 }
 
@@ -194,7 +194,7 @@ fn try_to_free_tables() -> Option<bool> {
     };
     let probe = Managed::map(TABLES * reach, reach).ok()?;
     probe.open(0..probe.bytes()).ok()?;
-    (0..TABLES).for_each(|nth| contents::clear(&probe, nth * reach..nth * reach + page));
+    (0..TABLES).for_each(|nth| pages::clear(&probe, nth * reach..nth * reach + page));
     let before = taken()?;
     for nth in 0..TABLES {
         probe.drop_pages(nth * reach..(nth + 1) * reach).ok()?;

@@ -6,8 +6,7 @@
 //! an order in which any access to the block finds its data or faults (zm-S2).
 #![allow(unsafe_code)]
 
-pub(crate) mod advice;
-pub(crate) mod contents;
+pub(crate) mod pages;
 mod windows;
 
 use crate::error::last_error;
@@ -24,18 +23,12 @@ pub(crate) fn table_reach() -> usize {
     page::page_size() * (page::page_size() / 8)
 }
 
-/// The code that maps and unmaps a mapping: this crate or the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owner {
-    Us,
-    Program,
-}
-
 /// Managed memory. Ranges consist of offsets, and begin and end at page boundaries.
 #[derive(Debug)]
 pub(crate) struct Managed {
     windows: Windows,
-    owner: Owner,
+    /// Whether this crate mapped the memory, and unmaps it.
+    is_ours: bool,
 }
 
 // SAFETY: the windows consist of memory that all threads share; owners of blocks serialize changes
@@ -67,7 +60,15 @@ impl Managed {
                 unmap(from, len);
             }
         }
-        Ok(Managed::new(start, bytes, Owner::Us))
+        Ok(Managed::new(start, bytes, true))
+    }
+
+    /// Maps open memory beside `memory` and as large, in which contents of blocks are prepared or kept
+    /// at the blocks' offsets. Its alignment gives each chunk page tables of its own.
+    pub(crate) fn map_beside(bytes: usize) -> Result<Self, Errno> {
+        let beside = Managed::map(bytes, table_reach())?;
+        beside.open(0..bytes)?;
+        Ok(beside)
     }
 
     /// Maps `bytes` bytes of PROT_NONE memory at `address`.
@@ -78,12 +79,12 @@ impl Managed {
         let there = unsafe { mmap_anonymous(wanted, bytes, ProtFlags::empty(), flags)? };
         let start = NonNull::new(there.cast()).ok_or(Errno::NOMEM)?;
         // A kernel without this flag (before Linux 4.17) may create the mapping at another address.
-        let managed = Managed::new(start, bytes, Owner::Us);
+        let managed = Managed::new(start, bytes, true);
         if there == wanted { Ok(managed) } else { Err(Errno::EXIST) }
     }
 
-    fn new(start: NonNull<u8>, bytes: usize, owner: Owner) -> Self {
-        let managed = Managed { windows: Windows::new(start, bytes), owner };
+    fn new(start: NonNull<u8>, bytes: usize, is_ours: bool) -> Self {
+        let managed = Managed { windows: Windows::new(start, bytes), is_ours };
         managed.keep_pages_small(0..bytes);
         managed
     }
@@ -100,7 +101,7 @@ impl Managed {
     /// The memory is private and anonymous. During the lifetime of the result, the program does not
     /// unmap it or change its protection.
     pub(crate) unsafe fn of_program(start: NonNull<u8>, bytes: usize) -> Self {
-        Managed::new(start, bytes, Owner::Program)
+        Managed::new(start, bytes, false)
     }
 
     fn protect(&self, range: Range<usize>, flags: MprotectFlags) -> Result<(), Errno> {
@@ -222,7 +223,7 @@ unsafe fn map_over(start: *mut c_void, bytes: usize) -> Result<(), Errno> {
 
 impl Drop for Managed {
     fn drop(&mut self) {
-        if self.owner == Owner::Us {
+        if self.is_ours {
             for Range { start, end } in self.windows() {
                 let start = NonNull::new(std::ptr::with_exposed_provenance_mut(start));
                 start.into_iter().for_each(|start| unmap(start, end - start.addr().get()));

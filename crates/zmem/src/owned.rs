@@ -12,8 +12,7 @@ mod take;
 use crate::backend::Data;
 use crate::error::fatal;
 use crate::limit::evictable;
-use crate::memory::advice::populate;
-use crate::memory::contents;
+use crate::memory::pages::{self, populate};
 use crate::pager::Pager;
 use crate::state::{State, WordValue};
 use crate::threads::WorldStopped;
@@ -64,7 +63,7 @@ impl<'p> OwnedRun<'p> {
 
     /// Takes ownership of blocks behind the run, up to `end` or the first block in another state.
     pub(crate) fn grow_behind(&mut self, end: usize) {
-        while self.blocks.end < end && self.take(self.blocks.end, |_, _| true) {
+        while self.blocks.end < end && self.take(self.blocks.end) {
             self.blocks.end += 1;
         }
     }
@@ -72,14 +71,13 @@ impl<'p> OwnedRun<'p> {
     /// Takes ownership of blocks before the run, down to `start` or the first block in another
     /// state.
     pub(crate) fn grow_before(&mut self, start: usize) {
-        while self.blocks.start > start && self.take(self.blocks.start - 1, |_, _| true) {
+        while self.blocks.start > start && self.take(self.blocks.start - 1) {
             self.blocks.start -= 1;
         }
     }
 
-    fn take(&self, block: usize, takes: impl Fn(usize, WordValue) -> bool) -> bool {
-        let (word, seen) = (&self.pager.words[block], self.pager.words[block].load());
-        seen.state() == self.from && takes(block, seen) && word.try_own(seen)
+    fn take(&self, block: usize) -> bool {
+        take::try_take(self.pager, block, self.from, |_| true)
     }
 
     /// Splits the first block off. Returns `None` if the run is empty.
@@ -124,12 +122,12 @@ impl<'p> OwnedRun<'p> {
     pub(crate) fn fill_in_place(&self, stopped: &WorldStopped, fill: impl FnOnce(&mut [u8])) {
         self.fill_zeros();
         populate(&self.pager.memory, self.bytes());
-        contents::with_bytes(&self.pager.memory, self.bytes(), stopped, fill);
+        pages::with_bytes(&self.pager.memory, self.bytes(), stopped, fill);
     }
 
     /// Calls `read` with the contents of accessible blocks.
     pub(crate) fn with_bytes(&self, stopped: &WorldStopped, read: impl FnOnce(&mut [u8])) {
-        contents::with_bytes(&self.pager.memory, self.bytes(), stopped, read);
+        pages::with_bytes(&self.pager.memory, self.bytes(), stopped, read);
     }
 
     /// Makes closed blocks accessible again.
@@ -176,7 +174,7 @@ impl<'p> OwnedRun<'p> {
 
     /// Zeroes accessible blocks.
     pub(crate) fn clear(&self) {
-        contents::clear(&self.pager.memory, self.bytes());
+        pages::clear(&self.pager.memory, self.bytes());
     }
 
     /// Replaces the program's mappings of the blocks by memory on which every access faults.

@@ -6,12 +6,12 @@ use crate::chunk_word::ChunkWord;
 use crate::clock::Clock;
 use crate::contexts::HandlerContexts;
 use crate::counters::{Counters, StoredMost, Window};
-use crate::deferred::CompressorThread;
+use crate::deferred::{CompressorThread, StartThread};
 use crate::error::refused;
 use crate::limit::Limit;
 use crate::mappings::{Mappings, fit};
 use crate::memory::Managed;
-use crate::memory::advice::allow_folios;
+use crate::memory::pages::allow_folios;
 use crate::options::{BlockSizes, create_device};
 use crate::policy::{BATCH_BYTES, CLOCK_WINDOW, CLOSINGS, STEP_BYTES, batch, contexts};
 use crate::recent::{Order, Recent};
@@ -24,6 +24,7 @@ use page::fork::Mutex;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::{OnceLock, Weak};
 use std::time::Instant;
 use zram::{Device, MmStat};
 
@@ -58,6 +59,8 @@ pub(crate) struct Pager {
     pub(crate) round: AtomicU32,
     pub(crate) waker: Waker,
     pub(crate) compressor: CompressorThread,
+    /// Starts the compressor thread of this pager.
+    pub(crate) starter: OnceLock<(&'static dyn StartThread, Weak<Pager>)>,
     pub(crate) packing: Mutex<Packing>,
     /// Whether the allocator is never interrupted by a fault.
     pub(crate) is_heap_own: bool,
@@ -143,6 +146,7 @@ impl Pager {
             round: AtomicU32::new(0),
             waker: Waker::default(),
             compressor: CompressorThread::default(),
+            starter: OnceLock::new(),
             packing: Mutex::default(),
             is_heap_own,
             closings: [const { AtomicU32::new(0) }; CLOSINGS],

@@ -10,6 +10,7 @@ use crate::memory::Managed;
 use crate::pager::{Contents, Pager};
 use crate::pager_thread::FaultThreads;
 use crate::stats::Stats;
+use crate::worker::Workers;
 use crate::{Advice, Error, Options, chunk, handler, mappings, policy, range_calls, registry};
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
@@ -114,8 +115,8 @@ impl Region {
         chunk::begin(&pager, contents);
         // SAFETY: `drop` removes the pager from the registry before the region drops it.
         unsafe { registry::add(&pager, pager.memory.addresses(), || Ok(()))? };
-        let (calls, threads) = (Calls::new(pager), FaultThreads::default());
-        let mut region = Region { calls, bytes, contents, threads };
+        let calls = Calls { pager, worker: Workers::default() };
+        let mut region = Region { calls, bytes, contents, threads: FaultThreads::default() };
         let pager = &region.calls.pager;
         let begun = pager.backend.begin(&pager.memory);
         begun.map_err(Error::system("to tell of touches of this memory"))?;

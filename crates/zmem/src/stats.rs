@@ -1,9 +1,8 @@
 //! The statistics that a region reports.
 
-use crate::counters::Window;
+use crate::counters::{Histogram, Window, milliseconds};
 use crate::limit::evictable;
 use crate::pager::Pager;
-use crate::times::{Histogram, milliseconds};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The memory that a region holds, and counts of events of its blocks. Counts and maxima begin when
@@ -81,28 +80,28 @@ pub struct Stats {
 pub(crate) fn stats(pager: &Pager) -> Stats {
     let get = |counter: &AtomicU64| counter.load(Relaxed);
     let (counters, mm) = (&pager.counters, pager.device.mm_stat());
-    pager
-        .limit
-        .peak
-        .note(evictable::process_held(&pager.limit), evictable::process_resident(&pager.limit));
-    pager.stored_most.note(mm.orig_data_size, mm.compr_data_size);
+    let (limit, stored_most) = (&pager.limit, &pager.stored_most);
+    let held = evictable::process_held(limit);
+    let resident = evictable::process_resident(limit);
+    limit.peak.note(held, resident);
+    stored_most.note(mm.orig_data_size, mm.compr_data_size);
     let described = pager.backend.describe();
     let (backend, backend_reason) = described.split_once(':').unwrap_or((described, ""));
     Stats {
         backend,
         backend_reason: backend_reason.trim_start(),
         block: pager.sizes.block,
-        limit: pager.limit.get(),
-        held: evictable::process_held(&pager.limit),
-        held_max: pager.limit.peak.held(),
-        resident: evictable::process_resident(&pager.limit),
-        resident_max: pager.limit.peak.resident(),
+        limit: limit.get(),
+        held,
+        held_max: get(&limit.peak.held),
+        resident,
+        resident_max: get(&limit.peak.resident),
         device: pager.device_bytes(),
         pool: mm.mem_used_total,
         stored: mm.orig_data_size,
         compressed: mm.compr_data_size,
-        stored_max: pager.stored_most.get().0,
-        compressed_max: pager.stored_most.get().1,
+        stored_max: stored_most.get().0,
+        compressed_max: stored_most.get().1,
         faults: counters.times.histogram(),
         first_touches: get(&counters.first_touches),
         kept: get(&counters.kept),

@@ -62,18 +62,17 @@ fn drop_copies_of(pager: &Pager, window: usize) {
 /// Chooses the fate of each block: `Zeros` if the block is all zeros, otherwise `Waiting` (to
 /// be queued for the compressor thread).
 pub(crate) fn defer(pager: &Pager, run: Range<usize>, data: &[u8]) -> Outcome {
-    let mut outcome = Outcome::ALL_STORED;
-    for (nth, data) in data.chunks(pager.sizes.block).enumerate() {
-        let fate = if is_zero(data) { Fate::Zeros } else { Fate::Waiting };
-        outcome.set(nth, fate);
-    }
     debug_assert!(run.len() <= CLOCK_WINDOW);
+    let mut outcome = ALL_STORED;
+    for (fate, data) in outcome.iter_mut().zip(data.chunks(pager.sizes.block)) {
+        *fate = if is_zero(data) { Fate::Zeros } else { Fate::Waiting };
+    }
     outcome
 }
 
 /// Stores the blocks of a run that are not all zeros.
 pub(crate) fn store(pager: &Pager, run: Range<usize>, data: &[u8]) -> Outcome {
-    let mut outcome = Outcome::ALL_STORED;
+    let mut outcome = ALL_STORED;
     // A block consists of several blocks of the device if one mark covers all of these (zm-M2).
     let step = (pager.sizes.device_block / pager.sizes.block).max(1);
     let of = |blocks: &Range<usize>| {
@@ -85,12 +84,12 @@ pub(crate) fn store(pager: &Pager, run: Range<usize>, data: &[u8]) -> Outcome {
         let end = run.end.min((start / step + 1) * step);
         let part = start..start + (start..end).take_while(|block| !is_zero(*block)).count();
         if part.is_empty() {
-            outcome.set(start - run.start, Fate::Zeros);
+            outcome[start - run.start] = Fate::Zeros;
             start += 1;
             continue;
         }
         if !is_stored(pager, part.clone(), of(&part)) {
-            part.clone().for_each(|block| outcome.set(block - run.start, Fate::Kept));
+            outcome[part.start - run.start..part.end - run.start].fill(Fate::Kept);
         }
         start = part.end;
     }
@@ -125,23 +124,6 @@ pub(crate) enum Fate {
 }
 
 /// The results for all blocks of a run, which has at most `CLOCK_WINDOW` blocks.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Outcome([Fate; CLOCK_WINDOW]);
+pub(crate) type Outcome = [Fate; CLOCK_WINDOW];
 
-impl Outcome {
-    pub(crate) const ALL_KEPT: Self = Outcome([Fate::Kept; CLOCK_WINDOW]);
-    pub(crate) const ALL_STORED: Self = Outcome([Fate::Stored; CLOCK_WINDOW]);
-
-    pub(crate) fn of(&self, nth: usize) -> Fate {
-        self.0[nth]
-    }
-
-    pub(crate) fn set(&mut self, nth: usize, fate: Fate) {
-        self.0[nth] = fate;
-    }
-
-    /// Sets the results of a part of the run, which has `len` blocks from block `first` on.
-    pub(crate) fn add(&mut self, part: &Outcome, first: usize, len: usize) {
-        self.0[first..first + len].copy_from_slice(&part.0[..len]);
-    }
-}
+pub(crate) const ALL_STORED: Outcome = [Fate::Stored; CLOCK_WINDOW];

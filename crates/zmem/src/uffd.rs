@@ -79,7 +79,7 @@ impl Uffd {
     /// Opens a userfaultfd, if permitted. Also returns whether the userfaultfd can move pages.
     pub(crate) fn open(delivery: Delivery, wants_move: CanMove) -> Result<(Self, CanMove), Errno> {
         let (file, can_move) = open_for(delivery, wants_move)?;
-        Ok((Uffd(AtomicU64::new(raised(file).packed())), can_move))
+        Ok((Uffd(AtomicU64::new(raised(file).0)), can_move))
     }
 
     /// Opens a userfaultfd in a child, in place of the parent's userfaultfd.
@@ -89,19 +89,19 @@ impl Uffd {
         if can_move != wants_move {
             return Err(Errno::NOSYS);
         }
-        self.0.store(raised(file).packed(), Release);
+        self.0.store(raised(file).0, Release);
         Ok(())
     }
 
     /// Closes the descriptor, unless the program has closed it.
     pub(crate) fn close(&self) {
-        Descriptor::unpack(self.0.swap(Descriptor::NONE.packed(), AcqRel)).close();
+        Descriptor(self.0.swap(Descriptor::NONE.0, AcqRel)).close();
     }
 
     /// Returns the descriptor, which is open until [`close`](Self::close). If the program closed
     /// the descriptor, requests fail.
     pub(crate) fn file(&self) -> Result<BorrowedFd<'_>, Errno> {
-        Descriptor::unpack(self.0.load(Acquire)).file().ok_or(Errno::BADF)
+        Descriptor(self.0.load(Acquire)).file().ok_or(Errno::BADF)
     }
 
     fn ask<T>(&self, request: u64, mut of: T) -> (Result<(), Errno>, T) {
@@ -139,24 +139,19 @@ impl Uffd {
 
     /// Fills absent pages with `data`. Each page appears to all threads atomically.
     pub(crate) fn copy(&self, memory: &Managed, start: usize, data: &[u8]) -> Result<(), Errno> {
-        self.copy_from(memory, start..start + data.len(), data.as_ptr().addr() as u64)
+        self.copy_from(memory, start..start + data.len(), data.as_ptr().addr())
     }
 
-    /// Fills absent pages with the data at the same offset in other memory.
-    pub(crate) fn copy_across(
+    /// Fills absent pages with the data at the address `from`.
+    pub(crate) fn copy_from(
         &self,
-        from: &Managed,
-        to: &Managed,
+        memory: &Managed,
         range: Range<usize>,
+        from: usize,
     ) -> Result<(), Errno> {
-        let from = place(from, &range).start;
-        self.copy_from(to, range, from)
-    }
-
-    fn copy_from(&self, memory: &Managed, range: Range<usize>, from: u64) -> Result<(), Errno> {
         go_on(range.clone(), |part| {
             let Place { start: to, bytes } = place(memory, &part);
-            let from = from + (part.start - range.start) as u64;
+            let from = (from + part.start - range.start) as u64;
             let (copied, of) = self.ask(COPY, Transfer { to, from, bytes, mode: NO_WAKE, done: 0 });
             (copied, of.done)
         })

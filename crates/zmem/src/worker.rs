@@ -20,24 +20,16 @@ use std::time::Instant;
 
 /// The pager thread of this process, if there is one.
 #[derive(Debug, Default)]
-pub(crate) struct Workers {
-    worker: Mutex<Option<PagerThread>>,
-    /// If true, no pager thread is ever started, and faults evict blocks themselves.
-    are_none: bool,
-}
+pub(crate) struct Workers(Mutex<Option<PagerThread>>);
 
 impl Workers {
-    pub(crate) fn none() -> Self {
-        Workers { worker: Mutex::new(None), are_none: true }
-    }
-
     /// Starts a pager thread if this process has a limit and no such thread. If the start fails,
-    /// faults evict blocks themselves.
+    /// faults evict blocks themselves, as they always do in an arena.
     pub(crate) fn ensure(&self, pager: &Arc<Pager>) {
-        if self.are_none || pager.limit.get().is_none() {
+        if pager.is_heap_own || pager.limit.get().is_none() {
             return;
         }
-        let mut worker = self.worker.lock();
+        let mut worker = self.0.lock();
         if !worker.as_ref().is_some_and(PagerThread::is_here) {
             worker.take().into_iter().for_each(|missing| missing.join(pager));
             *worker = start(pager).ok();
@@ -51,7 +43,7 @@ impl Workers {
 
     /// Ends the pager thread, if there is one.
     pub(crate) fn stop(&self, pager: &Arc<Pager>) {
-        let Some(worker) = self.worker.lock().take() else { return };
+        let Some(worker) = self.0.lock().take() else { return };
         if worker.is_here() {
             pager.waker.word.fetch_or(STOPPED, AcqRel);
             wake(&pager.waker.word);

@@ -12,6 +12,7 @@ use crate::state::State;
 use crate::stats::Stats;
 use crate::{chunk, compressor_thread, range_calls, room, stats};
 use std::ops::Range;
+use std::sync::atomic::Ordering::SeqCst;
 
 /// The memory that an arena holds: its addresses, its statistics, and its evictions.
 #[derive(Debug)]
@@ -56,12 +57,13 @@ impl Holding {
     /// Ends the compressor thread, and waits until it has exited. A later eviction starts it again.
     /// The calling thread holds no lock of the arena and is not in a fault.
     pub fn rest(&self) {
-        self.calls.pager.compressor.rest();
+        compressor_thread::rest(&self.calls.pager);
     }
 
     /// Ends the compressor thread. The arena starts no such thread again.
     pub fn end_thread(&self) {
-        self.calls.pager.compressor.end();
+        self.calls.pager.compressor.is_over.store(true, SeqCst);
+        self.rest();
     }
 
     /// Returns the arena's statistics.

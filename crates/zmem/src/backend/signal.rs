@@ -2,8 +2,8 @@
 //! marked block raises SIGSEGV, which the faulting thread handles. No privilege is needed.
 
 use super::{Backend, Data, undone};
-use crate::memory::advice::{guard, unguard};
-use crate::memory::{Managed, contents, table_reach};
+use crate::memory::Managed;
+use crate::memory::pages::{self, guard, unguard};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -27,22 +27,14 @@ pub(crate) struct Signal {
     beside: OnceLock<Managed>,
 }
 
-/// Maps the memory in which blocks of a region are prepared.
-fn map_beside(memory: &Managed) -> Result<Managed, Errno> {
-    // The alignment gives each chunk its own page tables in the new memory.
-    let staged = Managed::map(memory.bytes(), table_reach())?;
-    staged.open(0..staged.bytes())?;
-    Ok(staged)
-}
-
 impl Signal {
     pub(crate) fn new(marks: Marks, name: &'static str, memory: &Managed) -> Result<Self, Errno> {
         let beside = OnceLock::new();
         if marks == Marks::Moves {
-            let _first = beside.set(map_beside(memory)?);
+            let _first = beside.set(Managed::map_beside(memory.bytes())?);
             // Opening the whole region will charge as many bytes again as the first mapping did.
             // The second mapping tests whether the kernel permits both charges.
-            drop(map_beside(memory)?);
+            drop(Managed::map_beside(memory.bytes())?);
         }
         Ok(Signal { marks, name, beside })
     }
@@ -52,11 +44,11 @@ impl Signal {
         let beside = match self.beside.get() {
             Some(beside) => beside,
             None => {
-                let beside = map_beside(memory)?;
+                let beside = Managed::map_beside(memory.bytes())?;
                 self.beside.get_or_init(|| beside)
             }
         };
-        contents::place(memory, beside, at, data)
+        pages::place(memory, beside, at, data)
     }
 }
 
@@ -114,7 +106,7 @@ impl Backend for Signal {
             Marks::Mappings => {}
             Marks::Moves => return self.move_in(memory, range.start, data),
         }
-        match contents::write(memory, range.start, data) {
+        match pages::write(memory, range.start, data) {
             Ok(()) => memory.open(range),
             Err(_) => self.move_in(memory, range.start, data),
         }
@@ -134,10 +126,10 @@ impl Backend for Signal {
 
     fn read(&self, memory: &Managed, at: usize, buf: &mut [u8]) -> Result<(), Errno> {
         if self.marks == Marks::Moves {
-            contents::read_open(memory, at, buf);
+            pages::read_open(memory, at, buf);
             return Ok(());
         }
-        contents::read(memory, at, buf)
+        pages::read(memory, at, buf)
     }
 
     fn show(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
@@ -201,7 +193,7 @@ mod tests {
             // The range lies in three mappings, of which the first and the last must be split.
             let refused = backend.close(&memory, 4 * page..12 * page);
             assert_eq!(refused, Err(Errno::NOMEM));
-            contents::clear(&memory, 0..memory.bytes());
+            pages::clear(&memory, 0..memory.bytes());
         });
     }
 }

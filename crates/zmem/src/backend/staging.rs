@@ -1,8 +1,8 @@
 //! The staging area, to which pages in probation are moved, each at its own offset (zm-U4, zm-U5).
 
 use crate::error::refused;
-use crate::memory::advice::make_own;
-use crate::memory::{Managed, contents, table_reach};
+use crate::memory::Managed;
+use crate::memory::pages::{self, make_own};
 use crate::options::is_zero;
 use crate::uffd::{Short, Uffd};
 use rustix::io::Errno;
@@ -14,10 +14,7 @@ pub(super) struct Staging(pub(super) Managed);
 
 impl Staging {
     pub(super) fn new(bytes: usize) -> Result<Self, Errno> {
-        // The alignment gives each chunk its own page tables in the staging area.
-        let memory = Managed::map(bytes, table_reach())?;
-        memory.open(0..bytes)?;
-        Ok(Staging(memory))
+        Managed::map_beside(bytes).map(Staging)
     }
 
     /// Moves the pages of resident blocks to the staging area.
@@ -70,7 +67,7 @@ impl Staging {
     fn is_zero(&self, page: Range<usize>) -> bool {
         let mut part = [0; 512];
         page.step_by(part.len()).all(|at| {
-            contents::read_open(&self.0, at, &mut part);
+            pages::read_open(&self.0, at, &mut part);
             is_zero(&part)
         })
     }
@@ -86,7 +83,7 @@ impl Staging {
         while let Err(Short { done, errno }) = uffd.transfer(&self.0, memory, rest.clone()) {
             rest.start += done;
             if errno != Errno::EXIST {
-                uffd.copy_across(&self.0, memory, rest.clone())?;
+                uffd.copy_from(memory, rest.clone(), self.0.address_of(&rest))?;
                 return self.0.drop_pages(rest);
             }
             // The page was moved, but the kernel did not count it (zm-U8). No other page can exist
@@ -126,7 +123,7 @@ mod tests {
 
     fn contents(memory: &Managed) -> Vec<u8> {
         let mut all = vec![9; PAGES * page::page_size()];
-        contents::read_open(memory, 0, &mut all);
+        pages::read_open(memory, 0, &mut all);
         all.chunks(page::page_size()).map(|page| page[page.len() - 1]).collect()
     }
 

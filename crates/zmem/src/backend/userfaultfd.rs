@@ -6,8 +6,8 @@
 use super::staging::Staging;
 use super::{Backend, Data, ForkResult, undone};
 use crate::error::refused;
-use crate::memory::advice::set_inherited;
-use crate::memory::{Managed, contents};
+use crate::memory::Managed;
+use crate::memory::pages::{self, set_inherited};
 use crate::policy::FAULT_THREADS_MAX;
 use crate::uffd::{CanMove, Delivery, Uffd};
 use crate::{Fork, processors};
@@ -142,12 +142,12 @@ impl Backend for Userfaultfd {
 
     fn read(&self, memory: &Managed, at: usize, buf: &mut [u8]) -> Result<(), Errno> {
         match &self.staging {
-            Some(staging) => contents::read_open(&staging.0, at, buf),
-            None if contents::read(memory, at, buf).is_ok() => {}
+            Some(staging) => pages::read_open(&staging.0, at, buf),
+            None if pages::read(memory, at, buf).is_ok() => {}
             None => {
                 let page = page::page_size();
                 for (nth, part) in buf.chunks_mut(page).enumerate() {
-                    match contents::read_protected(memory, at + nth * page, part) {
+                    match pages::read_protected(memory, at + nth * page, part) {
                         // The page never existed, or was dropped.
                         Err(Errno::FAULT) => part.fill(0),
                         read => read?,
@@ -182,7 +182,7 @@ impl Backend for Userfaultfd {
         if self.staging.is_none() {
             self.uffd.protect(memory, range.clone(), false)?;
         }
-        contents::clear(memory, range);
+        pages::clear(memory, range);
         Ok(())
     }
 

@@ -2,10 +2,10 @@
 //! may become evictable later, without notice: the program may overwrite resident memory with data
 //! that compress, and no fault occurs.
 
+use crate::counters::milliseconds as now;
 use crate::policy::{
     BRAKED, GROWTHS, NEW_SHARE, PAUSE_MAX, PAUSE_MIN, SLOW_ROUNDS, WEIGHT_MAX, WEIGHT_MIN, batch,
 };
-use crate::times::milliseconds as now;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 

@@ -12,8 +12,7 @@ use rustix::mm::MprotectFlags;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::OnceLock;
 
 #[derive(Debug)]
 pub(crate) struct Windows {
@@ -22,36 +21,20 @@ pub(crate) struct Windows {
     own: usize,
     /// The number of all offsets. The offsets from `own` on are room for further windows.
     pub(super) bytes: usize,
-    /// The further windows.
-    list: [Window; WINDOWS_MAX],
-    /// The number of further windows. A window is read only after it was counted.
-    count: AtomicUsize,
+    /// The further windows, in the order in which they were added.
+    list: [OnceLock<Window>; WINDOWS_MAX],
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Window {
-    offset: AtomicUsize,
-    address: AtomicUsize,
-    bytes: AtomicUsize,
-    is_executable: AtomicBool,
-}
-
-impl Window {
-    fn offsets(&self) -> Range<usize> {
-        let offset = self.offset.load(Relaxed);
-        offset..offset + self.bytes.load(Relaxed)
-    }
-
-    fn addresses(&self) -> Range<usize> {
-        let address = self.address.load(Relaxed);
-        address..address + self.bytes.load(Relaxed)
-    }
+    offsets: Range<usize>,
+    addresses: Range<usize>,
+    is_executable: bool,
 }
 
 impl Windows {
     pub(super) fn new(start: NonNull<u8>, own: usize) -> Self {
-        let (list, count) = (Default::default(), AtomicUsize::new(0));
-        Windows { start, own, bytes: own, list, count }
+        Windows { start, own, bytes: own, list: Default::default() }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -68,16 +51,14 @@ impl Windows {
         start..start + self.own
     }
 
-    fn list(&self) -> &[Window] {
-        &self.list[..self.count.load(Acquire)]
+    fn list(&self) -> impl Iterator<Item = &Window> {
+        self.list.iter().map_while(OnceLock::get)
     }
 
     /// Returns the further window that contains all of a range of offsets.
     fn find(&self, range: &Range<usize>) -> Option<&Window> {
-        self.list().iter().find(|window| {
-            let offsets = window.offsets();
-            offsets.start <= range.start && range.end <= offsets.end
-        })
+        self.list()
+            .find(|Window { offsets, .. }| offsets.start <= range.start && range.end <= offsets.end)
     }
 
     /// Returns the address at which a range of offsets begins.
@@ -92,13 +73,14 @@ impl Windows {
             return (self.start.as_ptr().wrapping_add(range.start).cast(), range.len());
         }
         let window = self.find(range).expect("outside the region's windows");
-        let address = window.addresses().start + (range.start - window.offsets().start);
+        let address = window.addresses.start + (range.start - window.offsets.start);
         (std::ptr::with_exposed_provenance_mut(address), range.len())
     }
 
     /// Returns the addresses of each window, beginning with the first.
     pub(crate) fn windows(&self) -> impl Iterator<Item = Range<usize>> + '_ {
-        std::iter::once(self.addresses()).chain(self.list().iter().map(Window::addresses))
+        let further = self.list().map(|window| window.addresses.clone());
+        std::iter::once(self.addresses()).chain(further)
     }
 
     /// Returns the offset of an address, if a window contains the address.
@@ -107,8 +89,8 @@ impl Windows {
         if first.contains(&address) {
             return Some(address - first.start);
         }
-        let window = self.list().iter().find(|window| window.addresses().contains(&address))?;
-        Some(window.offsets().start + (address - window.addresses().start))
+        let window = self.list().find(|window| window.addresses.contains(&address))?;
+        Some(window.offsets.start + (address - window.addresses.start))
     }
 
     /// Returns the part of a range of offsets that belongs to the window of its first offset. If no
@@ -116,7 +98,7 @@ impl Windows {
     pub(crate) fn in_window(&self, range: Range<usize>) -> Range<usize> {
         let end = match self.find(&(range.start..range.start)) {
             _ if range.start < self.own => self.own,
-            Some(window) => window.offsets().end,
+            Some(window) => window.offsets.end,
             None => self.bytes,
         };
         range.start..range.end.min(end)
@@ -124,8 +106,7 @@ impl Windows {
 
     /// Returns the protection of a range while its blocks are open.
     pub(super) fn open_flags(&self, range: &Range<usize>) -> MprotectFlags {
-        let window = self.find(range);
-        let is_executable = window.is_some_and(|window| window.is_executable.load(Relaxed));
+        let is_executable = self.find(range).is_some_and(|window| window.is_executable);
         let exec = if is_executable { MprotectFlags::EXEC } else { MprotectFlags::empty() };
         MprotectFlags::READ | MprotectFlags::WRITE | exec
     }
@@ -139,14 +120,14 @@ impl Windows {
     /// Returns the offset at which the next window begins: a multiple of `gap`, at least `gap`
     /// bytes after the last window.
     fn next_offset(&self, gap: usize) -> usize {
-        let last = self.list().last().map_or(self.own, |window| window.offsets().end);
+        let last = self.list().last().map_or(self.own, |window| window.offsets.end);
         last.next_multiple_of(gap).saturating_add(gap)
     }
 
     /// Returns the size in bytes of the largest window that can be added after a gap of `gap`
     /// bytes.
     pub(crate) fn room(&self, gap: usize) -> usize {
-        match self.list().len() < WINDOWS_MAX {
+        match self.list().count() < WINDOWS_MAX {
             true => self.bytes.saturating_sub(self.next_offset(gap)),
             false => 0,
         }
@@ -160,13 +141,10 @@ impl Windows {
         gap: usize,
         is_executable: bool,
     ) -> Range<usize> {
-        let (offset, count) = (self.next_offset(gap), self.count.load(Relaxed));
-        let window = &self.list[count];
-        window.offset.store(offset, Relaxed);
-        window.address.store(addresses.start, Relaxed);
-        window.bytes.store(addresses.len(), Relaxed);
-        window.is_executable.store(is_executable, Relaxed);
-        self.count.store(count + 1, Release);
-        offset..offset + addresses.len()
+        let offset = self.next_offset(gap);
+        let (offsets, addresses) = (offset..offset + addresses.len(), addresses.clone());
+        let window = Window { offsets: offsets.clone(), addresses, is_executable };
+        let _added = self.list[self.list().count()].set(window);
+        offsets
     }
 }

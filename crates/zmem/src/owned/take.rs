@@ -24,21 +24,23 @@ pub(crate) fn own_first(
     from: State,
     takes: impl Fn(WordValue) -> bool,
 ) -> OwnedRun<'_> {
-    let end = blocks.end.min(blocks.start + CLOCK_WINDOW);
-    own_while(pager, blocks.start..end, from, |_, seen| takes(seen))
-}
-
-fn own_while<'p>(
-    pager: &'p Pager,
-    blocks: Range<usize>,
-    from: State,
-    takes: impl Fn(usize, WordValue) -> bool,
-) -> OwnedRun<'p> {
     let mut run = OwnedRun::new(pager, blocks.start..blocks.start, from);
-    while run.blocks.end < blocks.end && run.take(run.blocks.end, &takes) {
+    let end = blocks.end.min(blocks.start + CLOCK_WINDOW);
+    while run.blocks.end < end && try_take(pager, run.blocks.end, from, &takes) {
         run.blocks.end += 1;
     }
     run
+}
+
+/// Takes ownership of a block if it is in the state `from` and `takes` returns true.
+pub(super) fn try_take(
+    pager: &Pager,
+    block: usize,
+    from: State,
+    takes: impl Fn(WordValue) -> bool,
+) -> bool {
+    let (word, seen) = (&pager.words[block], pager.words[block].load());
+    seen.state() == from && takes(seen) && word.try_own(seen)
 }
 
 /// Takes ownership of all blocks in the state `from` for which `takes` returns true, and calls
@@ -50,15 +52,8 @@ pub(crate) fn for_owned<'p>(
     takes: impl Fn(usize, WordValue) -> bool,
     mut work: impl FnMut(OwnedRun<'p>),
 ) {
-    let mut next = blocks.start;
-    while next < blocks.end {
-        let run = own_while(pager, next..blocks.end, from, &takes);
-        // The block after the run was not taken, and is skipped.
-        next = run.blocks.end + 1;
-        if !run.is_empty() {
-            work(run);
-        }
-    }
+    let takes = |block| try_take(pager, block, from, |seen| takes(block, seen));
+    for_runs(blocks, usize::MAX, takes, |run| work(OwnedRun::new(pager, run, from)));
 }
 
 /// Takes ownership of the blocks that are still `Evicting`, and calls `work` for each run. The
@@ -69,9 +64,7 @@ pub(crate) fn for_evicting<'p>(
     mut work: impl FnMut(OwnedRun<'p>),
 ) {
     let ends = |block: usize| pager.words[block].try_end_evicting();
-    for_runs(blocks, usize::MAX, ends, |run| {
-        work(OwnedRun::new(pager, run, State::Evicting));
-    });
+    for_runs(blocks, usize::MAX, ends, |run| work(OwnedRun::new(pager, run, State::Evicting)));
 }
 
 /// Takes ownership of `block`, which was just removed from the queue of the compressor thread.

@@ -112,10 +112,13 @@ impl Arena {
     /// The program has requested exactly this change of the range. Plain memory that becomes
     /// managed is private, anonymous, readable and writable.
     pub unsafe fn set_use(&self, range: Range<usize>, to: Use) -> Result<(), Error> {
-        let blocks = self.blocks(&range)?;
-        self.calls.by_chunks(blocks, |part| {
-            self.calls.with_context(|pager, context| uses::set_use(pager, part, to, context))?
-        })
+        let Range { start: mut next, end } = self.blocks(&range)?;
+        while next < end {
+            let part = next..end.min(chunk::blocks_of(&self.calls.pager, next).end);
+            next = part.end;
+            self.calls.with_context(|pager, context| uses::set_use(pager, part, to, context))??;
+        }
+        Ok(())
     }
 
     /// Replaces the contents of the managed blocks in a range with zeros. Afterwards, only pinned
@@ -179,7 +182,7 @@ impl Arena {
     /// Returns the size in bytes of the gap before a window: a chunk or a clock window, whichever
     /// is larger, because the evicting thread handles one clock window at a time (zm-W2).
     fn window_gap(&self) -> usize {
-        self.calls.pager.chunk_bytes.max(CLOCK_WINDOW * self.block())
+        self.calls.pager.mappings.chunk_bytes.max(CLOCK_WINDOW * self.block())
     }
 
     /// Adds a window, which exists as long as the arena. All blocks of the window are free. If

@@ -12,7 +12,7 @@ use crate::room::{self, Waits};
 use crate::state::HEAT_MAX;
 use crate::stats::Stats;
 use crate::worker::Workers;
-use crate::{Advice, Error, chunk, range_calls, registry, signals, stats};
+use crate::{Advice, Error, range_calls, registry, signals, stats};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Calls {
     pub(crate) fn end(&self, contents: Contents) {
         let pager = &self.pager;
         self.worker.stop(pager);
-        if contents == Contents::InUse && pager.fork_result() == ForkResult::Copy {
+        if contents == Contents::InUse && pager.backend.fork_result() == ForkResult::Copy {
             let _none_is_too_low = pager.limit.set(None);
             // Another thread may still be evicting in a fault, and the blocks that it evicts would
             // not be filled below.
@@ -44,7 +44,7 @@ impl Calls {
     /// # Errors
     /// [`Error::Forked`] if this process has no memory of the region.
     fn check_here(&self) -> Result<(), Error> {
-        match self.pager.fork_result() {
+        match self.pager.backend.fork_result() {
             ForkResult::Nothing => Err(Error::Forked),
             _ => Ok(()),
         }
@@ -107,21 +107,6 @@ impl Calls {
         let step = self.pager.step_blocks();
         let starts = blocks.clone().step_by(step);
         starts.map(|start| start..blocks.end.min(start + step)).try_for_each(work)
-    }
-
-    /// Calls `work` for the part of `blocks` in each chunk, one after another, until a call fails.
-    pub(crate) fn by_chunks(
-        &self,
-        blocks: Range<usize>,
-        mut work: impl FnMut(Range<usize>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let mut next = blocks.start;
-        while next < blocks.end {
-            let part = next..blocks.end.min(chunk::blocks_of(&self.pager, next).end);
-            next = part.end;
-            work(part)?;
-        }
-        Ok(())
     }
 
     /// Evicts blocks in one step, and returns the number of evicted blocks.

@@ -18,12 +18,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Returns the number of the chunk that a block is in.
 fn chunk_of(pager: &Pager, block: usize) -> usize {
-    block * pager.sizes.block / pager.chunk_bytes
+    block * pager.sizes.block / pager.mappings.chunk_bytes
 }
 
 fn bytes_of(pager: &Pager, nth: usize) -> Range<usize> {
-    let start = nth * pager.chunk_bytes;
-    pager.memory.in_window(start..start + pager.chunk_bytes)
+    let start = nth * pager.mappings.chunk_bytes;
+    pager.memory.in_window(start..start + pager.mappings.chunk_bytes)
 }
 
 /// Returns the blocks of the chunk that a block is in.
@@ -149,7 +149,7 @@ fn tables_of(pager: &Pager, nth: usize) -> (usize, usize) {
 /// Returns the number of bytes that the first touch of a chunk allocates for blocks' words. A page
 /// of words may belong to several chunks, and is counted when the first of these chunks is opened.
 fn words_to_open(pager: &Pager, nth: usize) -> usize {
-    let bytes = pager.chunk_bytes / pager.sizes.block * size_of::<BlockWord>();
+    let bytes = pager.mappings.chunk_bytes / pager.sizes.block * size_of::<BlockWord>();
     let alike = page_size() / bytes.min(page_size());
     let first = nth / alike * alike;
     let mut others = (first..pager.chunks.len().min(first + alike)).filter(|other| *other != nth);
@@ -197,7 +197,7 @@ pub(crate) fn next_open_window(pager: &Pager, window: usize) -> Option<usize> {
     let first = chunk_of(pager, window * CLOCK_WINDOW);
     let is_open = |word: &ChunkWord| matches!(word.load(), Chunk::Open | Chunk::Changing);
     let open = first + pager.chunks[first..].iter().position(is_open)?;
-    Some((open * pager.chunk_bytes / pager.sizes.block / CLOCK_WINDOW).max(window))
+    Some((open * pager.mappings.chunk_bytes / pager.sizes.block / CLOCK_WINDOW).max(window))
 }
 
 /// Asserts that all blocks of chunks that are not open are absent.

@@ -18,10 +18,9 @@ mod loom_tests;
 
 use crate::sync::{AtomicU32, Ordering, fence, wait, wake};
 
-const CHANGING: u32 = 4;
+const CHANGING: u32 = Chunk::Changing as u32;
 /// The chunk is changing, and threads wait for the end of the change.
-const AWAITED: u32 = 5;
-const VACANT: u32 = 6;
+const AWAITED: u32 = CHANGING + 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chunk {
@@ -33,11 +32,11 @@ pub(crate) enum Chunk {
     Freed,
     /// Each block of the chunk has its own mark or is present.
     Open,
-    /// A thread is opening or closing the chunk.
-    Changing = CHANGING as isize,
     /// All blocks of the chunk are free, whatever their words hold. The chunk is in an arena, and
     /// uses no memory yet.
-    Vacant = VACANT as isize,
+    Vacant,
+    /// A thread is opening or closing the chunk.
+    Changing,
 }
 
 /// The word of a chunk. The value 0 means that the chunk was never touched.
@@ -52,14 +51,9 @@ impl ChunkWord {
     }
 
     pub(crate) fn load(&self) -> Chunk {
-        match self.0.load(Ordering::Acquire) {
-            0 => Chunk::Untouched,
-            1 => Chunk::Kept,
-            2 => Chunk::Freed,
-            3 => Chunk::Open,
-            VACANT => Chunk::Vacant,
-            _ => Chunk::Changing,
-        }
+        use Chunk::*;
+        let all = [Untouched, Kept, Freed, Open, Vacant, Changing, Changing];
+        all[self.0.load(Ordering::Acquire) as usize]
     }
 
     /// Returns whether the chunk is open, for a thread that has just become the owner of one of its

@@ -64,10 +64,17 @@ fn evict_part(
             let Range { start, end } = own.blocks();
             own.blocks().for_each(|block| ended |= 1 << (block - run.start));
             if is_kept(start) {
-                return stay(pager, own, |block| undone.get() >> (block - run.start) & 1 == 1);
+                pager.expect("memory can't be opened again", own.reopen());
+                let has_copy = |block: usize| undone.get() >> (block - run.start) & 1 == 1;
+                return publish_kept(pager, own, has_copy);
             }
             let data = &data[pager.bytes_of(start - run.start..end - run.start)];
-            gone += leave(pager, own, from, data, |block| outcome[block - run.start]);
+            let fate = |block: usize| outcome[block - run.start];
+            if own.drop_pages(from).is_err() {
+                return stay_stored(pager, own, data, fate);
+            }
+            gone += own.len();
+            publish_gone(pager, own, data, fate);
         });
         next = part.end;
     }
@@ -113,24 +120,6 @@ fn show_and_read(pager: &Pager, run: Range<usize>, data: &mut [u8]) -> bool {
     are_shown
 }
 
-/// Drops the pages of owned blocks whose fate is not `Kept`. `data` are their contents. Returns
-/// the number of evicted blocks.
-fn leave(
-    pager: &Pager,
-    own: OwnedRun<'_>,
-    from: Data,
-    data: &[u8],
-    fate: impl Fn(usize) -> Fate,
-) -> usize {
-    if own.drop_pages(from).is_err() {
-        stay_stored(pager, own, data, fate);
-        return 0;
-    }
-    let gone = own.len();
-    publish_gone(pager, own, data, fate);
-    gone
-}
-
 /// Publishes the new states of owned blocks whose pages were dropped. `data` are their contents.
 /// Each block was stored, is all zeros, or is to be queued.
 pub(crate) fn publish_gone(
@@ -173,12 +162,6 @@ pub(crate) fn stay_stored(
         let has_copy = word.has_copy() || fate(block) == Fate::Stored;
         word.with_heat(HEAT_MAX).with_copy(has_copy)
     });
-}
-
-/// Makes owned blocks that were not stored resident again.
-fn stay(pager: &Pager, own: OwnedRun<'_>, has_copy: impl Fn(usize) -> bool) {
-    pager.expect("memory can't be opened again", own.reopen());
-    publish_kept(pager, own, has_copy);
 }
 
 /// Publishes owned, accessible blocks as resident, because the device refused them or

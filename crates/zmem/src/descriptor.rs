@@ -1,4 +1,5 @@
-//! Descriptors of this crate that the program may close, because they are hidden from the program.
+//! Descriptors of this crate that the program may close, because they are hidden from the program,
+//! and files in /proc about this process that are kept open.
 //!
 //! The program may close such a descriptor at any moment, and open another file under the same
 //! number. So a descriptor has a high number, which calls that open files don't return, and the
@@ -14,11 +15,13 @@
 //! the last check showed that it still refers to this crate's file.
 #![allow(unsafe_code)]
 
-use crate::policy::{LAST_NUMBERS, NUMBERS_MAX};
+use crate::policy::{LAST_NUMBERS, NUMBERS_MAX, OPENINGS_MAX};
+use crate::process::{FILES, own, shares_memory};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Stat, fstat};
-use rustix::io::fcntl_dupfd_cloexec;
+use rustix::fs::{Mode, OFlags, Stat, fstat, open, stat};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Resource, getrlimit};
+use std::ffi::CStr;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -114,6 +117,121 @@ impl Descriptor {
             // that no thread uses the descriptor. If another thread has closed it in the meantime,
             // the call fails.
             _ = unsafe { libc::syscall(libc::SYS_close, self.number()) };
+        }
+    }
+}
+
+/// A file in /proc. It describes the process that opened it, so a child closes the inherited
+/// descriptor and opens the file again at once, because the kernel may refuse that later. The word
+/// that encodes the descriptor is in the page that the kernel wipes in each copy of the process.
+#[derive(Debug)]
+pub(crate) struct KeptFile {
+    nth: usize,
+    path: &'static CStr,
+    flags: OFlags,
+}
+
+pub(crate) static MEMORY: KeptFile =
+    KeptFile { nth: 0, path: c"/proc/thread-self/mem", flags: OFlags::RDWR };
+/// The directory of threads. Its link count gives the number of threads of the process that opened
+/// it.
+pub(crate) static TASKS: KeptFile =
+    KeptFile { nth: 1, path: c"/proc/self/task", flags: OFlags::PATH };
+/// The file that contains the size of the process's memory.
+pub(crate) static MEMORY_USED: KeptFile =
+    KeptFile { nth: 2, path: c"/proc/self/statm", flags: OFlags::RDONLY };
+static KEPT: [&KeptFile; FILES] = [&MEMORY, &TASKS, &MEMORY_USED];
+
+/// For each file, the descriptor that was kept last. A child inherits these descriptors.
+static LEFT: [AtomicU64; FILES] = [const { AtomicU64::new(NONE) }; FILES];
+const NONE: u64 = Descriptor::NONE.0;
+
+/// Closes the descriptors that a child inherited, and opens the files again for the child. If the
+/// kernel refuses to open a file, the next use tries again.
+pub(crate) fn begin_child() {
+    for (file, left) in KEPT.iter().zip(&LEFT) {
+        let left = Descriptor(left.swap(NONE, SeqCst));
+        left.close();
+        if left != Descriptor::NONE {
+            let _later = file.open().map(|opened| file.keep(Descriptor::NONE, opened));
+        }
+    }
+}
+
+impl KeptFile {
+    fn word(&self) -> &'static AtomicU64 {
+        &own().files[self.nth]
+    }
+
+    /// Returns the descriptor that is kept, which may no longer refer to the file.
+    pub(crate) fn kept(&self) -> Descriptor {
+        Descriptor(self.word().load(SeqCst))
+    }
+
+    /// Calls `work` with the descriptor. Opens the file if necessary. Calls `work` again if the
+    /// descriptor referred to another file in the meantime.
+    pub(crate) fn with<T>(
+        &self,
+        mut work: impl FnMut(BorrowedFd<'_>) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        for _ in 0..OPENINGS_MAX {
+            let seen = self.kept();
+            let found = match seen.look() {
+                Some(_) => Some((seen, false)),
+                None => self.keep(seen, self.open()?),
+            };
+            let Some((kept, is_lent)) = found else { continue };
+            let done = kept.file().ok_or(Errno::BADF).and_then(&mut work);
+            let is_ours = kept.look().is_some();
+            if is_lent {
+                kept.close();
+            }
+            match done {
+                // The descriptor refers to the same file, but other code opened it, and only for
+                // reading.
+                Err(Errno::BADF) => {
+                    let _other = self.word().compare_exchange(kept.0, NONE, SeqCst, SeqCst);
+                }
+                done if is_ours => return done,
+                _ => {}
+            }
+        }
+        Err(Errno::BADF)
+    }
+
+    fn open(&self) -> Result<Descriptor, Errno> {
+        let file = File::from(open(self.path, self.flags | OFlags::CLOEXEC, Mode::empty())?);
+        // Other code may have closed the descriptor already. Therefore the file's identity is read
+        // through the path.
+        Ok(Descriptor::raised(stat(self.path).map_or(0, |stat| name(&stat)), file))
+    }
+
+    /// Keeps `opened` for the next calls in place of `seen`. Returns `None` if `opened` was closed
+    /// already. Otherwise returns the descriptor to use, and whether it must be closed after use.
+    fn keep(&self, seen: Descriptor, opened: Descriptor) -> Option<(Descriptor, bool)> {
+        opened.look()?;
+        // In other processes that share this memory, the number may refer to another file or to no
+        // file.
+        if shares_memory() {
+            return Some((opened, true));
+        }
+        let kept = self.word().compare_exchange(seen.0, opened.0, SeqCst, SeqCst);
+        if let Err(now) = kept.map_err(Descriptor) {
+            if now.look().is_none() {
+                return Some((opened, true));
+            }
+            opened.close();
+            return Some((now, false));
+        }
+        // The loop ensures that the last value stored in `left` is the last descriptor that was
+        // kept.
+        let left = &LEFT[self.nth];
+        loop {
+            let now = self.word().load(SeqCst);
+            left.store(now, SeqCst);
+            if self.word().load(SeqCst) == now {
+                return Some((opened, false));
+            }
         }
     }
 }

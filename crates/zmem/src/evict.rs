@@ -97,7 +97,8 @@ pub(crate) fn evict(
 /// queue is empty, the hand proceeds until hot blocks have cooled.
 fn wants_marks(pager: &Pager, clock: &Clock, idle: usize) -> bool {
     let share = pager.limit.resident() / PROBATION_SHARE;
-    let share = share.clamp(CLOCK_WINDOW.min(pager.probation_max), pager.probation_max);
+    let share =
+        share.clamp(CLOCK_WINDOW.min(pager.mappings.probation_max), pager.mappings.probation_max);
     let is_short = pager.probation.load(Relaxed) < share && idle <= clock.windows;
     clock.is_empty() || (is_short && !clock.is_full())
 }

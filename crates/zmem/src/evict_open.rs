@@ -124,21 +124,15 @@ impl<'p> Going<'p> {
             if let Some((start, last)) = start.zip(last)
                 && self.owned.drop_pages(start..last + 1).is_err()
             {
-                self.put_back(start..last + 1);
+                // The program has locked some of the blocks in the meantime.
+                for block in start..=last {
+                    let Some(own) = self.owned.take(block) else { continue };
+                    let data = &self.data[self.place(&own.blocks())];
+                    depart::stay_stored(pager, own, data, |block| self.fate(block));
+                }
             }
             // The block at `end` ended the span.
             next = end + 1;
-        }
-    }
-
-    /// Makes the owned blocks of a span resident again if the kernel refused to drop their pages
-    /// because the program locked some of the blocks in the meantime.
-    fn put_back(&mut self, span: Range<usize>) {
-        for block in span {
-            if let Some(own) = self.owned.take(block) {
-                let data = &self.data[self.place(&own.blocks())];
-                depart::stay_stored(self.pager, own, data, |block| self.fate(block));
-            }
         }
     }
 

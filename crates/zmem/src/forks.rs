@@ -23,11 +23,11 @@ use crate::policy::{CLOCK_WINDOW, SHARED_BYTES};
 use crate::process::{self, CopyDetectedBy};
 use crate::recent::Wanted;
 use crate::state::{State, WordValue};
-use crate::{chunk, fault, kept_file, registry, signals, threads};
+use crate::{chunk, descriptor, fault, registry, signals, threads};
 use page::fork::{AtFork, Turn};
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Makes each fork close the gate and adapt the regions. The caller calls this before it creates
 /// the first device, because a fork must close the gate before it takes the locks of devices. A
@@ -45,7 +45,7 @@ fn put_right(by: CopyDetectedBy) {
     if by == CopyDetectedBy::Page {
         GATE.begin_copy();
     }
-    kept_file::begin_child();
+    descriptor::begin_child();
 }
 
 struct Hook;
@@ -84,13 +84,11 @@ impl AtFork for Hook {
 }
 
 fn adapt_in_child(pager: &Pager) {
-    let fork_result = pager.backend.in_child(&pager.memory);
-    // `fork_result` never becomes `Copy` again, because the child's children lack the same memory
-    // as the child.
-    if fork_result != ForkResult::Copy {
-        pager.fork_result.store(fork_result as u32, Release);
-    }
-    if fork_result == ForkResult::Plain {
+    // The result never becomes `Copy` again, because the child's children lack the same memory as the
+    // child.
+    let was_managed = pager.backend.fork_result() == ForkResult::Copy;
+    pager.backend.in_child(&pager.memory);
+    if was_managed && pager.backend.fork_result() == ForkResult::Plain {
         keep_all(pager);
     }
     pager.compressor.begin_child();
@@ -160,14 +158,14 @@ fn share_all(pager: &Pager) {
 
 /// Returns the maximum number of groups that may be separate mappings.
 fn groups_max(pager: &Pager) -> usize {
-    (2 * pager.probation_max).max(1)
+    (2 * pager.mappings.probation_max).max(1)
 }
 
 /// Computes and stores the number of blocks in a group. An access opens one group. The groups are
 /// so few that each may be a separate mapping, as is necessary if every second group is accessed.
 fn set_group(pager: &Pager) -> usize {
     let least = (SHARED_BYTES / pager.sizes.block).max(1);
-    let most = pager.chunk_bytes / pager.sizes.block;
+    let most = pager.mappings.chunk_bytes / pager.sizes.block;
     let needed = pager.limit.resident().div_ceil(groups_max(pager));
     let group = needed.next_power_of_two().clamp(least, most.max(least));
     pager.group.store(group, Relaxed);

@@ -8,7 +8,7 @@
 use crate::error::fatal;
 use crate::policy::{FORK_TIME, MISSING_OWNER_LOOKS};
 use crate::process;
-use crate::signals::{self, SignalMask};
+use crate::signals::{SignalMask, set_mask};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, wait, wait_for, wake};
 use page::fork::Mutex;
@@ -68,7 +68,7 @@ impl Gate {
     /// Prevents threads from entering, and waits until no thread is inside. Blocks all signals,
     /// because a handler on this thread would wait forever to enter.
     pub(crate) fn close_for_fork(&self) {
-        let mask = signals::block_all();
+        let mask = set_mask(SignalMask::ALL);
         process::look();
         self.close();
         *self.mask.lock() = Some(mask);
@@ -78,7 +78,7 @@ impl Gate {
     pub(crate) fn open_after_fork(&self) {
         let mask = self.mask.lock().take();
         self.open();
-        mask.into_iter().for_each(signals::restore);
+        mask.map(set_mask);
     }
 
     fn close(&self) {

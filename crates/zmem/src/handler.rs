@@ -142,7 +142,7 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack
     // address.
     let address = unsafe { info.si_addr() } as usize;
     let verdict = registry::with_pager(address, |pager| {
-        if pager.fork_result() == ForkResult::Nothing {
+        if pager.backend.fork_result() == ForkResult::Nothing {
             return None;
         }
         signals::set_in_handler(true);

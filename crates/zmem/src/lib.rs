@@ -46,7 +46,6 @@ mod all {
     pub(crate) mod forks;
     pub(crate) mod gate;
     pub(crate) mod handler;
-    pub(crate) mod kept_file;
     pub(crate) mod limit;
     pub(crate) mod mappings;
     pub(crate) mod memory;

@@ -199,11 +199,8 @@ impl Limit {
     /// of the reserve, and this process holds more than its floor.
     fn has_passed(&self, more: usize, halves: u64) -> bool {
         self.get().is_some_and(|limit| {
-            evictable::is_above(
-                self,
-                more,
-                limit.saturating_sub(self.reserve_of(limit) * halves / 2),
-            ) && evictable::is_more_than_floor(self, limit)
+            let mark = limit.saturating_sub(self.reserve_of(limit) * halves / 2);
+            evictable::is_above(self, more, mark) && evictable::above_floor(self) > 0
         })
     }
 

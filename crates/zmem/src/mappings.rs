@@ -24,6 +24,7 @@ static RESERVED: AtomicUsize = AtomicUsize::new(0);
 pub(crate) struct Mappings {
     count: usize,
     pub(crate) chunk_bytes: usize,
+    /// The maximum number of blocks in probation.
     pub(crate) probation_max: usize,
 }
 

@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use crate::contexts::call_on;
-use crate::signals::{self, Action, SignalMask, default_action, set_action};
+use crate::signals::{Action, SignalMask, default_action, set_action, set_mask};
 use std::ffi::c_void;
 use std::mem::{transmute, zeroed};
 use std::ptr::null_mut;
@@ -63,7 +63,7 @@ extern "C" fn run(call: *mut Call) {
             libc::sigaltstack(&none, null_mut());
         }
         // SIGSEGV and SIGBUS stay unblocked, so that the handler can access absent memory.
-        signals::restore(mask.without(libc::SIGSEGV).without(libc::SIGBUS));
+        set_mask(mask.without(libc::SIGSEGV).without(libc::SIGBUS));
         type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
         transmute::<usize, Handler>(function)(signal, info, context.cast());
     }

@@ -1,7 +1,7 @@
 //! The pager of a region: the words of its blocks, its device, and the state for moving blocks
 //! between memory and the device.
 
-use crate::backend::{Backend, ForkResult, choose};
+use crate::backend::{Backend, choose};
 use crate::chunk_word::ChunkWord;
 use crate::clock::Clock;
 use crate::contexts::HandlerContexts;
@@ -22,7 +22,7 @@ use crate::waker::Waker;
 use crate::{Error, Options, processors};
 use page::fork::Mutex;
 use std::ops::Range;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{OnceLock, Weak};
 use std::time::Instant;
@@ -38,19 +38,14 @@ pub(crate) struct Pager {
     pub(crate) sizes: BlockSizes,
     pub(crate) words: Table<BlockWord>,
     pub(crate) chunks: Table<ChunkWord>,
-    pub(crate) chunk_bytes: usize,
     /// A bit for each clock window in which a block may have a copy.
     pub(crate) copied: Table<AtomicU64>,
     pub(crate) device: Device,
     pub(crate) backend: Box<dyn Backend>,
-    /// The part of the region that this process has, encoded as a `ForkResult`.
-    pub(crate) fork_result: AtomicU32,
     pub(crate) contexts: HandlerContexts,
     pub(crate) limit: Limit,
     /// The number of blocks in probation.
     pub(crate) probation: AtomicUsize,
-    /// The maximum number of blocks in probation.
-    pub(crate) probation_max: usize,
     /// The number of shared blocks that one fault opens.
     pub(crate) group: AtomicUsize,
     /// The eviction lock (zm-S5).
@@ -73,7 +68,7 @@ pub(crate) struct Pager {
     pub(crate) stored_most: StoredMost,
     /// The window of time in which the working set is watched.
     pub(crate) watched: Mutex<Window>,
-    _mappings: Mappings,
+    pub(crate) mappings: Mappings,
 }
 
 /// The state of packing, which moves objects of the device together. A thread locks this value
@@ -132,15 +127,12 @@ impl Pager {
             sizes,
             words,
             chunks,
-            chunk_bytes: mappings.chunk_bytes,
             copied,
             device,
             backend,
-            fork_result: AtomicU32::new(0),
             contexts,
             limit,
             probation: AtomicUsize::new(0),
-            probation_max: mappings.probation_max,
             group: AtomicUsize::new(1),
             eviction_lock: Mutex::new(clock),
             round: AtomicU32::new(0),
@@ -155,7 +147,7 @@ impl Pager {
             counters: Counters::default(),
             stored_most: StoredMost::default(),
             watched: Mutex::default(),
-            _mappings: mappings,
+            mappings,
         };
         allow_folios(&pager.memory, sizes.device_block.min(sizes.block));
         pager.limit.begin(pager.device_bytes(), pager.device.mem_total())?;
@@ -223,15 +215,6 @@ impl Pager {
     /// Returns the low bits of the number of the clock's round: as many bits as a block's heat has.
     pub(crate) fn round(&self) -> u32 {
         self.round.load(Relaxed) & ROUNDS
-    }
-
-    /// Returns the part of the region that this process has.
-    pub(crate) fn fork_result(&self) -> ForkResult {
-        match self.fork_result.load(Acquire) {
-            fork_result if fork_result == ForkResult::Plain as u32 => ForkResult::Plain,
-            fork_result if fork_result == ForkResult::Nothing as u32 => ForkResult::Nothing,
-            _ => ForkResult::Copy,
-        }
     }
 
     /// Returns the number of blocks in a step.

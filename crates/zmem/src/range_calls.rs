@@ -85,7 +85,7 @@ fn locked(pager: &Pager, block: usize) -> Error {
 
 /// Returns an error if a block is pinned.
 pub(crate) fn check_unpinned(pager: &Pager, blocks: Range<usize>) -> Result<(), Error> {
-    if pager.fork_result() == ForkResult::Plain {
+    if pager.backend.fork_result() == ForkResult::Plain {
         return Ok(());
     }
     let is_pinned = |block: &usize| {
@@ -106,7 +106,7 @@ pub(crate) fn check_unpinned(pager: &Pager, blocks: Range<usize>) -> Result<(), 
 /// Makes blocks read as zeros, for which no memory is used. After an error, some of the blocks may
 /// be zeros.
 pub(crate) fn dont_need(pager: &Pager, blocks: Range<usize>) -> Result<(), Error> {
-    if pager.fork_result() == ForkResult::Plain {
+    if pager.backend.fork_result() == ForkResult::Plain {
         pager.expect("memory can't be freed", pager.memory.drop_pages(pager.bytes_of(blocks)));
         return Ok(());
     }

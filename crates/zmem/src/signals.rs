@@ -54,7 +54,7 @@ impl SignalMask {
 
 /// Sets the mask of this thread, and returns the previous mask. The C library's function is not
 /// used, because it never blocks the signals that the library uses itself.
-fn set(mask: SignalMask) -> SignalMask {
+pub(crate) fn set_mask(mask: SignalMask) -> SignalMask {
     let (mut before, how) = (SignalMask::ALL, libc::SIG_SETMASK);
     // SAFETY: both sets are local, and have the size that the call passes to the kernel.
     unsafe {
@@ -64,35 +64,25 @@ fn set(mask: SignalMask) -> SignalMask {
     before
 }
 
-/// Blocks all signals of this thread, and returns the previous mask.
-pub(crate) fn block_all() -> SignalMask {
-    set(SignalMask::ALL)
-}
-
-/// Sets the mask of this thread.
-pub(crate) fn restore(mask: SignalMask) {
-    set(mask);
-}
-
 /// Holds a mask that is restored when this value is dropped.
 struct Restore(SignalMask);
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        restore(self.0);
+        set_mask(self.0);
     }
 }
 
 /// Runs `work` with all signals blocked.
 pub(crate) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
-    let _restore = Restore(block_all());
+    let _restore = Restore(set_mask(SignalMask::ALL));
     work()
 }
 
 /// Runs `work`, which starts a thread, with all signals blocked except those of the C library. The
 /// new thread inherits this mask.
 pub(crate) fn without_programs_signals<T>(work: impl FnOnce() -> T) -> T {
-    let _restore = Restore(set(SignalMask::all_of_programs()));
+    let _restore = Restore(set_mask(SignalMask::all_of_programs()));
     work()
 }
 

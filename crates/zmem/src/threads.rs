@@ -9,13 +9,13 @@
 //! If the program's threads report that they wait, a waiting thread counts as one that accesses no
 //! memory.
 
+use crate::descriptor::TASKS;
 use crate::error::fatal;
-use crate::kept_file::TASKS;
 use crate::policy::{ASKED_LATER, ASKED_LATER_MAX};
 use crate::process::shares_memory;
 use crate::safepoint::Safepoint;
 use crate::sync::AtomicU32;
-use rustix::fs::Stat;
+use rustix::fs::{Stat, fstat};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -53,33 +53,16 @@ impl Drop for WorldStopped {
     }
 }
 
-/// Marks this thread as a thread of this crate.
-#[derive(Debug)]
-pub(crate) struct OwnThread(PhantomData<*const ()>);
-
-impl OwnThread {
-    /// Counts this thread, which accesses no managed memory while the returned value lives.
-    pub(crate) fn begin() -> Self {
-        IS_OWN.set(true);
-        OWN.fetch_add(CHANGE + 1, SeqCst);
-        OwnThread(PhantomData)
-    }
-}
-
-impl Drop for OwnThread {
-    fn drop(&mut self) {
-        OWN.fetch_add(CHANGE - 1, SeqCst);
-        IS_OWN.set(false);
-    }
-}
-
 /// Calls `work`, which accesses no managed memory, on a thread of this crate. If `work` panics,
 /// aborts the process with a message about `what`.
 pub(crate) fn run_counted(what: &str, work: impl FnOnce()) {
-    let _counted = OwnThread::begin();
+    IS_OWN.set(true);
+    OWN.fetch_add(CHANGE + 1, SeqCst);
     if catch_unwind(AssertUnwindSafe(work)).is_err() {
         fatal(what, &"it panicked");
     }
+    OWN.fetch_add(CHANGE - 1, SeqCst);
+    IS_OWN.set(false);
 }
 
 /// Sets the counts for a child of fork, which has one thread.
@@ -91,11 +74,11 @@ pub(crate) fn begin_child() {
 /// Returns the number of threads of the process that owns this memory.
 fn count() -> Option<usize> {
     let count = |stat: &Stat| usize::try_from(stat.st_nlink).ok()?.checked_sub(LINKS);
-    match TASKS.current() {
+    match TASKS.kept().look() {
         Some(stat) => count(&stat),
         // The file in /proc would count only this process's own thread.
         None if shares_memory() => None,
-        None => count(&TASKS.stat().ok()?),
+        None => count(&TASKS.with(|file| fstat(file)).ok()?),
     }
 }
 

@@ -9,10 +9,10 @@ use crate::policy::{AGAIN_TIME, COMPACTED_STEPS, FREEABLE_SHARE};
 use crate::process::generation;
 use crate::recent::Spares;
 use crate::room::{self, Waits};
+use crate::signals;
 use crate::state::HEAT_MAX;
 use crate::sync::{idle, wake};
 use crate::waker::{STOPPED, WANTED};
-use crate::{Error, signals};
 use page::fork::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -32,7 +32,11 @@ impl Workers {
         let mut worker = self.0.lock();
         if !worker.as_ref().is_some_and(PagerThread::is_here) {
             worker.take().into_iter().for_each(|missing| missing.join(pager));
-            *worker = start(pager).ok();
+            pager.waker.word.store(0, Relaxed);
+            *worker = PagerThread::start(pager, "zmem", "the thread that evicts", run).ok();
+            if worker.is_some() {
+                pager.waker.process.store(generation().wrapping_add(1), Relaxed);
+            }
             // A child may begin above its limit, and no fault has yet woken its thread to evict.
             if worker.is_some() && pager.limit.is_wanted(0) {
                 pager.limit.set_no_progress(false);
@@ -53,14 +57,6 @@ impl Workers {
     }
 }
 
-/// Starts the pager thread.
-fn start(pager: &Arc<Pager>) -> Result<PagerThread, Error> {
-    pager.waker.word.store(0, Relaxed);
-    let started = PagerThread::start(pager, "zmem", "the thread that evicts", run)?;
-    pager.waker.process.store(generation().wrapping_add(1), Relaxed);
-    Ok(started)
-}
-
 fn run(pager: &Pager) {
     // The buffer is not in a context, because faults that wait for this thread may hold all
     // contexts.
@@ -77,7 +73,9 @@ fn run(pager: &Pager) {
                 pager.waker.word.fetch_and(!WANTED, AcqRel);
                 evicted += run_steps(pager, &mut buf);
                 if evictable::is_over_limit(&pager.limit) {
-                    pack_if_tight(pager);
+                    room::pack_by(pager, Waits::Never, |packing| {
+                        room::pack_if_tight(pager, packing)
+                    });
                 }
                 let is_due = evicted >= COMPACTED_STEPS;
                 if is_due && room::compact(pager, Waits::Never, FREEABLE_SHARE).is_some() {
@@ -96,7 +94,7 @@ fn run_steps(pager: &Pager, buf: &mut [u8]) -> usize {
     let mut steps = 0;
     while goes_on {
         let gone = run_step(pager, buf);
-        pack_if_tight(pager);
+        room::pack_by(pager, Waits::Never, |packing| room::pack_if_tight(pager, packing));
         steps += 1;
         // The search lasts for the rounds in which the hottest blocks are passed over, plus the
         // round that evicts them.
@@ -128,9 +126,4 @@ fn run_step(pager: &Pager, buf: &mut [u8]) -> usize {
     });
     pager.waker.step();
     gone
-}
-
-/// Packs the device if room is tight, and no other thread packs it.
-fn pack_if_tight(pager: &Pager) {
-    room::pack_by(pager, Waits::Never, |packing| room::pack_if_tight(pager, packing));
 }

@@ -158,9 +158,11 @@ pub(crate) trait Backend: Debug + Send + Sync {
         false
     }
 
-    /// Prepares the backend in a child of fork, while the child has only one thread. Returns the
-    /// part of the region that the child has.
-    fn in_child(&self, _memory: &Managed) -> ForkResult {
+    /// Prepares the backend in a child of fork, while the child has only one thread.
+    fn in_child(&self, _memory: &Managed) {}
+
+    /// Returns the part of the region that this process has.
+    fn fork_result(&self) -> ForkResult {
         ForkResult::Copy
     }
 }

@@ -90,11 +90,6 @@ impl Userfaultfd {
         ANSWERS[usize::from(self.answers.load(Relaxed))]
     }
 
-    /// Returns whether this process manages the region.
-    fn is_managed(&self) -> bool {
-        matches!(self.answers(), Answers::Threads | Answers::Toucher)
-    }
-
     fn register(&self, memory: &Managed) -> Result<(), Errno> {
         self.uffd.register(memory)?;
         self.staging.as_ref().map_or(Ok(()), |staging| self.uffd.register_quiet(&staging.0))
@@ -214,34 +209,41 @@ impl Backend for Userfaultfd {
     }
 
     fn is_whole_over_forks(&self) -> bool {
-        self.fork == Fork::Copied && self.is_managed()
+        self.fork == Fork::Copied && self.fork_result() == ForkResult::Copy
     }
 
-    fn in_child(&self, memory: &Managed) -> ForkResult {
-        if !self.is_managed() {
+    fn in_child(&self, memory: &Managed) {
+        if self.fork_result() != ForkResult::Copy {
             // The parent was already a child that does not manage the region.
-            return ForkResult::Copy;
+            return;
         }
         let can_move = if self.staging.is_some() { CanMove::Yes } else { CanMove::No };
         let begins_again =
             || self.uffd.open_again(can_move).and_then(|()| self.register(memory)).is_ok();
-        let (answers, fork_result) = match self.fork {
-            Fork::Default => (Answers::LeftOut, ForkResult::Nothing),
+        let answers = match self.fork {
+            Fork::Default => Answers::LeftOut,
             // The fault threads exist only in the parent, so a faulting thread of the child handles
             // the fault itself.
-            Fork::Copied if begins_again() => (Answers::Toucher, ForkResult::Copy),
-            Fork::Copied => (Answers::Nothing, ForkResult::Plain),
+            Fork::Copied if begins_again() => Answers::Toucher,
+            Fork::Copied => Answers::Nothing,
         };
-        if fork_result != ForkResult::Copy {
+        if answers != Answers::Toucher {
             self.uffd.close();
         }
         self.answers.store(answers as u8, Relaxed);
-        if fork_result == ForkResult::Nothing {
+        if answers == Answers::LeftOut {
             let staging = self.staging.as_ref().map_or(Ok(()), |staging| staging.0.keep_place());
             if let Err(errno) = memory.keep_place().and(staging) {
                 refused("a child has other memory where a region was", errno);
             }
         }
-        fork_result
+    }
+
+    fn fork_result(&self) -> ForkResult {
+        match self.answers() {
+            Answers::Threads | Answers::Toucher => ForkResult::Copy,
+            Answers::Nothing => ForkResult::Plain,
+            Answers::LeftOut => ForkResult::Nothing,
+        }
     }
 }

@@ -8,8 +8,9 @@
 //! A process may always keep resident blocks up to its floor, so that it can run.
 
 use super::{Limit, SharedLimit, Sum, Usage};
-use crate::kept_file::anonymous;
+use crate::descriptor::MEMORY_USED;
 use crate::policy::{EXCESS_WEIGHT, FLOOR_SHARE, OVER_LIMIT_FLOOR_SHARE, TIGHT_SHARE};
+use rustix::io::pread;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Returns the floor `floor` of a limit, grown by `excess`: see [`SharedLimit::excess`].
@@ -69,10 +70,6 @@ pub(crate) fn above_floor(of: &Limit) -> u64 {
     of.get().map_or(0, |limit| own_bytes(of).saturating_sub(floor(of, limit)))
 }
 
-pub(super) fn is_more_than_floor(of: &Limit, limit: u64) -> bool {
-    own_bytes(of) > floor(of, limit)
-}
-
 /// Returns the sums over all processes.
 fn sum(of: &Limit) -> Sum {
     let own = usage(of);
@@ -129,15 +126,28 @@ pub(super) fn publish(of: &Limit) {
 /// Returns whether this process holds more than its share of a shared limit, and more than its
 /// floor.
 pub(crate) fn is_above_share(of: &Limit) -> bool {
-    shared_and_limit(of).is_some_and(|(shared, limit)| {
-        is_more_than_floor(of, limit) && shared.is_above_share(&usage(of))
-    })
+    let is_above = |shared: &dyn SharedLimit| shared.is_above_share(&usage(of));
+    above_floor(of) > 0 && of.shared.as_deref().is_some_and(is_above)
 }
 
 /// Records that this process found no room. Returns whether it may use a part of the reserve,
 /// because other processes hold more than their share and will evict it.
 pub(crate) fn wants_of_others(of: &Limit) -> bool {
     shared_and_limit(of).is_some_and(|(shared, _)| shared.wants_room(&usage(of)))
+}
+
+/// Returns the size of this process's anonymous memory in bytes, if it can be read from /proc.
+fn anonymous() -> Option<u64> {
+    if page::is_confined() {
+        return None;
+    }
+    let mut bytes = [0; 96];
+    let len = MEMORY_USED.with(|file| pread(file, &mut bytes, 0)).ok()?;
+    let text = str::from_utf8(&bytes[..len]).ok()?;
+    let mut numbers = text.split(' ').map(str::parse::<u64>);
+    let (resident, shared) = (numbers.nth(1)?.ok()?, numbers.next()?.ok()?);
+    // If the first thread of a process has ended, the kernel reports 0 pages.
+    (resident > 0).then_some(resident.saturating_sub(shared) * page::page_size() as u64)
 }
 
 /// Records the size of all anonymous memory of this process.
@@ -223,7 +233,7 @@ pub(crate) fn closes_at_fork(of: &Limit) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::grown;
+    use super::*;
 
     #[test]
     fn a_floor_grows_with_the_excess_up_to_a_share_of_the_limit() {
@@ -231,5 +241,13 @@ mod tests {
             assert_eq!(grown(2, 128, (half_excess, 2)), 2 * floor, "{half_excess}");
         }
         assert_eq!([grown(2, 128, (138, 0)), grown(2, 128, (138, 1000))], [32, 2]);
+    }
+
+    #[test]
+    fn what_this_process_has_is_told() {
+        let before = anonymous().unwrap();
+        let block = vec![1u8; 64 << 20];
+        let with = anonymous().unwrap();
+        assert!(with >= before + (60 << 20), "{before}, {with}, {}", block[5]);
     }
 }

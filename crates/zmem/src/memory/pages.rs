@@ -11,8 +11,8 @@
 #![allow(unsafe_code)]
 
 use super::Managed;
+use crate::descriptor::MEMORY;
 use crate::error::last_error;
-use crate::kept_file::MEMORY;
 use crate::policy::POPULATED_MIN;
 use crate::threads::WorldStopped;
 use libc::iovec;

@@ -4,7 +4,7 @@
 use crate::backend::ForkResult;
 use crate::contexts::{HandlerContext, Purpose};
 use crate::evict::{self, Goal};
-use crate::gate::GATE;
+use crate::gate::inside;
 use crate::pager::{Contents, Pager};
 use crate::policy::{CALL_FREEABLE_SHARE, HEAT_KEPT_MAX};
 use crate::recent::Spares;
@@ -12,7 +12,7 @@ use crate::room::{self, Waits};
 use crate::state::HEAT_MAX;
 use crate::stats::Stats;
 use crate::worker::Workers;
-use crate::{Advice, Error, range_calls, registry, signals, stats};
+use crate::{Advice, Error, range_calls, registry, stats};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -69,8 +69,7 @@ impl Calls {
     /// [`Error::Forked`]
     pub(crate) fn inside<T>(&self, work: impl FnOnce(&Pager) -> T) -> Result<T, Error> {
         self.check_here()?;
-        Ok(signals::without_signals(|| {
-            let _inside = GATE.enter();
+        Ok(inside(|| {
             self.worker.ensure(&self.pager);
             work(&self.pager)
         }))
@@ -79,10 +78,7 @@ impl Calls {
     /// Returns the region's statistics. Does not start the pager thread, because a child that only
     /// reads statistics does not need that thread.
     pub(crate) fn stats(&self) -> Stats {
-        signals::without_signals(|| {
-            let _inside = GATE.enter();
-            stats::stats(&self.pager)
-        })
+        inside(|| stats::stats(&self.pager))
     }
 
     /// Runs one step of a call with the buffer of a context.

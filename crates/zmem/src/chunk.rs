@@ -28,7 +28,11 @@ fn bytes_of(pager: &Pager, nth: usize) -> Range<usize> {
 
 /// Returns the blocks of the chunk that a block is in.
 pub(crate) fn blocks_of(pager: &Pager, block: usize) -> Range<usize> {
-    let Range { start, end } = bytes_of(pager, chunk_of(pager, block));
+    blocks_in(pager, chunk_of(pager, block))
+}
+
+fn blocks_in(pager: &Pager, nth: usize) -> Range<usize> {
+    let Range { start, end } = bytes_of(pager, nth);
     start / pager.sizes.block..end / pager.sizes.block
 }
 
@@ -74,8 +78,7 @@ pub(crate) fn open(pager: &Pager, block: usize, may_open: impl Fn(Chunk) -> bool
             seen if word.try_begin(seen) => {
                 pager.limit.add_tables(tables_to_open(pager, nth, seen));
                 if seen == Chunk::Vacant {
-                    let blocks = bytes.start / pager.sizes.block..bytes.end / pager.sizes.block;
-                    pager.words[blocks].iter().for_each(BlockWord::begin_free);
+                    pager.words[blocks_in(pager, nth)].iter().for_each(BlockWord::begin_free);
                 }
                 let open = |_| pager.backend.open_chunk(&pager.memory, bytes.clone());
                 // Memory that the program locked, for example by `mlockall`, can't be marked.
@@ -167,8 +170,7 @@ fn words_to_open(pager: &Pager, nth: usize) -> usize {
 pub(crate) fn close_chunks(pager: &Pager, blocks: Range<usize>) {
     let chunks = chunk_of(pager, blocks.start)..chunk_of(pager, blocks.end - 1) + 1;
     for nth in chunks {
-        let (word, bytes) = (&pager.chunks[nth], bytes_of(pager, nth));
-        let words = &pager.words[bytes.start / pager.sizes.block..bytes.end / pager.sizes.block];
+        let (word, words) = (&pager.chunks[nth], &pager.words[blocks_in(pager, nth)]);
         let is_absent = |word: &BlockWord| word.load().state().is_absent();
         // The first check only reads words, so it does not disturb other threads.
         let may_close = word.load() == Chunk::Open && words.iter().all(is_absent);
@@ -198,6 +200,15 @@ pub(crate) fn next_open_window(pager: &Pager, window: usize) -> Option<usize> {
     let is_open = |word: &ChunkWord| matches!(word.load(), Chunk::Open | Chunk::Changing);
     let open = first + pager.chunks[first..].iter().position(is_open)?;
     Some((open * pager.mappings.chunk_bytes / pager.sizes.block / CLOCK_WINDOW).max(window))
+}
+
+/// Returns the clock windows, from `first` on, that contain blocks of chunks that are open or changing.
+pub(crate) fn open_windows(pager: &Pager, first: usize) -> impl Iterator<Item = usize> {
+    let next = |window: usize| {
+        let is_within = window * CLOCK_WINDOW < pager.blocks();
+        is_within.then(|| next_open_window(pager, window)).flatten()
+    };
+    std::iter::successors(next(first), move |window| next(window + 1))
 }
 
 /// Asserts that all blocks of chunks that are not open are absent.

@@ -8,7 +8,7 @@
 use crate::error::fatal;
 use crate::policy::{FORK_TIME, MISSING_OWNER_LOOKS};
 use crate::process;
-use crate::signals::{SignalMask, set_mask};
+use crate::signals::{SignalMask, set_mask, without_signals};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, wait, wait_for, wake};
 use page::fork::Mutex;
@@ -35,6 +35,14 @@ pub(crate) struct Inside<'g>(&'g Gate);
 /// The gate of all regions.
 pub(crate) static GATE: Gate =
     Gate { word: AtomicU32::new(0), is_torn: AtomicBool::new(false), mask: Mutex::new(None) };
+
+/// Runs `work` inside the gate, with all signals blocked.
+pub(crate) fn inside<T>(work: impl FnOnce() -> T) -> T {
+    without_signals(|| {
+        let _inside = GATE.enter();
+        work()
+    })
+}
 
 impl Gate {
     /// Enters the gate. If a fork has closed the gate, waits until the fork has ended, or up to

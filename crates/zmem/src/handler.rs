@@ -9,11 +9,11 @@
 use crate::backend::ForkResult;
 use crate::contexts::{HandlerContext, Purpose};
 use crate::fault::{self, Verdict};
-use crate::gate::GATE;
+use crate::gate::{GATE, inside};
 use crate::next_handler;
 use crate::policy::{RESIDENT_FAULTS_MAX, UNMANAGED_FAULTS_MAX};
 use crate::recent::Toucher;
-use crate::signals::{self, SignalMask, action_of, default_action, set_action, without_signals};
+use crate::signals::{self, SignalMask, action_of, default_action, set_action};
 use crate::{forks, registry};
 use page::fork::Mutex;
 use std::cell::Cell;
@@ -37,8 +37,7 @@ pub(crate) fn install(signal: i32) {
     forks::register();
     // The memory is allocated and freed outside of the gate (zm-H3).
     let mut next = Some(Box::new(default_action()));
-    without_signals(|| {
-        let _inside = GATE.enter();
+    inside(|| {
         let mut are_installed = ARE_INSTALLED.lock();
         let is_installed = &mut are_installed[usize::from(signal == libc::SIGBUS)];
         if *is_installed {

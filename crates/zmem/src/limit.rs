@@ -227,7 +227,8 @@ impl Limit {
 
     /// Records whether no block could be evicted.
     pub(crate) fn set_no_progress(&self, has_no_progress: bool) {
-        self.no_progress.set(has_no_progress.then(|| self.resident()));
+        let resident = if has_no_progress { self.resident() } else { usize::MAX };
+        self.no_progress.resident.store(resident, Relaxed);
     }
 
     /// Returns whether no block could be evicted by the last attempt, and few blocks have become

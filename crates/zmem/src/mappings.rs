@@ -3,14 +3,13 @@
 
 use crate::Error;
 use crate::descriptor::File;
-use crate::gate::GATE;
+use crate::gate::inside;
 use crate::memory::pages::{self, cool, guard};
 use crate::memory::{Managed, table_reach};
 use crate::options::BlockSizes;
 use crate::policy::{
     CHUNK_BYTES, MAP_COUNT, PROBATION_MAX, PROBATION_MIN, PROBATION_SHARE, TABLES,
 };
-use crate::signals::without_signals;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read};
 use std::ops::Range;
@@ -160,8 +159,7 @@ pub(crate) fn has_guards() -> bool {
 pub(crate) fn writes_below_protection() -> Result<(), Errno> {
     let probe = page_of_own()?;
     // The calls run inside the gate, so that a child knows the descriptor that they open and keep.
-    without_signals(|| {
-        let _inside = GATE.enter();
+    inside(|| {
         pages::write(&probe, 0, &[1])?;
         pages::read(&probe, 0, &mut [0])
     })

@@ -8,7 +8,7 @@
 
 use crate::contexts::Purpose;
 use crate::error::refused;
-use crate::gate::GATE;
+use crate::gate::inside;
 use crate::pager::Pager;
 use crate::process::generation;
 use crate::recent::Toucher;
@@ -143,8 +143,7 @@ fn answer(pager: &Pager, uffd: &Uffd, fault: Fault) -> Result<(), Errno> {
     let (address, toucher) = (fault.address, Toucher::Other(fault.thread));
     let page = page::page_size();
     let start = (address - pager.memory.addresses().start) / page * page;
-    signals::without_signals(|| {
-        let _inside = GATE.enter();
+    inside(|| {
         let mut context = pager.contexts.take(Purpose::Fault);
         let _verdict = fault::handle(pager, address, toucher, &mut context);
         // The waiting thread is woken even if the block was resident, because another thread

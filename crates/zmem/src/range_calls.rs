@@ -6,7 +6,7 @@ use crate::owned::{OwnedRun, own_first};
 use crate::pager::Pager;
 use crate::policy::{CLOCK_WINDOW, HEAT_KEPT_MAX};
 use crate::recent::Wanted;
-use crate::state::{State, WordValue};
+use crate::state::{PINS_MAX, State, WordValue};
 use crate::{Error, chunk, compressor_thread, fault, stored};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -33,26 +33,21 @@ pub(crate) fn pin(pager: &Pager, blocks: Range<usize>, buf: &mut [u8]) -> Result
     for block in blocks.clone() {
         loop {
             let seen = pager.words[block].load();
-            match seen.state() {
-                _ if seen.pins() == crate::state::PINS_MAX => {
-                    unpin(pager, blocks.start..block);
-                    return Err(locked(pager, block));
-                }
-                State::Resident | State::Free | State::Plain
-                    if pager.words[block].try_pin(seen) =>
-                {
-                    break;
-                }
-                State::Resident | State::Free | State::Plain => {}
-                State::Untouched if chunk::is_vacant(pager, block) => {
-                    if pager.words[block].try_pin(seen) {
-                        break;
-                    }
-                }
-                _ => {
-                    let wanted = pager.batch().min(blocks.end - block);
-                    fault::bring(pager, block, Wanted::from_it_on(wanted), buf);
-                }
+            if seen.pins() == PINS_MAX {
+                unpin(pager, blocks.start..block);
+                return Err(locked(pager, block));
+            }
+            let may_pin = match seen.state() {
+                State::Resident | State::Free | State::Plain => true,
+                State::Untouched => chunk::is_vacant(pager, block),
+                _ => false,
+            };
+            if may_pin && pager.words[block].try_pin(seen) {
+                break;
+            }
+            if !may_pin {
+                let wanted = pager.batch().min(blocks.end - block);
+                fault::bring(pager, block, Wanted::from_it_on(wanted), buf);
             }
         }
     }
@@ -88,19 +83,13 @@ pub(crate) fn check_unpinned(pager: &Pager, blocks: Range<usize>) -> Result<(), 
     if pager.backend.fork_result() == ForkResult::Plain {
         return Ok(());
     }
-    let is_pinned = |block: &usize| {
-        let seen = pager.words[*block].load();
-        seen.state() == State::Resident && seen.pins() > 0
-    };
-    let mut next = blocks.start;
-    while next < blocks.end {
-        // A pinned block is resident, so its chunk is open (zm-C2).
-        let Some(window) = chunk::next_open_window(pager, next / CLOCK_WINDOW) else { break };
-        let part = next.max(window * CLOCK_WINDOW)..blocks.end.min((window + 1) * CLOCK_WINDOW);
-        next = (window + 1) * CLOCK_WINDOW;
-        part.into_iter().find(is_pinned).map_or(Ok(()), |block| Err(locked(pager, block)))?;
-    }
-    Ok(())
+    // A pinned block is resident, so its chunk is open (zm-C2).
+    let windows = chunk::open_windows(pager, blocks.start / CLOCK_WINDOW);
+    let mut pinned = windows
+        .take_while(|window| window * CLOCK_WINDOW < blocks.end)
+        .flat_map(|window| pager.blocks_of_window(window))
+        .filter(|block| blocks.contains(block) && pager.words[*block].load().is_kept());
+    pinned.next().map_or(Ok(()), |block| Err(locked(pager, block)))
 }
 
 /// Makes blocks read as zeros, for which no memory is used. After an error, some of the blocks may
@@ -116,9 +105,7 @@ pub(crate) fn dont_need(pager: &Pager, blocks: Range<usize>) -> Result<(), Error
         match seen.state() {
             State::Untouched | State::Free | State::Plain => next += 1,
             State::Busy => compressor_thread::wait_for_block(pager, next, seen),
-            State::Resident if seen.pins() > 0 => {
-                return Err(locked(pager, next));
-            }
+            _ if seen.is_kept() => return Err(locked(pager, next)),
             state => {
                 // The eviction lock is needed because the evicting thread may be reading these
                 // blocks (zm-S3).

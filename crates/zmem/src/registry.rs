@@ -8,11 +8,11 @@
 //! either `remove` waits for the reader, or the reader loads 0 from `end`.
 #![allow(unsafe_code)]
 
-use crate::gate::GATE;
+use crate::Error;
+use crate::gate::inside;
 use crate::pager::Pager;
 use crate::policy::REGIONS_MAX;
 use crate::process::generation;
-use crate::{Error, signals};
 use page::Patience;
 use page::fork::Mutex;
 use std::ops::Range;
@@ -129,8 +129,7 @@ pub(crate) unsafe fn add(
     addresses: Range<usize>,
     map: impl FnOnce() -> Result<(), Error>,
 ) -> Result<(), Error> {
-    signals::without_signals(|| {
-        let _inside = GATE.enter();
+    inside(|| {
         let _adding = ADDING.lock();
         check_free(&addresses)?;
         let free = PLACES.iter().position(|place| place.start.load(SeqCst) == 0);

@@ -2,7 +2,7 @@
 //! faulting thread does so if there is no pager thread.
 
 use crate::evict::{self, Goal};
-use crate::gate::GATE;
+use crate::gate::{GATE, inside};
 use crate::limit::evictable;
 use crate::pager::{Packing, Pager};
 use crate::policy::{
@@ -10,8 +10,8 @@ use crate::policy::{
     ROOM_TIME, ROOM_TIME_MAX, STEP_BYTES, STEP_SHARE, WHOLE_MAX,
 };
 use crate::recent::Spares;
+use crate::stored;
 use crate::sync::wait_for;
-use crate::{signals, stored};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Instant;
 
@@ -179,8 +179,7 @@ pub(crate) fn pack_by<T>(
     waits: Waits,
     pack: impl FnOnce(&mut Packing) -> T,
 ) -> Option<T> {
-    signals::without_signals(|| {
-        let _inside = GATE.enter();
+    inside(|| {
         let packing = match waits {
             Waits::ForOthers if !GATE.is_torn() => Some(pager.packing.lock()),
             _ => pager.packing.try_lock(),

@@ -85,6 +85,11 @@ impl WordValue {
         self.0 / PIN
     }
 
+    /// Returns whether the block is resident and pinned.
+    pub(crate) fn is_kept(self) -> bool {
+        self.state() == State::Resident && self.pins() > 0
+    }
+
     /// Returns whether the block is resident and not pinned.
     pub(crate) fn is_evictable(self) -> bool {
         self.state() == State::Resident && self.pins() == 0

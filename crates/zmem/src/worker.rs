@@ -1,7 +1,7 @@
 //! The pager thread, which evicts in the background.
 
 use crate::evict::{self, Goal};
-use crate::gate::GATE;
+use crate::gate::inside;
 use crate::limit::evictable;
 use crate::pager::Pager;
 use crate::pager_thread::PagerThread;
@@ -9,7 +9,6 @@ use crate::policy::{AGAIN_TIME, COMPACTED_STEPS, FREEABLE_SHARE};
 use crate::process::generation;
 use crate::recent::Spares;
 use crate::room::{self, Waits};
-use crate::signals;
 use crate::state::HEAT_MAX;
 use crate::sync::{idle, wake};
 use crate::waker::{STOPPED, WANTED};
@@ -113,8 +112,7 @@ fn run_steps(pager: &Pager, buf: &mut [u8]) -> usize {
 
 /// Evicts the blocks of one step. Returns the number of evicted blocks.
 fn run_step(pager: &Pager, buf: &mut [u8]) -> usize {
-    let gone = signals::without_signals(|| {
-        let _inside = GATE.enter();
+    let gone = inside(|| {
         let wanted = pager.step_blocks().min(room::blocks_above_floor(pager));
         evict::evict(
             pager,

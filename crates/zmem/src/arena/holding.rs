@@ -6,9 +6,7 @@ use crate::deferred::StartThread;
 use crate::evict::Goal;
 use crate::limit::Usage;
 use crate::limit::evictable;
-use crate::policy::CLOCK_WINDOW;
 use crate::process::shares_memory;
-use crate::state::State;
 use crate::stats::Stats;
 use crate::{chunk, compressor_thread, range_calls, room, stats};
 use std::ops::Range;
@@ -141,19 +139,8 @@ impl Holding {
     /// Returns the number of bytes in pinned resident blocks.
     pub fn pinned_bytes(&self) -> u64 {
         let pager = &self.calls.pager;
-        let (mut window, mut pinned) = (0, 0);
-        while let Some(open) = chunk::next_open_window(pager, window) {
-            let blocks = open * CLOCK_WINDOW..pager.blocks().min((open + 1) * CLOCK_WINDOW);
-            let is_pinned = |block: &usize| {
-                let seen = pager.words[*block].load();
-                seen.state() == State::Resident && seen.pins() > 0
-            };
-            pinned += blocks.filter(is_pinned).count() * pager.sizes.block;
-            window = open + 1;
-            if window * CLOCK_WINDOW >= pager.blocks() {
-                break;
-            }
-        }
-        pinned as u64
+        let is_pinned = |block: &usize| pager.words[*block].load().is_kept();
+        let blocks = chunk::open_windows(pager, 0).flat_map(|nth| pager.blocks_of_window(nth));
+        (blocks.filter(is_pinned).count() * pager.sizes.block) as u64
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(crate) struct NoProgress {
     /// The number of resident blocks when no more blocks could be evicted, or `usize::MAX` if
     /// blocks could be evicted.
-    resident: AtomicUsize,
+    pub(super) resident: AtomicUsize,
     /// The number of consecutive attempts that evicted nothing.
     failures: AtomicU32,
     /// Whether the last attempt that evicted nothing found data that do not compress.
@@ -59,24 +59,13 @@ impl NoProgress {
         self.is_braked() && !round.is_multiple_of(SLOW_ROUNDS)
     }
 
-    /// Records the number of resident blocks when no block could be evicted, or `None` if blocks
-    /// could be evicted.
-    pub(super) fn set(&self, resident: Option<usize>) {
-        self.resident.store(resident.unwrap_or(usize::MAX), Relaxed);
-    }
-
     /// Returns whether no block could be evicted, and few blocks of `block` bytes have become
     /// resident since then.
     pub(super) fn is_known_for(&self, resident: usize, block: usize) -> bool {
-        self.resident.load(Relaxed) != usize::MAX && resident <= self.enough(block)
-    }
-
-    /// Returns the number of resident blocks above which another attempt to evict is worthwhile.
-    fn enough(&self, block: usize) -> usize {
-        let resident = self.resident.load(Relaxed);
+        let then = self.resident.load(Relaxed);
         let growths = self.failures.load(Relaxed).saturating_sub(1);
-        let new = (batch(block) << growths).min(resident / NEW_SHARE).max(batch(block));
-        resident.saturating_add(new)
+        let new = (batch(block) << growths).min(then / NEW_SHARE).max(batch(block));
+        then != usize::MAX && resident <= then.saturating_add(new)
     }
 }
 

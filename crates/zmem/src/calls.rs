@@ -5,7 +5,7 @@ use crate::backend::ForkResult;
 use crate::contexts::{HandlerContext, Purpose};
 use crate::evict::{self, Goal};
 use crate::gate::inside;
-use crate::pager::{Contents, Pager};
+use crate::pager::Pager;
 use crate::policy::{CALL_FREEABLE_SHARE, HEAT_KEPT_MAX};
 use crate::recent::Spares;
 use crate::room::{self, Waits};
@@ -27,10 +27,10 @@ pub(crate) struct Calls {
 impl Calls {
     /// Ends the pager thread and the handling of faults. If the program keeps the memory, fills all
     /// blocks first.
-    pub(crate) fn end(&self, contents: Contents) {
+    pub(crate) fn end(&self) {
         let pager = &self.pager;
         self.worker.stop(pager);
-        if contents == Contents::InUse && pager.backend.fork_result() == ForkResult::Copy {
+        if !pager.memory.is_ours && pager.backend.fork_result() == ForkResult::Copy {
             let _none_is_too_low = pager.limit.set(None);
             // Another thread may still be evicting in a fault, and the blocks that it evicts would
             // not be filled below.

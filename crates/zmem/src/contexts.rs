@@ -24,7 +24,7 @@ use std::ops::{Deref, DerefMut};
 pub(crate) struct HandlerContexts {
     memory: Managed,
     buffer_bytes: usize,
-    count: usize,
+    pub(crate) count: usize,
     /// A bit for each context, set if the context is free.
     free: AtomicU32,
     /// The number of contexts that calls from outside of handlers may still take.
@@ -61,10 +61,6 @@ impl HandlerContexts {
         let free = AtomicU32::new(u32::MAX >> (CONTEXTS_MAX - count));
         let calls = AtomicU32::new(count as u32 / 2);
         Ok(HandlerContexts { memory, buffer_bytes, count, free, calls })
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.count
     }
 
     /// Returns the number of bytes of all buffers and of the usually touched parts of the stacks.

@@ -94,12 +94,6 @@ impl CompressorThread {
         self.copies.get()?.as_ref()
     }
 
-    /// Resets the state in a child of fork, which has no compressor thread. The blocks in the
-    /// child's copy of the queue belong to the child.
-    pub(crate) fn begin_child(&self) {
-        self.state.store(NONE, SeqCst);
-    }
-
     /// Wakes the thread to look at the queue.
     pub(crate) fn ring(&self) {
         fence(SeqCst);

@@ -6,7 +6,7 @@ use crate::error::fatal;
 use crate::limit::evictable;
 use crate::owned::{OwnedRun, own_block};
 use crate::pager::{Pager, ROUNDS};
-use crate::policy::{HEAT_KEPT_MAX, SOON_ROUNDS};
+use crate::policy::{HEAT_KEPT_MAX, RESIDENT_FAULTS_MAX, SOON_ROUNDS, UNMANAGED_FAULTS_MAX};
 use crate::recent::{Side, Toucher, Wanted};
 use crate::state::{State, WordValue};
 use crate::{chunk, compressor_thread, room, stored};
@@ -18,28 +18,28 @@ use std::time::Instant;
 pub(crate) enum Verdict {
     /// The instruction can be retried successfully.
     Answered,
-    /// The block was already resident: another thread filled it, or the pager did not cause the
-    /// fault. `closings` is the result of `Pager::closings` before the block was examined.
-    Resident { closings: u32 },
-    /// Like `Resident`, for a block of an arena that the pager does not manage.
-    Unmanaged { closings: u32 },
+    /// The block was already resident, because another thread filled it or the pager did not cause the
+    /// fault, or the pager does not manage the block. `closings` is the result of `Pager::closings`
+    /// before the block was examined. If the fault occurs more than `most` times in a row, it is the
+    /// program's own.
+    Unchanged { closings: u32, most: u32 },
 }
 
 /// Handles a fault of `toucher` at `address`. `buf` is a context's buffer.
 pub(crate) fn handle(pager: &Pager, address: usize, toucher: Toucher, buf: &mut [u8]) -> Verdict {
     let began = Instant::now();
     let Some(offset) = pager.memory.offset_of(address) else {
-        return Verdict::Unmanaged { closings: 0 };
+        return Verdict::Unchanged { closings: 0, most: UNMANAGED_FAULTS_MAX };
     };
     let block = offset / pager.sizes.block;
     let closings = pager.closings(block);
     let brought = bring(pager, block, wanted(pager, toucher, block), buf);
     if brought.is_empty() {
         if !is_managed(pager, block) {
-            return Verdict::Unmanaged { closings };
+            return Verdict::Unchanged { closings, most: UNMANAGED_FAULTS_MAX };
         }
         fill_hole(pager, block, offset);
-        return Verdict::Resident { closings };
+        return Verdict::Unchanged { closings, most: RESIDENT_FAULTS_MAX };
     }
     pager.order.note(toucher, &brought);
     if pager.makes_room_itself() {

@@ -15,6 +15,7 @@
 
 use crate::backend::ForkResult;
 use crate::contexts::Purpose;
+use crate::deferred::NONE;
 use crate::gate::GATE;
 use crate::limit::evictable;
 use crate::owned::{for_owned, publish_closed};
@@ -26,8 +27,7 @@ use crate::state::{State, WordValue};
 use crate::{chunk, descriptor, fault, registry, signals, threads};
 use page::fork::{AtFork, Turn};
 use std::ops::Range;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 
 /// Makes each fork close the gate and adapt the regions. The caller calls this before it creates
 /// the first device, because a fork must close the gate before it takes the locks of devices. A
@@ -91,7 +91,8 @@ fn adapt_in_child(pager: &Pager) {
     if was_managed && pager.backend.fork_result() == ForkResult::Plain {
         keep_all(pager);
     }
-    pager.compressor.begin_child();
+    // A child has no compressor thread. The blocks in its copy of the queue belong to the child.
+    pager.compressor.state.store(NONE, SeqCst);
     evictable::begin_child(&pager.limit);
     pager.counters.begin_child();
     pager.stored_most.0.store(0, Relaxed);

@@ -11,7 +11,7 @@ use crate::contexts::{HandlerContext, Purpose};
 use crate::fault::{self, Verdict};
 use crate::gate::{GATE, inside};
 use crate::next_handler;
-use crate::policy::{RESIDENT_FAULTS_MAX, UNMANAGED_FAULTS_MAX};
+use crate::policy::UNMANAGED_FAULTS_MAX;
 use crate::recent::Toucher;
 use crate::signals::{self, SignalMask, action_of, default_action, set_action};
 use crate::{forks, registry};
@@ -146,7 +146,7 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack
         }
         signals::set_in_handler(true);
         let inside = GATE.enter();
-        let mut verdict = Verdict::Resident { closings: 0 };
+        let mut verdict = Verdict::Answered;
         let mut context = pager.contexts.take(Purpose::Fault);
         let mut fault = |context: &mut HandlerContext<'_>| {
             verdict = fault::handle(pager, address, Toucher::This, context)
@@ -162,8 +162,7 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack
     let (closings, most) = match verdict {
         Some(None) => return false,
         Some(Some(Verdict::Answered)) => return true,
-        Some(Some(Verdict::Resident { closings })) => (closings, RESIDENT_FAULTS_MAX),
-        Some(Some(Verdict::Unmanaged { closings })) => (closings, UNMANAGED_FAULTS_MAX),
+        Some(Some(Verdict::Unchanged { closings, most })) => (closings, most),
         // The region of the address may have ended in the meantime.
         None => match registry::ENDED.load(SeqCst) {
             0 => return false,

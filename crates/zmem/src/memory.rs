@@ -28,7 +28,7 @@ pub(crate) fn table_reach() -> usize {
 pub(crate) struct Managed {
     windows: Windows,
     /// Whether this crate mapped the memory, and unmaps it.
-    is_ours: bool,
+    pub(crate) is_ours: bool,
 }
 
 // SAFETY: the windows consist of memory that all threads share; owners of blocks serialize changes

@@ -106,7 +106,6 @@ impl Pager {
         options: &Options,
     ) -> Result<Self, Error> {
         let backend = choose(options, &memory)?;
-        backend.probe().map_err(Error::system("what this backend does with memory"))?;
         let contexts = contexts(processors(), backend.threads(), options.limit);
         let (sizes, mappings) =
             fit(options.sizes()?, memory.bytes(), contexts, |blocks| backend.mappings_max(blocks))?;
@@ -116,12 +115,12 @@ impl Pager {
         let contexts =
             HandlerContexts::new(contexts, buffer).map_err(Error::system("stacks for faults"))?;
         let is_heap_own = contents == Contents::Vacant;
-        let device = create_device(options, memory.bytes(), sizes, contexts.len(), is_heap_own)?;
+        let device = create_device(options, memory.bytes(), sizes, contexts.count, is_heap_own)?;
         let (words, copied) = (Table::new(blocks)?, Table::new(windows.div_ceil(64))?);
         let chunks = Table::new(memory.bytes().div_ceil(mappings.chunk_bytes))?;
         let clock = Clock::new(windows)?;
         let own = contexts.bytes() + buffer + clock.bytes() + copied.bytes() + chunks.bytes();
-        let limit = Limit::new(options.limit, own as u64, sizes.block, buffer * contexts.len());
+        let limit = Limit::new(options.limit, own as u64, sizes.block, buffer * contexts.count);
         let pager = Pager {
             memory,
             sizes,

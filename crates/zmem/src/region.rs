@@ -43,7 +43,6 @@ use std::sync::Arc;
 pub struct Region {
     calls: Calls,
     bytes: usize,
-    contents: Contents,
     threads: FaultThreads,
 }
 
@@ -116,7 +115,7 @@ impl Region {
         // SAFETY: `drop` removes the pager from the registry before the region drops it.
         unsafe { registry::add(&pager, pager.memory.addresses(), || Ok(()))? };
         let calls = Calls { pager, worker: Workers::default() };
-        let mut region = Region { calls, bytes, contents, threads: FaultThreads::default() };
+        let mut region = Region { calls, bytes, threads: FaultThreads::default() };
         let pager = &region.calls.pager;
         let begun = pager.backend.begin(&pager.memory);
         begun.map_err(Error::system("to tell of touches of this memory"))?;
@@ -243,7 +242,7 @@ impl DerefMut for Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        self.calls.end(self.contents);
+        self.calls.end();
         self.threads.stop(&self.calls.pager);
     }
 }

@@ -116,21 +116,6 @@ pub(crate) trait Backend: Debug + Send + Sync {
         self.put_back(memory, range.clone(), &ZEROS[..range.len()])
     }
 
-    /// Tries each operation on a page that is mapped only for this test, because the kernel may
-    /// refuse some operations to this process.
-    fn probe(&self) -> Result<(), Errno> {
-        let page = page::page_size();
-        let (memory, range) = (Managed::map(page, page)?, 0..page);
-        let (data, mut seen) = (vec![7; page], vec![0; page]);
-        self.open_chunk(&memory, range.clone())?;
-        self.fill(&memory, range.clone(), &data)?;
-        self.close(&memory, range.clone())?;
-        self.read(&memory, 0, &mut seen)?;
-        self.reopen(&memory, range.clone())?;
-        self.drop_pages(&memory, range, Data::Open)?;
-        if seen == data { Ok(()) } else { Err(Errno::IO) }
-    }
-
     /// Prepares the memory after its pager was added to the registry. The program does not use the
     /// memory yet.
     fn begin(&self, _memory: &Managed) -> Result<(), Errno> {
@@ -215,5 +200,22 @@ fn signal(kind: BackendKind, memory: &Managed) -> Result<Box<dyn Backend>, Error
         (_, Ok(())) => (Marks::Mappings, NO_GUARDS),
     };
     let backend = Signal::new(marks, name, memory);
-    Ok(Box::new(backend.map_err(Error::system("address space for blocks"))?))
+    let backend = backend.map_err(Error::system("address space for blocks"))?;
+    probe(&backend).map_err(Error::system("what this backend does with memory"))?;
+    Ok(Box::new(backend))
+}
+
+/// Tries each operation on a page that is mapped only for this test, because the kernel may refuse
+/// some operations to this process.
+fn probe(backend: &Signal) -> Result<(), Errno> {
+    let page = page::page_size();
+    let (memory, range) = (Managed::map(page, page)?, 0..page);
+    let (data, mut seen) = (vec![7; page], vec![0; page]);
+    backend.open_chunk(&memory, range.clone())?;
+    backend.fill(&memory, range.clone(), &data)?;
+    backend.close(&memory, range.clone())?;
+    backend.read(&memory, 0, &mut seen)?;
+    backend.reopen(&memory, range.clone())?;
+    backend.drop_pages(&memory, range, Data::Open)?;
+    if seen == data { Ok(()) } else { Err(Errno::IO) }
 }

@@ -181,11 +181,6 @@ impl Backend for Userfaultfd {
         Ok(())
     }
 
-    fn probe(&self) -> Result<(), Errno> {
-        // The kernel's features were checked when the descriptor was opened.
-        Ok(())
-    }
-
     fn begin(&self, memory: &Managed) -> Result<(), Errno> {
         memory.open(0..memory.bytes())?;
         if self.fork == Fork::Default {

@@ -1,7 +1,7 @@
-//! The compressor thread, which stores blocks that other threads have evicted: see `deferred`.
+//! The compressor thread, which stores blocks that other threads have evicted: see `background`.
 
+use crate::background::{CompressorThread, Copies, NONE, RUNS, STARTING, STOPS, StartThread};
 use crate::counters::count;
-use crate::deferred::{CompressorThread, Copies, NONE, RUNS, STARTING, STOPS, StartThread};
 use crate::gate::GATE;
 use crate::owned::{OwnedRun, own_queued};
 use crate::pager::Pager;
@@ -78,23 +78,21 @@ pub(crate) fn waiting_room(pager: &Pager, most: usize) -> usize {
 
 /// Returns whether a compressor thread runs. Starts the thread if none runs.
 fn has_thread(pager: &Pager) -> bool {
-    let state = &pager.compressor.state;
+    let CompressorThread { state, passed, is_over, .. } = &pager.compressor;
     match state.load(SeqCst) {
         RUNS => true,
         // A process that shares this memory may call `execve`: its thread would disappear
         // without releasing its locks.
-        NONE if !shares_memory() && may_start(pager) => {
-            state.compare_exchange(NONE, STARTING, SeqCst, SeqCst).is_ok() && start(pager)
+        NONE if !shares_memory() => {
+            let seen = passed.load(SeqCst);
+            passed.store(seen.saturating_sub(1), SeqCst);
+            let may_start = seen == 0 && !is_over.load(SeqCst);
+            may_start
+                && state.compare_exchange(NONE, STARTING, SeqCst, SeqCst).is_ok()
+                && start(pager)
         }
         _ => false,
     }
-}
-
-/// Returns true if a thread may be started now, or false if this start is skipped.
-fn may_start(pager: &Pager) -> bool {
-    let passed = pager.compressor.passed.load(SeqCst);
-    pager.compressor.passed.store(passed.saturating_sub(1), SeqCst);
-    passed == 0 && !pager.compressor.is_over.load(SeqCst)
 }
 
 fn start(pager: &Pager) -> bool {

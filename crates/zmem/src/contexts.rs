@@ -70,8 +70,12 @@ impl HandlerContexts {
 
     /// Takes a context. Waits for a context if none is free.
     pub(crate) fn take(&self, purpose: Purpose) -> HandlerContext<'_> {
-        if purpose == Purpose::Call {
-            self.begin_call();
+        // A call waits until it may take a context, and is counted.
+        let begin = |left: u32| left.checked_sub(1);
+        while purpose == Purpose::Call
+            && self.calls.fetch_update(Ordering::Acquire, Ordering::Relaxed, begin).is_err()
+        {
+            wait(&self.calls, 0);
         }
         let mut patience = Patience::new("a context");
         loop {
@@ -86,14 +90,6 @@ impl HandlerContexts {
                 self.free.store(u32::MAX >> (CONTEXTS_MAX - self.count), Ordering::Relaxed);
             }
             wait_for(&self.free, 0, MISSING_CONTEXT_TICK);
-        }
-    }
-
-    /// Waits until this call may take a context, and counts the call.
-    fn begin_call(&self) {
-        let begin = |left: u32| left.checked_sub(1);
-        while self.calls.fetch_update(Ordering::Acquire, Ordering::Relaxed, begin).is_err() {
-            wait(&self.calls, 0);
         }
     }
 

@@ -14,8 +14,8 @@
 //! ```
 
 use crate::backend::ForkResult;
+use crate::background::NONE;
 use crate::contexts::Purpose;
-use crate::deferred::NONE;
 use crate::gate::GATE;
 use crate::limit::evictable;
 use crate::owned::{for_owned, publish_closed};

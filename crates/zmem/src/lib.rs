@@ -30,13 +30,13 @@ mod sync;
 mod all {
     pub(crate) mod arena;
     pub(crate) mod backend;
+    pub(crate) mod background;
     pub(crate) mod calls;
     pub(crate) mod chunk;
     pub(crate) mod clock;
     pub(crate) mod compressor_thread;
     pub(crate) mod contexts;
     pub(crate) mod counters;
-    pub(crate) mod deferred;
     pub(crate) mod depart;
     pub(crate) mod descriptor;
     pub(crate) mod error;
@@ -67,15 +67,14 @@ mod all {
     pub(crate) mod threads;
     pub(crate) mod uffd;
     pub(crate) mod uses;
-    pub(crate) mod waker;
     pub(crate) mod worker;
 
     pub use crate::state::WORD_LAYOUT;
     pub use arena::{Arena, Holding};
     pub use backend::ARENA_BACKENDS;
+    pub use background::StartThread;
     pub use calls::Locked;
     pub use counters::{Histogram, milliseconds};
-    pub use deferred::StartThread;
     pub use descriptor::File;
     pub use error::Error;
     pub use handler::{answer_fault, set_next_bus_handler, set_next_handler};

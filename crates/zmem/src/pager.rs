@@ -2,11 +2,11 @@
 //! between memory and the device.
 
 use crate::backend::{Backend, choose};
+use crate::background::{CompressorThread, StartThread, Waker};
 use crate::chunk_word::ChunkWord;
 use crate::clock::Clock;
 use crate::contexts::HandlerContexts;
 use crate::counters::{Counters, StoredMost, Window};
-use crate::deferred::{CompressorThread, StartThread};
 use crate::error::refused;
 use crate::limit::Limit;
 use crate::mappings::{Mappings, fit};
@@ -18,7 +18,6 @@ use crate::recent::{Order, Recent};
 use crate::state::BlockWord;
 use crate::table::Table;
 use crate::threads::{self, WorldStopped};
-use crate::waker::Waker;
 use crate::{Error, Options, processors};
 use page::fork::Mutex;
 use std::ops::Range;

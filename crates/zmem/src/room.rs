@@ -18,7 +18,9 @@ use std::time::Instant;
 /// Makes room for `blocks` more resident blocks. The caller owns no block, and holds the buffer
 /// of a context.
 pub(crate) fn make_room(pager: &Pager, blocks: usize, buf: &mut [u8]) {
-    evictable::weigh_now_and_then(&pager.limit);
+    if pager.limit.shared.as_ref().is_some_and(|shared| shared.is_measurement_due()) {
+        evictable::weigh_process(&pager.limit);
+    }
     if evictable::is_over_limit(&pager.limit) {
         regain_limit(pager);
     }

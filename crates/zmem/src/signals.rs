@@ -17,17 +17,6 @@ impl SignalMask {
     /// All signals, including the signals that the C library uses itself.
     pub(crate) const ALL: Self = SignalMask(u64::MAX);
 
-    /// Returns the mask of all signals except those that the C library uses itself: other threads
-    /// may wait until a thread has handled such a signal, so no thread may block it for long.
-    fn all_of_programs() -> Self {
-        // SAFETY: `sigfillset` writes only to the set, which is a local variable.
-        unsafe {
-            let mut set = zeroed();
-            libc::sigfillset(&mut set);
-            SignalMask::of(set)
-        }
-    }
-
     /// Returns the mask that corresponds to a set of the C library.
     pub(crate) fn of(set: libc::sigset_t) -> Self {
         // SAFETY: a set consists of bits, and begins with those of the kernel's signals.
@@ -79,10 +68,17 @@ pub(crate) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Runs `work`, which starts a thread, with all signals blocked except those of the C library. The
-/// new thread inherits this mask.
+/// Runs `work`, which starts a thread, with all signals blocked except those that the C library uses
+/// itself: other threads may wait until a thread has handled such a signal, so no thread may block it
+/// for long. The new thread inherits this mask.
 pub(crate) fn without_programs_signals<T>(work: impl FnOnce() -> T) -> T {
-    let _restore = Restore(set_mask(SignalMask::all_of_programs()));
+    // SAFETY: `sigfillset` writes only to the set, which is a local variable.
+    let all_of_programs = unsafe {
+        let mut set = zeroed();
+        libc::sigfillset(&mut set);
+        SignalMask::of(set)
+    };
+    let _restore = Restore(set_mask(all_of_programs));
     work()
 }
 

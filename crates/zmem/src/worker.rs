@@ -1,5 +1,6 @@
 //! The pager thread, which evicts in the background.
 
+use crate::background::{STOPPED, WANTED};
 use crate::evict::{self, Goal};
 use crate::gate::inside;
 use crate::limit::evictable;
@@ -11,7 +12,6 @@ use crate::recent::Spares;
 use crate::room::{self, Waits};
 use crate::state::HEAT_MAX;
 use crate::sync::{idle, wake};
-use crate::waker::{STOPPED, WANTED};
 use page::fork::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};

@@ -1,8 +1,8 @@
 //! The memory that an arena holds: its addresses, its statistics, and the evictions of its blocks,
 //! also to make room for other processes that share the limit.
 
+use crate::background::StartThread;
 use crate::calls::Calls;
-use crate::deferred::StartThread;
 use crate::evict::Goal;
 use crate::limit::Usage;
 use crate::limit::evictable;

@@ -65,9 +65,11 @@ pub(crate) fn is_over_limit(of: &Limit) -> bool {
     excess(of).0 > 0
 }
 
-/// Returns the resident bytes of this process above its floor.
+/// Returns the resident bytes of this process above its floor, except the bytes of blocks whose
+/// eviction would free nothing.
 pub(crate) fn above_floor(of: &Limit) -> u64 {
-    of.get().map_or(0, |limit| own_bytes(of).saturating_sub(floor(of, limit)))
+    let kept = |limit| staying(of).0 + floor(of, limit);
+    of.get().map_or(0, |limit| of.resident_bytes().saturating_sub(kept(limit)))
 }
 
 /// Returns the sums over all processes.
@@ -159,13 +161,6 @@ pub(crate) fn weigh_process(of: &Limit) {
     }
 }
 
-/// Calls `weigh_process` if a measurement is due.
-pub(crate) fn weigh_now_and_then(of: &Limit) {
-    if of.shared.as_ref().is_some_and(|shared| shared.is_measurement_due()) {
-        weigh_process(of);
-    }
-}
-
 /// Begins to count a child of fork as a process of its own that shares the limit, and sets the peak
 /// to the present values.
 pub(crate) fn begin_child(of: &Limit) {
@@ -209,11 +204,6 @@ fn staying(of: &Limit) -> (u64, u64) {
 pub(crate) fn is_sharing(of: &Limit) -> bool {
     let relatives = of.shared.as_ref().map(|shared| shared.relatives());
     relatives.is_some_and(|relatives| relatives.borrowed > 0 || relatives.lent > 0)
-}
-
-/// Returns the resident bytes, except the bytes of blocks whose eviction would free nothing.
-fn own_bytes(of: &Limit) -> u64 {
-    of.resident_bytes().saturating_sub(staying(of).0)
 }
 
 /// Returns whether some shared blocks may be evicted. Blocks that children share may be evicted

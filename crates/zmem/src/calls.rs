@@ -16,8 +16,8 @@ use crate::{Advice, Error, range_calls, registry, stats};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A pager and its pager thread, for calls from code outside of signal handlers. The first call that
-/// finds that a limit is set starts that thread.
+/// A pager and its pager thread, for calls from code outside of signal handlers. The first call
+/// that finds that a limit is set starts that thread.
 #[derive(Debug)]
 pub(crate) struct Calls {
     pub(crate) pager: Arc<Pager>,

@@ -202,7 +202,7 @@ pub(crate) fn next_open_window(pager: &Pager, window: usize) -> Option<usize> {
     Some((open * pager.mappings.chunk_bytes / pager.sizes.block / CLOCK_WINDOW).max(window))
 }
 
-/// Returns the clock windows, from `first` on, that contain blocks of chunks that are open or changing.
+/// Returns the clock windows, from `first` on, that contain blocks of open or changing chunks.
 pub(crate) fn open_windows(pager: &Pager, first: usize) -> impl Iterator<Item = usize> {
     let next = |window: usize| {
         let is_within = window * CLOCK_WINDOW < pager.blocks();

@@ -18,10 +18,10 @@ use std::time::Instant;
 pub(crate) enum Verdict {
     /// The instruction can be retried successfully.
     Answered,
-    /// The block was already resident, because another thread filled it or the pager did not cause the
-    /// fault, or the pager does not manage the block. `closings` is the result of `Pager::closings`
-    /// before the block was examined. If the fault occurs more than `most` times in a row, it is the
-    /// program's own.
+    /// The block was already resident, because another thread filled it or the pager did not cause
+    /// the fault, or the pager does not manage the block. `closings` is the result of
+    /// `Pager::closings` before the block was examined. If the fault occurs more than `most` times
+    /// in a row, it is the program's own.
     Unchanged { closings: u32, most: u32 },
 }
 

@@ -84,8 +84,8 @@ impl AtFork for Hook {
 }
 
 fn adapt_in_child(pager: &Pager) {
-    // The result never becomes `Copy` again, because the child's children lack the same memory as the
-    // child.
+    // The result never becomes `Copy` again, because the child's children lack the same memory as
+    // the child.
     let was_managed = pager.backend.fork_result() == ForkResult::Copy;
     pager.backend.in_child(&pager.memory);
     if was_managed && pager.backend.fork_result() == ForkResult::Plain {

@@ -63,8 +63,8 @@ impl Managed {
         Ok(Managed::new(start, bytes, true))
     }
 
-    /// Maps open memory beside `memory` and as large, in which contents of blocks are prepared or kept
-    /// at the blocks' offsets. Its alignment gives each chunk page tables of its own.
+    /// Maps open memory of the same size as a region, in which contents of blocks are prepared or
+    /// kept at the blocks' offsets. Its alignment gives each chunk page tables of its own.
     pub(crate) fn map_beside(bytes: usize) -> Result<Self, Errno> {
         let beside = Managed::map(bytes, table_reach())?;
         beside.open(0..bytes)?;

@@ -68,9 +68,9 @@ pub(crate) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Runs `work`, which starts a thread, with all signals blocked except those that the C library uses
-/// itself: other threads may wait until a thread has handled such a signal, so no thread may block it
-/// for long. The new thread inherits this mask.
+/// Runs `work`, which starts a thread, with all signals blocked except those that the C library
+/// uses itself. The new thread inherits this mask. Other threads may wait until a thread has
+/// handled a signal of the C library, so no thread may block such a signal for long.
 pub(crate) fn without_programs_signals<T>(work: impl FnOnce() -> T) -> T {
     // SAFETY: `sigfillset` writes only to the set, which is a local variable.
     let all_of_programs = unsafe {

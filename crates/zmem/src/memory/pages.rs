@@ -1,13 +1,13 @@
-//! The pages of managed memory and their contents. Advice to the kernel sets guards, chooses the sizes
-//! of pages, and determines whether parent and child share pages. The contents are read and written
-//! through /proc/thread-self/mem, which ignores the memory's protection.
+//! The pages of managed memory and their contents. Advice to the kernel sets guards, chooses the
+//! sizes of pages, and determines whether parent and child share pages. The contents are read and
+//! written through /proc/thread-self/mem, which ignores the memory's protection.
 //!
 //! The descriptor of that file refers to the memory of the process that opened it. A child that
 //! used the inherited descriptor would write to its parent's memory, so the child opens the file
 //! again.
 //!
 //! # Safety
-//! See [`memory`](super). Of the advice, only [`guard`] and [`unguard`] change data.
+//! See [`memory`](super). Only the advice of [`guard`] and [`unguard`] changes data.
 #![allow(unsafe_code)]
 
 use super::Managed;

@@ -1,6 +1,6 @@
-//! The data that background threads share with other threads: the words of the pager thread, and the
-//! state and copies of the compressor thread. The evicting thread copies a block and drops its pages;
-//! the compressor thread compresses the copy (zm-Q1 to zm-Q6).
+//! The data that background threads share with other threads: the words of the pager thread, and
+//! the state and copies of the compressor thread. The evicting thread copies a block and drops its
+//! pages; the compressor thread compresses the copy (zm-Q1 to zm-Q6).
 //!
 //! ```text
 //!   evicts: copied, marked, pages dropped -> queue -> compressor thread: the device -> Evicted

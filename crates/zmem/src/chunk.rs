@@ -158,10 +158,7 @@ fn words_to_open(pager: &Pager, nth: usize) -> usize {
     let mut others = (first..pager.chunks.len().min(first + alike)).filter(|other| *other != nth);
     let is_new =
         |other: usize| matches!(pager.chunks[other].load(), Chunk::Untouched | Chunk::Vacant);
-    match others.all(is_new) {
-        true => bytes.max(page_size()),
-        false => 0,
-    }
+    if others.all(is_new) { bytes.max(page_size()) } else { 0 }
 }
 
 /// Closes each chunk that contains some of these blocks, if all blocks of the chunk are absent.

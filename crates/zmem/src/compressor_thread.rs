@@ -43,14 +43,8 @@ pub(crate) fn rest(pager: &Pager) {
 
 /// Returns the queue and its copies, if blocks of this pager may be queued.
 fn copies(pager: &Pager) -> Option<&Copies> {
-    let copies = match pager.compressor.copies.get() {
-        Some(copies) => copies,
-        None => {
-            pager.starter.get()?;
-            pager.compressor.copies.get_or_init(|| make_copies(pager))
-        }
-    };
-    copies.as_ref()
+    pager.starter.get()?;
+    pager.compressor.copies.get_or_init(|| make_copies(pager)).as_ref()
 }
 
 fn make_copies(pager: &Pager) -> Option<Copies> {

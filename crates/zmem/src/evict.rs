@@ -68,12 +68,10 @@ pub(crate) fn evict(
         } else if stopped.is_none() && wants_marks(pager, clock, idle) {
             idle += advance(pager, clock, idle, may_go);
             continue;
-        } else {
-            let oldest = clock.pop();
-            let evict =
-                |window| evict_marked(pager, pager.blocks_of_window(window), most - gone, buf);
-            let (more, is_done) = oldest.map_or((0, true), evict);
-            if let Some(window) = oldest.filter(|_| !is_done) {
+        } else if let Some(window) = clock.pop() {
+            let blocks = pager.blocks_of_window(window);
+            let (more, is_done) = evict_marked(pager, blocks, most - gone, buf);
+            if !is_done {
                 clock.push_back(window);
                 gone += more;
                 // If the device or the kernel refused these blocks, the other blocks of the clock
@@ -81,6 +79,8 @@ pub(crate) fn evict(
                 continue;
             }
             more
+        } else {
+            0
         };
         let has_no_progress = more == 0 && pager.counters.refused.load(Relaxed) > refused;
         refusals = if has_no_progress { refusals + 1 } else { 0 };
@@ -112,15 +112,14 @@ fn advance(
     may_go: impl Fn(usize, WordValue) -> bool,
 ) -> usize {
     let step = step(pager, clock, idle);
-    let marked =
-        step.window.filter(|window| mark(pager, pager.blocks_of_window(*window), &may_go) > 0);
-    match (marked, step.window) {
-        (Some(window), _) => clock.push(window),
-        // Queued blocks of the clock window may have been stored since the last visit.
-        (None, Some(window)) if pager.limit.has_many_tables() => {
-            chunk::close_chunks(pager, pager.blocks_of_window(window));
+    if let Some(window) = step.window {
+        let blocks = pager.blocks_of_window(window);
+        if mark(pager, blocks.clone(), may_go) > 0 {
+            clock.push(window);
+        } else if pager.limit.has_many_tables() {
+            // Queued blocks of the clock window may have been stored since the last visit.
+            chunk::close_chunks(pager, blocks);
         }
-        _ => {}
     }
     step.passed
 }

@@ -95,15 +95,12 @@ impl<'p> Going<'p> {
         own.with_bytes(stopped, |bytes| self.data[place].copy_from_slice(bytes));
         self.owned.add(own);
         let middle = run.start + room.min(run.len());
-        for (part, is_deferred) in [(run.start..middle, true), (middle..run.end, false)] {
+        let stores: [fn(&_, _, &_) -> _; 2] = [stored::defer, stored::store];
+        for (part, store) in [run.start..middle, middle..run.end].into_iter().zip(stores) {
             if part.is_empty() {
                 continue;
             }
-            let data = &self.data[self.place(&part)];
-            let outcome = match is_deferred {
-                true => stored::defer(pager, part.clone(), data),
-                false => stored::store(pager, part.clone(), data),
-            };
+            let outcome = store(pager, part.clone(), &self.data[self.place(&part)]);
             let place = part.start - self.first..part.end - self.first;
             self.outcome[place].copy_from_slice(&outcome[..part.len()]);
         }

@@ -72,18 +72,14 @@ fn fill_hole(pager: &Pager, block: usize, offset: usize) {
     let fill_holes = || uffd.fill_holes(&pager.memory, start..start + page);
     let fill = || pager.expect("a page can't be filled", fill_holes());
     let (word, seen) = (&pager.words[block], pager.words[block].load());
-    match (seen.state(), seen.pins()) {
-        (State::Resident, 0) => {
-            if let Some(own) = own_block(pager, block, seen) {
-                fill();
-                own.release();
-            }
-        }
-        (State::Resident, 1..) if word.try_pin(seen) => {
-            fill();
-            word.unpin();
-        }
-        _ => {}
+    if seen.is_kept() && word.try_pin(seen) {
+        fill();
+        word.unpin();
+    } else if seen.is_evictable()
+        && let Some(own) = own_block(pager, block, seen)
+    {
+        fill();
+        own.release();
     }
 }
 

@@ -85,11 +85,9 @@ impl Drop for Mappings {
 /// [`Error::Memory`] if part of the memory is not private, not anonymous, or not readable and
 /// writable.
 pub(crate) fn check_plain(addresses: &Range<usize>) -> Result<(), Error> {
-    match std::fs::read_to_string("/proc/self/maps") {
-        Ok(maps) => check_plain_of(&maps, addresses),
-        // The kernel does not provide the file, so the memory can't be checked.
-        Err(_) => Ok(()),
-    }
+    // If the kernel does not provide the file, the memory can't be checked.
+    let maps = std::fs::read_to_string("/proc/self/maps");
+    maps.map_or(Ok(()), |maps| check_plain_of(&maps, addresses))
 }
 
 fn check_plain_of(maps: &str, addresses: &Range<usize>) -> Result<(), Error> {
@@ -117,10 +115,8 @@ fn check_plain_of(maps: &str, addresses: &Range<usize>) -> Result<(), Error> {
         };
         return Err(Error::Memory { at: next, what });
     }
-    match next >= addresses.end {
-        true => Ok(()),
-        false => Err(Error::Memory { at: next, what: "not mapped" }),
-    }
+    let not_mapped = Error::Memory { at: next, what: "not mapped" };
+    if next >= addresses.end { Ok(()) } else { Err(not_mapped) }
 }
 
 /// Returns the block sizes of a region of `bytes` bytes, and the mappings that it may use. `marked`

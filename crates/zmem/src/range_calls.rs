@@ -109,19 +109,17 @@ pub(crate) fn dont_need(pager: &Pager, blocks: Range<usize>) -> Result<(), Error
             state => {
                 // The eviction lock is needed because the evicting thread may be reading these
                 // blocks (zm-S3).
-                let clock = pager.eviction_lock.lock();
+                let _clock = pager.eviction_lock.lock();
                 let may_go = |seen: WordValue| state != State::Resident || seen.pins() == 0;
                 let own = own_first(pager, next..blocks.end, state, may_go);
                 (next, has_dropped) = (own.blocks().end, true);
                 drop_owned(pager, own, State::Untouched);
-                drop(clock);
             }
         }
     }
     if has_dropped {
-        let clock = pager.eviction_lock.lock();
+        let _clock = pager.eviction_lock.lock();
         chunk::close_chunks(pager, blocks);
-        drop(clock);
     }
     Ok(())
 }

@@ -106,14 +106,10 @@ impl Place {
 /// # Errors
 /// [`Error::Overlap`]: a region contains some of these addresses.
 pub(crate) fn check_free(addresses: &Range<usize>) -> Result<(), Error> {
-    let overlaps = |place: &Place| {
-        let other = place.addresses();
-        other.start < addresses.end && addresses.start < other.end
-    };
-    match PLACES.iter().find(|place| overlaps(place)).map(Place::addresses) {
-        Some(Range { start, end }) => Err(Error::Overlap { start, end }),
-        None => Ok(()),
-    }
+    let overlaps =
+        |other: &Range<usize>| other.start < addresses.end && addresses.start < other.end;
+    let other = PLACES.iter().map(Place::addresses).find(overlaps);
+    other.map_or(Ok(()), |Range { start, end }| Err(Error::Overlap { start, end }))
 }
 
 /// Adds the first or a further window of a pager. From then on the pager handles faults at these

@@ -127,10 +127,8 @@ impl Windows {
     /// Returns the size in bytes of the largest window that can be added after a gap of `gap`
     /// bytes.
     pub(crate) fn room(&self, gap: usize) -> usize {
-        match self.list().count() < WINDOWS_MAX {
-            true => self.bytes.saturating_sub(self.next_offset(gap)),
-            false => 0,
-        }
+        let room = self.bytes.saturating_sub(self.next_offset(gap));
+        if self.list().count() < WINDOWS_MAX { room } else { 0 }
     }
 
     /// Adds a window that is no larger than the room, and returns its offsets. Only one thread at

@@ -176,11 +176,4 @@ impl CompressorThread {
         self.sleeps.store(0, SeqCst);
         !is_due && self.bell.load(SeqCst) == seen
     }
-
-    /// Queues an owned block whose pages were dropped. The queue has room for the block. The caller
-    /// holds the eviction lock.
-    pub(crate) fn hand_over(&self, block: usize, data: &[u8]) {
-        let Some(copies) = self.made() else { unreachable!("there was room") };
-        copies.queue.offer(block, |slot| copies.data[slot].lock().copy_from_slice(data));
-    }
 }

@@ -44,10 +44,8 @@ impl Calls {
     /// # Errors
     /// [`Error::Forked`] if this process has no memory of the region.
     fn check_here(&self) -> Result<(), Error> {
-        match self.pager.backend.fork_result() {
-            ForkResult::Nothing => Err(Error::Forked),
-            _ => Ok(()),
-        }
+        let is_here = self.pager.backend.fork_result() != ForkResult::Nothing;
+        if is_here { Ok(()) } else { Err(Error::Forked) }
     }
 
     /// Returns the blocks that overlap a range of bytes, in a region of `bytes` bytes.

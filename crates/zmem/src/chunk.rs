@@ -45,16 +45,12 @@ pub(crate) fn is_vacant(pager: &Pager, block: usize) -> bool {
     pager.chunks[chunk_of(pager, block)].load() == Chunk::Vacant
 }
 
-/// Changes a whole chunk from vacant to managed, or from managed to vacant if it was never
-/// touched. Returns whether the chunk was changed. The first block of `blocks` is the first
+/// Changes a whole chunk from the state `from` to `to`, one of which is `Vacant` and the other one
+/// `Untouched`. Returns whether the chunk was changed. The first block of `blocks` is the first
 /// block of a chunk.
-pub(crate) fn try_turn(pager: &Pager, blocks: &Range<usize>, is_managed: bool) -> bool {
+pub(crate) fn try_turn(pager: &Pager, blocks: &Range<usize>, from: Chunk, to: Chunk) -> bool {
     let nth = chunk_of(pager, blocks.start);
     let is_whole = pager.bytes_of(blocks.clone()) == bytes_of(pager, nth);
-    let (from, to) = match is_managed {
-        true => (Chunk::Vacant, Chunk::Untouched),
-        false => (Chunk::Untouched, Chunk::Vacant),
-    };
     let is_ours = is_whole && pager.chunks[nth].try_begin(from);
     if is_ours {
         pager.chunks[nth].end(to);

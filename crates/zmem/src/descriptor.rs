@@ -37,7 +37,7 @@ static OPENINGS: AtomicU64 = AtomicU64::new(0);
 pub(crate) struct Descriptor(pub(crate) u64);
 
 /// Returns a hash of a file's device and inode, which distinguishes the file from others.
-pub(crate) fn name(stat: &Stat) -> u32 {
+fn name(stat: &Stat) -> u32 {
     let both = stat.st_ino ^ stat.st_dev.rotate_left(32);
     (both.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
@@ -70,9 +70,10 @@ impl Drop for File {
 impl Descriptor {
     pub(crate) const NONE: Self = Descriptor(0);
 
-    /// Moves `file`, whose hash is `name`, to a descriptor with a high number, if one is free.
+    /// Moves `file`, whose metadata are `stat`, to a descriptor with a high number, if one is free.
     /// Returns the descriptor.
-    pub(crate) fn raised(name: u32, file: File) -> Self {
+    pub(crate) fn raised(stat: Result<Stat, Errno>, file: File) -> Self {
+        let name = stat.map_or(0, |stat| name(&stat));
         let opening = OPENINGS.fetch_add(OPENING, SeqCst) as u32;
         let pack = |file: File| {
             let number = (ManuallyDrop::new(file).as_fd().as_raw_fd() + 1) as u64;
@@ -203,7 +204,7 @@ impl KeptFile {
         let file = File::from(open(self.path, self.flags | OFlags::CLOEXEC, Mode::empty())?);
         // Other code may have closed the descriptor already. Therefore the file's identity is read
         // through the path.
-        Ok(Descriptor::raised(stat(self.path).map_or(0, |stat| name(&stat)), file))
+        Ok(Descriptor::raised(stat(self.path), file))
     }
 
     /// Keeps `opened` for the next calls in place of `seen`. Returns `None` if `opened` was closed

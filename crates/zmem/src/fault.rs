@@ -5,10 +5,10 @@ use crate::counters::count;
 use crate::error::fatal;
 use crate::limit::evictable;
 use crate::owned::{OwnedRun, own_block};
-use crate::pager::{Pager, ROUNDS};
+use crate::pager::Pager;
 use crate::policy::{HEAT_KEPT_MAX, RESIDENT_FAULTS_MAX, SOON_ROUNDS, UNMANAGED_FAULTS_MAX};
 use crate::recent::{Side, Toucher, Wanted};
-use crate::state::{State, WordValue};
+use crate::state::{HEAT_MAX, State, WordValue};
 use crate::{chunk, compressor_thread, room, stored};
 use std::ops::Range;
 use std::time::Instant;
@@ -195,7 +195,7 @@ fn fill(pager: &Pager, touched: usize, own: OwnedRun<'_>, buf: &mut [u8]) -> Ran
     count(&pager.counters.ahead, blocks.len() - 1);
     stored::note_copies(pager, blocks.clone());
     let now = pager.round();
-    let rounds = |word: WordValue| now.wrapping_sub(word.heat()) & ROUNDS;
+    let rounds = |word: WordValue| now.wrapping_sub(word.heat()) & HEAT_MAX;
     for word in &pager.words[blocks.clone()] {
         let rounds = rounds(word.load());
         count(&pager.counters.distances[rounds as usize], 1);

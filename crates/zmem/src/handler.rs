@@ -13,7 +13,7 @@ use crate::gate::{GATE, inside};
 use crate::next_handler;
 use crate::policy::UNMANAGED_FAULTS_MAX;
 use crate::recent::Toucher;
-use crate::signals::{self, SignalMask, action_of, default_action, set_action};
+use crate::signals::{self, SignalMask, action_of, default_action, interrupted, set_action};
 use crate::{forks, registry};
 use page::fork::Mutex;
 use std::cell::Cell;
@@ -114,15 +114,6 @@ pub unsafe fn answer_fault(
     keep_errno(|| unsafe { answer(signal, &*info, &*context, Stack::This) })
 }
 
-/// Returns the address of the instruction that was interrupted.
-fn instruction(context: &libc::ucontext_t) -> usize {
-    #[cfg(target_arch = "x86_64")]
-    let address = context.uc_mcontext.gregs[libc::REG_RIP as usize] as usize;
-    #[cfg(target_arch = "aarch64")]
-    let address = context.uc_mcontext.pc as usize;
-    address
-}
-
 /// The stack on which a fault is handled.
 enum Stack {
     /// The handler's own stack, which has enough room as the caller guarantees.
@@ -169,7 +160,7 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack
             ended => (ended, UNMANAGED_FAULTS_MAX),
         },
     };
-    let this = (address, instruction(context), closings);
+    let this = (address, interrupted(context).0, closings);
     let (last, before) = LAST.get();
     let count = if last == this { before + 1 } else { 1 };
     LAST.set((this, count));

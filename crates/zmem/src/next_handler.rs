@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use crate::contexts::call_on;
-use crate::signals::{Action, SignalMask, default_action, set_action, set_mask};
+use crate::signals::{Action, SignalMask, default_action, interrupted, set_action, set_mask};
 use std::ffi::c_void;
 use std::mem::{transmute, zeroed};
 use std::ptr::null_mut;
@@ -69,21 +69,12 @@ extern "C" fn run(call: *mut Call) {
     }
 }
 
-/// Returns the stack pointer of the code that was interrupted.
-fn stack(context: &libc::ucontext_t) -> usize {
-    #[cfg(target_arch = "x86_64")]
-    let address = context.uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
-    #[cfg(target_arch = "aarch64")]
-    let address = context.uc_mcontext.sp as usize;
-    address
-}
-
 /// Returns true if this handler runs on the alternate stack, but the interrupted code did not.
 fn has_left_stack(context: &libc::ucontext_t) -> bool {
     let start = context.uc_stack.ss_sp.addr();
     let alternate = start..start + context.uc_stack.ss_size;
     let here = 0u8;
-    alternate.contains(&(&raw const here).addr()) && !alternate.contains(&stack(context))
+    alternate.contains(&(&raw const here).addr()) && !alternate.contains(&interrupted(context).1)
 }
 
 /// Calls the next handler, as the kernel would have called it.
@@ -94,7 +85,7 @@ fn has_left_stack(context: &libc::ucontext_t) -> bool {
 pub(crate) unsafe fn call(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::ucontext_t) {
     // SAFETY: `keep` stored an action before the handler was installed, and no action is ever
     // freed; the caller guarantees that `info` and `context` are valid.
-    let (next, code, interrupted) =
+    let (next, code, frame) =
         unsafe { (*next_of(signal).load(Acquire), (*info).si_code, &*context) };
     let is_sent = code <= 0;
     match next.sa_sigaction {
@@ -116,11 +107,11 @@ pub(crate) unsafe fn call(signal: i32, info: *mut libc::siginfo_t, context: *mut
             if next.sa_flags & libc::SA_RESETHAND != 0 {
                 next_of(signal).store((&raw const DEFAULT).cast_mut(), Release);
             }
-            let mask = SignalMask::of(next.sa_mask).with(SignalMask::of(interrupted.uc_sigmask));
-            let leaves_stack = next.sa_flags & libc::SA_ONSTACK == 0 && has_left_stack(interrupted);
+            let mask = SignalMask::of(next.sa_mask).with(SignalMask::of(frame.uc_sigmask));
+            let leaves_stack = next.sa_flags & libc::SA_ONSTACK == 0 && has_left_stack(frame);
             let mut call = Call { function, leaves_stack, mask, signal, info, context };
             if leaves_stack {
-                let top = (stack(interrupted) - RED_ZONE) as *mut u8;
+                let top = (interrupted(frame).1 - RED_ZONE) as *mut u8;
                 // SAFETY: the stack below the interrupted frame and its red zone is unused: without
                 // the alternate stack, the kernel would have put this handler's frame there. `run`
                 // takes a pointer to a `Call`.

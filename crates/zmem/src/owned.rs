@@ -220,10 +220,10 @@ impl<'p> OwnedRun<'p> {
         debug_assert!(data.len() == self.bytes().len());
         debug_assert!(!matches!(self.from, State::Probation | State::Shared));
         self.count(false);
-        for (block, data) in
-            std::mem::take(&mut self.blocks).zip(data.chunks(self.pager.sizes.block))
-        {
-            self.pager.compressor.hand_over(block, data);
+        let Some(copies) = self.pager.compressor.made() else { unreachable!("there was room") };
+        let blocks = std::mem::take(&mut self.blocks);
+        for (block, data) in blocks.zip(data.chunks(self.pager.sizes.block)) {
+            copies.queue.offer(block, |slot| copies.data[slot].lock().copy_from_slice(data));
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::memory::pages::allow_folios;
 use crate::options::{BlockSizes, create_device};
 use crate::policy::{BATCH_BYTES, CLOCK_WINDOW, CLOSINGS, STEP_BYTES, batch, contexts};
 use crate::recent::{Order, Recent};
-use crate::state::BlockWord;
+use crate::state::{BlockWord, HEAT_MAX};
 use crate::table::Table;
 use crate::threads::{self, WorldStopped};
 use crate::{Error, Options, processors};
@@ -26,9 +26,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{OnceLock, Weak};
 use std::time::Instant;
 use zram::{Device, MmStat};
-
-/// The mask for round numbers: the round of a block's eviction is kept in the bits of its heat.
-pub(crate) const ROUNDS: u32 = crate::state::HEAT_MAX;
 
 /// The data structures of a region.
 #[derive(Debug)]
@@ -212,7 +209,7 @@ impl Pager {
 
     /// Returns the low bits of the number of the clock's round: as many bits as a block's heat has.
     pub(crate) fn round(&self) -> u32 {
-        self.round.load(Relaxed) & ROUNDS
+        self.round.load(Relaxed) & HEAT_MAX
     }
 
     /// Returns the number of blocks in a step.

@@ -110,10 +110,8 @@ pub(crate) fn pack_if_tight(pager: &Pager, packing: &mut Packing) {
     if packing.resumes.is_some_and(|from| began < from) || !evictable::is_tight(&pager.limit) {
         return;
     }
-    pack(
-        pager,
-        if evictable::is_over_limit(&pager.limit) { OVER_LIMIT_GAIN_SHARE } else { GAIN_SHARE },
-    );
+    let is_over_limit = evictable::is_over_limit(&pager.limit);
+    pack(pager, if is_over_limit { OVER_LIMIT_GAIN_SHARE } else { GAIN_SHARE });
     pager.weigh();
     let took = began.elapsed().min(PACK_TIME_MAX);
     packing.resumes = Some(began + took * (PACK_PAUSE + 1));

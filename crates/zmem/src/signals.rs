@@ -1,4 +1,4 @@
-//! Signal masks, signal actions, and whether a thread is handling a fault.
+//! Signal masks, actions and frames, and whether a thread is handling a fault.
 //!
 //! # Safety
 //! Each structure of the C library begins as zeros, which is a valid value of its type, and the
@@ -112,6 +112,17 @@ pub(crate) unsafe fn set_action(signal: i32, action: &Action) -> Action {
         libc::sigaction(signal, action, &mut before);
         before
     }
+}
+
+/// Returns the address of the interrupted instruction, and the stack pointer at that moment.
+pub(crate) fn interrupted(context: &libc::ucontext_t) -> (usize, usize) {
+    let registers = &context.uc_mcontext;
+    #[cfg(target_arch = "x86_64")]
+    let [instruction, stack] =
+        [libc::REG_RIP, libc::REG_RSP].map(|nth| registers.gregs[nth as usize]);
+    #[cfg(target_arch = "aarch64")]
+    let (instruction, stack) = (registers.pc, registers.sp);
+    (instruction as usize, stack as usize)
 }
 
 thread_local! {

@@ -10,7 +10,7 @@ mod open;
 
 pub(crate) use open::{CanMove, Delivery};
 
-use crate::descriptor::{Descriptor, File, name};
+use crate::descriptor::Descriptor;
 use crate::memory::Managed;
 use crate::policy::TRIES_MAX;
 use open::*;
@@ -71,15 +71,11 @@ fn go_on(
     Ok(())
 }
 
-fn raised(file: File) -> Descriptor {
-    Descriptor::raised(fstat(&file).map_or(0, |stat| name(&stat)), file)
-}
-
 impl Uffd {
     /// Opens a userfaultfd, if permitted. Also returns whether the userfaultfd can move pages.
     pub(crate) fn open(delivery: Delivery, wants_move: CanMove) -> Result<(Self, CanMove), Errno> {
         let (file, can_move) = open_for(delivery, wants_move)?;
-        Ok((Uffd(AtomicU64::new(raised(file).0)), can_move))
+        Ok((Uffd(AtomicU64::new(Descriptor::raised(fstat(&file), file).0)), can_move))
     }
 
     /// Opens a userfaultfd in a child, in place of the parent's userfaultfd.
@@ -89,7 +85,7 @@ impl Uffd {
         if can_move != wants_move {
             return Err(Errno::NOSYS);
         }
-        self.0.store(raised(file).0, Release);
+        self.0.store(Descriptor::raised(fstat(&file), file).0, Release);
         Ok(())
     }
 

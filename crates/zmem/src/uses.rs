@@ -8,6 +8,7 @@
 //! Only one caller at a time changes the use of a block. During a change, other threads may access
 //! and evict the block (zm-R2).
 
+use crate::chunk_word::Chunk;
 use crate::owned::own_first;
 use crate::pager::Pager;
 use crate::state::State;
@@ -48,23 +49,14 @@ pub(crate) fn set_use(
     to: Use,
     buf: &mut [u8],
 ) -> Result<(), Error> {
+    let try_turn = |from, to| chunk::try_turn(pager, &blocks, from, to);
     match to {
-        Use::Managed if chunk::try_turn(pager, &blocks, true) => return Ok(()),
+        Use::Managed if try_turn(Chunk::Vacant, Chunk::Untouched) => return Ok(()),
         Use::Free if chunk::is_vacant(pager, blocks.start) => return Ok(()),
-        Use::Free if chunk::try_turn(pager, &blocks, false) => return Ok(()),
+        Use::Free if try_turn(Chunk::Untouched, Chunk::Vacant) => return Ok(()),
         _ => {}
     }
     chunk::open(pager, blocks.start, |_| true);
-    set_use_in_chunk(pager, blocks, to, buf)
-}
-
-/// Changes the use of blocks of one chunk that is open: see [`set_use`](set_use).
-fn set_use_in_chunk(
-    pager: &Pager,
-    blocks: Range<usize>,
-    to: Use,
-    buf: &mut [u8],
-) -> Result<(), Error> {
     let mut next = blocks.start;
     while next < blocks.end {
         let seen = pager.words[next].load();

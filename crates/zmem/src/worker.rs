@@ -114,13 +114,8 @@ fn run_steps(pager: &Pager, buf: &mut [u8]) -> usize {
 fn run_step(pager: &Pager, buf: &mut [u8]) -> usize {
     let gone = inside(|| {
         let wanted = pager.step_blocks().min(room::blocks_above_floor(pager));
-        evict::evict(
-            pager,
-            &mut pager.eviction_lock.lock(),
-            Goal::AtLeast(wanted),
-            Spares::Nothing,
-            buf,
-        )
+        let clock = &mut pager.eviction_lock.lock();
+        evict::evict(pager, clock, Goal::AtLeast(wanted), Spares::Nothing, buf)
     });
     pager.waker.step();
     gone

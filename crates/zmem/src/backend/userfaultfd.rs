@@ -35,28 +35,25 @@ impl Answers {
     /// Returns a description of the handling, and of the effect of absent memory on system calls.
     /// `are_moved` is true if the kernel can move pages. See [`Backend::describe`].
     fn describe(self, are_moved: bool) -> &'static str {
-        match (self, are_moved) {
-            (Answers::Threads, true) => {
-                "userfaultfd: answered by threads, with pages moved: \
-                 system calls may touch what is absent"
-            }
-            (Answers::Threads, false) => {
+        let both = match self {
+            Answers::Threads => [
                 "userfaultfd: answered by threads, with write protection: \
-                 system calls may touch what is absent"
-            }
-            (Answers::Toucher, true) => {
-                "userfaultfd-sigbus: answered by SIGBUS, with pages moved: \
-                 system calls on what is absent fail"
-            }
-            (Answers::Toucher, false) => {
+                 system calls may touch what is absent",
+                "userfaultfd: answered by threads, with pages moved: \
+                 system calls may touch what is absent",
+            ],
+            Answers::Toucher => [
                 "userfaultfd-sigbus: answered by SIGBUS, with write protection: \
-                 system calls on what is absent fail"
+                 system calls on what is absent fail",
+                "userfaultfd-sigbus: answered by SIGBUS, with pages moved: \
+                 system calls on what is absent fail",
+            ],
+            Answers::Nothing => {
+                ["none: a child that may not have a userfaultfd, where all is resident"; 2]
             }
-            (Answers::Nothing, _) => {
-                "none: a child that may not have a userfaultfd, where all is resident"
-            }
-            (Answers::LeftOut, _) => "none: the region was left to the parent",
-        }
+            Answers::LeftOut => ["none: the region was left to the parent"; 2],
+        };
+        both[usize::from(are_moved)]
     }
 }
 

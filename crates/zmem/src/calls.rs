@@ -48,18 +48,6 @@ impl Calls {
         if is_here { Ok(()) } else { Err(Error::Forked) }
     }
 
-    /// Returns the blocks that overlap a range of bytes, in a region of `bytes` bytes.
-    ///
-    /// # Errors
-    /// [`Error::Range`]: the range is not within the region.
-    pub(crate) fn blocks(&self, range: &Range<usize>, bytes: usize) -> Result<Range<usize>, Error> {
-        let (Range { start, end }, size) = (range.clone(), self.pager.sizes.block);
-        if start > end || end > bytes {
-            return Err(Error::Range { start, end, bytes });
-        }
-        Ok(start / size..if start == end { start / size } else { end.div_ceil(size) })
-    }
-
     /// Runs one step of a call inside the gate, with all signals blocked. Therefore the step may
     /// take locks that fault handlers also take.
     ///

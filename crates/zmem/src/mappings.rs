@@ -27,12 +27,6 @@ pub(crate) struct Mappings {
     pub(crate) probation_max: usize,
 }
 
-fn count_max() -> usize {
-    let text = std::fs::read_to_string("/proc/sys/vm/max_map_count");
-    let count = text.ok().and_then(|text| text.trim().parse().ok());
-    count.unwrap_or(MAP_COUNT) / 2
-}
-
 impl Mappings {
     /// Reserves the mappings that a region of `bytes` bytes may use, and `others` further mappings.
     /// `reserved` counts the reserved mappings of all regions, which must not exceed `max`.
@@ -129,12 +123,14 @@ pub(crate) fn fit(
     contexts: usize,
     marked: impl Fn(usize) -> usize,
 ) -> Result<(BlockSizes, Mappings), Error> {
+    let text = std::fs::read_to_string("/proc/sys/vm/max_map_count");
+    let count_max = text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(MAP_COUNT) / 2;
     loop {
         let blocks = bytes / sizes.block;
         let (marked, larger) = (marked(blocks), 2 * sizes.block);
         let may_grow = marked > 0 && larger <= CHUNK_BYTES && bytes.is_multiple_of(larger);
         let others = 2 * contexts + marked;
-        match Mappings::reserve(&RESERVED, count_max(), bytes, blocks, others) {
+        match Mappings::reserve(&RESERVED, count_max, bytes, blocks, others) {
             Err(_) if may_grow => sizes.block = larger,
             reserved => return Ok((sizes, reserved?)),
         }

@@ -62,7 +62,7 @@ impl Region {
         let memory = memory.map_err(Error::system("address space for a region"))?;
         mappings::may_be_data(&memory)
             .map_err(Error::system("so much data (see RLIMIT_DATA and vm.overcommit_memory)"))?;
-        Self::of(memory, bytes, Contents::Untouched, &options)
+        Self::of(memory, bytes, &options)
     }
 
     /// Manages the blocks that lie entirely in existing memory, until the region is dropped.
@@ -96,15 +96,11 @@ impl Region {
         if let Some(at) = mappings::first_that_stays(&memory) {
             return Err(Error::Memory { at, what: "locked, or of large pages" });
         }
-        Self::of(memory, whole, Contents::InUse, &options)
+        Self::of(memory, whole, &options)
     }
 
-    fn of(
-        memory: Managed,
-        bytes: usize,
-        contents: Contents,
-        options: &Options,
-    ) -> Result<Self, Error> {
+    fn of(memory: Managed, bytes: usize, options: &Options) -> Result<Self, Error> {
+        let contents = if memory.is_ours { Contents::Untouched } else { Contents::InUse };
         // `install` registers a fork handler, which must precede the device's.
         handler::install(libc::SIGSEGV);
         if !options.backend.is_signal() {
@@ -124,8 +120,13 @@ impl Region {
         Ok(region)
     }
 
-    fn blocks(&self, range: &Range<usize>) -> Result<Range<usize>, Error> {
-        self.calls.blocks(range, self.bytes)
+    /// Returns the blocks that overlap a range of bytes.
+    fn blocks(&self, &Range { start, end }: &Range<usize>) -> Result<Range<usize>, Error> {
+        let (bytes, size) = (self.bytes, self.calls.pager.sizes.block);
+        if start > end || end > bytes {
+            return Err(Error::Range { start, end, bytes });
+        }
+        Ok(start / size..if start == end { start / size } else { end.div_ceil(size) })
     }
 
     /// Evicts the coldest blocks: `bytes` bytes, rounded up. Returns the number of evicted bytes.

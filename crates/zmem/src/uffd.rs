@@ -8,7 +8,7 @@
 
 mod open;
 
-pub(crate) use open::{CanMove, Delivery};
+pub(crate) use open::{CanMove, Delivery, QUIET, REPORTED};
 
 use crate::descriptor::Descriptor;
 use crate::memory::Managed;
@@ -107,18 +107,8 @@ impl Uffd {
         (asked, of)
     }
 
-    /// Registers memory: accesses to absent pages and writes to protected ones become faults.
-    pub(crate) fn register(&self, memory: &Managed) -> Result<(), Errno> {
-        self.register_as(memory, MODE_MISSING | MODE_WRITEPROTECT)
-    }
-
-    /// Registers memory so that pages may be moved there. This userfaultfd reports no accesses to
-    /// absent pages of that memory.
-    pub(crate) fn register_quiet(&self, memory: &Managed) -> Result<(), Errno> {
-        self.register_as(memory, MODE_WRITEPROTECT)
-    }
-
-    fn register_as(&self, memory: &Managed, mode: u64) -> Result<(), Errno> {
+    /// Registers memory. `mode` is `REPORTED` or `QUIET`.
+    pub(crate) fn register(&self, memory: &Managed, mode: u64) -> Result<(), Errno> {
         let place = place(memory, &(0..memory.bytes()));
         self.ask(REGISTER, Register { place, mode, calls: 0 }).0
     }

@@ -97,7 +97,7 @@ impl Staging {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::uffd::{CanMove, Delivery};
+    use crate::uffd::{CanMove, Delivery, QUIET, REPORTED};
 
     const PAGES: usize = 6;
 
@@ -109,8 +109,8 @@ mod tests {
         let memory = Managed::map(bytes, page::page_size()).unwrap();
         memory.open(0..bytes).unwrap();
         let staging = Staging::new(bytes).unwrap();
-        uffd.register(&memory).unwrap();
-        uffd.register_quiet(&staging.0).unwrap();
+        uffd.register(&memory, REPORTED).unwrap();
+        uffd.register(&staging.0, QUIET).unwrap();
         for nth in 0..PAGES - 1 {
             uffd.copy(&memory, of(nth).start, &vec![1 + nth as u8; page::page_size()]).unwrap();
         }

@@ -9,7 +9,7 @@ use crate::error::refused;
 use crate::memory::Managed;
 use crate::memory::pages::{self, set_inherited};
 use crate::policy::FAULT_THREADS_MAX;
-use crate::uffd::{CanMove, Delivery, Uffd};
+use crate::uffd::{CanMove, Delivery, QUIET, REPORTED, Uffd};
 use crate::{Fork, processors};
 use rustix::io::Errno;
 use std::ops::Range;
@@ -88,8 +88,8 @@ impl Userfaultfd {
     }
 
     fn register(&self, memory: &Managed) -> Result<(), Errno> {
-        self.uffd.register(memory)?;
-        self.staging.as_ref().map_or(Ok(()), |staging| self.uffd.register_quiet(&staging.0))
+        self.uffd.register(memory, REPORTED)?;
+        self.staging.as_ref().map_or(Ok(()), |staging| self.uffd.register(&staging.0, QUIET))
     }
 }
 

@@ -111,8 +111,12 @@ pub(super) const FEATURE_WRITEPROTECT: u64 = 1;
 pub(super) const FEATURE_SIGBUS: u64 = 1 << 7;
 pub(super) const FEATURE_THREAD_ID: u64 = 1 << 8;
 pub(super) const FEATURE_MOVE: u64 = 1 << 16;
-pub(super) const MODE_MISSING: u64 = 1;
-pub(super) const MODE_WRITEPROTECT: u64 = 2;
+/// The mode of registered memory to which pages may be moved. Accesses to absent pages of this
+/// memory are not reported.
+pub(crate) const QUIET: u64 = 2;
+/// The mode of other registered memory: accesses to absent pages and writes to protected pages
+/// become faults.
+pub(crate) const REPORTED: u64 = 1 | QUIET;
 /// The mode of all requests that fill pages: the kernel wakes no waiting threads. The pager wakes
 /// them after it has published the block's state.
 pub(super) const NO_WAKE: u64 = 1;

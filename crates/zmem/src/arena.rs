@@ -116,7 +116,7 @@ impl Arena {
         while next < end {
             let part = next..end.min(chunk::blocks_of(&self.calls.pager, next).end);
             next = part.end;
-            self.calls.with_context(|pager, context| uses::set_use(pager, part, to, context))??;
+            self.calls.with_buffer(|pager, buf| uses::set_use(pager, part, to, buf))??;
         }
         Ok(())
     }

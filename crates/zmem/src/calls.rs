@@ -2,7 +2,7 @@
 //! signals do not wait for the end of the call.
 
 use crate::backend::ForkResult;
-use crate::contexts::{HandlerContext, Purpose};
+use crate::contexts::Purpose;
 use crate::evict::{self, Goal};
 use crate::gate::inside;
 use crate::pager::Pager;
@@ -71,11 +71,11 @@ impl Calls {
     ///
     /// # Errors
     /// [`Error::Forked`]
-    pub(crate) fn with_context<T>(
+    pub(crate) fn with_buffer<T>(
         &self,
-        work: impl FnOnce(&Pager, &mut HandlerContext<'_>) -> T,
+        work: impl FnOnce(&Pager, &mut [u8]) -> T,
     ) -> Result<T, Error> {
-        self.inside(|pager| work(pager, &mut pager.contexts.take(Purpose::Call)))
+        self.inside(|pager| work(pager, pager.contexts.take(Purpose::Call).buffer()))
     }
 
     /// Calls `work` for one part of `blocks` after another, until a call fails. Each part except
@@ -93,8 +93,8 @@ impl Calls {
 
     /// Evicts blocks in one step, and returns the number of evicted blocks.
     pub(crate) fn evict(&self, goal: Goal) -> usize {
-        let gone = self.with_context(|pager, context| {
-            evict::evict(pager, &mut pager.eviction_lock.lock(), goal, Spares::Nothing, context)
+        let gone = self.with_buffer(|pager, buf| {
+            evict::evict(pager, &mut pager.eviction_lock.lock(), goal, Spares::Nothing, buf)
         });
         gone.unwrap_or(0)
     }
@@ -123,9 +123,9 @@ impl Calls {
     /// [`Error::Forked`]
     pub(crate) fn advise(&self, blocks: Range<usize>, advice: Advice) -> Result<(), Error> {
         self.in_steps(blocks, |part| {
-            self.with_context(|pager, context| match advice {
-                Advice::Cold => evict::evict_range(pager, part, context),
-                Advice::Hot => range_calls::heat(pager, part, context),
+            self.with_buffer(|pager, buf| match advice {
+                Advice::Cold => evict::evict_range(pager, part, buf),
+                Advice::Hot => range_calls::heat(pager, part, buf),
             })
         })?;
         if advice == Advice::Cold {
@@ -149,7 +149,7 @@ impl Calls {
     /// [`Error::Forked`]
     pub(crate) fn bring(&self, blocks: Range<usize>) -> Result<(), Error> {
         self.in_steps(blocks, |part| {
-            self.with_context(|pager, context| range_calls::prefetch(pager, part, context))
+            self.with_buffer(|pager, buf| range_calls::prefetch(pager, part, buf))
         })
     }
 
@@ -174,7 +174,7 @@ impl Calls {
     pub(crate) fn pin(&self, blocks: Range<usize>) -> Result<(), Error> {
         let mut pinned = blocks.start..blocks.start;
         let done = self.in_steps(blocks, |part| {
-            self.with_context(|pager, context| range_calls::pin(pager, part.clone(), context))??;
+            self.with_buffer(|pager, buf| range_calls::pin(pager, part.clone(), buf))??;
             pinned.end = part.end;
             Ok(())
         });

@@ -260,8 +260,9 @@ mod tests {
         chunk::begin(&pager, Contents::Vacant);
         set_starter(&pager, &Refuses);
         let one = Wanted::from_it_on(1);
-        let bring = || fault::bring(&pager, 0, one, &mut pager.contexts.take(Purpose::Call));
-        uses::set_use(&pager, 0..1, Use::Managed, &mut pager.contexts.take(Purpose::Call)).unwrap();
+        let bring = || fault::bring(&pager, 0, one, pager.contexts.take(Purpose::Call).buffer());
+        uses::set_use(&pager, 0..1, Use::Managed, pager.contexts.take(Purpose::Call).buffer())
+            .unwrap();
         assert_eq!(bring(), 0..1);
         assert_eq!(waiting_room(&pager, 1), 0, "nobody would store it");
         let own = own_block(&pager, 0, pager.words[0].load()).unwrap();

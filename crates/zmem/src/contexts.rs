@@ -17,7 +17,6 @@ use crate::policy::{CONTEXTS_MAX, MISSING_CONTEXT_TICK, STACK_BYTES};
 use crate::sync::{AtomicU32, Ordering, wait, wait_for, wake};
 use page::Patience;
 use rustix::io::Errno;
-use std::ops::{Deref, DerefMut};
 
 /// All contexts of a region.
 #[derive(Debug)]
@@ -100,17 +99,24 @@ impl HandlerContexts {
 }
 
 impl HandlerContext<'_> {
+    /// Returns the context's buffer, which has room for a batch.
+    pub(crate) fn buffer(&mut self) -> &mut [u8] {
+        // SAFETY: `HandlerContexts::new` mapped the bytes readable and writable. They are
+        // initialized, because a new mapping contains zeros, and only this context uses them.
+        unsafe { std::slice::from_raw_parts_mut(self.top(), self.contexts.buffer_bytes) }
+    }
+
     /// Returns the start of the context's buffer, where its stack ends.
-    fn buffer(&self) -> *mut u8 {
+    fn top(&self) -> *mut u8 {
         let at = (self.nth + 1) * self.contexts.each() - self.contexts.buffer_bytes;
         // SAFETY: `at` lies in the mapping, which has `count` times `each()` bytes.
         unsafe { self.contexts.memory.start().add(at) }.as_ptr()
     }
 
-    /// Calls `work` on the context's stack, with the context as its buffer.
-    pub(crate) fn with_stack(mut self, mut work: impl FnMut(&mut HandlerContext<'_>)) {
-        let top = self.buffer();
-        let mut call = || work(&mut self);
+    /// Calls `work` on the context's stack, with the context's buffer.
+    pub(crate) fn with_stack(mut self, mut work: impl FnMut(&mut [u8])) {
+        let top = self.top();
+        let mut call = || work(self.buffer());
         extern "C" fn run<F: FnMut()>(call: *mut F) {
             // SAFETY: `with_stack` passes a pointer to its closure, and waits until this function
             // returns.
@@ -166,23 +172,6 @@ pub(crate) unsafe fn call_on(top: *mut u8, function: usize, argument: *mut u8) {
     }
 }
 
-impl Deref for HandlerContext<'_> {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        // SAFETY: the bytes are valid for reading, for the reasons in `deref_mut`.
-        unsafe { std::slice::from_raw_parts(self.buffer(), self.contexts.buffer_bytes) }
-    }
-}
-
-impl DerefMut for HandlerContext<'_> {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: `HandlerContexts::new` mapped the bytes readable and writable. They are
-        // initialized, because a new mapping contains zeros, and only this context uses them.
-        unsafe { std::slice::from_raw_parts_mut(self.buffer(), self.contexts.buffer_bytes) }
-    }
-}
-
 impl Drop for HandlerContext<'_> {
     fn drop(&mut self) {
         if self.contexts.free.fetch_or(1 << self.nth, Ordering::Release) == 0 {
@@ -209,17 +198,17 @@ mod tests {
         ];
         assert_eq!(contexts.free.load(Ordering::Relaxed), 0);
         for context in taken {
-            let end = context.buffer().addr();
+            let end = context.top().addr();
             let mut at = 0;
-            context.with_stack(|context| {
+            context.with_stack(|buffer| {
                 let here = 0u8;
                 at = (&raw const here).addr();
-                context.fill(7);
+                buffer.fill(7);
             });
             assert!((end - STACK_BYTES..end).contains(&at));
         }
         assert_eq!(contexts.free.load(Ordering::Relaxed), 7);
-        assert!(contexts.take(Purpose::Fault).iter().all(|&byte| byte == 7));
+        assert!(contexts.take(Purpose::Fault).buffer().iter().all(|&byte| byte == 7));
     }
 
     /// Faults get contexts, however many calls hold contexts or wait for one.

@@ -116,7 +116,7 @@ fn bring_all_back(pager: &Pager) {
     let mut context = pager.contexts.take(Purpose::Fault);
     for block in 0..pager.blocks() {
         if !matches!(pager.words[block].load().state(), State::Resident | State::Untouched) {
-            fault::bring(pager, block, Wanted::from_it_on(pager.batch()), &mut context);
+            fault::bring(pager, block, Wanted::from_it_on(pager.batch()), context.buffer());
         }
     }
     signals::set_in_handler(false);

@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use crate::backend::ForkResult;
-use crate::contexts::{HandlerContext, Purpose};
+use crate::contexts::Purpose;
 use crate::fault::{self, Verdict};
 use crate::gate::{GATE, inside};
 use crate::next_handler;
@@ -139,11 +139,10 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack
         let inside = GATE.enter();
         let mut verdict = Verdict::Answered;
         let mut context = pager.contexts.take(Purpose::Fault);
-        let mut fault = |context: &mut HandlerContext<'_>| {
-            verdict = fault::handle(pager, address, Toucher::This, context)
-        };
+        let mut fault =
+            |buf: &mut [u8]| verdict = fault::handle(pager, address, Toucher::This, buf);
         match stack {
-            Stack::This => fault(&mut context),
+            Stack::This => fault(context.buffer()),
             Stack::HandlerContext => context.with_stack(fault),
         }
         drop(inside);

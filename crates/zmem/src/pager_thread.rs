@@ -145,7 +145,7 @@ fn answer(pager: &Pager, uffd: &Uffd, fault: Fault) -> Result<(), Errno> {
     let start = (address - pager.memory.addresses().start) / page * page;
     inside(|| {
         let mut context = pager.contexts.take(Purpose::Fault);
-        let _verdict = fault::handle(pager, address, toucher, &mut context);
+        let _verdict = fault::handle(pager, address, toucher, context.buffer());
         // The waiting thread is woken even if the block was resident, because another thread
         // may have filled the block before the waiting thread began to wait.
         uffd.wake(&pager.memory, start..start + page)

@@ -174,7 +174,7 @@ mod tests {
         let pager = Pager::new(memory, Contents::Vacant, &Options::default()).unwrap();
         chunk::begin(&pager, Contents::Vacant);
         let change =
-            |to| set_use(&pager, 0..2, to, &mut pager.contexts.take(Purpose::Call)).unwrap();
+            |to| set_use(&pager, 0..2, to, pager.contexts.take(Purpose::Call).buffer()).unwrap();
         change(Use::Managed);
         thread::scope(|scope| {
             let clock = pager.eviction_lock.lock();

@@ -87,13 +87,10 @@ impl FaultThreads {
         for _ in 0..count {
             let stop = stop.clone();
             let answer = move |pager: &Pager| answer_faults(pager, &stop);
-            match PagerThread::start(pager, "zmem faults", "a thread that answers faults", answer) {
-                Ok(thread) => this.threads.push(thread),
-                Err(error) => {
-                    this.stop(pager);
-                    return Err(error);
-                }
-            }
+            let (name, what) = ("zmem faults", "a thread that answers faults");
+            let started = PagerThread::start(pager, name, what, answer);
+            let started = started.inspect_err(|_| this.stop(pager))?;
+            this.threads.push(started);
         }
         Ok(this)
     }

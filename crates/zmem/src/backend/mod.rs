@@ -166,26 +166,19 @@ pub const ARENA_BACKENDS: [&str; 5] = [GUARDS, NO_GUARDS, MAPPINGS, NO_MEMORY_FI
 
 /// Creates a backend for a region whose memory is `memory`.
 pub(crate) fn choose(options: &Options, memory: &Managed) -> Result<Box<dyn Backend>, Error> {
-    let deliveries: &[Delivery] = match options.backend {
-        kind if kind.is_signal() => &[],
-        BackendKind::UserfaultfdSigbus | BackendKind::UserfaultfdSigbusProtected => {
-            &[Delivery::Signal]
-        }
-        _ => &[Delivery::Messages, Delivery::Signal],
+    use BackendKind::{UserfaultfdProtected, UserfaultfdSigbus, UserfaultfdSigbusProtected};
+    if options.backend.is_signal() {
+        return signal(options.backend, memory);
+    }
+    let protects = matches!(options.backend, UserfaultfdProtected | UserfaultfdSigbusProtected);
+    let wants_move = if protects { CanMove::No } else { CanMove::Yes };
+    let open = |delivery| Userfaultfd::new(memory.bytes(), delivery, wants_move, options.fork);
+    let opened = match options.backend {
+        UserfaultfdSigbus | UserfaultfdSigbusProtected => open(Delivery::Signal),
+        _ => open(Delivery::Messages).or_else(|_| open(Delivery::Signal)),
     };
-    let protects = [BackendKind::UserfaultfdProtected, BackendKind::UserfaultfdSigbusProtected];
-    let wants_move = if protects.contains(&options.backend) { CanMove::No } else { CanMove::Yes };
-    let mut refused = None;
-    for delivery in deliveries {
-        match Userfaultfd::new(memory.bytes(), *delivery, wants_move, options.fork) {
-            Ok(backend) => return Ok(Box::new(backend)),
-            Err(errno) => refused = Some(errno),
-        }
-    }
-    match refused {
-        Some(errno) => Err(Error::Userfaultfd { errno: errno.raw_os_error() }),
-        None => signal(options.backend, memory),
-    }
+    let refused = |errno: Errno| Error::Userfaultfd { errno: errno.raw_os_error() };
+    Ok(Box::new(opened.map_err(refused)?))
 }
 
 fn signal(kind: BackendKind, memory: &Managed) -> Result<Box<dyn Backend>, Error> {

@@ -2,14 +2,14 @@
 
 use std::ops::{Deref, DerefMut};
 
-/// The alignment of the first byte, in bytes. It suffices for any block device.
+/// The alignment of the first byte in bytes, which suffices for any block device.
 pub const ALIGNMENT: usize = 4096;
 
 /// Zeroed bytes of a fixed length, aligned to [`ALIGNMENT`].
 #[derive(Debug)]
 pub struct AlignedBuf {
-    // The vector has `ALIGNMENT` bytes more than the buffer. It never grows, so the aligned start
-    // stays valid.
+    // The vector has `ALIGNMENT` bytes more than the buffer, and never grows. So the start of the
+    // buffer stays aligned.
     room: Vec<u8>,
     start: usize,
     len: usize,
@@ -23,7 +23,7 @@ impl AlignedBuf {
         AlignedBuf { room, start, len }
     }
 
-    /// Shortens the buffer to `len` bytes, if it is longer.
+    /// Shortens a buffer that is longer than `len` bytes to `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }

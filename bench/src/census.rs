@@ -9,7 +9,7 @@ use measure::page::PAGE_SIZE;
 /// The kind of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// One repeated word fills the page, so no bytes are stored.
+    /// The page repeats one word, so no bytes are stored.
     SameFilled,
     /// The page is stored in this number of bytes.
     Compressible(usize),
@@ -31,7 +31,7 @@ impl Kind {
 /// The number of pages of each kind, and C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Census {
-    /// The number of pages that one repeated word fills.
+    /// The number of same-filled pages.
     pub same_filled: u64,
     /// The number of pages that the codec shrinks.
     pub compressible: u64,

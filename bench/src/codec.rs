@@ -1,10 +1,10 @@
-//! The raw codec, which shows the compressed length of pages and blocks, and the cost, without a
-//! store.
+//! The raw codec. The codec shows the compressed lengths of pages and blocks, and the time of
+//! compression.
 
 use measure::page::{PAGE_SIZE, same_filled};
 use zcomp::{Error, Params, Stream};
 
-/// A codec without a store. It compresses one block at a time into its own buffer.
+/// A codec without a store, which compresses one block at a time into its own buffer.
 pub struct RawCodec {
     stream: Box<dyn Stream>,
     out: Box<[u8]>,

@@ -51,7 +51,8 @@ impl Mounted {
                 // The kernel completes a lazy unmount when the last open file below the mount point
                 // is closed.
                 let is_unmounted = unmount(&[]) || unmount(&["-l"]);
-                // A running thread may still write below the mount point.
+                // Retries the removal, because a running thread may still write below the mount
+                // point.
                 if is_unmounted {
                     (0..REMOVE_TRIES).find(|_| fs::remove_dir_all(dir.path()).is_ok());
                     return Ok(());
@@ -97,8 +98,7 @@ impl Looped {
 
 fn detach(node: &Path) -> Result<(), Error> {
     LOSETUP.run_whole(LOSETUP.command().arg("-d").arg(node))?;
-    // The kernel detaches the device when the last descriptor of the device is closed, which may
-    // take a moment.
+    // The kernel detaches a loop device only when its last descriptor is closed.
     for _ in 0..GONE_TRIES {
         let backing = Path::new("/sys/block").join(node.file_name().unwrap_or_default());
         if !fs::exists(backing.join("loop/backing_file")).unwrap_or(false) {

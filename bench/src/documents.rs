@@ -1,5 +1,5 @@
-//! The experiments of the five documents that uzram implements. In each experiment, uzram is
-//! compared with the kernel of this machine if the kernel can do the same work.
+//! The experiments of the five documents that uzram implements. An experiment also measures the
+//! kernel of this machine if the kernel can do the same work.
 //!
 //! ```text
 //!   bench experiments [NAME...] -> needs: what is missing? -> an experiment -> Found
@@ -98,8 +98,8 @@ struct Experiment {
     /// The question that the experiment answers, and the work that it runs.
     about: &'static str,
     needs: fn(bool) -> Vec<Need>,
-    /// Creates the experiment's input in the cache if experiments share that input and the cache
-    /// does not contain it yet.
+    /// Creates the input in the cache. Does nothing if the cache contains the input, or if no other
+    /// experiment uses it.
     input: fn(&Cache) -> Result<(), Error>,
     run: fn(&Scene<'_>) -> Result<Found, Error>,
 }
@@ -122,8 +122,8 @@ impl Name {
     }
 }
 
-/// Runs the chosen experiments one after the other and writes the report. The report gives a reason
-/// for each experiment that can't run on this machine.
+/// Runs the chosen experiments one after the other and writes the report. If an experiment can't
+/// run on this machine, the report contains the reason.
 ///
 /// # Errors
 /// The report can't be written.

@@ -68,8 +68,8 @@ pub enum Error {
         /// The number of the slot.
         slot: u32,
     },
-    /// A timed side returned an answer that differs from its earlier answer or from the other
-    /// side's answer.
+    /// A timed side returned a wrong answer. The answer differs from the side's earlier answer, or
+    /// from another side's answer.
     #[error(
         "side {side} answered {found:#x} where {expected:#x} was expected; its timing means nothing until that is mended"
     )]

@@ -1,5 +1,6 @@
-//! A device filled with pages. The figures are the memory that the device counts, the memory that
-//! the process and the machine lose, and the statistics of the kernel's device with the same pages.
+//! A device filled with pages. The figures are the memory that the device counts, and the memory
+//! that the process and the machine lose. The kernel's device with the same pages reports its own
+//! statistics.
 
 use std::time::Duration;
 
@@ -47,7 +48,8 @@ impl Filled {
     }
 
     /// Measures `fills` fresh devices. Returns the figures of the device with the median loss of
-    /// machine memory, because other processes allocate and free memory at the same time.
+    /// machine memory. Other processes may distort the loss, because they allocate and free memory
+    /// at the same time.
     pub fn median(pages: &AlignedBuf, fills: usize) -> Result<Filled, Error> {
         let mut measured =
             (0..fills.max(1)).map(|_| Filled::measure(pages)).collect::<Result<Vec<_>, _>>()?;
@@ -67,9 +69,9 @@ impl Filled {
     }
 }
 
-/// The time to wait after work that freed memory, until the use of memory is steady.
-/// `UZRAM_BENCH_SETTLE` sets another time in milliseconds; tests, which check only that figures are
-/// reported, wait less.
+/// The time after which freed memory no longer changes the figures. `UZRAM_BENCH_SETTLE` sets
+/// another time in milliseconds. Tests wait less, because they check only that figures are
+/// reported.
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// Waits after work that freed memory, until the use of memory is steady. Compaction continues

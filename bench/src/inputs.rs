@@ -1,7 +1,7 @@
 //! The shared real inputs: pages of a live heap, of a source tree, of an installed system.
 //!
-//! An input is made once and kept in a [`Cache`]; it is used as a [`PageSet`], which is read in
-//! batches or loaded whole.
+//! An input is created once and kept in a [`Cache`]. A [`PageSet`] reads an input in batches, or
+//! loads the whole input.
 
 mod cache;
 mod heap;
@@ -29,8 +29,7 @@ pub enum Input {
     System,
 }
 
-/// Returns the directory of the Linux source tree, which is created if the cache does not contain
-/// it.
+/// Returns the directory of the Linux source tree. If the cache lacks the tree, creates it.
 pub fn source_tree(cache: &Cache) -> Result<std::path::PathBuf, Error> {
     source::ensure(cache)
 }
@@ -56,7 +55,7 @@ impl Input {
         }
     }
 
-    /// Returns all pages of the input, which is created if the cache does not contain it.
+    /// Returns all pages of the input. If the cache lacks the input, creates it.
     /// [`PageSet::capped`] limits the pages.
     pub fn open(self, cache: &Cache) -> Result<PageSet, Error> {
         match self {

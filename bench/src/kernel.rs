@@ -1,5 +1,5 @@
-//! The kernel's zram devices, with which uzram is compared. A device is created for one measurement
-//! and always removed afterwards.
+//! The kernel's zram devices, with which uzram is compared. Each device is created for one
+//! measurement and removed after it.
 
 mod device;
 mod made;

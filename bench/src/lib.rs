@@ -1,9 +1,9 @@
 //! Measurements of uzram and of its rivals, on real input.
 //!
-//! An experiment (see [`experiments`]) takes pages from [`inputs`], times work with [`turns`],
-//! measures memory with [`measure::memory`], compares uzram with the kernel's zram ([`kernel`]),
-//! and adds every figure to a [`report::Report`]. The experiments of the source documents
-//! ([`documents`]) use the same modules and write a report of their own.
+//! An experiment (see [`experiments`]) takes pages from [`inputs`], times work with [`turns`], and
+//! measures memory with [`measure::memory`]. The experiment compares uzram with the kernel's zram
+//! ([`kernel`]), and adds every figure to a [`report::Report`]. The experiments of the source
+//! documents ([`documents`]) use the same modules and write a report of their own.
 
 pub mod aligned;
 pub mod blobs;

@@ -10,10 +10,10 @@ use crate::Error;
 /// The free memory of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MachineMemory {
-    /// The number of bytes in free pages. It is the sum of MemFree and the pages in per-processor
-    /// lists for the next allocations. MemFree does not include these lists, which may hold some
-    /// hundred MiB after much memory was released. The two numbers are read one after the other, so
-    /// pages that move between them cause an error of a few batches of 63 pages.
+    /// The number of bytes in free pages: MemFree, and the pages in the kernel's per-processor
+    /// lists. The lists are not part of MemFree, and may hold some hundred MiB after much memory
+    /// was released. MemFree and the lists are read one after the other. Pages that the kernel
+    /// moves between the two reads cause an error of a few batches of 63 pages.
     pub free: u64,
 }
 
@@ -33,8 +33,8 @@ impl MachineMemory {
     }
 }
 
-/// Returns the free pages in the lists of all processors, from the text of /proc/zoneinfo, which
-/// has a line `count: 123` for every zone and processor.
+/// Returns the number of free pages in the lists of all processors. `zoneinfo` is the text of
+/// /proc/zoneinfo, which has a line `count: 123` for every zone and processor.
 fn listed_pages(zoneinfo: &str) -> Option<u64> {
     let counts = zoneinfo.lines().filter_map(|line| line.trim_start().strip_prefix("count:"));
     let mut pages = None;

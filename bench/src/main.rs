@@ -88,7 +88,7 @@ fn run(arguments: Arguments) -> Result<Verdict, Error> {
     let mut out = io::stdout();
     let mut report = Report::new(if json { Form::Json } else { Form::Table }, seed, &mut out);
     eprintln!("bench: seed {seed:#x}");
-    // Figures measured before an error are reported too.
+    // After an error, the figures measured before the error are still reported.
     let measured = experiment.run(&request, &mut report);
     let verdict = report.finish()?;
     measured.map(|()| verdict)

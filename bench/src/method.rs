@@ -1,4 +1,4 @@
-//! Codecs with a level, and the memory of pages that they compress in blocks of several sizes.
+//! Codecs with a level, and the memory of pages compressed in blocks of several sizes.
 
 use std::fmt;
 
@@ -44,8 +44,9 @@ impl fmt::Display for Method {
     }
 }
 
-/// Reports the memory in which devices store `pages`, by method and block size, relative to C and
-/// to the size of `pages`. `used` stores `pages`, and returns the bytes of the memory pages in use.
+/// Reports the memory in which devices store `pages`, for each method and block size. A figure is
+/// relative to C, or to the size of `pages`. `used` stores `pages` and returns the memory used, in
+/// bytes.
 pub(crate) fn report_memory(
     experiment: &str,
     input: &str,

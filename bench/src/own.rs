@@ -1,5 +1,5 @@
-//! Processes of this program that each do a part of an experiment. Such a process gets its task by
-//! its arguments, and prints its answers.
+//! Processes of this program, each of which does a task of an experiment. The arguments of the
+//! process name the task, and the process prints its answers.
 //!
 //! ```text
 //!   an experiment -> command -> `bench --task NAME --order JSON` -> the function of the task
@@ -35,7 +35,8 @@ impl Task {
         self.command_below(None, order)
     }
 
-    /// Like `command`, but if there is a `watcher`, its program runs the process.
+    /// Does the same as `command`. If there is a `watcher`, the command starts the watcher, which
+    /// runs the process.
     pub(crate) fn command_below(
         self,
         watcher: Option<Command>,
@@ -50,7 +51,7 @@ impl Task {
             None => Command::new(program),
         };
         let name = self.to_possible_value().map_or_else(String::new, |of| of.get_name().to_owned());
-        // Strings and numbers only, so serialization can't fail.
+        // The order consists of strings and numbers, so serialization can't fail.
         let order = serde_json::to_string(order).unwrap_or_default();
         command.args(["--task", &name, "--order", &order]);
         Ok(command)
@@ -69,7 +70,7 @@ pub fn order<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     })
 }
 
-/// Converts an error in a process of this program, or in the start of such a process.
+/// Converts an error of a task's process, or an error in the start of the process.
 pub(crate) fn failed(reason: impl Display) -> Error {
     Error::ToolFailed {
         tool: "a process of bench",

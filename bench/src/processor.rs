@@ -3,15 +3,15 @@
 
 use std::fs;
 
-/// Returns the processor's name, its model and the number of processors of this machine: `AMD EPYC
-/// 9B14, family 25 model 17, 2 of them`. If the system does not report a processor, returns the
-/// architecture.
+/// Returns the processor's name, its model and the number of processors of this machine, for
+/// example `AMD EPYC 9B14, family 25 model 17, 2 of them`. If the system does not report a
+/// processor, returns the architecture.
 pub fn name() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     described(&text).unwrap_or_else(|| format!("unknown, {}", std::env::consts::ARCH))
 }
 
-/// Parses the text of `/proc/cpuinfo` in the format of x86, or in that of ARM, which contains
+/// Parses the text of `/proc/cpuinfo` in the format of x86 or of ARM. The format of ARM contains
 /// numbers instead of a name.
 fn described(cpuinfo: &str) -> Option<String> {
     let field = |name: &str| {

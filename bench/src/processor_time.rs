@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::Error;
 
-/// The indices of user and system time among the fields of `/proc/PID/stat` after the command's
-/// name.
+/// The indices of user and system time in `/proc/PID/stat`. Index 0 is the field after the
+/// command's name.
 const OWN: [usize; 2] = [11, 12];
 const CHILDREN: [usize; 2] = [13, 14];
 
@@ -15,8 +15,8 @@ pub fn of_process(pid: u32) -> Result<f64, Error> {
     seconds(Path::new(&format!("/proc/{pid}/stat")), OWN)
 }
 
-/// Returns the seconds of processor time used by those descendants of this process that were waited
-/// for.
+/// Returns the seconds of processor time of this process's descendants. Only descendants that were
+/// waited for count.
 pub fn of_children() -> Result<f64, Error> {
     seconds(Path::new("/proc/self/stat"), CHILDREN)
 }
@@ -31,8 +31,8 @@ fn seconds(path: &Path, fields: [usize; 2]) -> Result<f64, Error> {
     Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// Returns the sum of the fields with the indices `fields`. The command's name, in parentheses, may
-/// contain spaces.
+/// Returns the sum of the fields with the indices `fields`. The command's name may contain spaces,
+/// so the fields are counted from its closing parenthesis.
 fn sum(stat: &str, fields: [usize; 2]) -> Option<u64> {
     let values: Vec<&str> = stat.rsplit(") ").next()?.split(' ').collect();
     fields.iter().map(|&field| values.get(field)?.parse::<u64>().ok()).sum()

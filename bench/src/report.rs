@@ -15,7 +15,7 @@ use crate::{Error, processor};
 /// The output format of figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// One aligned table at the end.
+    /// One aligned table, which is printed at the end of the run.
     Table,
     /// One JSON object per figure and line, each printed as soon as it is known.
     Json,
@@ -40,8 +40,8 @@ pub struct Report<'out> {
 }
 
 impl<'out> Report<'out> {
-    /// Returns an empty report that prints to `out`. `seed` and the processor's name are printed
-    /// with every JSON figure, or once above the table.
+    /// Returns an empty report that prints to `out`. Every JSON figure, or the head of the table,
+    /// includes `seed` and the processor's name.
     pub fn new(form: Form, seed: u64, out: &'out mut dyn Write) -> Report<'out> {
         Report { form, seed, processor: processor::name(), out, figures: Vec::new() }
     }
@@ -61,7 +61,7 @@ impl<'out> Report<'out> {
         self.figures
     }
 
-    /// Prints the table, if that is the format, and returns the verdict.
+    /// Prints the table if the format is [`Form::Table`], and returns the verdict.
     pub fn finish(mut self) -> Result<Verdict, Error> {
         if self.form == Form::Table {
             self.table().map_err(refused())?;

@@ -1,10 +1,9 @@
-//! Medians of a few measurements. Means are not used, because a single disturbed run would distort
-//! them.
+//! Medians of a few measurements. A single disturbed run would distort a mean, but not a median.
 
 use std::borrow::Borrow;
 
-/// Returns the median of `values`: the mean of the middle two for an even number of values, and NaN
-/// if there are none.
+/// Returns the median of `values`. For an even number of values, returns the mean of the middle
+/// two. Returns NaN if there are no values.
 pub fn median(values: impl IntoIterator<Item = impl Borrow<f64>>) -> f64 {
     let mut sorted: Vec<f64> = values.into_iter().map(|value| *value.borrow()).collect();
     sorted.sort_by(f64::total_cmp);

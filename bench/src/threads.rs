@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use crate::Error;
 
-/// The results of the threads, and the total time.
+/// The results of all threads, and the time from start to end.
 #[derive(Debug)]
 pub struct Together<T> {
-    /// The seconds from the start of the first thread to the end of the last one.
+    /// The seconds from the start of the first thread to the end of the last thread.
     pub seconds: f64,
     /// The result of each thread, by index.
     pub answers: Vec<T>,
@@ -22,7 +22,7 @@ type Done<T> = (Instant, Result<T, Error>, Instant);
 enum Gate {
     Closed,
     Open,
-    // Not all threads could be started, so the started threads exit.
+    // Another thread could not be started, so this thread exits.
     Cancelled,
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn built(name: &str) -> PathBuf {
     env::current_exe().unwrap_or_default().with_file_name(name)
 }
 
-/// A program, the package that contains it, and the remedy if it fails.
+/// A program, its Debian package, and the remedy if the program fails.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tool {
     pub(crate) name: &'static str,
@@ -60,8 +60,8 @@ impl Tool {
         Ok(begun.elapsed().as_secs_f64())
     }
 
-    /// Runs `command`, which starts this program, until it exits. A signal does not end it early.
-    /// This is for commands that create or undo an object.
+    /// Runs `command`, which starts this program, until it exits. A signal to this process does not
+    /// end the command early. Commands that create or undo an object need this.
     pub(crate) fn run_whole(&self, command: &mut Command) -> Result<Output, Error> {
         self.succeeded(whole(command))
     }
@@ -72,7 +72,7 @@ impl Tool {
             return Ok(output);
         }
         let messages = String::from_utf8_lossy(&output.stderr);
-        // The last messages contain the reason.
+        // Keeps the end of the messages, which contains the reason.
         let skipped = messages.trim().chars().count().saturating_sub(MESSAGE_MAX);
         let end: String = messages.trim().chars().skip(skipped).collect();
         Err(self.failed(format!("{}, {end}", output.status)))

@@ -1,4 +1,4 @@
-//! The free memory that malloc keeps.
+//! Releases the free memory that malloc keeps.
 #![allow(unsafe_code)]
 
 /// Releases the free memory that malloc keeps.

@@ -1,11 +1,10 @@
-//! Several sides do the same work in turns, so that a disturbance of the machine affects all of
-//! them.
+//! Several sides do the same work in turns, so a disturbance of the machine affects all sides.
 
 use crate::Error;
 
-/// Calls `turn(side)` for each of `sides` sides in each round. Another side is first in each round,
-/// because the first side changes the contents of the caches for the next one. The first round
-/// warms up, and is not one of the `rounds` rounds that are counted. Returns the results by side.
+/// Calls `turn(side)` for each of `sides` sides in each round. Another side begins each round,
+/// because a turn changes the contents of the caches for the next side. A round before the `rounds`
+/// counted rounds warms up the caches. Returns the results of each side.
 ///
 /// # Errors
 /// The first error of a turn.

@@ -1,9 +1,9 @@
-//! Devices, mounts and other objects that a run has created on this machine and must not leave
-//! behind. Their owners undo them in reverse order, and so does a signal that ends the run.
+//! Devices, mounts and other objects that a run creates on this machine and must remove. The owner
+//! of an object undoes it on drop. A signal that ends the run undoes all objects, the newest first.
 //!
 //! Lock order: the list, then a device's file. The list is locked while an object is created, so
-//! that every created object is in the list. A signal's thread locks the list and never unlocks it,
-//! so that no object is created afterwards.
+//! that every created object is in the list. The thread that receives a signal locks the list and
+//! never unlocks it, so that no further object is created.
 
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -62,8 +62,8 @@ impl Undo {
     fn undo(&self) -> Result<(), Error> {
         let mut list = list();
         let place = list.made.iter().position(|(number, _)| *number == self.0);
-        // The action leaves the list before it runs, because its object's number or path may be
-        // reused soon.
+        // Removes the action from the list before it runs. After the action, another object may get
+        // the number or the path of its object.
         place.map_or(Ok(()), |place| (list.made.remove(place).1)())
     }
 }
@@ -76,16 +76,15 @@ impl Drop for Undo {
     }
 }
 
-/// Returns a command in a process group of its own. Ctrl-C on a terminal signals this process, but
-/// not the command.
+/// Returns a command in a separate process group, so that Ctrl-C on a terminal does not signal it.
 pub fn apart(program: &str) -> Command {
     let mut command = Command::new(program);
     command.process_group(0);
     command
 }
 
-/// Runs a command made by [`apart`] until it exits. This is for commands that create or undo an
-/// object. A signal for this process's group can kill the child before it is in its own group. The
+/// Runs a command made by [`apart`] until it exits. Commands that create or undo an object need
+/// this. Before the child enters its own group, a signal for this process's group can kill it. The
 /// command is then run again.
 ///
 /// # Errors
@@ -99,8 +98,8 @@ pub fn whole(command: &mut Command) -> io::Result<Output> {
     }
 }
 
-/// Runs a command until it exits. A signal that ends this process first kills the command and its
-/// group. Must not be used while an object is created or undone.
+/// Runs a command until it exits. A signal that ends the run also kills the command's process
+/// group. Must not be called while an object is created or undone.
 ///
 /// # Errors
 /// Signals can't be caught. The inner result is an error if the command can't be started.
@@ -125,7 +124,8 @@ pub fn ended(command: &mut Command) -> Result<io::Result<Output>, Error> {
         let stderr = scope.spawn(|| all(stderr));
         (all(stdout), stderr.join().unwrap_or_default())
     });
-    // NOWAIT leaves the process unreaped until its undo action runs, so its id is not reused.
+    // NOWAIT leaves the process unreaped until its undo action runs, so the kernel does not reuse
+    // its id.
     let process = Pid::from_child(&child);
     let _status = waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
     undo.now()?;
@@ -146,7 +146,7 @@ impl From<Error> for Started {
 
 fn all(pipe: Option<impl Read>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // The bytes read before an error suffice.
+    // If a read fails, the bytes read before it suffice.
     let _read = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
     bytes
 }
@@ -155,7 +155,7 @@ fn list() -> MutexGuard<'static, List> {
     LIST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Creates a directory, which is removed on drop with all its contents.
+/// Creates a directory. On drop, the directory is removed with all its contents.
 ///
 /// # Errors
 /// The directory can't be created; the error includes `remedy`.
@@ -172,8 +172,8 @@ pub fn folder(prefix: &str, within: &Path, remedy: &'static str) -> Result<(Path
     })
 }
 
-/// Starts a thread that waits for the signals that end a run, and then undoes all that the run has
-/// created.
+/// Starts a thread that waits for a signal that ends the run, and then undoes all objects of the
+/// run.
 ///
 /// # Errors
 /// The thread can't be started.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use bench::documents::{Results, html, markdown};
 use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 
-/// The time within which everything must be removed after an interruption.
+/// The time within which an interrupted command must have removed all its objects.
 const GONE_MAX: Duration = Duration::from_secs(20);
 
 fn command(arguments: &[&str], out: &Path) -> Command {
@@ -56,7 +56,7 @@ fn what_is_interrupted_leaves_nothing() {
     let text = out.join("inputs/linux-source-6.1/mm/zsmalloc.c");
     fs::create_dir_all(text.parent().unwrap()).unwrap();
     fs::write(&text, "int objects, pages;\n".repeat(4000)).unwrap();
-    // The first round interrupts the command after a pause, the second without one.
+    // The first round interrupts the command after a pause, the second round at once.
     for pause in [300, 0] {
         let mut command = command(&["pieces"], &out);
         command.env("TMPDIR", &temporary).stderr(Stdio::piped()).process_group(0);

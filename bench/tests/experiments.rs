@@ -244,7 +244,7 @@ fn run_programs() {
     assert_eq!(value(&figures, "programs that were skipped"), 0.0);
 }
 
-/// The order of the kinds' times depends on the machine, but all kinds must have figures.
+/// The fastest kind of page depends on the machine, but all kinds must have figures.
 #[test]
 fn runs() {
     let figures = figures("runs", "4M", "1");

@@ -12,8 +12,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Runs the check on a checkout. Returns true if the check found no error, and the messages of the
-/// check.
+/// Runs the check on a checkout. Returns whether it found no error, and its messages.
 fn check(checkout: &Path) -> (bool, String) {
     let program = root().join("tools/figures");
     let output = Command::new("python3")

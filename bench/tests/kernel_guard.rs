@@ -1,5 +1,5 @@
-//! The kernel's device is removed in any case. If no device can be created, each test prints the
-//! reason and passes.
+//! The kernel's device is removed even after a signal. If no device can be created, each test
+//! prints the reason and passes.
 #![allow(clippy::unwrap_used)]
 
 use std::env;
@@ -169,7 +169,8 @@ fn memory_is_swapped_to_a_device_of_its_own_and_comes_back() {
     }
 }
 
-/// With the kernel's geometry, uzram's allocator has the kernel's figures, within half a percent.
+/// With the kernel's geometry, the figures of uzram's allocator differ from the kernel's by at most
+/// half a percent.
 #[test]
 fn parity_with_the_kernel() {
     let pages = PageSet::of_tree(Path::new("/usr"), &["lib", "share"]).unwrap();

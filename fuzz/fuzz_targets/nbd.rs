@@ -1,5 +1,6 @@
-//! Random bytes that a client sends to the NBD server, alone or after a valid handshake. They are
-//! also the choices of a model client, whose answers are checked against the protocol's document.
+//! A client sends random bytes to the NBD server, alone or after a valid handshake. The random
+//! bytes also determine the requests of a model client. The answers to the model client are checked
+//! against the protocol's document.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -31,7 +32,7 @@ fn answers(bytes: &[u8], step: usize) -> Vec<u8> {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    // Creating devices takes most of the time, so each input is sent in only one way: alone, or
+    // The creation of devices takes most of the time. So each input is sent only once: alone, or
     // after a handshake.
     let sent = match bytes.len() % 2 {
         0 => bytes.to_vec(),

@@ -1,8 +1,8 @@
 //! Allocates and frees objects, in slabs of any owner.
 //!
 //! # Safety
-//! A caller that frees an object does not use the object any more. In a slab that may belong to
-//! another thread, this code accesses only the bits, which exist while the object is live.
+//! A caller that frees an object does not use the object any more. If a slab may belong to another
+//! thread, this code accesses only its bits. The bits exist while the object is live.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -14,8 +14,8 @@ use crate::{grow, own};
 use page::ExtentId;
 use std::ptr::NonNull;
 
-/// Allocates an object from a slab of the calling thread, or from a shared slab if the thread can't
-/// own slabs.
+/// Allocates an object from a slab of the calling thread. If the thread can't own slabs, takes an
+/// object from a slab without an owner.
 pub(crate) fn alloc(depot: &Depot) -> Result<NonNull<u8>, Error> {
     let Some(own) = depot.threads.make(number(), &depot.shape) else {
         return alloc_shared(depot);
@@ -28,7 +28,7 @@ pub(crate) fn alloc(depot: &Depot) -> Result<NonNull<u8>, Error> {
     }
 }
 
-/// Allocates an object under the lock. The slab remains without an owner.
+/// Allocates an object from a slab without an owner, under the lock.
 fn alloc_shared(depot: &Depot) -> Result<NonNull<u8>, Error> {
     loop {
         let mut locked = depot.lock();
@@ -76,8 +76,8 @@ pub(crate) unsafe fn free(
                 if !matches!(slab.owner(), NO_ONE | RESERVE) {
                     continue;
                 }
-                // If this is a second free, the slab may have been reclaimed and may belong to
-                // another cache now. The check under the lock detects this (sl-H2).
+                // In a second free of an object, the slab may have been reclaimed, and may belong
+                // to another cache. The check under the lock detects this case (sl-H2).
                 let is_it = depot.index_in(extent, object) == Some(index);
                 // SAFETY: the caller of `free` guarantees that no thread uses a live object.
                 is_it && unsafe { free_locked(locked, id, index) }
@@ -122,8 +122,8 @@ unsafe fn free_locked(mut locked: Locked<'_>, id: ExtentId, index: usize) -> boo
         return true;
     }
     locked.lists.active -= 1;
-    // If the slab was full before this free, more of its objects are likely to be freed. Therefore,
-    // the calling thread becomes its owner.
+    // The calling thread becomes the owner of a slab that was full before this free. More objects
+    // of this slab are likely to be freed.
     match depot.threads.make(number(), &depot.shape).filter(|_| list == List::Full) {
         Some(own) => {
             own::own_listed(&mut locked, own, id);
@@ -140,14 +140,14 @@ unsafe fn free_locked(mut locked: Locked<'_>, id: ExtentId, index: usize) -> boo
     true
 }
 
-/// Marks the remotely freed objects of a slab as free if the slab's owner gave up the slab after
-/// these objects were freed.
+/// Marks the remotely freed objects of a slab as free, after the slab's owner has given up the
+/// slab.
 fn drain_remote(depot: &Depot, id: ExtentId) {
     let mut locked = depot.lock();
-    // The slab may have been reclaimed together with its bits, and its extent may belong to another
-    // cache or to a slab under construction. Therefore, first check that the slab is attached to
-    // this cache (sl-H2). A slab in no list belongs to a thread or to the reserve; its remote bits
-    // are drained when it enters a list (sl-B1).
+    // The slab may have been reclaimed together with its bits. The slab's extent may then belong to
+    // another cache, or to a slab under construction. So first checks that the slab is attached to
+    // this cache (sl-H2). An attached slab in no list belongs to a thread or to the reserve; its
+    // remote bits are drained when the slab enters a list (sl-B1).
     if depot.is_attached(id) && List::of_slab(depot.slab(id)) != List::Unlisted {
         let found = locked.slab(id).drain_remote();
         locked.lists.active -= found;

@@ -13,7 +13,7 @@ use std::sync::{Arc, Weak};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// The pages for caches, and the memory of the structures that manage these pages.
+/// The pages of caches, and the structures that manage these pages.
 #[derive(Debug)]
 pub struct Arena {
     pub(crate) space: Space<Slab>,
@@ -23,13 +23,13 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Returns an arena without pages; pages are committed when objects are allocated. Blocks are
-    /// heap memory, which the limit does not cover. The child of a fork always inherits the pages,
-    /// whatever `config` requests: callers access objects as plain memory, so the arena can't
-    /// refuse an access in the child.
+    /// Returns an arena without pages. Pages are committed when objects are allocated. The limit
+    /// does not include blocks, which are heap memory. The child of a fork inherits the pages, even
+    /// if `config` requests the opposite. Callers access objects as plain memory, so the arena
+    /// can't refuse an access in the child.
     pub fn new(config: page::Config) -> Result<Arc<Self>, Error> {
-        // Compared with granules of one page, a slab takes a little more address space, but the map
-        // of pages is a quarter of the size.
+        // With granules of `GRANULE` pages, a slab takes a little more address space than with
+        // granules of one page. The map of pages takes only a quarter of the memory.
         let granule = config.granule.max(GRANULE);
         let config = page::Config { by_address: true, granule, in_children: true, ..config };
         let space = Space::new(config)?;
@@ -71,8 +71,8 @@ impl Arena {
         pages.sum()
     }
 
-    /// Asserts that the extents and the page budget agree. No cache may be in use. Waits while an
-    /// exiting thread of the process still cleans up caches.
+    /// Asserts that the extents and the page budget agree. No cache may be in use. If a thread of
+    /// the process is exiting, waits until the thread has cleaned up its caches.
     pub fn check(&self) {
         self.space.check();
         for _ in 0..CHECK_LOOKS_MAX {

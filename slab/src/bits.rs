@@ -1,5 +1,5 @@
-//! Two bits per object: *live* is set while a user has the object, *remote* after the object was
-//! freed by a thread that does not own the slab.
+//! Two bits per object. The bit *live* is set while a user has the object. The bit *remote* is set
+//! when a thread that does not own the slab frees the object.
 //!
 //! ```text
 //!   live:   | 1 1 0 1 ... |     changed by the slab's thread, or under the lock if it has none
@@ -7,18 +7,17 @@
 //!   owner:  thread's number; 0 means none
 //! ```
 //! A thread that frees an object in another thread's slab sets the object's remote bit. The slab's
-//! thread drains the remote bits when no other object is free, or when the thread gives up the
-//! slab.
+//! thread drains the remote bits when no object is free, or when the thread gives up the slab.
 //!
-//! - sl-B1: a thread that gives up a slab removes the owner first and then drains. A thread that
-//!   frees an object sets the remote bit first and then reads the owner. So at least one of the two
-//!   threads sees the other's write, and no remote bit is lost.
+//! - sl-B1: a thread that gives up a slab first removes the owner, and then drains the remote bits.
+//!   A thread that frees an object first sets the remote bit, and then reads the owner. So at least
+//!   one of the two threads sees the other thread's write, and no remote bit is lost.
 //! - sl-B2: an object with its remote bit set is still live, and a second free by any thread
 //!   detects the bit.
-//! - sl-B3: a draining thread first marks the object free and then clears the bit. So a second free
-//!   detects one of the two, unless it reads the bits before both changes and sets the remote bit
-//!   after both. In that case the second free reports no error. Its bit is *late*: the object is
-//!   not allocated before its late bit is cleared.
+//! - sl-B3: a draining thread first marks the object as free, and then clears the remote bit. A
+//!   second free usually detects one of these changes. A second free that reads the bits before
+//!   both changes, and sets the remote bit after both, reports no error. The remote bit of such a
+//!   second free is *late*. An object is not allocated before its late bit is cleared.
 
 use crate::sync::{Relaxed, fence_in_models};
 use std::sync::atomic::Ordering::SeqCst;
@@ -84,7 +83,7 @@ pub(crate) fn free(live: &Word, remote: &Word, index: usize) -> bool {
 }
 
 impl Bits<'_> {
-    /// Marks the bits beyond the last object as live, which they remain for ever.
+    /// Marks the bits beyond the last object as live, so that they are never allocated.
     pub(crate) fn end_at(&self, objects: usize) {
         if let Some(last) = self.live.last()
             && !objects.is_multiple_of(64)
@@ -103,9 +102,9 @@ impl Bits<'_> {
         self.is_live(index) && self.remote[index / 64].load(Relaxed) & bit(index) == 0
     }
 
-    /// Returns the next word that contains a free object. Searches from word `start` to the end and
-    /// then from the beginning. Clears the late bits of the returned word. Only the slab's thread
-    /// may call this function.
+    /// Returns the next word that contains a free object. Searches from the word `start` to the
+    /// last word, and then from the first word. Clears the late bits of the returned word. Only the
+    /// slab's thread may call this function.
     pub(crate) fn next_word(&self, start: usize) -> Option<usize> {
         let mut words = (start..self.live.len()).chain(0..start);
         let word = words.find(|&word| self.live[word].load(Relaxed) != u64::MAX)?;
@@ -119,8 +118,8 @@ impl Bits<'_> {
     pub(crate) fn alloc_from(&self, start: usize) -> Option<usize> {
         loop {
             let word = self.next_word(start)?;
-            // This fails only if another late bit was set after the search; each late bit requires
-            // a second free.
+            // This fails only if a late bit was set after the search. Each late bit requires a
+            // second free of an object, so the loop ends.
             if let Some(index) = alloc(&self.live[word], &self.remote[word]) {
                 return Some(word * 64 + index);
             }
@@ -131,7 +130,7 @@ impl Bits<'_> {
     pub(crate) fn set_live(&self, index: usize) {
         let word = &self.live[index / 64];
         word.store(word.load(Relaxed) | bit(index), Relaxed);
-        // No thread has received the object yet, so a set bit is the late bit of an earlier free
+        // No user has the object yet, so a set remote bit is the late bit of an earlier free
         // (sl-B3).
         self.clear_remote(index / 64, bit(index));
     }
@@ -161,12 +160,12 @@ impl Bits<'_> {
         if !self.is_live(index) {
             return Freed::DoubleFree;
         }
-        // Release orders the user's accesses to the object before the free; SeqCst is for sl-B1.
+        // Release orders the user's accesses to the object before the free. sl-B1 requires SeqCst.
         let remote = &self.remote[index / 64];
         if remote.fetch_or(bit(index), SeqCst) & bit(index) != 0 {
             return Freed::DoubleFree;
         }
-        // From now on another thread may reclaim the slab; its descriptor remains valid.
+        // From here on, another thread may reclaim the slab. The slab's descriptor remains valid.
         fence_in_models();
         if self.owner.load(SeqCst) == NO_ONE { Freed::Orphan } else { Freed::Deferred }
     }

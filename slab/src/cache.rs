@@ -4,8 +4,8 @@
 //! - sl-T1: a `CacheBox` exclusively owns its object, from `alloc` to the drop of the box. The box
 //!   holds a reference to the cache, so the object's memory outlives the box. The object contains a
 //!   T.
-//! - sl-T2: in a constructed cache every object contains a T as long as its slab exists, because no
-//!   other code can access the cache.
+//! - sl-T2: in a constructed cache every object contains a T while its slab exists. The reason is
+//!   that only the `ConstructedCache` can access its untyped cache.
 #![allow(unsafe_code)]
 
 use crate::{Arena, CacheStat, Error, Leak, Options, RawCache, SlabInfo};
@@ -28,8 +28,7 @@ impl<T> Cache<T> {
         Self::with_options(arena, Options::named(name))
     }
 
-    /// Returns a cache with these options. The constructor and the destructor among `options` are
-    /// ignored; only a [`ConstructedCache`] uses them.
+    /// Returns a cache with these options. Ignores the constructor and the destructor in `options`.
     pub fn with_options(arena: &Arc<Arena>, options: Options) -> Result<Self, Error> {
         let options = Options { constructor: None, destructor: None, ..options };
         let raw = RawCache::with_options(arena, size_of::<T>(), align_of::<T>(), options)?;
@@ -42,8 +41,8 @@ impl<T> Cache<T> {
         Ok(self.place(self.raw.alloc()?, value))
     }
 
-    /// Allocates as [`alloc`](Self::alloc) does, but takes an object from the reserve if no memory
-    /// is available.
+    /// Does the same as [`alloc`](Self::alloc). If no memory is available, takes an object from the
+    /// reserve.
     pub fn alloc_reserved(&self, value: T) -> Result<CacheBox<T>, Error> {
         Ok(self.place(self.raw.alloc_reserved()?, value))
     }
@@ -82,9 +81,9 @@ impl<T> Cache<T> {
     }
 }
 
-/// A cache whose `T`s are created together with their slab and dropped together with it, for types
-/// that are expensive to create. A newly allocated `T` is in the state in which its previous user
-/// left it.
+/// A cache for types that are expensive to create. The `T`s of a slab are created with the slab,
+/// and dropped with the slab. A newly allocated `T` is in the state in which its previous user left
+/// it.
 pub struct ConstructedCache<T> {
     raw: Arc<RawCache>,
     objects: PhantomData<fn() -> T>,
@@ -105,8 +104,8 @@ impl<T: Construct + Send + 'static> ConstructedCache<T> {
             unsafe { object.cast::<T>().write(T::construct()) }
         };
         let destructor = |object: NonNull<u8>| {
-            // SAFETY: the object contains a T that no user has, and that no code uses after this
-            // call (sl-T2).
+            // SAFETY: the object contains a T (sl-T2). No user has the T, and no code uses it after
+            // this call.
             unsafe { object.cast::<T>().drop_in_place() }
         };
         let (constructor, destructor) = (Some(constructor as _), Some(destructor as _));
@@ -156,14 +155,13 @@ impl<T> fmt::Debug for ConstructedCache<T> {
 /// An object of a cache, freed on drop.
 ///
 /// # Panics
-/// The drop panics if the cache rejects the object, because memory beyond the object's end was
-/// written to ([`Debug::On`](crate::Debug::On)), or because the cache is faulty. The object's
-/// memory is then never reused, and [`CacheStat::refused`] counts the object. (A thread that is
-/// already panicking only counts the object.)
+/// The drop panics if the cache rejects the object. A cache rejects an object if memory beyond the
+/// object's end was written to ([`Debug::On`](crate::Debug::On)), or if the cache is faulty. The
+/// object's memory is then never reused, and [`CacheStat::refused`] counts the object. If the
+/// thread is already panicking, the object is only counted.
 pub struct CacheBox<T> {
     object: NonNull<T>,
-    /// The cache of the object. The cache also determines whether the box drops the T: a
-    /// constructed T is not dropped.
+    /// The cache of the object. In a constructed cache, the box does not drop the T.
     cache: Arc<RawCache>,
 }
 

@@ -1,5 +1,5 @@
-//! The tag of an extent: the cache that its slab belongs to, and whether the slab is *attached* to
-//! that cache.
+//! The tag of an extent. The tag holds the cache to which the slab belongs, and whether the slab is
+//! *attached* to the cache.
 //!
 //! ```text
 //!   tag:  | number of the cache: 31 bits | attached: 1 |
@@ -7,11 +7,11 @@
 //! ```
 //! A slab is created and reclaimed while no lock of the cache is held. After the slab is reclaimed,
 //! its extent may belong to another cache. sl-H2: a slab becomes attached to a cache, and detached
-//! again, only under that cache's lock. So if a thread holds the lock and reads that a slab is
-//! attached to the cache, the whole slab belongs to the cache while the thread holds the lock. (The
-//! thread can't read an outdated tag, because tags change only under the same lock.) Without the
-//! lock, the same holds for the slab of a live object that the thread has received. The slab was
-//! attached before the object was allocated, and remains attached until the object is freed.
+//! again, only under that cache's lock. So a thread that holds the lock reads no outdated tag. If
+//! the slab is attached to the cache, the whole slab belongs to the cache while the thread holds
+//! the lock. The slab of a live object is also attached: it was attached before the object was
+//! allocated, and remains attached until the object is freed. So a thread that has received the
+//! object can rely on the slab's cache without the lock.
 
 use crate::slab::Slab;
 use page::Extent;

@@ -12,9 +12,9 @@ use crate::thread_slabs::ThreadSlabs;
 use page::ExtentId;
 use std::ptr::NonNull;
 
-/// Returns the slabs that are attached to the cache, without those that are being created or
-/// reclaimed (exiting threads may still reclaim slabs). The attached slabs are not reclaimed while
-/// the lock is held (sl-H2).
+/// Returns the slabs that are attached to the cache. Attached slabs are not reclaimed while the
+/// lock is held (sl-H2). Slabs that are being created or reclaimed are left out; an exiting thread
+/// may still reclaim slabs.
 fn slabs<'l>(locked: &'l Locked<'_>) -> impl Iterator<Item = ExtentId> + use<'l> {
     let depot = locked.depot;
     depot.space().live().filter(|&id| depot.is_attached(id))
@@ -78,7 +78,7 @@ pub(crate) fn check(depot: &Depot) {
 }
 
 /// Asserts that a thread's records agree with the slabs that the thread owns. Returns the number of
-/// these slabs.
+/// owned slabs.
 fn check_own(depot: &Depot, own: &ThreadSlabs) -> usize {
     own.slabs().check(links(depot.space()));
     let (mut noted, mut kept, mut last) = (Vec::new(), 0, None);

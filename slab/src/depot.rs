@@ -1,4 +1,4 @@
-//! The slabs of a cache that do not belong to threads, in lists under one lock.
+//! The slabs of a cache that no thread owns, in lists under one lock.
 //!
 //! ```text
 //!   made --> a thread's --all in use, too much kept, shrink, exit--> no owner: partial, full, free
@@ -12,18 +12,20 @@
 //! - sl-C1: a slab without an owner is in the list that its count determines.
 //! - sl-C2: a slab's count is the number of its live objects. Each live object belongs to a user or
 //!   is in quarantine.
-//! - sl-C3: slabs of the reserve belong only to the reserve, and an object freed in such a slab
-//!   remains there.
+//! - sl-C3: a slab of the reserve never belongs to a thread, and an object freed in the slab
+//!   returns to the reserve.
 //!
 //! # Safety
-//! - sl-K1: the pages of a slab are committed before any thread can find the slab, and until the
-//!   slab is reclaimed. A slab is reclaimed only when none of its objects is live. With
-//!   `Memory::Stable`, every guard from before its unlinking has been dropped, too.
+//! - sl-K1: the pages of a slab are committed before any thread can find the slab, and stay
+//!   committed until the slab is reclaimed. A slab is reclaimed only when none of its objects is
+//!   live. With `Memory::Stable`, every guard from before the slab's unlinking must also be
+//!   dropped.
 //! - sl-K2: two objects never overlap: object n covers the bytes from n * stride to (n + 1) *
 //!   stride after the start of object 0.
 //! - sl-K3: only the owning thread accesses the memory of a slab that is attached to the cache
-//!   (sl-H2 in `cache_id`). If no thread owns the slab, only the holder of the lock accesses it.
-//!   `owner` is set to the number of a thread, and reset by that thread, only under the lock.
+//!   (sl-H2 in `cache_id`). If no thread owns the slab, only the holder of the lock accesses the
+//!   memory. Only under the lock, `owner` is set to the number of a thread, or reset by that
+//!   thread.
 #![allow(unsafe_code)]
 
 use crate::bits::{NO_ONE, RESERVE};
@@ -51,7 +53,8 @@ pub(crate) struct State {
     pub(crate) owned: usize,
     /// The slabs of the reserve.
     pub(crate) reserve: Vec<ExtentId>,
-    /// Objects that were overwritten while free or beyond their bounds; they remain live for ever.
+    /// Objects that were overwritten while they were free, or beyond their bounds. Such objects are
+    /// never allocated again.
     pub(crate) quarantined: Vec<usize>,
 }
 
@@ -77,7 +80,7 @@ pub(crate) struct Depot {
     /// The number of chains of slabs that wait for a grace period.
     pub(crate) waiting: AtomicUsize,
     pub(crate) cache_id: CacheId,
-    /// The number of empty slabs that the cache keeps in any case.
+    /// The minimum number of empty slabs that the cache keeps.
     pub(crate) empty_min: usize,
     divider: Divider,
     pub(crate) colour: AtomicU32,
@@ -153,16 +156,17 @@ impl Depot {
     pub(crate) fn of_thread<'t>(&'t self, own: &'t ThreadSlabs, id: ExtentId) -> SlabRef<'t> {
         let owner = self.slab(id).owner();
         assert!(owner == own.number() && self.is_attached(id), "sl-K3: {id:?} is of {owner}");
-        // SAFETY: the caller has the records of the thread's slabs, so this is that thread (sl-M1).
-        // The thread owns the slab, so it may access the slab (sl-K3).
+        // SAFETY: only the thread itself has the records of its slabs (sl-M1), so the calling
+        // thread is this thread. The calling thread owns the slab, so it may access the slab
+        // (sl-K3).
         unsafe { self.detached(id) }
     }
 
     /// Returns access to a slab.
     ///
     /// # Safety
-    /// The slab was laid out for this cache, and the caller has exclusive access to it while the
-    /// result exists: the slab is new, or unlinked to be freed, or accessible by sl-K3.
+    /// The slab was laid out for this cache. While the result exists, the caller has exclusive
+    /// access to the slab: the slab is new, or unlinked to be freed, or accessible by sl-K3.
     pub(crate) unsafe fn detached(&self, id: ExtentId) -> SlabRef<'_> {
         // SAFETY: the caller guarantees the slab's shape and exclusive access.
         unsafe { SlabRef::new(self.slab(id), &self.shape) }
@@ -177,10 +181,12 @@ impl Depot {
         Ok((id, extent, index))
     }
 
-    /// Returns the number of the object at an address, if the slab contains such an object and is
-    /// attached to this cache. Without the lock, the result is reliable only for live objects.
+    /// Returns the number of the object at an address. Returns `None` if the slab has no such
+    /// object, or is not attached to this cache. Without the lock, the result is reliable only for
+    /// live objects.
     pub(crate) fn index_in(&self, extent: &Extent<Slab>, object: NonNull<u8>) -> Option<usize> {
-        // If the extent contains no slab, `first` is 0, and all objects have higher addresses.
+        // If the extent contains no slab, `first` is 0, so the distance exceeds the span of any
+        // slab.
         let at = object.addr().get().wrapping_sub(extent.data.first().addr());
         if self.cache_id.is_attached(extent) { self.divider.index(at) } else { None }
     }
@@ -189,7 +195,7 @@ impl Depot {
     pub(crate) fn quarantine(&self, object: NonNull<u8>) {
         let quarantined = &mut self.lock().state.quarantined;
         let address = object.addr().get();
-        // If no memory is available for the record, the object counts as an object that a user has.
+        // If no memory is available for the record, the object counts as live.
         if !quarantined.contains(&address) && quarantined.try_reserve(1).is_ok() {
             quarantined.push(address);
         }
@@ -217,7 +223,7 @@ impl DerefMut for Locked<'_> {
 }
 
 impl Locked<'_> {
-    /// Returns access to a slab without an owner, for as long as the lock is held.
+    /// Returns access to a slab without an owner. The access lasts while the lock is held.
     ///
     /// # Panics
     /// If a thread owns the slab, or the slab does not belong to the cache.
@@ -233,9 +239,9 @@ impl Locked<'_> {
     /// Attaches a slab to the cache, with the given `owner`.
     ///
     /// # Safety
-    /// The slab is new and only the caller can reach it; or the slab is attached, and is owned by
-    /// no thread or by the caller. After the call only the owner, or else the holder of the lock,
-    /// accesses the slab (sl-K3).
+    /// Either the slab is new and only the caller can reach it, or the slab is attached and no
+    /// other thread owns it. After the call, only the owner accesses the slab, or the holder of the
+    /// lock if there is no owner (sl-K3).
     pub(crate) unsafe fn attach(&mut self, id: ExtentId, owner: u32) {
         let extent = self.depot.space().extent(id);
         // SAFETY: the caller guarantees its access to the slab, and passes it to the new owner.
@@ -272,7 +278,7 @@ impl Locked<'_> {
         }
     }
 
-    /// Charges the pages of a slab without an owner again, after they were released.
+    /// Charges the released pages of a slab without an owner.
     pub(crate) fn recommit(&self, id: ExtentId) -> Result<(), Error> {
         let slab = self.slab(id).slab;
         self.depot.space().charge(slab.released().count_ones())?;

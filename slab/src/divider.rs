@@ -5,7 +5,7 @@ use crate::shape::Shape;
 /// The number of fractional bits of the reciprocal. Offsets in a slab are below 2^20.
 const PLACE_SHIFT: u32 = 40;
 
-/// The stride and span of a slab's objects, which lie one after the other.
+/// The stride and the span of a slab's adjacent objects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divider {
     /// The distance from the start of the first object to the end of the last, in bytes.
@@ -22,8 +22,8 @@ impl Divider {
         Divider { span: objects * stride, stride, reciprocal }
     }
 
-    /// Returns the number of the object that begins `at` bytes after the first one, or `None` if no
-    /// object begins there.
+    /// Returns the number of the object that begins `at` bytes after the first object, or `None` if
+    /// no object begins there.
     #[inline]
     pub(crate) fn index(&self, at: usize) -> Option<usize> {
         if at >= self.span {

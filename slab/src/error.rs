@@ -6,7 +6,7 @@ use rustix::io::Errno;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The size is impossible: objects have at least one byte and fit in a slab.
+    /// The size of objects is 0, or too large for a slab.
     #[error("objects of {size} bytes can't be cached; 1 to {max} bytes are possible")]
     Size {
         /// The number of bytes requested.
@@ -25,8 +25,8 @@ pub enum Error {
     /// No layout has the requested name.
     #[error("no such layout; there are native, stack, stack-u32 and linked-bufctl")]
     UnknownLayout,
-    /// The tunables are out of range. The number of free objects that a thread keeps is at most
-    /// 2^20. The number that the thread returns at a time is at least 1 and at most that limit.
+    /// The tunables are out of range. A thread may keep at most 2^20 free objects. `batchcount` is
+    /// at least 1 and at most `limit`.
     #[error(
         "limit {limit} with batchcount {batchcount}: 1 <= batchcount <= limit <= 2^20 is possible, \
          or 0 and 0"

@@ -6,14 +6,14 @@
 //!   other records may not be.
 //! - The thread has set a remote bit, but has not read the owner of the slab yet.
 //! - A slab is being created or reclaimed, and is in no list.
-//! - A block has no slab yet, or its slab was just reclaimed. The child never frees such a block,
-//!   and still counts its bytes.
+//! - A block belongs to no slab yet, or its slab was just reclaimed. The child never frees this
+//!   block, and still counts its bytes.
 //!
-//! Those threads do not exist in the child, so the child removes them as owners of their slabs at
-//! once. This visits every slab, so the cost is of the same order as that of the fork itself, which
-//! copies the page table entries of all slabs.
+//! The other threads do not exist in the child, so the child first removes them as owners of slabs.
+//! The removal visits every slab. The cost of the removal is comparable to the cost of the fork,
+//! which copies the page table entries of all slabs.
 //!
-//! Lock order: the registered locks of higher crates, then the registry of threads, the caches, the
+//! Lock order: the registered locks of higher crates, the registry of threads, the caches, the
 //! arenas, the threads' numbers.
 //!
 //! # Safety
@@ -38,7 +38,7 @@ struct Locked {
 
 struct All;
 
-/// An arena. The forking thread takes the locks of an arena after the locks of all caches.
+/// An arena. The forking thread takes the arena's locks after the locks of all caches.
 pub(crate) trait Member: Send + Sync {
     /// Takes the arena's locks.
     fn lock_for_fork(&self);
@@ -80,7 +80,8 @@ impl AtFork for All {
         ARENAS.unlock_after_fork();
         locked.caches.iter().for_each(|cache| cache.unlock_after_fork());
         thread::unlock_after_fork();
-        // The last references to caches may be dropped here, while no lock is held.
+        // The last reference to a cache may be dropped at the end of the function, while no lock is
+        // held.
     }
 
     fn in_child(&self) {
@@ -90,7 +91,7 @@ impl AtFork for All {
         };
         self.in_parent();
         let number = thread::forget_lost();
-        // The pages are recounted first, because the repair releases pages.
+        // Recounts the pages before the repair, because the repair releases pages.
         arenas.iter().for_each(|arena| arena.recount());
         // SAFETY: this function is called in a child that has no other thread yet.
         caches.iter().for_each(|cache| unsafe { cache.repair(number) });

@@ -1,10 +1,9 @@
 //! Creates and reclaims slabs, while no lock of the cache is held.
 //!
 //! # Safety
-//! - sl-A1: a slab that is not attached (sl-H2 in `cache_id`) can be reached only by the thread
-//!   that creates it, through a [`NewSlab`], or by the thread that unlinked it, through a
-//!   [`Chain`]. That thread may write to all memory of the slab, because no object of the slab is
-//!   live (sl-K1).
+//! - sl-A1: only one thread can reach a slab that is not attached (sl-H2 in `cache_id`). The thread
+//!   with the slab's [`NewSlab`] or [`Chain`] may write to all memory of the slab, because no
+//!   object of the slab is live (sl-K1).
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -22,7 +21,7 @@ use page::{ExtentId, ListHead, PageSet};
 use std::alloc;
 use std::ptr::NonNull;
 
-/// A slab without objects in use that no other thread can reach.
+/// A new slab without objects in use, which no other thread can reach.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct NewSlab<'d> {
@@ -31,7 +30,7 @@ pub(crate) struct NewSlab<'d> {
 }
 
 impl NewSlab<'_> {
-    /// Attaches the slab to its cache with the given `owner`, and inserts it into no list.
+    /// Attaches the slab to its cache with the given `owner`. The slab is in no list.
     pub(crate) fn attach(self, locked: &mut Locked<'_>, owner: u32) -> ExtentId {
         assert!(std::ptr::eq(self.depot, locked.depot), "the new slab is another cache's");
         // SAFETY: this thread created the slab (sl-A1), and afterwards accesses it only as the
@@ -47,7 +46,7 @@ impl NewSlab<'_> {
     }
 }
 
-/// Empty slabs that were unlinked to be freed, each linked to the next.
+/// A linked list of empty slabs that were unlinked to be freed.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Chain<'d> {
@@ -66,8 +65,8 @@ pub(crate) fn make(depot: &Depot) -> Result<NewSlab<'_>, Error> {
     });
     match made {
         Ok(id) => {
-            // SAFETY: the extent was allocated and its pages charged above, and the block is new;
-            // no other code can reach either.
+            // SAFETY: the extent was allocated and its pages charged above, and the block is new.
+            // No other code can reach the extent or the block.
             unsafe { lay_out(depot, id, block) };
             Ok(NewSlab { depot, id })
         }
@@ -110,7 +109,7 @@ unsafe fn free_block(depot: &Depot, block: NonNull<u8>) {
     unsafe { alloc::dealloc(block.as_ptr(), layout) }
 }
 
-/// Frees the blocks of those slabs that outlive the cache because users still have objects in them.
+/// Frees the blocks of slabs that outlive the cache because users still have their objects.
 ///
 /// # Safety
 /// No thread uses the cache now or later.
@@ -130,15 +129,15 @@ pub(crate) unsafe fn free_blocks(depot: &Depot) {
 ///
 /// # Safety
 /// The extent belongs to the cache, all its pages are charged, and `alloc_block` returned the
-/// block. No other code can reach either.
+/// block. No other code can reach the extent or the block.
 unsafe fn lay_out(depot: &Depot, id: ExtentId, block: NonNull<u8>) {
     let Shape { colours, colour_step, first, objects, .. } = depot.shape;
     let colour = depot.colour.fetch_add(1, Relaxed) as usize % colours * colour_step;
     let (slab, start) = (depot.slab(id), depot.space().address(depot.space().extent(id).start()));
     let pad = depot.red_zones.as_ref().map_or(0, RedZones::pad);
-    // `list` is stored first, so that a child forked during the layout finds the slab in no list.
+    // Stores `list` first, so that a child forked during the layout finds the slab in no list.
     slab.list.store(List::Unlisted as u8, Relaxed);
-    // If a constructor forks, this thread continues to create the slab in the child.
+    // A constructor may fork. This thread then continues to create the slab in the child.
     // SAFETY: the caller guarantees, here and below, that no other code can reach the slab.
     let slab_ref = unsafe {
         slab.set_owner(thread::mark());
@@ -183,7 +182,7 @@ pub(crate) fn retire(chain: Chain<'_>) {
         return;
     }
     if depot.options.memory == Memory::AnyTime {
-        // SAFETY: only this function has the chain (sl-A1), and no guard must be waited for.
+        // SAFETY: only this function has the chain (sl-A1), and the memory is not stable.
         unsafe { reclaim(depot, slabs) };
     } else if let Some(depot) = depot.me.upgrade() {
         depot.waiting.fetch_add(1, Relaxed);
@@ -203,7 +202,7 @@ pub(crate) fn retire(chain: Chain<'_>) {
 /// # Safety
 /// The caller has or had the slabs' chain. If memory is stable, earlier guards have been dropped.
 unsafe fn reclaim(depot: &Depot, mut slabs: ListHead) {
-    // If a destructor forks, the child leaves slabs with this mark to the calling thread.
+    // A destructor may fork. The child then leaves slabs with this mark to the calling thread.
     let mine = thread::mark();
     for id in slabs.iter(links(depot.space())) {
         // SAFETY: only the caller can reach the slabs (sl-A1).
@@ -232,16 +231,16 @@ pub(crate) unsafe fn give_back(depot: &Depot, id: ExtentId) {
     let block = slab.block();
     let all = u16::MAX >> (u16::BITS as usize - depot.shape.pages);
     let pages = PageSet::from_low_bits((all & !slab.released()).into());
-    // SAFETY: the caller guarantees that no object is in use and that no thread accesses the slab;
-    // so no reference to the block exists after the slab is freed.
+    // SAFETY: the caller guarantees that no object is in use and that no thread accesses the slab.
+    // So no reference to the block exists.
     unsafe {
         if space.release(id, &pages).len() == pages.len() {
             slab.clear();
             space.free(id);
             block.into_iter().for_each(|block| free_block(depot, block));
         } else if let Some(block) = block {
-            // The pages are locked memory, so none was released before: lay the slab out again, as
-            // a new one.
+            // The pages are locked memory, so no page was released. Lays the slab out again, as a
+            // new slab.
             lay_out(depot, id, block);
             NewSlab { depot, id }.link(&mut depot.lock());
         }

@@ -1,4 +1,4 @@
-//! The layouts of slabs, by name: where and how free objects are recorded.
+//! The layouts of slabs. A layout determines where and how a slab's free objects are recorded.
 //!
 //! ```text
 //!   linked-bufctl  | header 40 | index: u32 each |pad| object | ...   or both off the slab
@@ -19,8 +19,8 @@ pub enum Layout {
     /// No index: the live bits determine the free objects.
     #[default]
     Native,
-    /// A stack of indexes of the smallest sufficient width, on the slab or off it, whichever lets a
-    /// slab hold more objects.
+    /// A stack of indexes of the smallest sufficient width. The stack lies on the slab or off the
+    /// slab, so that a slab holds the most objects.
     Stack,
     /// A stack of 4-byte indexes, as in SLAB from 2013 on.
     StackU32,
@@ -58,9 +58,9 @@ impl FromStr for Layout {
     }
 }
 
-/// Returns the alignment that keeps small objects within a cache line of the processor: 64, halved
-/// while two objects fit in the result, but at least 8. SLAB uses this alignment for its own
-/// caches.
+/// Returns the alignment that keeps small objects within a cache line of the processor. The result
+/// is 64, halved while two objects fit in the half, but at least 8. SLAB uses this alignment for
+/// its own caches.
 pub fn line_align(size: usize) -> usize {
     let mut align = LINE;
     while align > 8 && size <= align / 2 {

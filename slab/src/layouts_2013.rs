@@ -1,5 +1,5 @@
-//! The layout of SLAB until 2013, its layout since then, and the similar `stack`. An array of
-//! indexes determines the free objects.
+//! The layout of SLAB before 2013, its layout since 2013, and the similar layout `stack`. An array
+//! of indexes determines the free objects.
 //!
 //! ```text
 //!   linked-bufctl  | active, free, ..: 40 | next free: u32 each |  a list from `free` on
@@ -15,8 +15,8 @@ use crate::slab::{Counts, Slab};
 use crate::sync::Relaxed;
 use page::page_size;
 
-/// The length of SLAB's header before 2013, in bytes: two links, the colour and address of the
-/// first object, and two counts.
+/// The length in bytes of SLAB's header before 2013. The header holds two links, the colour and the
+/// address of the first object, and two counts.
 pub(crate) const HEADER: usize = 40;
 /// The width of one of SLAB's indexes, in bytes.
 pub(crate) const WIDTH: usize = 4;
@@ -63,8 +63,8 @@ impl Packing {
             if order < ORDER_MAX && left * 8 > bytes {
                 continue;
             }
-            // Even for large objects, SLAB places header and index on the slab if the remaining
-            // space suffices.
+            // SLAB places the header and the index of small objects on the slab. The header and the
+            // index of large objects lie on the slab only if the remaining space suffices.
             let on_slab = !is_large || left >= front(objects);
             let left = left - if on_slab && is_large { front(objects) } else { 0 };
             let first = if on_slab { front(objects) } else { 0 };
@@ -104,7 +104,8 @@ impl<'s> Index<'s> {
             return Index { counts, first: start, width, objects, is_linked: false };
         }
         // SAFETY: `start` is a multiple of 8 in a slab or block, followed by the bytes of a header.
-        // These bytes are valid integers: written here, zeros, or the contents of earlier objects.
+        // Any bytes are valid integers, and these bytes are initialised: they are zeros, counts, or
+        // contents of earlier objects.
         let counts = unsafe { &*start.cast::<Counts>() };
         Index { counts, first: start.wrapping_add(HEADER), width, objects, is_linked: true }
     }

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 pub struct Leak {
     /// The cache's name.
     pub name: String,
-    /// The objects; their memory remains readable as long as the arena exists.
+    /// The objects, whose memory remains readable while the arena exists.
     pub objects: Vec<NonNull<u8>>,
 }
 

@@ -1,9 +1,9 @@
-//! The creation and end of a cache. Also disowns the slabs of threads that exit, or that do not
-//! exist in the child of a fork.
+//! The creation and the end of a cache. Another task is to remove threads as owners of slabs:
+//! threads that exit, and threads that do not exist in the child of a fork.
 //!
 //! # Safety
-//! A thread accesses another thread's slabs only if no thread uses the cache any more, or if the
-//! other thread does not exist.
+//! A thread accesses another thread's slabs only in two cases: no thread uses the cache any more,
+//! or the other thread does not exist.
 #![allow(unsafe_code)]
 
 use crate::bits::{NO_ONE, RESERVE};
@@ -35,7 +35,7 @@ pub(crate) fn open(
 /// No thread uses the cache any more.
 pub(crate) unsafe fn close(depot: &Depot) {
     let Some(cache) = depot.me.upgrade() else { return };
-    // From here on no exiting thread visits the cache; so only this caller accesses the slabs of
+    // From here on, no exiting thread visits the cache, so only this caller accesses the slabs of
     // all threads.
     let cache: Arc<dyn ThreadHooks> = cache;
     thread::forget(&cache);
@@ -106,14 +106,14 @@ impl ThreadHooks for Depot {
 
 impl Drop for Depot {
     fn drop(&mut self) {
-        // SAFETY: every user of the cache and every thread that reclaims its slabs holds a
-        // reference to the depot, and the last reference was dropped.
+        // SAFETY: the last reference to the depot was dropped. Every user of the cache, and every
+        // thread that reclaims its slabs, holds a reference.
         unsafe { grow::free_blocks(self) }
     }
 }
 
-/// Removes all threads except the caller as owners of slabs, because these threads do not exist in
-/// the child, and repairs their unfinished work.
+/// Removes all threads except the caller as owners of slabs, and repairs their unfinished work. The
+/// other threads do not exist in the child of a fork.
 ///
 /// # Safety
 /// The process has no other threads.
@@ -132,7 +132,7 @@ unsafe fn repair_slabs(depot: &Depot, number: Number) {
                 continue;
             }
             // A thread of the parent was creating or reclaiming the slab. If the memory is stable,
-            // the slab may be waiting for its grace period.
+            // the slab may also wait for its grace period.
             let is_whole = !slab.first().is_null() && slab.block().is_some();
             if !is_whole || depot.options.memory == Memory::AnyTime {
                 lost.push(id);
@@ -142,8 +142,8 @@ unsafe fn repair_slabs(depot: &Depot, number: Number) {
         if List::of_slab(slab) != List::Unlisted {
             locked.unlink(id);
         } else {
-            // The slab belonged to a thread, or to the reserve while its idle pages were being
-            // released.
+            // The slab belonged to a thread, or to the reserve during the release of its idle
+            // pages.
             locked.owned -= usize::from(owner != RESERVE);
             // SAFETY: the thread that owned the slab does not exist any more.
             unsafe { depot.detached(id) }.rebuild();

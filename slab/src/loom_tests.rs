@@ -1,9 +1,9 @@
-//! Models of concurrent operations on one slab's bits: the slab's thread allocates, frees, orphans
-//! and drains while other threads free remotely. Also models of an extent that passes from one
-//! cache to another while a thread that freed an object remotely drains the slab late.
+//! Models of concurrent operations on one slab's bits. The slab's thread allocates, frees, orphans
+//! and drains while other threads free remotely. Other models let an extent pass from one cache to
+//! another. At the same time, a thread that freed an object remotely drains the slab late.
 //!
-//! The models imitate the depot's lock and count, and the rule on access to a slab (sl-K3). The
-//! code of the bits and the tags is the real code, which the models test.
+//! The models imitate the depot's lock and count, and the rule on access to a slab (sl-K3). They
+//! test the real code of the bits and the tags.
 #![allow(unsafe_code)]
 
 use crate::bits::{self, Bits, Freed, NO_ONE, Owner, Word};
@@ -15,8 +15,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 const MINE: u32 = 1;
 
-/// A slab of a few objects, all live, and the lock of its cache. The lock guards the number of
-/// freed objects that were drained.
+/// A slab of a few live objects, and the lock of its cache. The lock guards the number of drained
+/// objects.
 struct Slab {
     live: Vec<Word>,
     remote: Vec<Word>,
@@ -52,7 +52,8 @@ impl Slab {
         found
     }
 
-    /// Frees an object like a thread that does not own the slab. Returns whether it was live.
+    /// Frees an object like a thread that does not own the slab. Returns whether the object was
+    /// live.
     fn free(&self, index: usize) -> bool {
         loop {
             if self.owner.load(Relaxed) == NO_ONE {
@@ -89,8 +90,8 @@ fn model(work: impl Fn() + Sync + Send + 'static) {
     builder.check(work);
 }
 
-/// sl-B1: if an object is freed while the slab loses its owner, exactly one of the two threads
-/// finds the object.
+/// sl-B1: one thread frees an object while another thread gives up the slab. Exactly one of the two
+/// threads finds the object.
 #[test]
 fn loom_no_remote_free_is_forgotten() {
     model(|| {
@@ -111,8 +112,8 @@ fn loom_no_remote_free_is_forgotten() {
     });
 }
 
-/// sl-B2, sl-B3: two threads free one object while the slab's thread drains and frees others. The
-/// object is freed exactly once, and at least one of the two frees succeeds.
+/// sl-B2, sl-B3: two threads free one object while the slab's thread drains, and frees other
+/// objects. The object is freed exactly once, and at least one of the two frees succeeds.
 #[test]
 fn loom_two_frees_free_once() {
     model(|| {
@@ -174,7 +175,7 @@ fn loom_a_late_bit_is_never_given_out() {
         slab.bits().drain_remote(|_| found += 1);
         if over.load(Acquire) {
             slab.bits().drain_remote(|_| found += 1);
-            // An allocation first tries the word, as the current word, and then searches the slab.
+            // An allocation first tries the current word, and then searches the slab.
             let [live, remote] = [&slab.live[0], &slab.remote[0]];
             let taken = bits::alloc(live, remote).or_else(|| slab.bits().alloc_from(0));
             assert_eq!((found, taken), (1, Some(0)));
@@ -186,7 +187,7 @@ fn loom_a_late_bit_is_never_given_out() {
     });
 }
 
-/// The next user of an object sees the bytes that the previous user wrote.
+/// The next user of an object sees the previous user's writes to the object.
 #[test]
 fn loom_what_was_written_comes_before() {
     model(|| {
@@ -211,8 +212,8 @@ fn loom_what_was_written_comes_before() {
     });
 }
 
-/// An extent that is a slab of one of two caches, with the locks of both caches. A thread accesses
-/// the slab's memory only through the cell, so loom detects simultaneous accesses by two threads.
+/// An extent that is a slab of one of two caches, and the locks of the two caches. A thread
+/// accesses the slab's memory only through the cell, so loom detects concurrent accesses.
 struct Place {
     tag: Owner,
     is_listed: Owner,
@@ -257,8 +258,8 @@ impl Place {
         self.is_listed.store(1, Relaxed);
     }
 
-    /// Drains the slab, like a thread that freed an object remotely in a slab of the first cache
-    /// after the slab had lost its owner.
+    /// Drains the slab. Acts like a thread that has freed an object of the first cache remotely,
+    /// and has found that the slab has no owner.
     fn drain(&self) {
         let _lock = self.locks[0].lock().unwrap();
         if self.tag.load(Relaxed) == id(0).attached_tag() && self.is_listed.load(Relaxed) != 0 {
@@ -267,8 +268,8 @@ impl Place {
     }
 }
 
-/// sl-H2: a thread that drains late, after the slab was reclaimed, does not access a slab that
-/// belongs to another cache or is under construction.
+/// sl-H2: a thread may drain a slab after it was reclaimed. The thread then accesses no slab of
+/// another cache, and no slab under construction.
 #[test]
 fn loom_a_late_drain_keeps_to_its_own_slabs() {
     model(|| {

@@ -22,15 +22,15 @@ pub enum Memory {
     #[default]
     AnyTime,
     /// Only after all guards that [`pin`](crate::pin) returned before the free have been dropped.
-    /// Until then the memory contains an object of the cache: the freed one or a later one.
+    /// Until then, the memory contains an object of the cache: the freed object or a later object.
     Stable,
 }
 
-/// How many free objects a thread keeps in the slabs that it owns.
+/// The number of free objects that a thread keeps in its own slabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunables {
-    /// The maximum number of free objects that a thread keeps; above it, the thread gives slabs up.
-    /// 0 means that threads own no slabs.
+    /// The maximum number of free objects that a thread keeps. A thread with more free objects
+    /// gives up slabs. If the limit is 0, threads own no slabs.
     pub limit: u32,
     /// The minimum number of free objects that a thread gives up at a time.
     pub batchcount: u32,
@@ -38,8 +38,8 @@ pub struct Tunables {
 
 impl Tunables {
     /// Returns tunables for slabs of `objects` objects of `stride` bytes. The limit is the number
-    /// of objects in 1 MiB, at least 16 and at most 4096, but never less than the objects of two
-    /// slabs.
+    /// of objects in 1 MiB, between 16 and 4096. A limit below the objects of two slabs is raised
+    /// to this number.
     pub(crate) fn suiting(stride: usize, objects: usize) -> Self {
         let limit = ((1 << 20) / stride).clamp(16, 4096).max(2 * objects) as u32;
         Tunables { limit, batchcount: limit / 2 }
@@ -68,8 +68,8 @@ pub struct Options {
     pub reserve: usize,
     /// The number of free objects that threads keep; `None` selects values that suit the size.
     pub tunables: Option<Tunables>,
-    /// Constructs each object of a new slab; a user must restore the constructed state before
-    /// freeing the object.
+    /// Constructs each object of a new slab. A user must restore the constructed state before it
+    /// frees the object.
     pub constructor: Option<fn(NonNull<u8>)>,
     /// Destroys each object before its slab is freed.
     pub destructor: Option<fn(NonNull<u8>)>,

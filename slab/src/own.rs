@@ -1,13 +1,13 @@
-//! The slabs that a thread owns: the thread allocates and frees their objects, acquires slabs and
-//! gives them up.
+//! The slabs that a thread owns. The thread allocates and frees their objects, acquires slabs and
+//! gives up slabs.
 //!
-//! A slab without an owner is acquired by the thread in `own_listed` and `own_new`, and loses its
-//! owner in `disown`, always under the lock. The `depot` and the `own` that each function receives
-//! belong to the same cache.
+//! A thread becomes the owner of a slab in `own_listed` and `own_new`, and gives up a slab in
+//! `disown`. `own_listed`, `own_new` and `disown` are called under the lock. The parameters `depot`
+//! and `own` of each function belong to one cache.
 //!
 //! # Safety
-//! The thread records a slab after becoming its owner, and removes the record before the slab loses
-//! its owner (sl-M2).
+//! The thread records a slab after it became the owner, and removes the record before the slab
+//! loses its owner (sl-M2).
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -22,8 +22,8 @@ use crate::thread_slabs::{FastFree, ThreadSlabs};
 use page::ExtentId;
 use std::ptr::NonNull;
 
-/// Allocates a free object of the thread's current word. Returns `None` if that word has no free
-/// object.
+/// Allocates a free object of the thread's current word. Returns `None` if the current word has no
+/// free object.
 #[inline]
 pub(crate) fn alloc_fast(depot: &Depot, number: Number) -> Option<NonNull<u8>> {
     depot.threads.of(number)?.alloc()
@@ -64,7 +64,7 @@ pub(crate) unsafe fn free(depot: &Depot, own: &ThreadSlabs, id: ExtentId, index:
     true
 }
 
-/// Records a hint for a slab of the thread, so that the slab is found by address.
+/// Records a hint for a slab of the thread, by which the slab is found from an object's address.
 fn set_hint(depot: &Depot, own: &ThreadSlabs, slab_ref: SlabRef<'_>) {
     if depot.shape.layout == Layout::Native {
         // SAFETY: the thread owns the slab, and `disown` removes the hint.
@@ -76,8 +76,8 @@ fn set_hint(depot: &Depot, own: &ThreadSlabs, slab_ref: SlabRef<'_>) {
 pub(crate) fn alloc(depot: &Depot, own: &ThreadSlabs) -> Option<NonNull<u8>> {
     let slab_ref = depot.of_thread(own, own.current.get()?);
     if depot.shape.layout == Layout::Native {
-        // SAFETY: only free objects are allocated, in a slab that the thread owns, and `disown`
-        // removes the record.
+        // SAFETY: the thread owns the slab, only free objects are allocated, and `disown` removes
+        // the record.
         unsafe {
             let bits = slab_ref.bits();
             let word = bits.next_word(own.word_of(&bits))?;
@@ -139,7 +139,7 @@ fn own_new(locked: &mut Locked<'_>, own: &ThreadSlabs, new: NewSlab<'_>) -> Exte
     id
 }
 
-/// Records a slab that the thread has acquired, as the first in the list.
+/// Records a slab that the thread has acquired at the head of the thread's list.
 fn note(locked: &mut Locked<'_>, own: &ThreadSlabs, id: ExtentId) {
     let depot = locked.depot;
     let slab_ref = depot.of_thread(own, id);
@@ -165,8 +165,8 @@ fn disown(locked: &mut Locked<'_>, own: &ThreadSlabs, id: ExtentId) {
     locked.link(id);
 }
 
-/// Gives up the thread's oldest slabs while it keeps too many free objects, or all its slabs if
-/// another thread has requested that.
+/// Gives up the thread's oldest slabs until the thread keeps few enough free objects. If another
+/// thread has requested it, gives up all slabs.
 pub(crate) fn trim(depot: &Depot, own: &ThreadSlabs) {
     let Tunables { limit, batchcount } = depot.threads.tunables();
     let most = if own.is_asked() { 0 } else { limit - batchcount };

@@ -1,7 +1,7 @@
 //! The untyped cache.
 //!
 //! # Safety
-//! An allocated object has no other user: the object was free, and only a thread that may access
+//! An allocated object has no other user. The object was free, and only the thread that may access
 //! its slab marks the object as live (sl-K3).
 #![allow(unsafe_code)]
 
@@ -66,21 +66,20 @@ impl RawCache {
         Ok(object)
     }
 
-    /// Allocates as [`alloc`](Self::alloc) does, but takes an object from the reserve if no memory
-    /// is available. Only callers that must make progress so that other objects can be freed should
-    /// call this function.
+    /// Does the same as [`alloc`](Self::alloc). If no memory is available, takes an object from the
+    /// reserve. The reserve is for callers whose progress leads to frees of other objects.
     pub fn alloc_reserved(&self) -> Result<NonNull<u8>, Error> {
         self.alloc().or_else(|error| self.give(alloc::alloc_reserved(&self.depot).ok_or(error)?))
     }
 
-    /// Frees an object. A free of a foreign address and a double free change nothing, return an
-    /// error and are counted. (A double free is detected only until the object is allocated again.
-    /// After that, the second free frees the object of the new user.)
+    /// Frees an object. A free of a foreign address, and a double free, change nothing, return an
+    /// error and are counted. A double free is detected only until the object is allocated again.
+    /// After that, the second free frees the object of the new user.
     ///
     /// # Safety
     /// No code uses the object again. If the object may already be free, no other thread frees
-    /// objects of the cache or shrinks the cache during the call, because the slab could be
-    /// reclaimed during the call.
+    /// objects of the cache or shrinks the cache during the call. (The other thread could reclaim
+    /// the slab.)
     #[doc(alias = "kmem_cache_free")]
     #[inline]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), Error> {
@@ -98,7 +97,7 @@ impl RawCache {
     /// The same requirements as for [`free`](Self::free).
     #[cold]
     unsafe fn free_slowly(&self, object: NonNull<u8>) -> Result<(), Error> {
-        // SAFETY: the requirements are the same, and the caller fulfills them.
+        // SAFETY: the caller fulfills the requirements of `free`, which `free_found` also has.
         let freed = unsafe { self.free_found(object) };
         freed.inspect_err(|_| _ = self.depot.refused.fetch_add(1, Relaxed))
     }
@@ -109,7 +108,7 @@ impl RawCache {
         let location = self.depot.locate(object)?;
         let (_, extent, index) = location;
         if let Some(red_zones) = &self.depot.red_zones {
-            // SAFETY: if the object is live, its slab is not reclaimed; otherwise the caller
+            // SAFETY: if the object is live, its slab is not reclaimed. Otherwise, the caller
             // guarantees that no thread reclaims the slab.
             let bits = unsafe { extent.data.bits(self.depot.shape.bits_words) };
             if bits.is_live(index) {
@@ -123,7 +122,7 @@ impl RawCache {
         unsafe { alloc::free(&self.depot, object, location) }
     }
 
-    /// Reclaims all empty slabs; other threads give up their slabs at their next free. Returns the
+    /// Reclaims all empty slabs. Other threads give up their slabs at their next free. Returns the
     /// number of slabs that were reclaimed or wait for a grace period.
     #[doc(alias = "kmem_cache_shrink")]
     pub fn shrink(&self) -> usize {
@@ -137,14 +136,14 @@ impl RawCache {
         self.leak()
     }
 
-    /// Returns the number of objects that users have, by reading every object's bits. Unlike the
-    /// count of [`stat`](Self::stat), this number excludes remotely freed objects. The result is
-    /// exact while no thread uses the cache.
+    /// Returns the number of objects that users have. Reads every object's bits, so remotely freed
+    /// objects are not counted (unlike in [`stat`](Self::stat)). The result is exact while no
+    /// thread uses the cache.
     pub fn in_use(&self) -> usize {
         check::live_count(&self.depot)
     }
 
-    /// Returns an error that lists the objects that users have, if users have any.
+    /// If users have objects, returns an error that lists these objects.
     pub(crate) fn leak(&self) -> Result<(), Leak> {
         let objects = check::live(&self.depot);
         let name = self.depot.options.name.clone();
@@ -197,8 +196,8 @@ impl RawCache {
 
 impl Drop for RawCache {
     fn drop(&mut self) {
-        // SAFETY: `&mut self` excludes users of the cache; the only other holders of the depot are
-        // threads that reclaim slabs.
+        // SAFETY: `&mut self` excludes users of the cache. Only threads that reclaim slabs may also
+        // hold the depot.
         unsafe { life::close(&self.depot) }
     }
 }

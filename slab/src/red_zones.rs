@@ -23,7 +23,8 @@ pub(crate) struct RedZones {
     size: usize,
     left: usize,
     right: usize,
-    /// Whether free objects are filled with a pattern: true if their bytes need not be preserved.
+    /// Whether free objects are filled with a pattern. True if the bytes of free objects need not
+    /// be preserved.
     fills: bool,
 }
 

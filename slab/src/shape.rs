@@ -1,12 +1,11 @@
-//! The shape of a slab: how many objects and pages a slab has, and where the metadata of its
-//! objects lie.
+//! The shape of a slab: the number of its objects and pages, and the places of its metadata.
 //!
-//! The data off the slab is its *block*, which begins with two bits per object: whether it is live,
-//! and whether a thread that does not own the slab has freed it. `linked-bufctl` and `stack-u32`
-//! are the layouts of SLAB before and after 2013, and use its arithmetic. Their metadata lie off
-//! the slab for objects of an eighth of a page or more, unless the remaining space suffices. The
-//! order is the smallest possible one that leaves at most an eighth of the slab unused. The other
-//! two layouts choose the number of pages and the place of the index with the least overhead.
+//! A slab's metadata off the slab are its *block*, which begins with two bits per object: the live
+//! bit and the remote bit. `linked-bufctl` and `stack-u32` are the layouts of SLAB before and after
+//! 2013, and use SLAB's arithmetic. Metadata of objects below an eighth of a page lie on the slab.
+//! Metadata of larger objects lie on the slab only if the remaining space suffices. The order of a
+//! slab is the smallest order that leaves at most an eighth of the slab unused. The other two
+//! layouts choose the number of pages and the place of the index with the least overhead.
 
 use crate::layouts_2013::{HEADER, Packing, WIDTH};
 use crate::policy::{BLOCK_HEADER, GRANULE, OVERHEAD_SHARE_MAX, PAGES_MAX};
@@ -15,8 +14,8 @@ use page::page_size;
 
 /// The bytes of a slab's descriptor. (`overhead` adds the map entries.)
 const DESCRIPTOR: usize = size_of::<page::Extent<crate::slab::Slab>>();
-/// The minimum number of objects, and the minimum number of pages. A slab that reaches either
-/// number is large enough that threads seldom need another slab.
+/// The number of objects, and the number of pages, at which a slab is large enough. With slabs that
+/// reach one of these numbers, threads seldom need another slab.
 const WORTH: (usize, usize) = (128, 8);
 
 /// The shape of a cache's slabs. Offsets are relative to the first byte of the slab or of the
@@ -35,10 +34,10 @@ pub struct Shape {
     pub on_slab: bool,
     /// The width of an element of the index in bytes; 0 without an index.
     pub width: usize,
-    /// The number of possible offsets of the first object. Slabs use these offsets in turn, to
-    /// spread objects over the processor's cache.
+    /// The number of possible offsets (colours) of the first object. Slabs use the colours in turn,
+    /// to spread objects over the processor's cache.
     pub colours: usize,
-    /// The distance between two such offsets, in bytes.
+    /// The distance in bytes between two consecutive colours.
     pub colour_step: usize,
     /// The number of words that contain one bit per object.
     pub(crate) bits_words: usize,
@@ -91,7 +90,8 @@ impl Shape {
         self.pages * page_size()
     }
 
-    /// Returns the number of bytes of a slab, its descriptor and its block that are not objects.
+    /// Returns the overhead of a slab in bytes: its size, its descriptor and its block, minus its
+    /// objects.
     pub fn overhead(&self) -> usize {
         let map = self.pages.div_ceil(GRANULE as usize) * size_of::<u32>();
         let management = self.block_bytes() + BLOCK_HEADER + DESCRIPTOR + map;
@@ -104,8 +104,8 @@ fn is_width_of(width: usize, objects: usize) -> bool {
     width == 0 || width == [1, 2, 4][usize::from(objects > 1 << 8) + usize::from(objects > 1 << 16)]
 }
 
-/// Returns the shape of a slab that contains only objects. If the layout has an index, the index is
-/// in the block after the bits.
+/// Returns the shape of a slab that contains only objects. An index lies in the block after the
+/// bits.
 fn bare(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape> {
     let stride = size.next_multiple_of(align);
     let objects = pages * page_size() / stride;
@@ -127,8 +127,8 @@ fn bare(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape> 
     (objects > 0 && is_width_of(width, objects)).then_some(shape)
 }
 
-/// Returns the shape in which the index lies behind the objects. The start of the index is not
-/// rounded up to the objects' alignment.
+/// Returns the shape of a slab with the index behind its objects. The start of the index need not
+/// be aligned like an object.
 fn tailed(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape> {
     let stride = size.next_multiple_of(align);
     let bytes = pages * page_size();
@@ -152,13 +152,13 @@ fn tailed(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape
     })
 }
 
-/// Returns the shape with the fewest pages that is large enough and has a small overhead. If no
-/// shape meets both conditions, returns the shape with the least overhead per byte of objects.
+/// Returns the first shape, with the fewest pages, that is large enough and has a small overhead.
+/// If there is no such shape, returns the shape with the least overhead per byte of objects.
 fn least(shapes: impl Iterator<Item = Shape> + Clone) -> Option<Shape> {
     let is_worth = |shape: &Shape| shape.objects >= WORTH.0 || shape.pages >= WORTH.1;
     let is_small = |shape: &Shape| shape.overhead() * OVERHEAD_SHARE_MAX <= shape.bytes();
     let small = shapes.clone().find(|shape| is_worth(shape) && is_small(shape));
-    // The overheads per byte are compared by multiplication, without a division.
+    // Compares the overheads per byte by multiplication instead of division.
     small.or_else(|| {
         shapes.min_by(|a, b| (a.overhead() * b.objects).cmp(&(b.overhead() * a.objects)))
     })
@@ -214,8 +214,8 @@ mod tests {
         for size in [32, 64, 192, 512, 1000, 4096] {
             let shape = Shape::new(Layout::Native, size, 8).unwrap();
             assert!(shape.overhead() * 100 <= shape.bytes(), "{size}: {shape:?}");
-            // For objects of less than 100 bytes, an index of one byte per object alone is more
-            // overhead than the bound.
+            // For objects below 100 bytes, an index of one byte per object already exceeds the
+            // bound on the overhead.
             let stack = Shape::new(Layout::Stack, size, 8).unwrap();
             assert!(stack.overhead() * 100 <= stack.bytes() * 10, "{size}: {stack:?}");
         }

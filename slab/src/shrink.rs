@@ -1,12 +1,12 @@
-//! Releases memory: gives up a thread's slabs, reclaims empty slabs, and releases those pages of
-//! other slabs on which no object is live.
+//! Releases memory. Gives up a thread's slabs and reclaims empty slabs. Of other slabs, releases
+//! the pages without live objects.
 //!
 //! ```text
 //!   partial --unlisted, as the reserve's: nothing is taken--> idle pages released --> partial
 //! ```
 //! # Safety
-//! - sl-H1: while a slab belongs to the reserve, none of its objects is allocated; so a page
-//!   without a live object remains without one.
+//! - sl-H1: while a slab belongs to the reserve, none of its objects is allocated. So a page
+//!   without live objects stays without live objects.
 #![allow(unsafe_code)]
 
 use crate::bits::RESERVE;
@@ -38,8 +38,8 @@ pub(crate) fn shrink(depot: &Depot) -> usize {
     before.saturating_sub(after)
 }
 
-/// Releases the pages of partial slabs on which no object is live. These pages are charged again at
-/// the next allocation from the slab.
+/// Releases the pages of partial slabs on which no object is live. The next allocation from the
+/// slab charges its released pages again.
 fn release_idle_pages(depot: &Depot) {
     let mut slabs = ListHead::default();
     while let Some(id) = unlist_partial(depot) {
@@ -49,8 +49,8 @@ fn release_idle_pages(depot: &Depot) {
     let mut locked = depot.lock();
     while let Some(id) = slabs.first() {
         slabs.remove(id, links(depot.space()));
-        // A thread may have freed an object remotely just before the slab lost its owner, and read
-        // the owner only after that. The bit of this object is found here (sl-B1).
+        // A thread may have freed an object remotely before the slab lost its owner, and read the
+        // owner after that. This call finds the remote bit of that object (sl-B1).
         // SAFETY: the lock is held, and no thread owns the slab.
         unsafe { locked.slab(id).orphan() };
         locked.link(id);
@@ -71,7 +71,8 @@ fn unlist_partial(depot: &Depot) -> Option<ExtentId> {
 }
 
 fn release_idle_pages_of(depot: &Depot, id: ExtentId) {
-    // SAFETY: the slab is only read; concurrent frees make more pages idle, never fewer (sl-H1).
+    // SAFETY: the slab is only read. Concurrent frees may make more pages idle, but no allocation
+    // makes an idle page used (sl-H1).
     let idle = unsafe { depot.detached(id) }.idle_pages();
     let slab = depot.slab(id);
     let before = slab.released();

@@ -8,16 +8,17 @@
 //!   | 32  index: address (block, or slab)       |
 //!   | 40  list  42  released  44  owner         |  pages given back; the thread that works in it
 //! ```
-//! The layout `linked-bufctl` stores the two counts in a header before its index instead. Only the
-//! slab's thread accesses the fields other than the bits and the owner; if no thread owns the slab,
-//! only the holder of the cache's lock accesses them.
+//! With the layout `linked-bufctl`, the two counts are in a header before the index. Any thread may
+//! access the bits and the owner. The other fields are accessed only by the slab's thread or, if no
+//! thread owns the slab, by the holder of the cache's lock.
 //!
 //! # Safety
 //! - sl-D1: `begin` sets `live`, `first` and `index` before any other thread can find the slab.
-//!   They refer to memory of the lengths in the slab's shape, and this memory exists until the slab
-//!   is destroyed. Only the slab's thread, or else the holder of the cache's lock, uses `index`.
-//! - sl-D2: a descriptor of zero bytes is valid: it consists of integers and pointers that may be
-//!   null.
+//!   These three pointers refer to memory of the lengths in the slab's shape. The memory exists
+//!   until the slab is destroyed. Only the slab's thread uses `index`, or the holder of the cache's
+//!   lock if no thread owns the slab.
+//! - sl-D2: a descriptor of zero bytes is valid, because it consists of integers and pointers that
+//!   may be null.
 #![allow(unsafe_code)]
 
 use crate::bits::{Bits, NO_ONE, Owner, Word};
@@ -47,15 +48,15 @@ pub(crate) struct Slab {
     first: AtomicPtr<u8>,
     index: AtomicPtr<u8>,
     pub(crate) list: AtomicU8,
-    /// Bit n is set if page n was released although the slab still exists. No object is allocated
-    /// from such a slab.
+    /// Bit n is set if page n of the existing slab was released. While a bit is set, no object is
+    /// allocated from the slab.
     released: AtomicU16,
     owner: Owner,
 }
 
 const _: () = assert!(PAGES_MAX <= u16::BITS as usize);
 
-// The diagram above shows 48 bytes; with the extent's own fields, they are one cache line.
+// The 48 bytes of the diagram above and the extent's own fields fill one cache line.
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Slab>() == 48 && size_of::<page::Extent<Slab>>() == 64);
 
@@ -75,7 +76,7 @@ impl Slab {
         self.links.clear();
     }
 
-    /// Clears the descriptor, so that the addresses in the extent are no longer objects of a cache.
+    /// Clears the descriptor, so that no address in the extent is an object of a cache.
     ///
     /// # Safety
     /// No object is in use, and no thread accesses the slab now or later.
@@ -127,8 +128,8 @@ impl Slab {
     /// Sets the owner of the slab.
     ///
     /// # Safety
-    /// The caller may access the slab (sl-K3), and afterwards accesses it only if the new owner
-    /// allows that.
+    /// The caller may access the slab (sl-K3). After the call, the caller accesses the slab only if
+    /// the new owner permits the access.
     pub(crate) unsafe fn set_owner(&self, owner: u32) {
         self.owner.store(owner, Relaxed);
     }
@@ -136,14 +137,14 @@ impl Slab {
     /// Returns the bits of the slab's objects, `words` words of each kind.
     ///
     /// # Safety
-    /// `words` is the number in the slab's shape, and the slab is not destroyed while the bits are
-    /// used. A caller that changes live bits may access the slab (sl-K3), and thereby allocates or
-    /// frees the objects.
+    /// `words` is the number in the slab's shape. The slab is not destroyed while the bits are
+    /// used. Only a caller that may access the slab (sl-K3) changes live bits, to allocate or free
+    /// the objects.
     #[inline]
     pub(crate) unsafe fn bits(&self, words: usize) -> Bits<'_> {
         let live = self.live.load(Relaxed);
-        // SAFETY: the block begins with the words of both kinds (sl-D1), and the caller guarantees
-        // that the slab with its block exists while the bits are used.
+        // SAFETY: the block begins with the live words and the remote words (sl-D1). The caller
+        // guarantees that the slab and its block exist while the bits are used.
         unsafe {
             Bits {
                 live: std::slice::from_raw_parts(live, words),

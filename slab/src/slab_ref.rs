@@ -1,10 +1,10 @@
-//! Access to a slab: allocates and frees its objects, and records free objects in the slab's index,
-//! whose format depends on the layout.
+//! Access to a slab. Allocates and frees the slab's objects, and records its free objects in its
+//! index. The format of the index depends on the layout.
 //!
 //! # Safety
-//! The descriptor's addresses refer to memory of the slab's shape, and no other thread uses the
-//! index at the same time (sl-D1 in `slab`). Code that creates a [`SlabRef`] justifies, in a SAFETY
-//! comment, its access to the slab's memory.
+//! The descriptor's addresses refer to memory of the slab's shape. No other thread uses the index
+//! at the same time (sl-D1 in `slab`). The SAFETY comment of code that creates a [`SlabRef`]
+//! justifies the access to the slab's memory.
 #![allow(unsafe_code)]
 
 use crate::bits::Bits;
@@ -16,8 +16,8 @@ use crate::sync::Relaxed;
 use page::page_size;
 use std::ptr::NonNull;
 
-/// A slab that the calling thread may access: the thread owns the slab, or no thread owns it and
-/// the cache's lock is held, or no other thread can reach the slab.
+/// A slab that the calling thread may access. There are three cases: the thread owns the slab; no
+/// thread owns the slab and the cache's lock is held; no other thread can reach the slab.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlabRef<'s> {
     pub(crate) slab: &'s Slab,
@@ -30,19 +30,20 @@ impl<'s> SlabRef<'s> {
     /// Returns access to a slab.
     ///
     /// # Safety
-    /// `begin` was called for the slab with this shape, and the calling thread may access the slab,
-    /// as described above, while the result exists.
+    /// `begin` was called for the slab with this shape. While the result exists, the calling thread
+    /// may access the slab, as described above.
     #[inline]
     pub(crate) unsafe fn new(slab: &'s Slab, shape: &'s Shape) -> Self {
         let Shape { layout, objects, width, .. } = *shape;
         let index = (layout != Layout::Native).then(|| {
-            // SAFETY: the shape determines the arguments, and the caller guarantees the rest.
+            // SAFETY: the shape determines the arguments. The caller guarantees that the slab has
+            // this shape, and that the thread may access it.
             unsafe { Index::new(slab, objects, width, layout == Layout::LinkedBufctl) }
         });
         SlabRef { slab, shape, index }
     }
 
-    /// Initialises the descriptor of a slab without any object in use.
+    /// Initialises the descriptor of a slab without objects in use.
     ///
     /// # Safety
     /// `start` and `block` are memory for a slab and a block of this shape. Only this slab uses
@@ -56,8 +57,8 @@ impl<'s> SlabRef<'s> {
     ) -> Self {
         let Shape { objects, index_at, on_slab, bits_words, .. } = *shape;
         let index_in = if on_slab { start } else { block };
-        // SAFETY: the bits lie at the start of the block, and the index and the first object lie
-        // where the shape places them. So the slab has this shape.
+        // SAFETY: the bits lie at the start of the block. The shape determines the places of the
+        // index and the first object. So the slab has this shape.
         let slab_ref = unsafe {
             block.write_bytes(0, 2 * 8 * bits_words);
             slab.begin(block, start.add(first), index_in.add(index_at));
@@ -77,9 +78,9 @@ impl<'s> SlabRef<'s> {
     }
 
     fn own_bits(self) -> Bits<'s> {
-        // SAFETY: the caller of `new` guaranteed that the slab has this shape and that the holder
-        // of this `SlabRef` may access its memory. Only a caller that allocates or frees objects
-        // changes live bits.
+        // SAFETY: the caller of `new` guaranteed that the slab has this shape, and that the holder
+        // of this `SlabRef` may access the slab's memory. Only a caller that allocates or frees
+        // objects changes live bits.
         unsafe { self.slab.bits(self.shape.bits_words) }
     }
 
@@ -93,8 +94,8 @@ impl<'s> SlabRef<'s> {
         }
     }
 
-    /// Recomputes the count and the hint of a `native` slab when a thread gives the slab up,
-    /// because an owning thread maintains neither.
+    /// Recomputes the count and the hint of a `native` slab when a thread gives up the slab. The
+    /// owning thread maintains neither the count nor the hint.
     pub(crate) fn recount(self) {
         if self.index.is_none() {
             let Shape { objects, bits_words, .. } = *self.shape;
@@ -154,7 +155,7 @@ impl<'s> SlabRef<'s> {
             return indexes.put(index);
         }
         let counts = &self.slab.counts;
-        // While a thread owns the slab, the count is not exact, until `recount`.
+        // While a thread owns the slab, the count is not exact. `recount` corrects the count.
         counts.active.store(counts.active.load(Relaxed).wrapping_sub(1), Relaxed);
         let word = (index / 64) as u32;
         if word < counts.free.load(Relaxed) {
@@ -162,7 +163,7 @@ impl<'s> SlabRef<'s> {
         }
     }
 
-    /// Marks the remotely freed objects as free. Returns the number of these objects.
+    /// Marks the remotely freed objects as free. Returns their number.
     pub(crate) fn drain_remote(self) -> usize {
         let mut count = 0;
         self.own_bits().drain_remote(|index| {
@@ -173,10 +174,10 @@ impl<'s> SlabRef<'s> {
     }
 
     /// Removes the slab's owner, and then marks the remotely freed objects as free (sl-B1). Returns
-    /// the number of these objects.
+    /// the number of remotely freed objects.
     ///
     /// # Safety
-    /// The cache's lock is held, and no thread accesses the slab any more or has recorded its bits.
+    /// The cache's lock is held. No thread accesses the slab, or has recorded the slab's bits.
     pub(crate) unsafe fn orphan(self) -> usize {
         self.own_bits().orphan();
         self.drain_remote()
@@ -206,8 +207,8 @@ impl<'s> SlabRef<'s> {
         self.own_bits().is_live(index)
     }
 
-    /// Asserts that the index contains each free object exactly once, that these objects are not
-    /// live, and that the counts agree.
+    /// Asserts that the index contains each free object exactly once, and no live object. Asserts
+    /// that the counts agree.
     pub(crate) fn check(self) {
         let mut free = self.free_objects();
         assert_eq!(free.len() + self.active(), self.shape.objects, "free and active objects");

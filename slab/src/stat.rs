@@ -4,22 +4,22 @@ use crate::depot::Depot;
 use crate::lists::List;
 use crate::sync::Relaxed;
 
-/// Counters of a cache. While threads use the cache, the numbers of objects may omit the threads'
-/// current operations.
+/// Counters of a cache. The numbers of objects may not include operations that threads are
+/// executing during the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStat {
-    /// The number of objects that users have. Includes objects that another thread has freed
-    /// remotely and that the slab's thread has not collected yet.
+    /// The number of objects that users have. Includes remotely freed objects that the slab's
+    /// thread has not collected yet.
     pub active_objects: usize,
     /// The number of free objects in slabs that threads own.
     pub in_magazines: usize,
     /// The number of free objects in the reserve.
     pub reserved: usize,
-    /// The number of objects in quarantine, which are never reused: they were written to while
-    /// free, or bytes beyond their bounds were written to.
+    /// The number of objects in quarantine, which are never reused. An object is in quarantine if
+    /// it was written to while it was free, or if bytes beyond its bounds were written to.
     pub lost: usize,
-    /// The number of rejected frees: of an address that is not an object of the cache, of a free
-    /// object, or of an object with overwritten bounds.
+    /// The number of rejected frees. A free is rejected if the address is not an object of the
+    /// cache, the object is already free, or its bounds were overwritten.
     pub refused: usize,
     /// The number of objects that fit in the current slabs.
     pub objects: usize,
@@ -27,10 +27,10 @@ pub struct CacheStat {
     pub slabs: usize,
     /// The number of slabs without an owner and without objects in use.
     pub free_slabs: usize,
-    /// The number of chains of slabs that wait for a grace period; these are not counted in
-    /// `slabs`.
+    /// The number of chains of slabs that wait for a grace period. `slabs` does not include the
+    /// slabs of these chains.
     pub waiting: usize,
-    /// The size of the records of threads' slabs, in bytes.
+    /// The size in bytes of the records that threads keep of their slabs.
     pub magazine_bytes: usize,
 }
 

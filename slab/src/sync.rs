@@ -1,5 +1,6 @@
-//! The crate imports all types for synchronisation from here and from `bits`, so that loom can
-//! replace the types of data that threads share without a lock. No model contains a whole cache.
+//! The types for synchronisation. The crate imports them only from this module and from `bits`. So
+//! loom can replace the types of data that threads share without a lock. No model contains a whole
+//! cache.
 
 pub(crate) use page::fork::Mutex;
 pub(crate) use rustix_futex_sync::MutexGuard;
@@ -9,8 +10,8 @@ pub(crate) use std::sync::atomic::{
 };
 
 /// A fence that gives loom's models sequential consistency, which loom supports only for fences. In
-/// other builds the fence is empty, because the accesses around it are sequentially consistent
-/// themselves.
+/// other builds the fence is empty, because the accesses before and after the fence are
+/// sequentially consistent.
 #[inline]
 pub(crate) fn fence_in_models() {
     #[cfg(loom)]

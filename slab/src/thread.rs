@@ -1,7 +1,8 @@
 //! Small numbers that identify threads. A number is reused after its thread has exited.
 //!
-//! Locks: `CACHES` is taken before any cache's lock, `TAKEN` last. No user code is called while
-//! either lock is held, because a destructor may end a cache, and that takes `CACHES`.
+//! Lock order: `CACHES` is taken before any cache's lock, and `TAKEN` after all other locks. While
+//! `CACHES` or `TAKEN` is held, no user code is called, because a destructor may end a cache, which
+//! takes `CACHES`.
 //!
 //! # Safety
 //! This file declares one unsafe function, and calls none.
@@ -14,8 +15,8 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-/// The number of possible `Number`s, including 0, which no thread has. If more threads exist, the
-/// others have no number and own no slabs.
+/// The number of possible `Number`s, including 0, which no thread has. Further threads have no
+/// number and own no slabs.
 pub(crate) const NUMBERS: usize = 1 << u8::BITS;
 
 /// The calling thread's number. A `Number` is not `Send`, so only the thread with this number can
@@ -31,8 +32,8 @@ impl Number {
     /// The number that no thread has.
     pub(crate) const NONE: Number = Number { number: 0, here: PhantomData };
 
-    /// Returns the index of this thread's data in an array of the data of all threads; 0 belongs to
-    /// no thread.
+    /// Returns the index of this thread's data in an array of the data of all threads. Index 0
+    /// belongs to no thread.
     #[inline]
     pub(crate) fn index(self) -> u8 {
         self.number
@@ -58,7 +59,7 @@ impl Number {
 /// A structure that keeps data for each thread.
 pub(crate) trait ThreadHooks: Send + Sync {
     /// Gives up the data of the exiting thread. The registry is locked, so an implementation must
-    /// not call foreign code, such as a destructor.
+    /// not call foreign code, for example a destructor.
     fn on_exit(&self, number: Number);
 
     /// Reclaims the slabs above the limits after [`on_exit`](Self::on_exit).
@@ -70,13 +71,13 @@ pub(crate) trait ThreadHooks: Send + Sync {
     /// Releases the locks that `lock_for_fork` took.
     fn unlock_after_fork(&self);
 
-    /// Gives up, in a child, the data of all threads except the calling one.
+    /// Gives up, in a child, the data of all threads except the calling thread.
     /// # Safety
     /// The process has no other threads.
     unsafe fn repair(&self, number: Number);
 }
 
-/// The caches. The flag is true if [`forget`] removed the cache.
+/// The caches. The flag of a cache is true if [`forget`] has removed the cache.
 static CACHES: Mutex<Vec<(Weak<dyn ThreadHooks>, bool)>> = Mutex::new(Vec::new());
 /// Bit n is set while a thread has number n.
 static TAKEN: Mutex<[u64; NUMBERS / 64]> = Mutex::new([1, 0, 0, 0]);
@@ -93,11 +94,11 @@ thread_local! {
     static LEAVES: Leaves = const { Leaves };
 }
 
-/// Returns the mark of the calling thread. While a slab is created or reclaimed, its owner is the
-/// mark of the thread that does so. Every thread has a mark, even a thread without a number. A mark
-/// differs from all numbers of threads and from the marks of other threads. If a mark were reused,
-/// after four billion threads, a child forked at that moment would only keep the slab of a thread
-/// that no longer exists.
+/// Returns the mark of the calling thread. While a thread creates or reclaims a slab, the slab's
+/// owner is the mark of this thread. Every thread has a mark, even a thread without a number. A
+/// mark differs from all numbers of threads and from the marks of other threads. Marks are reused
+/// only after four billion threads. The only effect of a reuse is that a child forked at that
+/// moment may never reclaim one slab of a lost thread.
 pub(crate) fn mark() -> u32 {
     if MARK.get() == 0 {
         let next = |mark| if mark + 1 < RESERVE { mark + 1 } else { NUMBERS as u32 };
@@ -111,9 +112,9 @@ pub(crate) fn register(cache: Weak<dyn ThreadHooks>) {
     CACHES.lock().push((cache, false));
 }
 
-/// Unregisters a cache: when this function returns, no thread is in its [`ThreadHooks::on_exit`],
-/// and no thread will call it. Forks still lock the cache, because other threads may be reclaiming
-/// its slabs.
+/// Unregisters a cache. After the return, no thread is in the cache's [`ThreadHooks::on_exit`], and
+/// no thread calls that function. Forks still lock the cache, because other threads may be
+/// reclaiming its slabs.
 pub(crate) fn forget(cache: &Arc<dyn ThreadHooks>) {
     let gone = Arc::downgrade(cache);
     let mut caches = CACHES.lock();
@@ -133,7 +134,7 @@ pub(crate) fn unlock_after_fork() {
     CACHES.unlock_after_fork();
 }
 
-/// Locks the numbers for a fork. This is the last of all locks to be taken.
+/// Locks the numbers for a fork. This lock is taken after all other locks.
 pub(crate) fn lock_numbers_for_fork() {
     TAKEN.lock_for_fork();
 }
@@ -191,9 +192,9 @@ impl Drop for Leaves {
         let kept = caches.iter().filter(|(_, is_forgotten)| !is_forgotten);
         for cache in kept.filter_map(|(cache, _)| cache.upgrade()) {
             cache.on_exit(number);
-            // If no memory is available, the cache is cleaned up later. (This is not the last
-            // reference to the cache: a thread that ends a cache first removes it from the
-            // registry.)
+            // If no memory is available, the cache is cleaned up later. This reference to the cache
+            // is not the last one, because a thread that ends a cache first removes it from the
+            // registry.
             if left.try_reserve(1).is_ok() {
                 left.push(cache);
             }
@@ -201,8 +202,8 @@ impl Drop for Leaves {
         drop(caches);
         NUMBER.set(0);
         TAKEN.lock()[place / 64] &= !(1 << (place % 64));
-        // The caches are called while this thread holds no lock and has no number, because
-        // destructors may use, create and end caches.
+        // Calls the caches while this thread holds no lock and has no number, because destructors
+        // may use, create and end caches.
         left.into_iter().for_each(|cache| cache.after_exit());
     }
 }

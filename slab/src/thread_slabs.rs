@@ -6,16 +6,16 @@
 //!                | slabs: the newest <--> ... <--> the oldest | current |   by descriptors
 //!                | hints: first, live | first, live | ...      |  slabs by an address's granule
 //! ```
-//! The word is one word of the current slab's bits: 64 objects from `base` on, of which the lowest
-//! free one is allocated. Slabs of a layout with an index have no hints and no word.
+//! The word is one word of the current slab's bits, for 64 objects from `base` on. The lowest free
+//! object is allocated first. Slabs of a layout with an index have no hints and no word.
 //!
 //! # Safety
-//! - sl-M1: only the thread itself records and uses its slabs: a [`Number`] can't leave its thread,
-//!   and a number passes to another thread only under a lock. Other threads may read `kept`, and
-//!   set `limit` to 0, which requests that the thread gives up all free objects.
-//! - sl-M2: the word and the hints refer to slabs that the thread owns now: a slab is recorded
-//!   after the thread becomes its owner, and removed before it loses its owner. So the words of the
-//!   bits remain valid, and the thread may change the live bits (sl-K3).
+//! - sl-M1: only the thread itself records and uses its slabs. A [`Number`] can't leave its thread,
+//!   and a number passes to another thread only under a lock. Other threads may read `kept`. Other
+//!   threads may also set `limit` to 0, which requests that the thread gives up all free objects.
+//! - sl-M2: the word and the hints refer only to slabs that the thread owns. A slab is recorded
+//!   after the thread becomes its owner, and its record is removed before the thread gives up the
+//!   slab. So the words of the bits remain valid, and the thread may change the live bits (sl-K3).
 #![allow(unsafe_code)]
 
 use crate::bits::{self, Bits, Word};
@@ -44,8 +44,9 @@ struct Hint {
 }
 
 impl Hint {
-    /// Returns a hint for the table's index `place` that matches no slab: `first` is half a table
-    /// away from all addresses that use this index, and every slab is shorter than that.
+    /// Returns a hint for the table's index `place` that matches no slab. The hint's `first` is
+    /// half a table away from all addresses that use the index `place`. Every slab is shorter than
+    /// half a table.
     fn none(place: usize) -> Cell<Self> {
         let first = ((place + HINTS / 2) % HINTS) << HINT_SHIFT;
         Cell::new(Hint { first, live: std::ptr::null() })
@@ -75,7 +76,7 @@ pub(crate) enum FastFree {
 pub(crate) struct ThreadSlabs {
     word: Cell<Option<Current>>,
     divider: Divider,
-    /// The number of words of live bits in a slab. Equally many remote words follow them.
+    /// The number of words of live bits in a slab, which equals the number of words of remote bits.
     words: usize,
     /// The number of free objects in the thread's slabs.
     kept: AtomicU32,
@@ -170,7 +171,8 @@ impl ThreadSlabs {
             return FastFree::Miss;
         };
         // SAFETY: the slab at `first` contains an object with this number, and the thread owns the
-        // slab (sl-M2). The words of live bits are followed by equally many words of remote bits.
+        // slab (sl-M2). The words of live bits are followed by the same number of words of remote
+        // bits.
         let freed = unsafe {
             let live = live.add(index / 64);
             bits::free(&*live, &*live.add(self.words), index)
@@ -183,19 +185,19 @@ impl ThreadSlabs {
         if kept > self.limit.load(Relaxed) { FastFree::OverLimit } else { FastFree::Done }
     }
 
-    /// Returns the index of the current word in `bits`, which are the bits of the current slab, or
-    /// 0 if no word was selected yet.
+    /// Returns the index of the current word in `bits`, the bits of the current slab. Returns 0 if
+    /// no word was selected yet.
     pub(crate) fn word_of(&self, bits: &Bits<'_>) -> usize {
         let is_it =
             |word: &Word| self.word.get().is_some_and(|own| std::ptr::eq(word, own.live.as_ptr()));
         bits.live.iter().position(is_it).unwrap_or(0)
     }
 
-    /// Sets the current word, from which objects are allocated from now on.
+    /// Sets the current word, from which later calls allocate objects.
     ///
     /// # Safety
-    /// The bits belong to a slab that the thread owns, whose first object lies at `first`. The
-    /// thread calls [`forget`] before it gives the slab up.
+    /// The bits belong to a slab that the thread owns. The slab's first object lies at `first`. The
+    /// thread calls [`forget`] before it gives up the slab.
     ///
     /// [`forget`]: Self::forget
     pub(crate) unsafe fn set_word(&self, bits: &Bits<'_>, first: NonNull<u8>, word: usize) {
@@ -230,8 +232,8 @@ impl ThreadSlabs {
         places.for_each(|place| self.hints[place].swap(&Hint::none(place)));
     }
 
-    /// Asserts that the hints and the word refer to the thread's slabs (sl-M2). `slabs` are these
-    /// slabs, and `current`, if any, is one of them.
+    /// Asserts that the hints and the word refer to the thread's slabs (sl-M2). `slabs` are the
+    /// thread's slabs, and `current` is the current one, if there is one.
     pub(crate) fn check(
         &self,
         slabs: &[(usize, *const Word)],
@@ -342,7 +344,7 @@ impl AllThreadSlabs {
         unsafe { self.all() }.map(|thread_slabs| thread_slabs.kept() as usize).sum()
     }
 
-    /// Requests that all threads give up all free objects that they keep.
+    /// Requests that all threads give up all their free objects.
     pub(crate) fn ask(&self) {
         // SAFETY: only `limit` is changed.
         unsafe { self.all() }.for_each(|thread_slabs| thread_slabs.set_limit(0));
@@ -354,7 +356,7 @@ impl AllThreadSlabs {
         size_of_val(&self.slots) + unsafe { self.all() }.count() * size_of::<ThreadSlabs>()
     }
 
-    /// Drops the records of all threads except this one.
+    /// Drops the records of all threads except the thread `number`.
     ///
     /// # Safety
     /// The process has no other threads, or none of them uses the cache.

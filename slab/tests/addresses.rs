@@ -1,4 +1,4 @@
-//! Tests that objects are found by their addresses, wherever their slabs are placed.
+//! Tests that objects are found by their addresses, at any place of their slabs.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use slab::{Arena, RawCache};
@@ -40,7 +40,7 @@ fn segments_come_back_as_other_sections() {
     end(&arena, cache);
 }
 
-/// As in the test above, but a thread that has looked up the earlier sections frees the objects.
+/// Another thread, which has looked up the earlier sections, frees objects in the new sections.
 #[test]
 fn segments_come_back_for_other_threads_too() {
     let arena = Arena::new(page::Config::default()).unwrap();

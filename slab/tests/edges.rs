@@ -1,7 +1,7 @@
-//! Deliberate operations at boundaries. At some sizes the layout of a slab changes. Slabs are full
-//! or empty, or differ from that by one object. The number of free objects is at the limit, one
-//! above it or one below it. The main thread and other threads perform the operations; the other
-//! threads exit while some of their objects are live.
+//! Operations at boundaries. The sizes of objects are those at which the layout of a slab changes.
+//! Slabs are full or empty, or one object away from full or empty. The number of free objects is at
+//! the limit, or one above or below the limit. The main thread and other threads perform the
+//! operations. The other threads exit while some of their objects are live.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use testkit::seed;
 use testkit::subject::Subject;
 
-/// The maximum number of objects that a subject has. Their total size is at most `BYTES_MAX` bytes
-/// plus the size of two objects.
+/// The maximum number of objects that a subject has. The total size of these objects is at most
+/// `BYTES_MAX` bytes plus the size of two objects.
 const OBJECTS_MAX: usize = 20_000;
 const BYTES_MAX: usize = 4 << 20;
 
@@ -32,7 +32,7 @@ fn beside(edge: usize, random: &mut Rng) -> usize {
     (edge + random.usize(..3)).saturating_sub(1)
 }
 
-/// Returns tunables that let a thread keep one or two slabs; sometimes a limit of zero.
+/// Returns tunables that let a thread keep one or two slabs. Sometimes the limit is 0.
 fn tunables(objects: usize, random: &mut Rng) -> Tunables {
     let limit = beside(objects * random.usize(..3), random) as u32;
     let batchcount = [1, limit.div_ceil(2), limit][random.usize(..3)].min(limit);
@@ -52,8 +52,8 @@ fn go_to(subject: &mut Subject, target: usize, random: &mut Rng) {
     }
 }
 
-/// Changes the number of live objects to a boundary, or to a number beside it. Boundaries are whole
-/// slabs, and the current number plus or minus the limit of kept objects.
+/// Changes the number of live objects to a boundary, or to one more or less. A boundary is a number
+/// of whole slabs, or differs from the current number by the limit of kept objects.
 fn step(subject: &mut Subject, limit: u32, random: &mut Rng) {
     let (objects, live) = (subject.cache.shape().objects, subject.live.len());
     let edge = match random.u8(..5) {
@@ -65,7 +65,7 @@ fn step(subject: &mut Subject, limit: u32, random: &mut Rng) {
     let most = OBJECTS_MAX.min(BYTES_MAX / subject.size + 2);
     let target = beside(edge, random).min(most);
     match random.u8(..4) {
-        // The thread exits after remote frees, and while objects that it allocated are live.
+        // The thread exits after remote frees, while some objects that it allocated are live.
         0 => std::thread::scope(|scope| {
             let mut random = random.fork();
             scope.spawn(move || go_to(subject, target, &mut random)).join().unwrap();
@@ -89,7 +89,8 @@ fn run(arena: &Arc<Arena>, layout: Layout, size: usize, random: &mut Rng) {
     for _ in 0..25 {
         step(&mut subject, tunables.limit, random);
         subject.cache.check();
-        // This thread collects remotely freed objects of its slabs only when it gives the slabs up.
+        // This thread may not have collected the remotely freed objects of its slabs yet, so the
+        // counter may be higher.
         assert!(subject.cache.stat().active_objects >= subject.live.len(), "{told}");
         if random.u8(..4) == 0 {
             subject.cache.shrink();

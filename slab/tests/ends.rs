@@ -30,16 +30,16 @@ impl Drop for Owner {
     }
 }
 
-/// Returns tunables that let a thread keep two slabs of objects of `size` bytes, and a number of
-/// objects for which a thread needs both slabs.
+/// Returns tunables that let a thread keep two slabs of objects of `size` bytes. The second result
+/// is a number of objects that needs two slabs.
 fn two_slabs(size: usize) -> (Option<Tunables>, usize) {
     let objects = Shape::new(Layout::Native, size, 8).unwrap().objects;
     let limit = 2 * objects as u32;
     (Some(Tunables { limit, batchcount: limit }), objects + 1)
 }
 
-/// Threads that each own slabs with free objects exit together, which leaves more empty slabs than
-/// a cache keeps.
+/// Several threads that own slabs with free objects exit at the same time. More slabs become empty
+/// than a cache keeps.
 fn end_threads() {
     const THREADS: usize = 8;
     let (tunables, objects) = two_slabs(size_of::<Owner>());
@@ -59,7 +59,7 @@ fn end_threads() {
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     assert!(ENDED.load(Relaxed) > 0, "the last threads gave slabs back");
-    // Caches can be created and ended, because the registry is not locked.
+    // The registry is not locked, so caches can be created and ended.
     drop(Cache::<u64>::new(&ARENA, "new").unwrap().alloc(1).unwrap());
     let made = cache.stat().objects + ENDED.load(Relaxed);
     cache.destroy().unwrap();
@@ -81,7 +81,7 @@ fn a_destructor_may_end_a_cache_when_its_thread_ends() {
     work.join().unwrap();
 }
 
-/// A scope does not wait for the thread-local destructors of its threads, so the cache ends while
+/// A scope does not wait for the thread-local destructors of its threads. So the cache ends while
 /// the destructors run.
 #[test]
 fn a_cache_ends_while_its_threads_do() {

@@ -43,8 +43,8 @@ fn disturb(
     }
 }
 
-/// Uses the child's copy of a cache: the existing objects are intact, and this thread and others
-/// can allocate more.
+/// Uses the child's copy of a cache. The existing objects must be intact. The child's threads must
+/// be able to allocate objects.
 fn use_all(arena: &Arena, cache: &Cache<[u64; 6]>, kept: Vec<Box6>) {
     cache.raw().check();
     arena.check();
@@ -54,7 +54,8 @@ fn use_all(arena: &Arena, cache: &Cache<[u64; 6]>, kept: Vec<Box6>) {
     std::thread::scope(|scope| {
         let frees = scope.spawn(|| drop(kept));
         let both = scope.spawn(|| drop((0..500).map(|_| alloc(cache, 9)).collect::<Vec<_>>()));
-        // A scope does not wait for the thread-local destructors of its threads.
+        // Joins the threads, because a scope does not wait for the thread-local destructors of its
+        // threads.
         frees.join().unwrap();
         both.join().unwrap();
     });
@@ -66,7 +67,7 @@ fn use_all(arena: &Arena, cache: &Cache<[u64; 6]>, kept: Vec<Box6>) {
     arena.check();
 }
 
-/// Stops the other threads when it is dropped, also after a panic of this thread.
+/// Stops the other threads on drop, even if this thread panics.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -96,8 +97,8 @@ fn fork_all(options: Options) {
             })
         };
         let threads: Vec<_> = (0..).zip(ends).map(start).collect();
-        // All threads have started: a thread that starts or exits holds locks of the standard
-        // library, which does not handle forks.
+        // Waits until all threads have started. A thread that starts or exits holds locks of the
+        // standard library, which does not handle forks.
         started.wait();
         for _ in 0..20 {
             let mut kept: Vec<_> = (0..300).map(|_| alloc(&cache, 7)).collect();
@@ -105,7 +106,8 @@ fn fork_all(options: Options) {
             assert!(kept.iter().all(|object| **object == [7; 6]));
         }
         drop(stopping);
-        // A scope does not wait for the thread-local destructors of its threads.
+        // Joins the threads, because a scope does not wait for the thread-local destructors of its
+        // threads.
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     // The leak checker must run only after all grace periods have ended.
@@ -116,7 +118,7 @@ fn fork_all(options: Options) {
     });
 }
 
-/// This is one test, so that no thread of another test starts or exits during the fork.
+/// This file has only one test, so that no thread of another test starts or exits during the fork.
 #[test]
 fn a_child_has_a_whole_copy() {
     for layout in Layout::ALL {

@@ -1,8 +1,8 @@
-//! Tests a fork within a constructor or a destructor: the forking thread continues to use the slab,
-//! also in the child (I8).
+//! Tests a fork within a constructor or a destructor. The forking thread continues to use the slab,
+//! in the parent and in the child (I8).
 //!
-//! These tests run one after the other, and in a process without other tests. If a thread is in an
-//! epoch when another thread forks, that epoch never ends in the child. The child would then never
+//! These tests run one after the other, in a process without other tests. If a thread is in an
+//! epoch while another thread forks, the epoch never ends in the child. The child would then never
 //! release stable memory.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
@@ -13,8 +13,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 
-/// Whether the constructor or destructor of the next object forks. After the fork, the return value
-/// of `fork`.
+/// `ASKED` if the constructor or destructor of the next object forks. After the fork, the return
+/// value of `fork`.
 static FORKS: AtomicI32 = AtomicI32::new(NOT_ASKED);
 const NOT_ASKED: i32 = -1;
 const ASKED: i32 = -2;
@@ -24,9 +24,9 @@ struct Forking([u64; 500]);
 impl Forking {
     fn fork_if_asked() {
         if FORKS.compare_exchange(ASKED, NOT_ASKED, Relaxed, Relaxed).is_ok() {
-            // SAFETY: the child calls only code that needs no lock of another thread, except the
-            // caches, which are under test, and the C library's allocator, which handles forks. The
-            // child exits in `end_in_child`.
+            // SAFETY: the child calls only code that needs no lock of another thread. Exceptions
+            // are the caches, which are under test, and the C library's allocator, which handles
+            // forks. The child exits in `end_in_child`.
             let child = unsafe { libc::fork() };
             assert!(child >= 0);
             if child == 0 {
@@ -52,7 +52,7 @@ impl Drop for Forking {
     }
 }
 
-/// The child runs `work` and exits; its parent waits for it.
+/// In the child, runs `work` and exits. In the parent, waits for the child.
 fn end_in_child(work: impl FnOnce()) {
     match FORKS.swap(NOT_ASKED, Relaxed) {
         0 => {
@@ -119,8 +119,9 @@ impl Drop for AtEnd {
     }
 }
 
-/// Tests a thread without a number, as during its exit: thread-local values that were created last
-/// are dropped first, and the thread loses its number only after the work.
+/// Tests an exiting thread without a number. Thread-local values are dropped in a fixed order:
+/// those that were created last are dropped first. So the work runs after the thread has lost its
+/// number.
 #[test]
 fn a_fork_amid_a_constructor_or_destructor_of_a_thread_without_a_number() {
     thread_local! {

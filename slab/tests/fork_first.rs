@@ -1,5 +1,5 @@
-//! Tests a fork while another thread creates the first cache of the process: the child can create
-//! caches, too.
+//! Tests a fork while another thread creates the first cache of the process. The child must be able
+//! to create caches.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use slab::{Arena, Cache};

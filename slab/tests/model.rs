@@ -1,5 +1,5 @@
-//! Random operations in every layout, compared with a naive model: objects do not overlap and keep
-//! their bytes, and the counts agree.
+//! Random operations in every layout, compared with a naive model. Objects must not overlap and
+//! must keep their bytes. The counts must agree.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -25,8 +25,8 @@ fn random_operations_match_the_model() {
             shapes.iter().enumerate().map(|(nth, &shape)| subject(nth, shape)).collect();
         for step in 0..40_000usize {
             let nth = random.usize(..subjects.len());
-            // Fill and drain the caches in turn, so that slabs become full and empty, and are
-            // reclaimed.
+            // Fills and empties the caches in turn, so that slabs become full, become empty, and
+            // are reclaimed.
             subjects[nth].step(step as u8, step / 6000 % 2 == 0, &mut random).unwrap();
             if step % 200 == 0 {
                 subjects[nth].check();

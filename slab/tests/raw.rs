@@ -1,5 +1,5 @@
-//! Tests the untyped cache as C would use it: addresses, and an errno for every misuse, also in
-//! release builds.
+//! Tests the untyped cache through addresses, as C would use it. Every misuse must return an errno,
+//! also in release builds.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use slab::{Arena, Debug, Error, Layout, Options, RawCache, Tunables};
@@ -49,8 +49,8 @@ fn what_is_no_object_is_refused() {
         let theirs = other.alloc().unwrap();
         let (first, last) = (objects.iter().min().unwrap(), objects.iter().max().unwrap());
         let [first, last] = [first, last].map(|object| object.addr().get());
-        // Null can't be a `NonNull`; these are addresses near it, and addresses in a slab at which
-        // no object begins.
+        // Tries addresses near null, and addresses in a slab at which no object begins. Null itself
+        // can't be a `NonNull`.
         let near_null =
             [1, 8, 40, 4096, 1 << 20, usize::MAX, usize::MAX - 39, 1 << 63, first | 1 << 63];
         let beside = [first - 40, first - 1, first ^ 1 << 40, last + (1 << 16), first + (4 << 20)];
@@ -61,7 +61,8 @@ fn what_is_no_object_is_refused() {
         let all = near_null.into_iter().chain(beside).chain(foreign).chain(inside);
         for address in all.filter(|&address| !objects.contains(&at(address))) {
             let error = refused(cache, at(address));
-            // A slab's first objects lie below the object that was allocated first.
+            // The object that was allocated first may not be the slab's first object, so a free
+            // object may begin at the address.
             let is_free = error == Error::DoubleFree { address } && beside.contains(&address);
             assert!(is_free || error == Error::Foreign { address }, "{error} for {address:#x}");
         }
@@ -106,7 +107,7 @@ fn a_second_free_is_refused_wherever_the_first_was() {
         });
         every_fourth(0).chain(every_fourth(1)).for_each(twice);
         cache.check();
-        // The new allocations return only objects that were freed, and each of them only once.
+        // The new allocations return only freed objects, and each freed object only once.
         let mut again: Vec<_> = (0..250).map(|_| cache.alloc().unwrap().addr().get()).collect();
         again.extend(every_fourth(2).chain(every_fourth(3)));
         again.sort_unstable();

@@ -47,7 +47,7 @@ fn what_is_taken_by_one_thread_is_freed_by_another() {
     for layout in Layout::ALL {
         let options = Options { layout, ..Options::default() };
         let cache = Cache::<u64>::with_options(&arena(), options).unwrap();
-        // The threads are joined, because a scope does not wait for their thread-local destructors.
+        // Joins the threads, because a scope does not wait for their thread-local destructors.
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..2)
                 .flat_map(|_| {
@@ -156,8 +156,8 @@ fn writes_where_no_one_may_are_named() {
     }
 }
 
-/// Threads allocate, pass on and free objects at random, all in one cache: each thread reads the
-/// values that it wrote, and all objects are freed at the end.
+/// Threads allocate, pass on and free objects of one cache at random. Every object holds the value
+/// that was written, and all objects are freed at the end.
 #[test]
 fn threads_at_random() {
     let seed = testkit::seed(0);

@@ -1,7 +1,8 @@
-//! A handler of faults and a compressor thread, for tests of an arena.
+//! A handler of faults, and compressor threads, for tests of an arena.
 //!
 //! # Safety
-//! The handler passes its arguments to `answer_fault`, and has all signals blocked except SIGSEGV.
+//! The handler passes its arguments to `answer_fault`. All signals except SIGSEGV are blocked in
+//! the handler.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -37,7 +38,7 @@ pub fn install() {
     });
 }
 
-/// Starts threads for an arena. Only one of them runs at a time.
+/// Starts compressor threads for an arena. Only one of these threads runs at a time.
 #[derive(Debug, Default)]
 struct Threads(Mutex<Option<JoinHandle<()>>>, AtomicU32);
 
@@ -66,9 +67,9 @@ impl StartThread for Threads {
     }
 }
 
-/// Makes `arena` use a compressor thread from now on.
+/// Makes `arena` store evicted blocks through a compressor thread.
 pub fn defer_stores(arena: &Arena) {
-    // This list makes the leaked threads reachable for a leak checker.
+    // Makes the leaked values reachable for a leak checker.
     static ALL: Mutex<Vec<&Threads>> = Mutex::new(Vec::new());
     let threads = Box::leak(Box::<Threads>::default());
     ALL.lock().unwrap().push(threads);

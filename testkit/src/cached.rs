@@ -22,11 +22,11 @@ struct State {
     bytes: Vec<u8>,
     disk: Vec<u8>,
     dirty: Vec<Range<usize>>,
-    /// The number of writes to disk so far, and the number of the write that fails, counted from 1.
+    /// The number of writes to disk so far.
     nth: u64,
     fails: u64,
     has_failed: bool,
-    /// Whether there is an error that no sync has reported yet.
+    /// Whether a write failed and no sync has reported the failure yet.
     untold: bool,
 }
 
@@ -43,7 +43,7 @@ impl Cached {
         self.state.lock().unwrap().has_failed
     }
 
-    /// Writes the dirty data to disk, as the system may do at any time.
+    /// Writes the dirty data to disk, as the system does at arbitrary times.
     pub fn flush(&self) {
         self.state.lock().unwrap().flush();
     }

@@ -35,7 +35,8 @@ impl Group {
         let dir = parent.join(format!("uzram-{name}-{}", std::process::id()));
         fs::create_dir(&dir).ok()?;
         let group = Group { dir, limit, file };
-        // If the memory controller is missing, this returns, and the drop removes the group.
+        // If the memory controller is missing, the function returns here, and the drop removes the
+        // group.
         group.set(limit)?;
         Some(group)
     }
@@ -45,8 +46,9 @@ impl Group {
         self.dir.join("cgroup.procs")
     }
 
-    /// When memory runs out, the group's processes then wait for [`let_on`](Self::let_on) instead
-    /// of being killed. With cgroups of version 2, this function has no effect.
+    /// After this call, the kernel no longer kills the group's processes when memory runs out, but
+    /// makes them wait for [`let_on`](Self::let_on). With cgroups of version 2, this function has
+    /// no effect.
     pub fn keep(&self) {
         let _version_2 = fs::write(self.dir.join(OOM), "1");
     }
@@ -56,7 +58,8 @@ impl Group {
         let state = fs::read_to_string(self.dir.join(OOM)).unwrap_or_default();
         let waits = state.lines().any(|line| line == "under_oom 1");
         if waits {
-            // The waiting processes try again to allocate memory when the limit rises.
+            // Raises the limit for a moment, because waiting processes try again when the limit
+            // rises.
             let _raised = self.set(self.limit + (1 << 20)).and_then(|()| self.set(self.limit));
         }
         waits
@@ -74,7 +77,7 @@ impl Group {
 }
 
 impl Group {
-    /// Removes the group, if it still exists; no process may belong to the group any more.
+    /// Removes the group, if it still exists. No process may belong to the group any more.
     pub fn remove(&self) {
         // The last process may take a moment to leave the group.
         for _ in 0..1500 {

@@ -16,15 +16,15 @@ impl Child {
     /// Forks. The child runs `work` and exits with 0, or with 1 if `work` panics or takes too long.
     /// No other code of the test runs in the child.
     pub fn fork(work: impl FnOnce()) -> Self {
-        // SAFETY: the child calls nothing that a lost thread could have left locked, except the
-        // code under test and the C library's allocator, which handles forks.
+        // SAFETY: the child needs no lock that a lost thread could hold. Exceptions are the code
+        // under test, and the C library's allocator, which handles forks.
         Self::begin(unsafe { libc::fork() }, work)
     }
 
     /// Forks by the system call itself, so that no fork handler runs.
     pub fn clone_unnoticed(work: impl FnOnce()) -> Self {
-        // SAFETY: as for `fork`. In addition, no other thread of the test may allocate during the
-        // call, because the C library does not unlock its allocator in this child.
+        // SAFETY: as for `fork`. In addition, no other thread of the test allocates memory during
+        // the call. The C library does not unlock its allocator in this child.
         let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
         Self::begin(child as i32, work)
     }
@@ -37,8 +37,8 @@ impl Child {
                 libc::signal(libc::SIGALRM, tell_where as *const () as libc::sighandler_t);
                 libc::alarm(scaled(TIME[0], TIME[1]) as u32);
             }
-            // The test harness captures the output of a thread, and the child would end without
-            // printing it.
+            // Prints panics directly. The test harness captures the output of a thread, and the
+            // child would end without printing it.
             std::panic::set_hook(Box::new(|panic| write_error(&format!("{panic}\n"))));
             let worked = catch_unwind(AssertUnwindSafe(work)).is_ok();
             // SAFETY: `_exit` has no requirements, and ends the child.
@@ -82,10 +82,11 @@ fn write_error(text: &str) {
     let _written = unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
 }
 
-/// Reports the position in the code at which a child exceeds its time, and ends the child. A second
-/// signal ends the child if this function blocks on a lock that the child holds.
+/// Prints a backtrace of a child that exceeds its time, and ends the child. This function may block
+/// on a lock that the child holds. A second signal then ends the child.
 extern "C" fn tell_where(_: libc::c_int) {
-    // SAFETY: the default action ends the child. This handler would block the second signal.
+    // SAFETY: the default action of the second signal ends the child. The signal must be unblocked,
+    // because it is blocked in this handler.
     unsafe {
         libc::signal(libc::SIGALRM, libc::SIG_DFL);
         let mut second: libc::sigset_t = std::mem::zeroed();

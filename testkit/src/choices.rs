@@ -1,4 +1,4 @@
-//! The source of random choices: a seed in tests, the fuzzer's bytes in a fuzz target.
+//! The source of random choices. In tests it is a seed; in a fuzz target, the fuzzer's bytes.
 
 use fastrand::Rng;
 use std::ops::RangeInclusive;
@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 pub enum Choices<'b> {
     /// An endless source.
     Seeded(Rng),
-    /// The remaining bytes. After their end every choice is the first alternative.
+    /// The remaining bytes. When no bytes are left, every choice is the first alternative.
     Bytes(&'b [u8]),
 }
 

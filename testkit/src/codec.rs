@@ -1,5 +1,5 @@
-//! A model of a codec's stream. Decompression of any bytes returns an error, or output that depends
-//! only on these bytes. Compressed data decompress to the original.
+//! A model of a codec's stream. Decompression of any bytes must return an error, or output that
+//! depends only on these bytes. Compressed data must decompress to the original.
 
 use crate::Choices;
 use crate::contents::shorter;
@@ -32,8 +32,8 @@ pub struct Setup {
 pub enum Event {
     /// Decompresses `bytes`, whose expected output has `len` bytes.
     Hostile { bytes: Vec<u8>, len: usize },
-    /// Compresses `len` bytes that repeat `bytes`, also into a buffer that is `less` bytes too
-    /// small. Decompresses the result, also after damage and truncation.
+    /// Compresses `len` bytes that repeat `bytes`. Compresses them again into a buffer that is
+    /// `less` bytes too small. Decompresses the result, and the damaged and truncated result.
     RoundTrip { bytes: Vec<u8>, len: usize, less: usize, flips: Vec<(usize, u8)> },
 }
 
@@ -144,7 +144,7 @@ impl Model for CodecModel {
         }
     }
 
-    /// After any events, the stream must work like a new one.
+    /// After any events, the stream must work like a new stream.
     fn check(&mut self) {
         let page: Vec<u8> = (0..self.block).map(|nth| (nth / 7 % 251) as u8).collect();
         self.round_trip(&page);

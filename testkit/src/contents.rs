@@ -38,16 +38,17 @@ pub fn data(rng: &mut Rng, len: usize) -> Vec<u8> {
 pub enum Data {
     Zeros,
     Byte(u8),
-    /// Eight bytes, repeated.
+    /// Eight bytes that are repeated.
     Word(u64),
     /// Incompressible bytes.
     Noise(u64),
-    /// Runs of up to the given number of equal bytes, each followed by four different bytes. They
-    /// compress in part.
+    /// Runs of equal bytes, up to the given length, each followed by four different bytes. The
+    /// contents compress in part.
     Runs(u64, u16),
     /// Random sequences of four letters, which zstd compresses much better than lz4.
     Letters(u64),
-    /// Pieces of the given length, of which the first sixteenth is random. They compress better.
+    /// Pieces of the given length. Only the first sixteenth of a piece is random, so the pieces
+    /// compress well.
     Pieces(u64, u16),
 }
 

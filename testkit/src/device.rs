@@ -1,4 +1,4 @@
-//! A model of a device, which is compared with an array of its expected contents.
+//! A model of a device. The contents of the device are compared with an array of expected contents.
 
 use crate::Choices;
 use crate::contents::{Data, lower, shorter};
@@ -40,7 +40,7 @@ pub struct Setup {
     /// Whether the pool is compacted in the background, which makes the results depend on time.
     pub is_compacted: bool,
     pub limits: Limits,
-    /// Whether many events concern cold data: marking, recompression, write-back.
+    /// Whether many events process cold data: marking, recompression, write-back.
     pub is_cold: bool,
     /// The size in bytes of the store to which data are written back.
     pub store: Option<usize>,
@@ -130,7 +130,7 @@ pub enum Event {
     Save {
         block: usize,
     },
-    /// From now on each n-th operation of the store fails.
+    /// Makes each n-th later operation of the store fail.
     FailEvery(u64),
     FailNth(u64),
     Mend,
@@ -141,12 +141,12 @@ pub enum Event {
 pub struct Report {
     /// The numbers of the device's requests for memory.
     pub requests: Requests,
-    /// The numbers of requests that failed for lack of memory: all, and by the total limit.
+    /// The number of requests that failed for lack of memory.
     pub refused: u64,
     pub by_total: u64,
     /// The number of failed writes, as the device counts them.
     pub failed_writes: u64,
-    /// The numbers of slots that recompression shrank: in total, and in the final step.
+    /// The number of slots that recompression shrank.
     pub smaller: u64,
     pub smaller_in_the_end: u64,
     pub written_back: u64,
@@ -166,15 +166,14 @@ pub struct DeviceModel {
     setup: Setup,
     supply: Option<Arc<RefuseNth>>,
     store: Option<Arc<Faulty>>,
-    /// Whether memory may be refused for another reason than a limit, and whether operations of the
-    /// store may fail.
+    /// Whether memory may be refused for another reason than a limit.
     is_refusing: bool,
     is_failing: bool,
     /// The number of bytes that the empty device uses.
     empty: u64,
     used_max: u64,
     total_max: u64,
-    /// The number of events that were applied; the contents of each differ.
+    /// The number of events that were applied. Each event writes other contents.
     stamp: u64,
     report: Report,
 }
@@ -193,7 +192,7 @@ impl DeviceModel {
         }
     }
 
-    /// Records an error, which must be possible in the current state.
+    /// Records an error. The error must be possible in the current state.
     fn expect_refusal(&mut self, error: &Error) {
         match error {
             Error::OutOfMemory { source, total_limit, .. } => {
@@ -215,8 +214,8 @@ impl DeviceModel {
         }
     }
 
-    /// If a write is refused, the slots before the slot in the error hold the new bytes, and the
-    /// others hold the old bytes.
+    /// If a write is refused, the slots before the slot in the error must hold the new bytes. All
+    /// later slots must hold the old bytes.
     fn write(&mut self, at: usize, bytes: &[u8]) {
         let old = self.shadow.bytes[at..at + bytes.len()].to_vec();
         let written = self.device().write(at as u64, bytes);
@@ -244,10 +243,10 @@ impl DeviceModel {
         }
     }
 
-    /// Checks a range that held `old`, after a request to zero the range failed with `error`. Whole
-    /// slots are freed first. Then parts of other slots are written, in order. In a block that the
-    /// range covers only in part, freeing whole slots may fail. The error then contains one of
-    /// these slots, and no part is written.
+    /// Checks a range that held `old`, after a request to zero the range failed with `error`. The
+    /// device first frees whole slots. Then the device writes parts of other slots, in order. In a
+    /// block that the range covers only in part, a free of whole slots may fail. The error then
+    /// contains one of these slots, and no part is written.
     fn expect_freed(&self, at: usize, old: &[u8], error: &Error) {
         let Error::OutOfMemory { slot: named, .. } = *error else { return };
         let (named, end) = (named as usize * SLOT_BYTES, at + old.len());
@@ -262,7 +261,7 @@ impl DeviceModel {
                 (false, false) => slot < named,
                 (false, true) => false,
                 (true, true) if slot == named => false,
-                // The slot that was not freed may be another slot in the block.
+                // The slot in the error may be another slot of the block that was not freed.
                 (true, true) if !is_block_whole(slot) => continue,
                 (true, _) => true,
             };
@@ -312,8 +311,8 @@ impl DeviceModel {
         };
         let (freed, after) = (freed as u64 * page, used());
         // When classes with few objects are closed, a zspage may be allocated for their objects,
-        // and no zspage freed. Blocks that are stored again may also allocate a zspage, and free
-        // others without counting them.
+        // without a zspage being freed. Blocks that are stored again may allocate a zspage, and
+        // free others that are not counted.
         let classes = self.device().classes();
         let in_use = classes.iter().filter(|class| class.obj_allocated > 0);
         let taken = in_use.map(|class| class.shape.pages as u64).max().unwrap_or(0) * page;
@@ -326,7 +325,7 @@ impl DeviceModel {
     fn limit_pages(&mut self, limit: Option<u64>) {
         self.device().set_mem_limit(limit);
         let used = self.device().mm_stat().mem_used_total;
-        // If the used memory exceeds the limit, it can only decrease from now on.
+        // If the used memory exceeds the limit, it can only decrease after this event.
         let limit = limit.map_or(u64::MAX, |bytes| bytes.next_multiple_of(page_size() as u64));
         self.used_max = limit.max(used);
     }
@@ -334,7 +333,7 @@ impl DeviceModel {
     fn limit_total(&mut self, limit: Option<u64>) {
         let limit = limit.map(|above| self.empty + above);
         self.device().set_total_limit(limit);
-        // Above the limit, memory is still granted only for the store's short list of readers.
+        // Above the limit, no memory is granted, except for the store's short list of readers.
         let unasked = self.setup.store.map_or(0, |_| 512);
         let at_most = self.device().mem_total() + unasked;
         self.total_max = limit.unwrap_or(u64::MAX).max(at_most);
@@ -366,8 +365,8 @@ impl DeviceModel {
         }
     }
 
-    /// Ensures that the final state contains data that the second codec compresses better than the
-    /// first.
+    /// Recompresses all slots. First writes data that the second codec compresses better than the
+    /// first codec.
     fn recompress_all(&mut self) {
         let before = self.report.smaller;
         let len = self.setup.block.min(self.shadow.bytes.len());
@@ -444,7 +443,7 @@ impl DeviceModel {
         (at, len.min(end - at))
     }
 
-    /// Draws an offset, often at the edge of a slot or a block, or just after it.
+    /// Draws an offset, often at the edge of a slot or a block, or just after such an edge.
     fn draw_point(&self, choices: &mut Choices) -> usize {
         let end = self.shadow.bytes.len();
         let unit = *choices.pick(&[1, SLOT_BYTES, self.setup.block]);
@@ -452,8 +451,8 @@ impl DeviceModel {
         (choices.within(0..=end) / unit * unit + beside).min(end)
     }
 
-    /// Draws a limit in bytes, or no limit. Most limits are at the edge of a page or beside it, and
-    /// some refuse the next page.
+    /// Draws a limit in bytes, or no limit. Most limits are near the edge of a page, and some
+    /// limits refuse the next page.
     fn draw_limit(&self, choices: &mut Choices, used: u64) -> Option<u64> {
         let page = page_size();
         match choices.below(4) {
@@ -635,7 +634,7 @@ impl Model for DeviceModel {
         }
         let (used, total) = (self.device().mm_stat().mem_used_total, self.device().mem_total());
         assert!(used <= self.used_max, "{used} bytes of pages, {} may be", self.used_max);
-        // A request of the background thread counts until it is refused.
+        // A memory request of the background thread counts as used until it is refused.
         let asked = if self.setup.is_compacted { 16 * page_size() as u64 } else { 0 };
         let most = self.total_max.saturating_add(asked);
         assert!(total <= most, "{total} bytes, {most} may be");
@@ -653,7 +652,7 @@ impl Model for DeviceModel {
         self.report.failed_writes = self.device().io_stat().failed_writes;
         self.report.store = self.device().bd_stat();
         self.report.blocks = self.device().order_stats().pop();
-        // Discarding all contents needs no memory, so it succeeds at any limit.
+        // A discard of all contents needs no memory, so it succeeds at any limit.
         self.device().set_mem_limit(Some(0));
         let len = self.shadow.bytes.len();
         self.device().discard(0, len as u64).expect("whole slots and blocks");

@@ -1,5 +1,5 @@
-//! A device under load, divided into stretches with a shadow each. At any time, a stretch is either
-//! written by one thread or read by several threads.
+//! A device under load, divided into stretches. Each stretch has a shadow. At any time, one thread
+//! writes a stretch, or several threads read it.
 
 use crate::load::{Sizes, Subject};
 use crate::shadow::Shadow;
@@ -48,8 +48,8 @@ impl Disk {
     }
 }
 
-/// Returns `len` bytes of slots. Each slot compresses to about one of `sizes`, or holds one
-/// repeated pattern.
+/// Returns the contents of slots, `len` bytes in all. A slot compresses to about one of `sizes`, or
+/// repeats one pattern.
 fn data(rng: &mut Rng, sizes: &Sizes, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     for block in bytes.chunks_mut(SLOT_BYTES) {

@@ -1,4 +1,4 @@
-//! A model of a table of entries, as in a device, which is compared with a map of its expected
+//! A model of a table of entries, as in a device. The entries are compared with a map of expected
 //! contents. Each entry has an object, a payload or nothing.
 
 use crate::Choices;
@@ -15,13 +15,13 @@ pub use zsmalloc::{ChainRule::*, Geometry, Geometry::*, KernelGeometry};
 
 /// The number of entries.
 pub const ENTRIES: u32 = 3000;
-/// The number of entries in a leaf. Tests use entries at the edges of leaves more often.
+/// The number of entries in a leaf. Tests often use entries at the edges of leaves.
 const LEAF: usize = 512;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     pub geometry: Geometry,
-    /// The highest value of the limit, which changes during a run. `None` means no limit.
+    /// The highest value of the limit. The limit changes during a run. `None` means no limit.
     pub limit: Option<usize>,
     pub refuse: Option<Refuse>,
 }
@@ -166,7 +166,7 @@ impl EntriesModel {
         self.report
     }
 
-    /// Overwrites all objects. An object that is not longer than the old one needs no new memory
+    /// Overwrites all objects. An object that is not longer than the old object needs no new memory
     /// (I6).
     pub fn overwrite_all(&mut self) {
         self.pool.pages().set_limit(Some(0));
@@ -249,7 +249,7 @@ impl Model for EntriesModel {
             _ => match (choices.below(8), self.setup.limit) {
                 (0..2, _) => Event::Compact,
                 (2, _) => Event::PastTheEnd,
-                // A limit of any value, or one close to the used pages.
+                // Draws a limit of any value, or a limit close to the used pages.
                 (3..6, Some(most)) => {
                     let used = self.pool.pages().used();
                     let any = choices.within(most / 10..=most);

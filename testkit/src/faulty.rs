@@ -11,20 +11,20 @@ use crate::wait::patience;
 #[derive(Debug)]
 pub struct Faulty {
     bytes: Mutex<Vec<u8>>,
-    /// Every n-th operation fails. If the value is 0, none does.
+    /// Every n-th operation fails. If the value is 0, no operation fails.
     pub every: AtomicU64,
     pub errno: AtomicU64,
     operations: AtomicU64,
     gate: Mutex<Gate>,
     /// Signalled when an operation blocks, or when blocked operations may continue.
     changed: Condvar,
-    /// The number of the operation that fails, counted from 1. It is 0 if none was chosen.
+    /// The number of the operation that fails, counted from 1; 0 means no operation.
     nth: AtomicU64,
-    /// The part of its bytes, in quarters, that an operation transfers before it fails.
+    /// The number of quarters of its bytes that an operation transfers before it fails.
     pub quarters: AtomicUsize,
     /// The ranges of the store that can't be read.
     pub bad: Mutex<Vec<Range<u64>>>,
-    /// Whether reads return bytes that differ from the written ones.
+    /// Whether reads return bytes that differ from the written bytes.
     pub damages: AtomicBool,
     /// Whether operations neither fail nor are counted.
     is_sound: AtomicBool,
@@ -33,7 +33,7 @@ pub struct Faulty {
 #[derive(Debug, Default)]
 struct Gate {
     is_stuck: bool,
-    /// The number of the only operation that blocks, counted from 1. It is 0 if none was chosen.
+    /// The number of the only operation that blocks, counted from 1; 0 means no operation.
     nth: u64,
     /// The number of operations that are blocked.
     stuck: usize,
@@ -74,14 +74,14 @@ impl Faulty {
         self.nth.store(nth, Relaxed);
     }
 
-    /// Returns the number of operations since `fail_nth` or a similar function set which operation
-    /// fails or blocks.
+    /// Returns the number of operations since the last call that chose the operation that fails or
+    /// blocks.
     pub fn operations(&self) -> u64 {
         self.operations.load(Relaxed)
     }
 
-    /// If `is_stuck`, blocks all operations from now on. Otherwise releases the blocked operations,
-    /// and blocks no further ones.
+    /// If `is_stuck` is true, blocks all later operations. Otherwise, releases the blocked
+    /// operations, and blocks no later operation.
     pub fn stick(&self, is_stuck: bool) {
         let mut gate = self.gate.lock().unwrap();
         (gate.is_stuck, gate.nth) = (is_stuck, 0);
@@ -97,8 +97,7 @@ impl Faulty {
         self.gate.lock().unwrap().stuck > 0
     }
 
-    /// Waits until `operations` operations are blocked. The operations stay blocked until they are
-    /// released.
+    /// Waits until `operations` operations are blocked.
     pub fn wait_until_stuck(&self, operations: usize) {
         let gate = self.gate.lock().unwrap();
         drop(self.wait_while(gate, |gate| gate.stuck < operations));
@@ -112,7 +111,8 @@ impl Faulty {
         let (gate, waited) = self.changed.wait_timeout_while(gate, patience(), is_not_yet).unwrap();
         if waited.timed_out() {
             let late = format!("{gate:?} after {:?}", patience());
-            // Other threads that fail must not find the lock poisoned.
+            // Releases the lock before a panic, so that other threads do not find the lock
+            // poisoned.
             drop(gate);
             panic!("{late}");
         }

@@ -1,4 +1,4 @@
-//! Memory that ends at an inaccessible page, so an access one byte too far kills the test.
+//! Memory directly before an inaccessible page. An access beyond the end kills the test.
 //!
 //! # Safety
 //! A [`Fence`] owns the mapping that it created; its slice lies between the two inaccessible pages.
@@ -10,12 +10,12 @@ use std::ptr;
 
 use zcomp::{Error, Stream};
 
-/// The value of the bytes before the slice, which must not change. The inaccessible page before
-/// them catches only distant accesses.
+/// The value of the bytes before the slice, which must not change. A write to these bytes does not
+/// reach the inaccessible page before them.
 const GUARD: u8 = 0xa5;
 
 thread_local! {
-    /// Mappings for reuse, because creating a mapping takes far longer than the test that uses it.
+    /// Mappings for reuse. To create a mapping takes far longer than the test that uses it.
     static FREE: RefCell<Vec<Map>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -97,8 +97,7 @@ impl Fence {
 
     /// Asserts that nothing was written before the slice.
     pub fn check(&self) {
-        // SAFETY: the range from the end of the inaccessible page to the slice was all written in
-        // `new`.
+        // SAFETY: `new` wrote all bytes from the end of the inaccessible page to the slice.
         let guard = unsafe {
             let bytes = self.start.offset_from_unsigned(self.open);
             std::slice::from_raw_parts(self.open, bytes)

@@ -17,8 +17,8 @@ pub fn draw(choices: &mut Choices) -> Geometry {
     })
 }
 
-/// Returns the native geometry, the kernel's default, the geometry of the kernel's document with
-/// long zspages, and one with zspages of one page.
+/// Returns four geometries: native, the kernel's default, long zspages as in the kernel's document,
+/// and zspages of one page.
 pub fn some() -> [Geometry; 4] {
     let kernel = KernelGeometry::default();
     let document = KernelGeometry { chain: 16, rule: ChainRule::UsedPercent, ..kernel };
@@ -45,8 +45,8 @@ impl Edges {
         self.0[self.0.len() - 1]
     }
 
-    /// Draws a length: at the edge of a class, just below or above the edge, the longest, short, or
-    /// any. Some lengths are too short or too long to be stored.
+    /// Draws a length: at the edge of a class, one byte from such an edge, the longest length, a
+    /// short length, or any length. Some lengths are too short or too long to be stored.
     pub fn draw(&self, choices: &mut Choices) -> usize {
         match choices.below(10) {
             0..4 => choices.within(0..=self.largest() + 2),
@@ -56,7 +56,7 @@ impl Edges {
         }
     }
 
-    /// Like `draw`, but returns only lengths that can be stored.
+    /// Draws a length as `draw` does, but only a length that can be stored.
     pub fn draw_possible(&self, choices: &mut Choices) -> usize {
         self.draw(choices).clamp(1, self.largest())
     }

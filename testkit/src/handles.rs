@@ -1,4 +1,4 @@
-//! A pool under load. Its handles are in bins, which any thread may fill, read, write and empty.
+//! A pool under load. The handles are in bins, which any thread may fill, read, write and empty.
 
 use crate::contents::stamped;
 use crate::load::{Sizes, Subject};
@@ -47,8 +47,8 @@ impl Handles {
         }
     }
 
-    /// Compares an object's contents. They must not change while the object is pinned, even if
-    /// other threads move objects.
+    /// Compares an object's contents. The contents must not change while the object is pinned, even
+    /// if other threads move objects.
     fn compare(&self, object: &Object, moment: u32) {
         let read = self.pool.read(&object.handle).unwrap();
         assert!(*read == object.bytes, "{:?}", object.handle);

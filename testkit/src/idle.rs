@@ -1,4 +1,4 @@
-//! Distinguishes slots with old accesses from those with recent ones, however slow the machine is.
+//! Distinguishes slots with old accesses from slots with recent accesses, even on a slow machine.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::thread;
@@ -10,8 +10,8 @@ pub fn boot_seconds() -> u32 {
     clock_gettime(ClockId::Boottime).tv_sec as u32
 }
 
-/// Waits until all later accesses differ by at least a second from the earlier ones. Returns the
-/// last second of the earlier accesses.
+/// Waits until the next second begins, so that earlier and later accesses fall into different
+/// seconds. Returns the last second of the earlier accesses.
 pub fn next_second() -> u32 {
     let last = boot_seconds();
     while boot_seconds() < last + 2 {
@@ -20,13 +20,14 @@ pub fn next_second() -> u32 {
     last
 }
 
-/// Marks as idle the slots whose last access was in the second `last` or earlier, and no others.
-/// The second `last` has passed.
+/// Marks exactly those slots as idle whose last access was in the second `last` or earlier. The
+/// second `last` has passed.
 pub fn mark_idle_up_to(device: &Device, last: u32) {
     loop {
         let now = boot_seconds();
         device.mark_idle_older(u64::from(now - last - 1)).unwrap();
-        // If the next second has begun during the call, a few more slots may be marked.
+        // If the next second began during the call, more slots may be marked, so the call is
+        // repeated.
         if boot_seconds() == now {
             return;
         }

@@ -1,13 +1,14 @@
-//! Code that tests and fuzz targets share. No product crate depends on it, except as a
+//! Code that tests and fuzz targets share. Product crates depend on this crate only as a
 //! dev-dependency.
 //!
 //! A [`Model`] is a structure together with its expected behaviour. Events are drawn at random,
-//! from a seed in tests and from the fuzzer's bytes in a target; each is applied to both and the
-//! results are compared. The events of a failing run are reduced to a few, and printed as a test
-//! that can be pasted.
+//! from a seed in tests and from the fuzzer's bytes in a fuzz target. Each event is applied to the
+//! structure and to the expected behaviour, and the results are compared. If a run fails, its
+//! events are reduced to a few, and printed as the code of a test.
 //!
-//! The code without features depends on no crate of the product, so that their unit tests and loom
-//! models can use it. Code that depends on a crate is behind a feature with the crate's name.
+//! Without features, this crate depends on no product crate, so that unit tests and loom models of
+//! product crates can use it. Code that depends on a product crate is behind a feature with that
+//! crate's name.
 #![allow(missing_docs, reason = "as in tests: names say it")]
 #![allow(clippy::unwrap_used)]
 

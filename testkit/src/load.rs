@@ -1,5 +1,5 @@
-//! Several threads use a structure, while other threads compact it and change its limit. Between
-//! two rounds all threads are idle.
+//! Several threads use a structure, while other threads compact the structure and change its limit.
+//! Between two rounds all threads are idle.
 
 use crate::wait::load;
 use fastrand::Rng;
@@ -14,13 +14,13 @@ const WORKERS: u64 = 4;
 /// The number of operations of each working thread.
 const OPERATIONS: usize = 2000;
 
-/// The sizes of objects in a phase. They determine the size classes that are open.
+/// The sizes of objects in a phase, which determine the open size classes.
 #[derive(Clone, Debug)]
 pub struct Sizes(RangeInclusive<usize>);
 
 impl Sizes {
-    /// Draws a range of sizes around a random size. The range is narrow or wide, and ends at
-    /// `largest` at most.
+    /// Draws a narrow or wide range of sizes around a random size. The range ends at or below
+    /// `largest`.
     pub fn any(rng: &mut Rng, largest: usize) -> Self {
         let middle = rng.usize(1..=largest);
         let spread = [0, 4, 60, largest / 6, largest][rng.usize(..5)];
@@ -41,7 +41,7 @@ impl Sizes {
     }
 }
 
-/// Signals other threads to stop when this value is dropped, also after a panic.
+/// Signals other threads to stop when this value is dropped, even after a panic.
 pub struct Stop<'s>(pub &'s AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -55,7 +55,7 @@ pub trait Subject: Sync {
     /// Returns the largest size of an object.
     fn largest(&self) -> usize;
 
-    /// Performs a random operation. `filled` of 1000 entries or bins should hold an object.
+    /// Performs a random operation, so that about `filled` of 1000 entries or bins hold an object.
     fn operate(&self, rng: &mut Rng, sizes: &Sizes, filled: usize);
 
     /// Compacts, shrinks or trims the structure, or reads its statistics.
@@ -113,7 +113,7 @@ pub fn round(subject: &dyn Subject, rng: &mut Rng) {
                 subject.set_limit(None);
             });
         }
-        // Waits for all workers before the panic of one is reported, so that the other threads end
+        // Waits for all workers before it reports a worker's panic, so that the other threads end
         // too.
         let ended: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
         done.store(true, Relaxed);
@@ -121,8 +121,8 @@ pub fn round(subject: &dyn Subject, rng: &mut Rng) {
     });
 }
 
-/// Runs rounds for `time`, and until many objects were moved and the open classes were chosen again
-/// a few times.
+/// Runs rounds for at least `time`. Continues until many objects were moved, and the open classes
+/// were chosen again a few times.
 pub fn rounds(subject: &dyn Subject, rng: &mut Rng, time: Duration) {
     let mut count = 0;
     load(

@@ -1,4 +1,4 @@
-//! A structure and its expected behaviour, with events applied to both.
+//! Models: structures whose results are compared with their expected behaviour.
 
 use crate::quiet::caught;
 use crate::shrink::shrink;
@@ -8,11 +8,11 @@ use std::sync::LazyLock;
 
 /// A structure and its expected behaviour.
 ///
-/// An event refers to an object by its position among the current objects, never by a handle, and
-/// to contents by a number from which the contents are derived. So each sublist of a list of events
-/// is a valid list of events.
+/// An event refers to an object by its position among the current objects, never by a handle. An
+/// event refers to contents by a number from which the contents are derived. So each sublist of a
+/// list of events is a valid list of events.
 pub trait Model: Sized {
-    /// The parameters with which the model is created: geometry, sizes, and the requests for memory
+    /// The parameters of the model, for example the geometry, sizes, and the requests for memory
     /// that are refused.
     type Setup: Clone + Debug;
     /// An operation on the structure.
@@ -36,13 +36,13 @@ pub trait Model: Sized {
     /// Removes all contents, and asserts that nothing remains.
     fn finish(self) -> Self::Report;
 
-    /// Returns simpler events that may fail in the same way, for example with half the length.
+    /// Returns simpler events to try instead of an event, for example with half the length.
     fn simpler(_: &Self::Event) -> Vec<Self::Event> {
         Vec::new()
     }
 }
 
-/// The number of events in a run, and the events after which everything is checked.
+/// The number of events in a run, and the times of the checks.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     pub seed: u64,
@@ -50,7 +50,7 @@ pub struct Run {
     pub steps: usize,
     /// Everything is checked after each of the first `first` events.
     pub first: usize,
-    /// After the first events, everything is checked after every `every` events.
+    /// After the first `first` events, everything is checked once in `every` events.
     pub every: usize,
 }
 
@@ -95,7 +95,7 @@ pub fn run<M: Model>(setup: M::Setup, run: Run) -> Option<M::Report> {
     find::<M>(setup, Choices::seeded(run.seed), run, &by)
 }
 
-/// Like [`run`], but also draws the set-up.
+/// Does the same as [`run`], with a random set-up.
 pub fn run_any<M: Model>(own_seed: u64, steps: usize) -> Option<M::Report> {
     let seed = seed(own_seed);
     let mut choices = Choices::seeded(seed);
@@ -104,7 +104,7 @@ pub fn run_any<M: Model>(own_seed: u64, steps: usize) -> Option<M::Report> {
     find::<M>(setup, choices, run, &format!("UZRAM_SEED={seed}"))
 }
 
-/// The whole body of a fuzz target. If `UZRAM_SHRINK` is set in the environment, a failing list of
+/// The body of a fuzz target. If the environment variable `UZRAM_SHRINK` is set, a failing list of
 /// events is reduced. Otherwise the failure is passed to the fuzzer at once.
 pub fn fuzz<M: Model>(bytes: &[u8]) {
     static SHRINKS: LazyLock<bool> = LazyLock::new(|| std::env::var_os("UZRAM_SHRINK").is_some());

@@ -1,4 +1,4 @@
-//! A model of a region, which is compared with an array of its expected contents.
+//! A model of a region. The region's bytes are compared with an array of expected contents.
 //!
 //! # Safety
 //! A [`Subject`] outlives the locks and the second thread that refer to it. Only the model's thread
@@ -55,7 +55,8 @@ pub struct Report {
     pub children: u64,
     /// The number of requests that were refused because of locked blocks.
     pub locked: u64,
-    /// The number of system calls that reached absent memory, and so copied fewer bytes or none.
+    /// The number of system calls that reached absent memory. Such a call copies fewer bytes, or
+    /// none.
     pub refused: u64,
 }
 
@@ -70,7 +71,7 @@ pub struct PagerModel {
     company: Option<Company>,
     /// The locks, each with the range of its blocks.
     locks: Vec<(Locked<'static>, Range<usize>)>,
-    /// The region and its expected contents, which `drop` frees.
+    /// The region and its expected contents. `drop` frees them.
     subject: &'static Subject,
     /// The program's memory that the region manages, and its initial contents.
     memory: Option<(Memory, Vec<u8>)>,
@@ -83,7 +84,7 @@ pub struct PagerModel {
     has_worker: bool,
     /// The file that system calls read and write.
     file: File,
-    /// The number of events that were applied; the contents of each differ.
+    /// The number of events that were applied. Each event writes other contents.
     stamp: u64,
     report: Report,
 }
@@ -151,7 +152,7 @@ impl PagerModel {
         let expected = locked.map_or(Ok(()), |block| Err(self.error_of(block)));
         let zeros = vec![0; range.len()];
         self.mirror().change(range.start, || {
-            // SAFETY: the model expects zeros; during `change` other threads accept any byte.
+            // SAFETY: the model expects zeros. During `change`, other threads accept any byte.
             let done = unsafe { self.region().dont_need_shared(range.clone()) };
             assert_eq!(done, expected);
             if locked.is_some() { &[] } else { &zeros }
@@ -195,8 +196,8 @@ impl PagerModel {
         self.has_worker |= after.is_some();
     }
 
-    /// Returns whether the kernel can access a range: the range is locked, or faults in the kernel
-    /// fill it.
+    /// Returns whether the kernel can access a range, because the range is locked, or because
+    /// faults in the kernel fill it.
     fn is_accessible(&self, range: &Range<usize>) -> bool {
         let is_locked = |block: usize| self.locks_of(block) > 0;
         self.region().stats().backend == "userfaultfd" || self.blocks(range).all(is_locked)
@@ -250,8 +251,8 @@ impl PagerModel {
         assert_eq!(unsafe { libc::raise(mirror::SIGNAL) }, 0);
     }
 
-    /// Compares all contents and writes to the copy of the region. Runs in a child that has only
-    /// this thread.
+    /// Compares all contents of the region's copy, and writes to the copy. Runs in a child that has
+    /// only this thread.
     fn use_copy(&self, at: usize, bytes: &[u8], generations: usize) {
         if self.setup.is_left_to_parent() {
             return self.expect_forked();
@@ -288,8 +289,8 @@ impl PagerModel {
         self.report.children += 1;
     }
 
-    /// Does the same as `in_child`, but creates the child without fork handlers. Does nothing if
-    /// another thread may be executing the pager or the allocator.
+    /// Does the same as `in_child` in a child that is created without fork handlers. Does nothing
+    /// if another thread may be executing the pager or the allocator.
     fn unnoticed(&mut self, at: usize, bytes: &[u8]) {
         let is_quiet = self.company.as_ref().is_none_or(|company| company.work == Parked);
         if is_quiet && !self.has_worker && self.setup.is_signal() {
@@ -315,7 +316,7 @@ impl PagerModel {
         assert_eq!(unsafe { region.dont_need_shared(range) }, expected);
     }
 
-    /// Draws an offset: any offset, one at or beside an edge of a block or chunk, or one in the
+    /// Draws an offset: any offset, an offset near an edge of a block or chunk, or an offset in the
     /// first blocks.
     fn draw_point(&self, choices: &mut Choices) -> usize {
         let (bytes, block) = (self.bytes(), self.block);

@@ -1,9 +1,9 @@
-//! A model of a pool with handles, which is compared with a map of its expected contents.
+//! A model of a pool with handles. The objects are compared with a map of expected contents.
 //!
 //! # Safety
-//! A guard that exists during several events borrows the pool and its handle. Each is behind an
-//! `Arc`. The model keeps the `Arc` of the pool until the guard is dropped, and the field beside
-//! the guard keeps the `Arc` of the handle.
+//! A guard that exists during several events borrows the pool and its handle, which both are behind
+//! an `Arc`. The model keeps the `Arc` of the pool until the guard is dropped. The field beside the
+//! guard keeps the `Arc` of the handle.
 #![allow(unsafe_code)]
 
 use crate::Choices;
@@ -88,8 +88,8 @@ pub enum Event {
     Turn(Turn),
 }
 
-/// The lengths of most objects in a phase, which determine the open classes, and whether the number
-/// of objects rises or falls.
+/// A phase determines the lengths of most objects, and so the open classes. A phase also determines
+/// whether the number of objects rises or falls.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
     pub shortest: usize,
@@ -101,7 +101,7 @@ pub struct Turn {
 pub enum Way {
     Up,
     Down,
-    /// Many objects are stored at a time, and many are freed at a time.
+    /// An event stores many objects, or frees many objects.
     Waves,
 }
 pub use Way::*;
@@ -119,7 +119,8 @@ pub struct Report {
     pub compacted: u64,
 }
 
-/// An object that is being read. The fields are dropped in this order, the guard before the handle.
+/// A pinned object. The fields are dropped in their order, so the guard is dropped before the
+/// handle.
 struct Pinned {
     guard: ReadGuard<'static>,
     _handle: Arc<Handle>,
@@ -133,7 +134,8 @@ pub struct PoolModel {
     supply: Option<Arc<RefuseNth>>,
     /// Whether pages may be refused for another reason than the limit.
     is_refusing: bool,
-    /// Another pool, whose handles are foreign to `pool`. It is created when it is needed.
+    /// Another pool, whose handles are foreign to `pool`. The other pool is created when it is
+    /// needed.
     foreign: Option<Pool>,
     edges: Edges,
     contents: HashMap<u64, Vec<u8>>,
@@ -225,7 +227,7 @@ impl PoolModel {
         self.expect_bad(raw);
     }
 
-    /// Asserts that every operation with the number `raw`, which belongs to no live object, is
+    /// Asserts that every operation with the handle `raw`, which belongs to no live object, is
     /// refused.
     fn expect_bad(&self, raw: u64) {
         let refused = Error::Handle { raw };
@@ -249,7 +251,7 @@ impl PoolModel {
 
     fn pin(&mut self, nth: usize) {
         let Some(raw) = self.raw(nth) else { return };
-        // An object has at most 6 readers at a time, and `read` adds a reader for a moment.
+        // An object has at most 6 readers at a time, and `read` needs one of them.
         if self.pins.iter().filter(|pinned| pinned.raw == raw).count() >= 5 {
             return;
         }
@@ -257,8 +259,8 @@ impl PoolModel {
         let guard = self.pool.read(&handle).expect("the object is live");
         // SAFETY: the guard borrows from two `Arc`s, so the borrowed values do not move. The `Arc`
         // of the handle is `_handle`, which is dropped after the guard. The `Arc` of the pool is in
-        // `self`, whose field `pins` is dropped before the pool, and is cleared before `self` is
-        // taken apart.
+        // `self`. The field `pins` of `self` is dropped before the pool, and is cleared before
+        // `self` is taken apart.
         let guard = unsafe { std::mem::transmute::<ReadGuard<'_>, ReadGuard<'static>>(guard) };
         self.pins.push(Pinned { guard, _handle: handle, raw });
     }
@@ -280,7 +282,7 @@ impl PoolModel {
         // When classes with few objects are closed, a few more pages may be allocated than freed.
         let is_taken = freed == 0 && (before..before + 8).contains(&used);
         assert!(used == before - freed || is_taken, "{before} to {used}, {freed} freed");
-        // Pages that a trim frees are not counted as freed by moving objects.
+        // A trim also frees pages, but these pages do not count as freed by compaction.
         let compacted = self.pool.pages_compacted();
         assert!(
             compacted <= total + freed as u64,
@@ -373,7 +375,7 @@ impl Model for PoolModel {
             ..page::Config::default()
         };
         let Ok(pool) = Pool::new(Config { geometry: setup.geometry, pages }) else {
-            // All geometries are valid, so the creation can fail only because memory is refused.
+            // All geometries are valid, so the creation fails only if memory is refused.
             assert!(is_refusing, "{setup:?}");
             return None;
         };

@@ -1,5 +1,5 @@
-//! Programs that tests run twice: with the code under test in the program's process, and without
-//! it.
+//! Programs that tests run twice. In one of the runs, the code under test is in the program's
+//! process.
 
 use crate::rights::NOBODY;
 use crate::{INCLUDED, scaled};
@@ -12,7 +12,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Returns the time after which a program that hangs is ended, so that the test fails.
+/// Returns the time after which a program counts as hung. The program is then ended, and the test
+/// fails.
 fn limit() -> Duration {
     Duration::from_secs(scaled(300, 1200) as u64)
 }

@@ -3,9 +3,9 @@
 use fastrand::Rng;
 use zram::SLOT_BYTES;
 
-/// Returns the start and the length of a range in `len` bytes. The range begins or ends at the edge
-/// of a block or a slot, just beside such an edge, or anywhere. Its length is at most 3 blocks and
-/// a slot.
+/// Returns the start and the length of a range within `len` bytes. The start and the end lie at the
+/// edge of a block or slot, a few bytes from such an edge, or anywhere. The length is at most 3
+/// blocks plus a slot.
 pub fn range(rng: &mut Rng, block: usize, len: usize) -> (usize, usize) {
     let mut point = || {
         let unit = [1, SLOT_BYTES, block][rng.usize(..3)];

@@ -1,5 +1,5 @@
-//! Restricts a process like an unprivileged one in a container. It then runs as user nobody, with a
-//! seccomp filter from Docker's default allow-list.
+//! Restricts a process like an unprivileged process in a container. The process then runs as user
+//! nobody. Its seccomp filter follows Docker's default allow-list.
 //!
 //! # Safety
 //! The calls change only this process, and a filter does not move while it is passed to the kernel.
@@ -9,7 +9,8 @@ use std::ptr;
 
 pub const NOBODY: u32 = 65_534;
 
-/// The system calls that the allow-list lacks for a process without capabilities, on every CPU.
+/// The system calls that the allow-list refuses to a process without capabilities, on every CPU
+/// architecture.
 const REFUSED: [i64; 51] = [
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -64,7 +65,7 @@ const REFUSED: [i64; 51] = [
     libc::SYS_vhangup,
 ];
 
-/// Further calls that the allow-list refuses on this processor.
+/// Further calls that the allow-list refuses on this CPU architecture.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_HERE: [i64; 13] = [
     libc::SYS__sysctl,
@@ -92,8 +93,8 @@ const NAMESPACES: u32 = 0x7e02_0000;
 const NUMBER: u32 = 0;
 const FIRST: u32 = 16;
 
-/// Makes this process run as nobody, with a filter that refuses the calls `more` and those that a
-/// container refuses.
+/// Makes this process run as nobody, with a filter that refuses the calls `more` and all calls that
+/// a container refuses.
 pub fn give_up(more: &[i64]) {
     // SAFETY: the calls change only this process, and the filter does not move during the calls.
     unsafe {
@@ -101,7 +102,7 @@ pub fn give_up(more: &[i64]) {
             assert_eq!(libc::setgroups(0, ptr::null()), 0);
             assert_eq!(libc::setgid(NOBODY), 0);
             assert_eq!(libc::setuid(NOBODY), 0);
-            // Like a newly started program, the process may read its own memory.
+            // Lets the process read its own memory, as a newly started program may.
             assert_eq!(libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
         }
         let mut filter = filter(more);

@@ -1,7 +1,8 @@
 //! The class tables of the kernel's zsmalloc document, and of a later kernel.
 
-/// For each chain length: the number of classes by the rule of used percent (the document) and by
-/// the rule of least waste (kernel 7.3), and the watermark with both rules.
+/// For each chain length: two numbers of classes, and the watermark. The document's rule (used
+/// percent) gives the first number; the rule of kernel 7.3 (least waste) gives the second number.
+/// The watermark is equal with both rules.
 pub const COUNTS: [(usize, usize, usize, usize); 13] = [
     (4, 69, 69, 3264),
     (5, 86, 86, 3408),

@@ -1,8 +1,8 @@
-//! Caches of 4 KiB slabs, aligned to cache lines, for which the change of 2013 contains figures:
-//! the objects per slab before and after the change.
+//! Caches with slabs of 4 KiB and objects aligned to cache lines. The text of the change of 2013
+//! contains their objects per slab before and after the change.
 
-/// The cache, the size of an object in bytes, and the objects per slab with a header before the
-/// objects and without a header.
+/// For each cache: its name, the size of an object in bytes, and two numbers of objects per slab.
+/// The first number is with a header before the objects, the second without.
 pub const CACHES: [(&str, usize, usize, usize); 8] = [
     ("kmalloc-512", 512, 8, 8),
     ("kmalloc-256", 256, 15, 15),

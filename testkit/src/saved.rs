@@ -1,6 +1,6 @@
 //! A saved file that is damaged. A device must restore the original contents from the file, or
 //! refuse the file, or report the lost parts. If the test corrects the checksums of the damaged
-//! file, damage can't be detected, but the device must still either be restored or stay empty.
+//! file, the damage can't be detected. The device must then be restored or stay empty.
 
 use crate::{Choices, Model};
 use std::sync::LazyLock;
@@ -24,13 +24,12 @@ const OF_RECORD: [(usize, usize); 5] = [(0, 4), (4, 1), (5, 1), (6, 2), (8, 8)];
 
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// Whether the device that was saved had blocks of several slots, and whether the file has
-    /// several chunks.
+    /// Whether the device that was saved had blocks of several slots.
     pub has_blocks: bool,
     pub is_large: bool,
     /// The block size of the device to which the file is restored.
     pub block: usize,
-    /// Whether the test corrects checksums, so that the code after the checks is reached.
+    /// Whether the test corrects checksums, so that the code after the checks of checksums runs.
     pub is_forged: bool,
     pub is_salvaged: bool,
 }
@@ -69,8 +68,7 @@ pub enum Event {
     },
 }
 
-/// The number of times that the file was restored in a run, and the number of times that it was
-/// refused.
+/// The number of restores and of refusals of the file in a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     pub restored: usize,
@@ -109,7 +107,7 @@ impl Saved {
         };
         write(&device, 0..9, &bytes);
         device.recompress(&Recompress::default()).expect("there is a second codec");
-        // One slot has a block of its own, and one was overwritten.
+        // One slot has a block of its own, and another slot was overwritten.
         bytes[SLOT_BYTES..2 * SLOT_BYTES].copy_from_slice(&words[7..SLOT_BYTES + 7]);
         write(&device, 1..2, &bytes);
         write(&device, 10..bytes.len() / SLOT_BYTES, &bytes);
@@ -166,8 +164,8 @@ impl SavedModel {
         self.file.len() / ALIGN
     }
 
-    /// Draws the offset and the length of a number in the header, in a chunk, or in a record. Often
-    /// such a chunk exists in the file.
+    /// Draws the offset and the length of a number in the header, in a chunk, or in a record. The
+    /// chunk often exists in the file.
     fn draw_number(&self, choices: &mut Choices) -> (usize, usize) {
         let magic = |unit: &usize| self.file[unit * ALIGN..].starts_with(b"\x8bchunk\r\n");
         let chunks: Vec<usize> = (1..self.units()).filter(magic).collect();
@@ -186,7 +184,7 @@ impl SavedModel {
         }
     }
 
-    /// Draws a value that may be a special case for the code that reads the number.
+    /// Draws a value that may be a special case for the reader of the number.
     fn draw_value(&self, choices: &mut Choices, (at, bytes): (usize, usize)) -> u64 {
         let mut old = [0; 8];
         if let Some(field) = self.file.get(at..at + bytes) {
@@ -221,7 +219,7 @@ impl SavedModel {
                 let mut found = vec![0xee; self.saved.bytes.len()];
                 let read = device.read(0, &mut found);
                 assert!(restored.slots <= (found.len() / SLOT_BYTES) as u64);
-                // It may be impossible to decompress forged data. This must cause only an error.
+                // Forged data may not decompress. A read then must return an error.
                 if !self.setup.is_forged {
                     read.expect("what is restored can be read");
                     assert!(self.setup.is_salvaged || restored.lost.is_empty());

@@ -3,14 +3,16 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// Returns the seed of a random test, which is `UZRAM_SEED` or else `own`, and prints the seed.
+/// Returns the seed of a random test, and prints it. The seed is `UZRAM_SEED` if that variable is
+/// set, else `own`.
 pub fn seed(own: u64) -> u64 {
     let seed = setting("UZRAM_SEED", own);
     println!("UZRAM_SEED={seed}");
     seed
 }
 
-/// Returns a seed that differs in each run and prints it, or `UZRAM_SEED` if that is set.
+/// Returns a seed that differs in each run, and prints it. If the variable `UZRAM_SEED` is set, the
+/// seed is its value.
 pub fn random_seed() -> u64 {
     seed(RandomState::new().hash_one(0))
 }

@@ -1,5 +1,5 @@
-//! The settings of the codec tests: every codec, without a dictionary and with each kind of
-//! dictionary.
+//! The settings of the codec tests. Every codec is tested without a dictionary, and with each kind
+//! of dictionary.
 
 use std::sync::LazyLock;
 
@@ -31,8 +31,8 @@ impl Setting {
     }
 }
 
-/// Returns a trained dictionary, and a dictionary of content that is longer than a window. Both
-/// resemble blocks of `kinds`.
+/// Returns a trained dictionary, and a dictionary of plain content that is longer than a window.
+/// Both dictionaries resemble blocks of `kinds`.
 pub fn dictionaries() -> &'static [(&'static str, Dictionary)] {
     static DICTIONARIES: LazyLock<[(&str, Dictionary); 2]> = LazyLock::new(|| {
         let seed = seed(1);
@@ -61,8 +61,8 @@ pub fn settings() -> impl Iterator<Item = Setting> {
     })
 }
 
-/// Returns levels of a codec to try: the lowest and the highest, the default and its neighbours,
-/// and a few between.
+/// Returns the levels of a codec that tests try: the lowest level, the highest level, the default
+/// and its neighbours, and a few others.
 pub fn levels(codec: &dyn Codec) -> Vec<i32> {
     let (range, default) = (codec.levels(), codec.default_level());
     let mut levels = vec![*range.start(), default - 1, default, default + 1, *range.end()];

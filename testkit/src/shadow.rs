@@ -1,4 +1,4 @@
-//! An array with the expected contents of a device, or of a part of it.
+//! An array with the expected contents of a device, or of a part of a device.
 
 use std::borrow::Borrow;
 use zram::{Config, Device, Error, SLOT_BYTES};
@@ -29,7 +29,7 @@ impl<D: Borrow<Device>> Shadow<D> {
         (self.base + at) as u64
     }
 
-    /// Reads `len` bytes at `at` and compares them.
+    /// Reads `len` bytes at `at` and compares them with the shadow.
     pub fn compare(&self, at: usize, len: usize) {
         let mut back = vec![0xee; len];
         self.device.borrow().read(self.offset(at), &mut back).unwrap();
@@ -63,7 +63,7 @@ impl<D: Borrow<Device>> Shadow<D> {
         done
     }
 
-    /// Copies to the shadow those slots of a failed request that were stored.
+    /// Copies the slots that a failed request has stored to the shadow.
     pub fn adopt(&mut self, at: usize, data: &[u8]) {
         let end = at + data.len();
         let mut start = at;

@@ -1,4 +1,4 @@
-//! Reduces failing lists to short ones that still fail.
+//! Reduces a failing list of events to a short list that still fails.
 
 use std::time::{Duration, Instant};
 
@@ -33,8 +33,8 @@ impl<E: Clone, F: FnMut(&[E]) -> bool> Search<E, F> {
         fails
     }
 
-    /// Removes halves of the list, quarters, and so on down to single events. Returns true if any
-    /// event was removed.
+    /// Tries to remove halves of the list, then quarters, down to single events. Returns true if
+    /// any event was removed.
     fn leave_out(&mut self) -> bool {
         let before = self.events.len();
         let mut part = before.div_ceil(2);
@@ -47,7 +47,7 @@ impl<E: Clone, F: FnMut(&[E]) -> bool> Search<E, F> {
                     at = end;
                 }
             }
-            // Single events are tried again as long as some can be removed.
+            // Tries single events again while any event can be removed.
             if part > 1 || self.events.len() == all {
                 part /= 2;
             }
@@ -55,7 +55,7 @@ impl<E: Clone, F: FnMut(&[E]) -> bool> Search<E, F> {
         self.events.len() < before
     }
 
-    /// Replaces events with simpler ones. Returns true if any event was replaced.
+    /// Replaces events with simpler events. Returns true if any event was replaced.
     fn simplify(&mut self, simpler: &impl Fn(&E) -> Vec<E>) -> bool {
         let mut changed = false;
         for nth in 0..self.events.len() {
@@ -73,8 +73,8 @@ impl<E: Clone, F: FnMut(&[E]) -> bool> Search<E, F> {
     }
 }
 
-/// Returns a list for which `fails` returns true, and which can't be reduced by removing events or
-/// by replacing an event with a result of `simpler`. Stops after 2000 tries or a minute.
+/// Returns a shorter list for which `fails` returns true. Removes events, and replaces events with
+/// results of `simpler`, until no change keeps the failure. Stops after 2000 tries or a minute.
 pub fn shrink<E: Clone>(
     events: Vec<E>,
     simpler: impl Fn(&E) -> Vec<E>,

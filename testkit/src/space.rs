@@ -26,8 +26,8 @@ impl Default for Setup {
     }
 }
 
-/// An event refers to extent `nth`, modulo the number of extents, and to the pages of the extent
-/// from `first` on, at least one and at most `count`.
+/// An event refers to extent `nth`, modulo the number of extents. An event refers to at most
+/// `count` pages of the extent from `first` on, and to at least one page.
 #[derive(Clone, Debug)]
 pub enum Event {
     Alloc { pages: u32, tag: u32 },
@@ -112,7 +112,7 @@ impl SpaceModel {
         self.extents.remove(&id);
     }
 
-    /// Records a possible error, which must have had no effect.
+    /// Checks the result of a request. A failed request must have had no effect.
     fn settle(&mut self, done: Result<(), Error>) {
         let Err(error) = done else { return };
         let is_limited = self.setup.limit.is_some() && matches!(error, Error::Limit { .. });
@@ -236,8 +236,8 @@ impl Model for SpaceModel {
     }
 }
 
-/// Draws the allocation of an extent. Its length is at the edge of a granule, the longest, any, or
-/// short.
+/// Draws the allocation of an extent. Its length is near the edge of a granule, the maximum, any
+/// length, or short.
 fn draw_alloc(choices: &mut Choices) -> Event {
     let granule = *choices.pick(&[1, 2, 16, 64]);
     let pages = match choices.below(8) {

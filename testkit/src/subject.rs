@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A cache and its allocated objects, by address, each with the byte that fills it.
+/// A cache, and its allocated objects by address. Each object is filled with one byte value.
 pub struct Subject {
     pub cache: RawCache,
     pub size: usize,
@@ -49,8 +49,8 @@ impl Subject {
     pub fn free(&mut self, nth: usize) {
         let address = self.live.swap_remove(nth);
         let (object, stamp) = self.stamps.remove(&address).unwrap();
-        // SAFETY: this is a live object of `size` bytes, filled by `alloc`; no code uses it after
-        // the free. The second free is refused: no other thread uses the cache.
+        // SAFETY: this is a live object of `size` bytes, filled by `alloc`. No code uses it after
+        // the free. The cache refuses the second free, because no other thread uses the cache.
         unsafe {
             let bytes = std::slice::from_raw_parts(object.as_ptr(), self.size);
             assert!(bytes.iter().all(|&byte| byte == stamp), "object has foreign bytes");

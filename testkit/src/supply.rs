@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::Choices;
 
-/// The requests for memory that are refused: request number `nth`, counted from 1, or this request
-/// and all later ones.
+/// The requests for memory that are refused: request number `nth`, counted from 1. If
+/// `from_then_on` is true, all later requests are refused too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refuse {
     pub nth: usize,
@@ -34,8 +34,9 @@ impl Refuse {
     }
 }
 
-/// Calls `run` once for each request of its work, and refuses this request, alone or with all later
-/// ones. `run` returns the numbers of requests, or `None` if the creation was refused.
+/// Calls `run` once for each request that `run` makes, and refuses this request. If `from_then_on`
+/// is true, all later requests are refused too. `run` returns the numbers of requests, or `None` if
+/// the creation was refused.
 pub fn refuse_every(from_then_on: bool, run: impl Fn(Refuse) -> Option<Requests>) {
     let of_setup = run(Refuse::NOTHING).expect("nothing is refused").of_setup;
     assert!(of_setup > 0, "the set-up asks for nothing");
@@ -56,9 +57,8 @@ pub struct Requests {
     pub all: usize,
 }
 
-/// A supply that acts like a system with strict accounting of memory. It grants segments of 1 MiB
-/// and refuses larger ones: a large segment first, and then each half of a segment that was refused
-/// just before.
+/// A supply that acts like a system with strict accounting of memory. The supply grants only
+/// segments of 1 MiB. After each refusal, a request for half the size must follow.
 #[derive(Debug, Default)]
 pub struct SmallSegments {
     refused: AtomicUsize,

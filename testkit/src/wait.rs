@@ -1,22 +1,23 @@
-//! The only time limits that can make a test fail. A test reaches them only if it hangs.
+//! The only time limits that can make a test fail. A test reaches its time limit only if it hangs.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::setting;
 
-/// Returns how long tests wait for a condition, however slow the machine is: 5 minutes, or the
-/// number of seconds in `UZRAM_PATIENCE`.
+/// Returns the time that tests wait for a condition. The time is 5 minutes, or the number of
+/// seconds in the variable `UZRAM_PATIENCE`.
 pub fn patience() -> Duration {
     Duration::from_secs(setting("UZRAM_PATIENCE", 300))
 }
 
-/// Waits until `is_so` returns true, and panics with `what` if it never does.
+/// Waits until `is_so` returns true. After [`patience`], panics with the message `what`.
 pub fn until(what: &str, is_so: impl FnMut() -> bool) {
     until_with(Duration::from_millis(5), what, is_so);
 }
 
-/// Like [`until`], with another pause between two attempts. `is_so` may also do work.
+/// Does the same as [`until`], with the pause `pause` between two attempts. `is_so` may also do
+/// work.
 pub fn until_with(pause: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -25,9 +26,8 @@ pub fn until_with(pause: Duration, what: &str, mut is_so: impl FnMut() -> bool) 
     }
 }
 
-/// Runs `work`, and panics if its duration reaches `most`. This is for cases in which the product
-/// itself stops waiting after `most`, so that only the duration shows the wait. No other duration
-/// is tested.
+/// Runs `work`, and panics if its duration reaches `most`. A wait that the product itself ends
+/// after `most` is detected in this way. Tests check no other duration.
 pub fn within<R>(most: Duration, work: impl FnOnce() -> R) -> R {
     let begun = Instant::now();
     let done = work();
@@ -35,8 +35,9 @@ pub fn within<R>(most: Duration, work: impl FnOnce() -> R) -> R {
     done
 }
 
-/// Repeats `work` for at least `time`, and until `has_come` returns true, because the machine may
-/// be busy. Returns the last result of `has_come`, which is false if [`patience`] ended first.
+/// Repeats `work` for at least `time`, and until `has_come` returns true. On a busy machine,
+/// `has_come` may return true only later. Returns the last result of `has_come`, which is false
+/// only if [`patience`] ended first.
 pub fn load(time: Duration, mut has_come: impl FnMut() -> bool, mut work: impl FnMut()) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < time || (!has_come() && begun.elapsed() < patience()) {

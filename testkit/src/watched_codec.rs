@@ -17,7 +17,8 @@ type Before = fn(Call) -> Result<(), Error>;
 pub struct WatchedCodec {
     /// The name of the wrapped codec.
     pub of: &'static str,
-    /// If this returns an error, the call returns it and does nothing else.
+    /// The test's function. If it returns an error, the call returns this error and has no other
+    /// effect.
     pub before: Before,
 }
 

@@ -1,5 +1,5 @@
-//! A structure with a planted fault. A model must find the fault, reduce the failing list of
-//! events, and print the list as a test that fails again.
+//! A structure with a deliberate fault. A model must find the fault, reduce the failing list of
+//! events, and print the list as a test. The test must fail again.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::panic::catch_unwind;
@@ -152,8 +152,8 @@ fn setups_are_drawn() {
 
 #[test]
 fn the_fuzzers_bytes_are_choices_like_others() {
-    // The set-up takes the first byte. Each event takes one byte for its kind, and the bytes of its
-    // numbers.
+    // The first byte determines the set-up. Each event consists of a byte for its kind, and the
+    // bytes of its numbers.
     let bytes = [1, 0, 150, 0, 150, 5, 0, 150, 0, 150];
     assert!(catch_unwind(|| testkit::fuzz::<Toy>(&bytes)).is_err());
     testkit::fuzz::<Toy>(&bytes[..8]);

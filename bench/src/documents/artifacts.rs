@@ -126,7 +126,7 @@ fn stored(pages: &AlignedBuf, pool: PoolKind) -> Result<Taken, Error> {
 }
 
 impl Taken {
-    /// Converts the kernel's statistics, which lack the number of objects.
+    /// Converts the kernel's statistics. The kernel does not report the number of objects.
     fn of_kernel(stat: &kernel::MmStat) -> Taken {
         Taken {
             data: Some(stat.orig_data_size),
@@ -138,8 +138,8 @@ impl Taken {
     }
 }
 
-/// Requires that longer chains use less memory than shorter ones, and that the native geometry uses
-/// the least.
+/// Requires that longer chains use less memory than shorter chains. The native geometry must use
+/// the least memory.
 fn judge(lines: &[(&str, Taken)], found: &mut Found) {
     let [(_, document4), (_, document8), (_, four), (_, eight), (_, native), kernel @ ..] = lines
     else {

@@ -15,7 +15,8 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(87, 96, 106),
     RGBColor(191, 57, 137),
 ];
-/// The ratio of the chart's top to its largest value, and of its smallest value to its bottom.
+/// The top of the chart is the largest value times `MARGIN`. The bottom is the smallest value
+/// divided by `MARGIN`.
 const MARGIN: f64 = 1.05;
 
 /// Returns the chart as an element of an HTML page.

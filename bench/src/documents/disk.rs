@@ -1,5 +1,5 @@
-//! A disk with ext4 on it, mounted with `discard`: either a device of uzram, served and attached to
-//! a loop device, or the kernel's zram.
+//! A disk with a mounted ext4 file system, which discards freed blocks. The disk is the kernel's
+//! zram, or a served device of uzram behind a loop device.
 
 use std::path::PathBuf;
 
@@ -44,11 +44,12 @@ impl Mount {
         Ok(Mount { mounted, node, device })
     }
 
-    /// Writes all data and discards all freed blocks. Returns the amounts of data that the device
-    /// then holds.
+    /// Syncs the file system and discards all freed blocks. Returns the amounts of data that then
+    /// are on the device.
     pub(super) fn holds(&self) -> Result<Holds, Error> {
         self.mounted.settle()?;
-        // Waits, because a device of uzram moves objects in the background.
+        // A device of uzram moves objects in the background, so its memory settles only after a
+        // while.
         settle();
         match &self.device {
             Device::Ours { host, .. } => host.holds(),

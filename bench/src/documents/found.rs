@@ -26,12 +26,12 @@ pub(crate) struct Table {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Cell {
     pub(crate) text: String,
-    /// True if the value misses its bound, which is a figure of the document or of the kernel.
+    /// Whether the value misses its bound. The bound comes from the document or from the kernel.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_short: bool,
 }
 
-/// A chart of several series of values, which have the same x coordinates.
+/// A chart of several series of values. All series have the same x coordinates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Chart {
     pub(crate) title: String,

@@ -108,8 +108,8 @@ fn mark(is_short: bool) -> &'static str {
     if is_short { " 🔴" } else { "" }
 }
 
-/// Returns true if the rival's value is better. The bound shows whether larger or smaller values
-/// are better.
+/// Returns true if the rival's value is better. The direction of the bound decides whether larger
+/// or smaller values are better.
 fn is_behind(line: &Line) -> bool {
     let (Some(is), Some(rival)) = (line.value, line.rival_value) else { return false };
     match line.must.as_deref().and_then(|must| must.chars().next()) {
@@ -147,8 +147,7 @@ fn figures(figures: &[Line]) -> String {
     text + "\n"
 }
 
-/// Formats `value` with four digits, or with all digits before the point if they are more than
-/// four.
+/// Formats `value` with four digits. A longer integer part is not shortened.
 fn number(value: f64) -> String {
     if !value.is_finite() {
         return value.to_string();

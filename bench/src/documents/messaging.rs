@@ -32,8 +32,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const LOOPS: u64 = 1000;
 const QUICK: u64 = 60;
-/// The percentage of the time, and of the cache misses, that was saved in 2013 when the management
-/// data moved out of the slab.
+/// The saving in 2013, when the management data moved out of the slab, in percent of the time and
+/// of the cache misses.
 const SAVED: f64 = 3.2;
 const MISSES_SAVED: f64 = 3.5;
 
@@ -94,7 +94,7 @@ fn figure(name: String, value: f64, unit: &'static str) -> Figure {
     Figure::new("messaging", name, value, unit)
 }
 
-/// Returns the median of `seconds`, and the largest difference of a value from the median.
+/// Returns the median of `seconds`, and the largest deviation of a value from the median.
 fn time(seconds: &[f64]) -> (f64, f64) {
     let median = median(seconds);
     (median, seconds.iter().map(|seconds| (seconds - median).abs()).fold(0.0, f64::max))

@@ -42,8 +42,8 @@ const ROUNDS: usize = 3;
 const STEP: usize = 512;
 const QUICK_STEP: usize = 16 * STEP;
 const CHAINS: [usize; 5] = [4, 5, 6, 8, 16];
-/// The length of a page chain in pages, and the document's result for this length, which is the
-/// median size of the pool in three runs, in MB.
+/// For each length of a page chain in pages, the document's result. The result is the median size
+/// of the pool in three runs, in MB.
 const DOCUMENT: [(usize, f64); 3] = [(4, 1842.7), (5, 1804.4), (6, 1789.2)];
 /// The sizes of the data in the document, in MB, before and after compression.
 const DOCUMENT_DATA: f64 = 3371.1;

@@ -107,7 +107,7 @@ impl Results {
     }
 
     pub(super) fn json(&self) -> String {
-        // Strings and numbers only, so serialization can't fail.
+        // The value consists of strings and numbers, so serialization can't fail.
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 

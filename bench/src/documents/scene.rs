@@ -17,15 +17,14 @@ const TICK: Duration = Duration::from_millis(200);
 /// The settings and the progress of one experiment.
 pub(crate) struct Scene<'a> {
     pub(crate) request: &'a Request,
-    /// Whether the run is a quick one, which measures less.
+    /// Whether the run is quick, and so measures less.
     pub(crate) quick: bool,
     name: String,
     bar: ProgressBar,
 }
 
 impl<'a> Scene<'a> {
-    /// Returns the scene of the experiment `name`, which is experiment number `nth`, counted from
-    /// 0, of `all`.
+    /// Returns the scene of the experiment `name`: number `nth` (from 0) of `all` experiments.
     pub(super) fn new(
         request: &'a Request,
         quick: bool,
@@ -44,7 +43,7 @@ impl<'a> Scene<'a> {
         Scene { request, quick, name, bar }
     }
 
-    /// Sets the number of steps, which take about equally long.
+    /// Sets the number of steps. All steps take about the same time.
     pub(crate) fn expects(&self, steps: usize) {
         self.bar.set_length(steps as u64);
     }

@@ -48,9 +48,10 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
         ]);
     }
     let mut found = Found::default();
-    // The results with the last method (lz4), which the kernel's swap uses too.
+    // The results with lz4, which is the last method. The kernel's swap uses lz4 too.
     let mut ours = Vec::new();
-    // The steps are the two methods of uzram, and each size of the kernel's folios.
+    // There is a step for each of the two methods of uzram, and for each size of the kernel's
+    // folios.
     scene.expects(2 + BLOCKS.len());
     for method in [ZSTD, LZ4] {
         scene.step(format!("uzram, {method}"));
@@ -73,7 +74,7 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// Compares uzram's times with the kernel's times, for each block size that both support.
+/// Compares uzram's times with the kernel's times, for each block size for which both times exist.
 fn beside(ours: &[Option<Laps>], kernels: &[Option<Laps>], found: &mut Found) {
     for ((block, ours), kernels) in BLOCKS.iter().zip(ours).zip(kernels) {
         let Some((ours, kernels)) = ours.as_ref().zip(kernels.as_ref()) else { continue };

@@ -40,7 +40,8 @@ const DIFF: Tool = Tool {
 };
 const DISK: u64 = 3 * GIB;
 const DISKS: usize = 4;
-/// The document's overhead in percent, without and with merging, before and after each removal.
+/// The document's overheads in percent, before the first removal and after each removal. A pair
+/// holds the overhead without merging and the overhead with merging.
 const DOCUMENT: [[f64; 2]; 10] = [
     [5.56, 5.34],
     [8.41, 6.80],
@@ -53,7 +54,8 @@ const DOCUMENT: [[f64; 2]; 10] = [
     [88.03, 42.97],
     [91.24, 46.53],
 ];
-/// The number of directories that a quick run omits; they contain most of the tree.
+/// The number of directories that a quick run omits. The omitted directories contain most of the
+/// tree.
 const QUICK_WITHOUT: usize = 2;
 /// The maximum overhead of uzram in percent, after unpacking and after every later step.
 const UNPACKED_MAX: f64 = 0.6;
@@ -116,7 +118,8 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// Unpacks the tree, removes directories, verifies the rest, and returns each step's amounts.
+/// Unpacks the tree, removes directories, verifies the remaining files, and returns each step's
+/// amounts.
 fn one(
     scene: &Scene<'_>,
     name: &str,
@@ -167,7 +170,8 @@ fn names(dir: &Path) -> Result<Vec<OsString>, Error> {
     listed.map_err(Error::file("list", dir, "run it again"))
 }
 
-/// Returns the pool's memory beyond the compressed data, in percent of these data.
+/// Returns the pool's overhead: the memory besides the compressed data, in percent of the
+/// compressed data.
 fn overhead(holds: &Holds) -> f64 {
     percent_beyond(holds.used, holds.compressed)
 }
@@ -193,7 +197,8 @@ fn table((name, holds): &Line, names: &[String], document: &[[f64; 2]], nth: usi
     table
 }
 
-/// Requires that merging reduces the overhead at each step, and that uzram's overhead is small.
+/// Requires that merging reduces the overhead at each step. The overhead of uzram must not exceed
+/// its maximum.
 fn judge(
     scene: &Scene<'_>,
     lines: &[Line],

@@ -1,5 +1,5 @@
-//! The memory that `uzram analyze` forecasts from a sample of an input, compared with the memory of
-//! a device that holds the whole input.
+//! `uzram analyze` forecasts memory from a sample of an input. The forecast is compared with the
+//! memory of a device that holds the whole input.
 
 use std::env::temp_dir;
 use std::fs;

@@ -1,5 +1,6 @@
-//! Whole inputs on devices with blocks of 4, 16 and 64 KiB, as in the multi-page series of 2024.
-//! The figures are the memory relative to the raw codec's output for such blocks.
+//! Whole inputs on devices with blocks of 4, 16 and 64 KiB, as in the multi-page series of 2024. A
+//! figure is the memory of a device, relative to the raw codec's output for blocks of the same
+//! size.
 
 use zram::{Config, Device};
 
@@ -39,8 +40,8 @@ fn used(pages: &[u8], method: Method, block: usize) -> Result<u64, Error> {
     Ok(used)
 }
 
-/// Returns the bytes of the device's pages after this number has stayed the same for a moment.
-/// Compaction runs at a lower priority, so it takes long on a busy machine.
+/// Waits until the number of bytes in the device's pages stays the same for a moment, and returns
+/// this number. Compaction runs at a lower priority, so the wait takes long on a busy machine.
 fn settled(device: &Device) -> u64 {
     let used = || device.mm_stat().mem_used_total;
     let mut before = used();

@@ -1,6 +1,6 @@
-//! Real pages on a uzram device and on the kernel's zram. The figures are the overhead of each
-//! device over the compressed bytes, and the difference between the memory that uzram counts and
-//! the memory that uzram uses.
+//! Real pages on a uzram device and on the kernel's zram. One figure is a device's memory beyond
+//! the compressed bytes. The other figure is the difference between the memory that uzram counts
+//! and the memory that it uses.
 
 use crate::census::Census;
 

@@ -2,8 +2,8 @@
 //! values. The figures are the number of documents that fit in the same memory, and the speed of
 //! gets.
 //!
-//! The rivals have no limit. They are filled until the process uses as much memory for them as for
-//! our full cache, so no memory below a limit stays unused.
+//! The rivals have no limit of memory. A rival is filled until the process uses the same memory as
+//! for our full cache.
 
 mod stores;
 
@@ -46,7 +46,7 @@ const KEPT_MIN: f64 = 3.0;
 const KINDS: [&str; 2] = ["sources", "packages"];
 /// The size of all documents, in tenths of the limit.
 const TENTHS: u64 = 45;
-/// For each `OF_GETS` bytes of the limit, one document is used for gets.
+/// The gets use one document per `OF_GETS` bytes of the limit.
 const OF_GETS: u64 = 4096;
 /// The memory of the process is read only after every `STEP` documents, because reading it is slow.
 const STEP: u64 = 256;
@@ -110,7 +110,7 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
         command.args([most, request.seed].map(|number| number.to_string())).args(&folders);
         let made = serde_json::from_slice(&MAKER.run(&mut command)?.stdout);
         let [count, bytes]: [u64; 2] = made.map_err(|error| MAKER.failed(error.to_string()))?;
-        // If the machine has too few documents for the limit, the limit is lowered.
+        // Lowers the limit if the machine has too few documents.
         let limit = if bytes < most / 10 * 9 { bytes * 10 / TENTHS / MIB * MIB } else { limit };
         if limit < MIB {
             eprintln!("bench: {kind} are left out: {count} documents are too few");
@@ -142,14 +142,14 @@ fn filled(side: usize, limit: u64, most: u64, documents: &Documents) -> Result<F
             && (store.is_full(stored) || HeldMemory::now()?.held.saturating_sub(before) >= most);
         Ok(!is_full)
     })?;
-    // The training has freed its memory, but malloc still holds most of it.
+    // malloc still holds most of the memory that the training has freed.
     trim();
     let bytes = HeldMemory::now()?.held.saturating_sub(before);
     Ok(Filled { kept: documents.kept(&*store, stored)?, bytes })
 }
 
-/// Reports how many documents our cache and each rival hold in the same memory. The ratios to
-/// rivals that do not compress are checked if the cache has the default limit.
+/// Reports the number of documents that our cache and each rival hold in the same memory. If the
+/// cache has the default limit, the ratios to rivals without compression are checked.
 fn kept(
     what: &str,
     documents: &Documents,

@@ -1,8 +1,7 @@
-//! A source tree is stored on a uzram device and on the kernel's zram, and its directories are
-//! discarded one after the other, as in the patch of 2014. The figures are the memory that exceeds
-//! the compressed bytes of the remaining pages. A second part discards random pages. Every page is
-//! discarded by itself, while in the experiment `untar` of the documents a file system discards
-//! blocks.
+//! A source tree is stored on a uzram device and on the kernel's zram. Then the directories of the
+//! tree are discarded one after the other, as in the patch of 2014. A figure is the memory beyond
+//! the compressed bytes of the remaining pages. A second part discards random pages. In contrast to
+//! the documents' experiment `untar`, no file system is used: each page is discarded by a call.
 
 use std::time::Instant;
 
@@ -24,8 +23,7 @@ use crate::size::{MIB, mebibytes};
 const NAME: &str = "removal";
 /// The maximum overhead over C after any removal, in percent.
 const OVERHEAD_MAX: f64 = 2.5;
-/// The maximum overhead of all memory over C, in percent: the usual maximum, and the maximum if C
-/// is below `SMALL` bytes.
+/// The maximum overhead of all memory over C, in percent, if C is at least `SMALL` bytes.
 const ALL_MAX: f64 = 4.5;
 const ALL_MAX_SMALL: f64 = 6.0;
 const SMALL: u64 = 20 * MIB;
@@ -72,7 +70,7 @@ fn directories(input: Input, set: &PageSet) -> Vec<(String, Vec<usize>)> {
     order.iter().map(|name| (format!("-{name}"), pages_in(name))).collect()
 }
 
-/// A uzram device and the kernel's zram, filled with the same pages, some of which are discarded.
+/// A uzram device and the kernel's zram, filled with the same pages.
 struct Stage<'a> {
     pages: &'a AlignedBuf,
     blobs: &'a Blobs,
@@ -131,9 +129,8 @@ impl<'a> Stage<'a> {
         report.add(all.must(Bound::at_most(most)))
     }
 
-    /// Reports the work of compaction and the overhead of the kernel's device after compaction,
-    /// which the kernel does only on demand. Verifies that the remaining pages are unchanged, and
-    /// that the discarded pages read as zeros.
+    /// Reports the work of compaction. Compacts the kernel's device, and reports its overhead.
+    /// Verifies that the remaining pages are unchanged, and that the discarded pages read as zeros.
     fn end(&self, what: &str, report: &mut Report<'_>) -> Result<(), Error> {
         let figure =
             |name: &str, value, unit| Figure::new(NAME, format!("{what}/{name}"), value, unit);

@@ -1,7 +1,7 @@
-//! Unmodified programs under `uzram run`. At a limit below the memory that they use, their time and
-//! memory are compared with the kernel's swap on zram in a memory cgroup. With enough memory,
-//! programs under `uzram run` are compared with the same programs run alone. For a table of many
-//! programs, only the output and the memory are compared.
+//! Unmodified programs under `uzram run`. At a limit below their memory, the programs are compared
+//! with runs in a memory cgroup, in which the kernel swaps to zram. With enough memory, the
+//! programs are compared with runs without `uzram run`. A table of many programs is checked only
+//! for the output and the memory.
 
 mod build;
 mod jobs;
@@ -25,7 +25,8 @@ pub use limited::{heap, jobs};
 pub use overhead::run as overhead;
 pub use programs::run as programs;
 
-/// The default of `--limit`: the bytes of the heap from which all other sizes are derived.
+/// The default of `--limit`: the size of the heap in bytes. All other sizes are derived from this
+/// size.
 const HEAP: u64 = 360 * 1_000_000;
 /// The memory of CPython without a heap, in bytes.
 const BESIDE: u64 = 8 * 1_000_000;
@@ -44,13 +45,13 @@ impl Scale {
         Scale { heap: request.limit.unwrap_or(HEAP), seed: request.seed }
     }
 
-    /// Converts `usual` bytes, which apply to a heap of the default size, to the size of this heap.
+    /// Scales `usual` bytes, which apply to a heap of the default size, to this heap's size.
     fn bytes(self, usual: u64) -> u64 {
         (u128::from(usual) * u128::from(self.heap) / u128::from(HEAP)) as u64
     }
 
-    /// Converts the limit `usual`, which applies to a heap of the default size, to the size of this
-    /// heap. The part of the limit for memory besides the heap is not scaled.
+    /// Scales the limit `usual`, which applies to a heap of the default size, to this heap's size.
+    /// The limit's share for other memory than the heap is not scaled.
     fn limit(self, usual: u64) -> u64 {
         self.bytes(usual - BESIDE) + BESIDE
     }

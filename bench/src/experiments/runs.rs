@@ -1,6 +1,6 @@
-//! Pages of noise and runs, which uzram's lz4 codec decompresses. In comparison, the lz4 library
-//! decompresses the same pages from its own blocks. No kind of page may be much slower than
-//! another.
+//! Pages of noise and runs, which uzram's lz4 codec decompresses. For comparison, the lz4 library
+//! compresses and decompresses the same pages. No kind of page may take much longer than another
+//! kind.
 
 mod library;
 
@@ -23,13 +23,13 @@ const REPEATS: u64 = 100;
 /// The maximum ratio of the slowest kind's time to the fastest kind's.
 const SPREAD_MAX: f64 = 2.5;
 
-/// A kind of page: noise except for a run.
+/// A kind of page: noise that contains one run.
 struct Kind {
     name: &'static str,
     /// The number of bytes before the run.
     before: usize,
     run: usize,
-    /// The run's period in bytes; 0 is a run of zeros.
+    /// The run's period in bytes; 0 stands for a run of zeros.
     period: usize,
 }
 

@@ -1,5 +1,5 @@
-//! uzram's NBD server compared with nbdkit's memory plugin: the same clients use the servers in
-//! turns. A mounted uzram device is compared with the kernel's zram.
+//! uzram's NBD server compared with nbdkit's memory plugin. The same clients use both servers in
+//! turns. Another experiment compares a mounted uzram device with the kernel's zram.
 
 mod clients;
 pub(crate) mod held;
@@ -30,10 +30,9 @@ use super::Request;
 const NAME: &str = "nbd";
 /// The number of turns of each server.
 const ROUNDS: u64 = 5;
-/// The time after which a server has noticed that its clients disconnected.
+/// The time within which a server notices that its clients have disconnected.
 const LEFT_AFTER: Duration = Duration::from_secs(1);
-/// The number of bytes that are copied to a disk and back. The heap is repeated until it has this
-/// length.
+/// The number of bytes that are copied to a disk and back. The copied data repeat the heap.
 const COPIED: u64 = GIB;
 
 /// The size of the blocks that nbdkit compresses, in bytes.
@@ -93,8 +92,8 @@ fn filled(disks: &(Disk, Disk), heap: &[u8]) -> Result<(Host, Host), Error> {
     Ok((ours, rival))
 }
 
-/// Reports the median of the ratios of our rate to the rival's rate in a turn, and the median
-/// rates.
+/// Computes the ratio of our rate to the rival's rate in each turn. Reports the median ratio and
+/// the median rates.
 fn told(
     what: &str,
     unit: &'static str,

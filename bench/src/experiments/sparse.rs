@@ -1,6 +1,7 @@
-//! The memory of a slot besides its data: all memory of a dense device except the pool's pages,
-//! divided by the number of stored slots. Another figure is the memory of a device of 16 TiB with
-//! pages at random offsets, relative to a device with the same pages at consecutive offsets.
+//! The memory of a slot besides its data. To compute it, the memory of a dense device, without the
+//! pool's pages, is divided by the number of stored slots. Another figure is the memory of a device
+//! of 16 TiB with pages at random offsets. This memory is relative to a device with the same pages
+//! in order.
 
 use std::collections::HashSet;
 
@@ -27,8 +28,8 @@ const WORD: usize = 8;
 const SHARE_MAX: f64 = 1.5;
 /// The maximum memory of a slot besides its data, in bytes.
 const BYTES_MAX: f64 = 20.0;
-/// The bytes that the kernel uses for a slot besides its data: 16 for the entry of the table, 8 for
-/// the allocator's handle, and 8 for the object's header.
+/// The bytes that the kernel uses for a slot besides its data. The table's entry takes 16 bytes,
+/// the allocator's handle 8, and the object's header 8.
 const KERNEL: f64 = 32.0;
 
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
@@ -44,7 +45,7 @@ fn slots(input: Input, pages: &AlignedBuf, report: &mut Report<'_>) -> Result<()
     for (what, track_access) in [("slot", false), ("slot with its time of access", true)] {
         let bytes = bytes_per_slot(pages, track_access)?;
         let told = format!("{}/metadata per {what}", input.name());
-        // The bound applies to the default, without access times.
+        // The bound applies only without access times, as by default.
         let must = (!track_access).then_some(Bound::at_most(BYTES_MAX));
         let figure = Figure::new(NAME, told, bytes, "bytes").must(must);
         report.add(figure.rival("the kernel, by its structures", KERNEL))?;
@@ -80,8 +81,8 @@ fn scattered(
     report.add(Figure::new(NAME, told, sparse as f64 / dense as f64, ""))
 }
 
-/// Writes `pages` to `slots` of a new device, and returns the bytes of all its memory. If a slot is
-/// written twice, the later page remains.
+/// Writes `pages` to `slots` of a new device, and returns the device's memory in bytes. A slot may
+/// be written twice.
 fn filled(pages: &AlignedBuf, slots: &[u64]) -> Result<u64, Error> {
     let device = Device::new(Config::new(DISKSIZE)?)?;
     let written = || pages.chunks_exact(PAGE_SIZE).zip(slots);

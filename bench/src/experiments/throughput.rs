@@ -1,5 +1,6 @@
-//! The throughput of a uzram device with lz4 in the same process, relative to the raw codec and to
-//! the kernel's device with direct I/O, all in turns.
+//! The throughput of a uzram device with lz4, relative to the raw codec and to the kernel's device.
+//! The uzram device is in this process; the kernel's device is used with direct I/O. All take
+//! turns.
 
 mod bed;
 
@@ -21,8 +22,8 @@ const SCALING_MIN: f64 = 0.95;
 /// The minimum throughput of filling a fresh device, relative to the raw codec's throughput.
 const FILL_MIN: f64 = 0.8;
 
-/// A job, the number of pages of a request, and the minimum throughput relative to the raw codec
-/// and to the kernel.
+/// A job with its number of pages per request. The bounds are the minimum throughputs relative to
+/// the raw codec and to the kernel.
 struct Row {
     what: &'static str,
     job: Job,
@@ -31,9 +32,9 @@ struct Row {
     over_kernel: Option<f64>,
 }
 
-/// The jobs in the order in which they run. Before the first job the device has just been filled.
-/// Before the last job it was overwritten many times, so the objects of neighbouring slots are
-/// scattered.
+/// The jobs in the order in which they run. Before the first job, the device has just been filled.
+/// Before the last job, it has been overwritten many times, so the objects of neighbouring slots
+/// are scattered.
 const ROWS: [Row; 6] = [
     Row {
         what: "reading by 64 KiB a device just filled",
@@ -95,7 +96,8 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
 }
 
 fn one_thread(bed: &mut Bed, input: &str, row: &Row, report: &mut Report<'_>) -> Result<(), Error> {
-    // A round itself consists of turns of the sides.
+    // `in_turns` counts only rounds here, because a round of the bed consists of turns of all
+    // sides.
     let rounds = in_turns(1, ROUNDS, |_| bed.round(row.job, row.each))?;
     bed.check()?;
     let [raw, ours, kernel] = [0, 1, 2].map(|side| each(&rounds[0], |times| times[side]));

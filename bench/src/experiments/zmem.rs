@@ -1,5 +1,5 @@
-//! Memory that is evicted and touched again, as in the multi-page series of 2024. uzram's regions
-//! with each backend are compared with the kernel's swap on a zram device of its own.
+//! Memory that is evicted and touched again, as in the multi-page series of 2024. uzram's regions,
+//! with each backend, are compared with the kernel's swap on a private zram device.
 
 mod bed;
 mod decoder;

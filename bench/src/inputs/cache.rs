@@ -36,7 +36,7 @@ impl Cache {
     }
 
     /// Returns the path of the entry `name`, a file or a directory. If the entry does not exist,
-    /// `make` creates it at a temporary path, which is renamed when the entry is complete.
+    /// `make` creates it at a temporary path. The path is renamed when the entry is complete.
     /// Concurrent runs wait for each other.
     pub fn ensure(
         &self,
@@ -44,8 +44,7 @@ impl Cache {
         make: impl FnOnce(&Path) -> Result<(), Error>,
     ) -> Result<PathBuf, Error> {
         let entry = self.root.join(name);
-        // Entries are complete when they appear, so an existing one needs neither the lock nor
-        // write permission.
+        // An existing entry is complete, so its use needs neither the lock nor write permission.
         if entry.exists() {
             return Ok(entry);
         }
@@ -83,8 +82,9 @@ fn clear(path: &Path) -> Result<(), Error> {
     removed.map_err(Error::file("remove", path, REMEDY))
 }
 
-// Returns the directory above the program that contains cargo's tag file, or else the one that is
-// named `target`. Without either, returns the directory that cargo would choose.
+// Returns the directory above the program that contains cargo's tag file. Without such a directory,
+// returns the one above the program that is named `target`, or else the directory that cargo would
+// choose.
 fn target_dir() -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
     let marked = program.ancestors().find(|path| path.join("CACHEDIR.TAG").is_file());

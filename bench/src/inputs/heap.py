@@ -1,5 +1,5 @@
-# Fills the heap with the syntax trees of the standard library, up to the given number of resident bytes, says so, and
-# waits until its memory has been read.
+# Fills the heap with syntax trees of the standard library, until the process has the given number of resident bytes.
+# Prints the number of trees, and waits until standard input is closed.
 import ast
 import os
 import sys
@@ -11,7 +11,7 @@ def modules():
     for folder, folders, names in os.walk(sysconfig.get_paths()["stdlib"]):
         folders[:] = sorted(set(folders) - {"dist-packages", "site-packages", "__pycache__"})
         found += [os.path.join(folder, name) for name in sorted(names) if name.endswith(".py")]
-    # Not every system has the tests: they come last.
+    # The tests come last, because some systems lack them.
     return sorted(found, key=lambda path: "/test/" in path or "/tests/" in path)
 
 
@@ -28,6 +28,6 @@ for path in modules():
         with open(path, "rb") as file:
             trees.append(ast.parse(file.read(), path))
     except (OSError, SyntaxError, ValueError, RecursionError):
-        pass  # Not in this version's syntax, such as lib2to3's samples.
+        pass  # Python can't parse some files, such as lib2to3's samples.
 print(len(trees), flush=True)
 sys.stdin.read()

@@ -21,8 +21,8 @@ const ROOM: &str = "set UZRAM_BENCH_DIR to a directory with 1 GB free";
 const RIGHTS: &str =
     "allow a parent to trace its child (kernel.yama.ptrace_scope 0 or 1), or run as root";
 
-// The bits of a pagemap entry for a page in memory or in swap. Other pages were never touched and
-// would read as zeros.
+// The bits of a pagemap entry for a page in memory or in swap. If a page has neither bit, the
+// process has never touched it, and it reads as zeros.
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 const PAGEMAP_ENTRY: usize = 8;
@@ -44,8 +44,8 @@ struct Python {
 impl Python {
     fn start() -> Result<Python, Error> {
         let mut command = PYTHON.command();
-        // -s ignores the user's packages. With the fixed seed, equal strings have the same hash
-        // slots in every run.
+        // -s ignores the user's packages. The fixed seed makes the hashes of strings the same in
+        // every run.
         command
             .args(["-W", "ignore", "-s", "-c", SCRIPT])
             .arg(RESIDENT_BYTES.to_string())
@@ -96,7 +96,8 @@ fn dump(pid: u32, place: &Path) -> Result<(), Error> {
             }
         }
     }
-    // Syncs the file before it is renamed, so that the named file is complete even after a crash.
+    // Syncs the file before it is renamed, so a crash can't leave an incomplete file under the
+    // final name.
     let file = out.into_inner().map_err(|error| error.into_error());
     file.and_then(|file| file.sync_all()).map_err(Error::file("write to", place, ROOM))
 }
@@ -121,7 +122,7 @@ fn touched(pagemap: &File, range: Range<u64>, page_size: usize) -> impl Iterator
     range.clone().step_by(page_size * CHUNK_PAGES).flat_map(move |chunk| {
         let pages = ((range.end - chunk) / step).min(CHUNK_PAGES as u64) as usize;
         let mut entries = vec![0; pages * PAGEMAP_ENTRY];
-        // Entries that can't be read stay zero, which means that the page was never touched.
+        // An entry that can't be read stays zero, and its page counts as never touched.
         let _ = pagemap.read_exact_at(&mut entries, chunk / step * PAGEMAP_ENTRY as u64);
         let here: Vec<u64> = entries
             .as_chunks::<PAGEMAP_ENTRY>()

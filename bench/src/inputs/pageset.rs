@@ -48,8 +48,8 @@ pub struct PageSet {
 }
 
 impl PageSet {
-    /// Returns the set of the readable files under `root`, or only under its directories `dirs` if
-    /// there are any, sorted by path.
+    /// Returns the set of the readable files under `root`, sorted by path. If `dirs` is not empty,
+    /// the set contains only files under these directories of `root`.
     pub fn of_tree(root: &Path, dirs: &[&str]) -> Result<PageSet, Error> {
         match dirs {
             [] => PageSet::of(root, &[root.to_path_buf()]),
@@ -79,7 +79,7 @@ impl PageSet {
         Ok(PageSet { plan: Arc::new(plan), spans })
     }
 
-    /// Returns the set of only the whole pages that lie in the first `bytes` bytes.
+    /// Shortens the set to the whole pages in its first `bytes` bytes.
     pub fn capped(mut self, bytes: u64) -> PageSet {
         let pages = bytes / PAGE_SIZE as u64;
         self.spans.retain(|span| span.first_page < pages);
@@ -149,8 +149,8 @@ pub struct PageStream<'set> {
 }
 
 impl PageStream<'_> {
-    /// Fills the beginning of `batch` with the next pages and returns their number, which is less
-    /// than the capacity of `batch` only at the end of the set. The last page of a file is padded
+    /// Fills the beginning of `batch` with the next pages and returns their number. At the end of
+    /// the set, the number is less than the capacity of `batch`. The last page of a file is padded
     /// with zeros.
     ///
     /// # Errors

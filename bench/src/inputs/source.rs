@@ -25,8 +25,8 @@ const XZ: Tool = Tool { name: "xz", package: "xz-utils", remedy: ROOM };
 
 pub(super) fn ensure(cache: &Cache) -> Result<PathBuf, Error> {
     cache.ensure(PACKAGE, |place| {
-        // Checks the programs before the download, because tar would report a missing xz only
-        // afterwards.
+        // Checks the programs before the download. tar would report a missing xz only after the
+        // download.
         XZ.run(XZ.command().arg("--version"))?;
         TAR.run(TAR.command().arg("--version"))?;
         make(place)
@@ -55,8 +55,8 @@ fn download(dir: &Path) -> Result<(), Error> {
     if attempt().is_ok() {
         return Ok(());
     }
-    // The package list may be old or missing. Updates the list, if permitted. If the second attempt
-    // fails too, it reports the reason.
+    // The package list may be old or missing, so a failed download is tried again after an update
+    // of the list.
     if let Err(error) = APT.run(APT.command().args(["-q", "update"])) {
         eprintln!("bench: {error}");
     }

@@ -17,8 +17,8 @@ use crate::undo::Undo;
 const REQUEST_MIN: usize = 4096;
 const RIGHTS: &str = "run as root on a machine whose kernel has zram";
 
-/// A zram device of the kernel. It is closed, reset and removed on drop, and on SIGINT, SIGQUIT,
-/// SIGTERM and SIGHUP, which end the process with status 130.
+/// A zram device of the kernel, which is closed, reset and removed on drop. SIGINT, SIGQUIT,
+/// SIGTERM and SIGHUP also remove the device, and end the process with status 130.
 #[derive(Debug)]
 pub struct KernelZram {
     made: Arc<Made>,
@@ -27,14 +27,14 @@ pub struct KernelZram {
 
 impl KernelZram {
     /// Creates a new device of `disksize` bytes with the compression `algorithm`, or returns the
-    /// reason why none is available.
+    /// reason why no device is available.
     pub fn acquire(algorithm: &str, disksize: u64) -> Result<Rival<KernelZram>, Error> {
         let (made, undo) = match Made::new() {
             Ok(made) => made,
             Err(Refused::Absent(reason)) => return Ok(Rival::Absent(reason)),
             Err(Refused::Failed(error)) => return Err(error),
         };
-        // Every return from here on removes the device.
+        // From here on, the value's drop removes the device.
         let device = KernelZram { made, undo };
         if device.number() == 0 {
             return Ok(Rival::Absent(
@@ -95,7 +95,7 @@ impl KernelZram {
         self.with_file("read", |file| file.read_exact_at(piece, offset))
     }
 
-    /// Discards the pages of a range, as a file system does.
+    /// Discards the pages of a range.
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         self.with_file("discard on", |file| Ok(fallocate(file, flags, offset, len)?))
@@ -134,7 +134,7 @@ impl KernelZram {
         fs::write(&path, value).map_err(Error::file("write to", &path, RIGHTS))
     }
 
-    /// Removes the device now and returns any error. Drop only prints an error.
+    /// Removes the device and returns any error. A drop would only print the error.
     pub fn remove(self) -> Result<(), Error> {
         self.undo.now()
     }

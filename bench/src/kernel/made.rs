@@ -1,4 +1,4 @@
-//! The kernel devices that this process creates, each of which is always removed.
+//! The kernel devices that this process creates. Each device is always removed.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,13 +18,13 @@ const BUSY_WAIT: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(super) struct Made {
     number: u32,
-    // The device's file, open while in use. An open device can't be removed.
+    // The device's file, if it is open. An open device can't be removed.
     pub(super) file: RwLock<Option<File>>,
 }
 
 /// The reason why no device could be created.
 pub(super) enum Refused {
-    /// No kernel zram is available, for this reason.
+    /// No zram device of the kernel is available, for this reason.
     Absent(String),
     /// An unexpected error.
     Failed(Error),
@@ -83,8 +83,8 @@ fn hot_add() -> Result<u32, Refused> {
     })
 }
 
-// Retries, because another process such as udev may hold the device open for a moment, and a file
-// system that was unmounted while in use first completes its work.
+// Retries a failed write. Another process such as udev may hold the device open for a moment. A
+// file system that was unmounted while in use also holds the device until its work is complete.
 fn write_patiently(path: &Path, text: &str) -> Result<(), Error> {
     let mut waits = 0;
     loop {

@@ -2,7 +2,7 @@
 
 use crate::Error;
 
-/// The memory statistics of a kernel device: bytes, and numbers of pages.
+/// The memory statistics of a kernel device, in bytes and in numbers of pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MmStat {
     /// The bytes stored in the device, before compression.

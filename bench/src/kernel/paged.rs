@@ -28,7 +28,7 @@ unsafe impl Send for PagedMemory {}
 unsafe impl Sync for PagedMemory {}
 
 impl PagedMemory {
-    /// Maps `len` bytes, in folios if `folios` is true and the kernel supports them.
+    /// Maps `len` bytes. If `folios` is true, the kernel backs the memory with folios where it can.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -51,7 +51,7 @@ impl PagedMemory {
         Ok(memory)
     }
 
-    /// Pages out `part`, which consists of whole pages. Pages that the kernel can't page out stay
+    /// Pages out `part`, which consists of whole pages. A page that the kernel can't page out stays
     /// resident.
     pub fn page_out(&self, part: Range<usize>) {
         self.advise(part, Advice::LinuxPageOut);

@@ -1,5 +1,5 @@
-//! The kernel's swap on a zram device of its own. It serves to measure the cost of paging out
-//! memory of this process and touching it again.
+//! The kernel's swap on a private zram device. Experiments measure the time to page out memory of
+//! this process and to touch it again.
 //!
 //! Undo actions run in reverse order. The swap must end before the device is removed, so the swap
 //! is enabled after the device is created.
@@ -22,7 +22,7 @@ const fn util(name: &'static str) -> Tool {
     Tool { name, package: "util-linux", remedy: RIGHTS }
 }
 
-/// A zram device to which the kernel swaps before any other swap, until the value is dropped.
+/// A zram device that the kernel uses for swap, before any other swap, until this value is dropped.
 #[derive(Debug)]
 pub struct KernelSwap {
     // The fields are dropped, and thereby undone, in this order.
@@ -32,9 +32,9 @@ pub struct KernelSwap {
 }
 
 impl KernelSwap {
-    /// Enables swap of `bytes` bytes with the compression `algorithm`, for folios of `folio` bytes
-    /// (a page, or one of the kernel's sizes of huge pages). Returns the reason if swap is not
-    /// available.
+    /// Enables swap of `bytes` bytes with the compression `algorithm`, for folios of `folio` bytes.
+    /// A folio is a page, or has one of the kernel's sizes of huge pages. Returns the reason if
+    /// swap is not available.
     pub fn acquire(algorithm: &str, bytes: u64, folio: usize) -> Result<Rival<KernelSwap>, Error> {
         let device = match KernelZram::acquire(algorithm, bytes)? {
             Rival::Present(device) => device,
@@ -59,7 +59,7 @@ impl KernelSwap {
         Ok(KernelSwap { _folios: folios, _swap: swap, device })
     }
 
-    /// Resets the device's largest memory use, `mem_used_max`.
+    /// Resets `mem_used_max`, the device's largest memory use.
     pub fn count_most(&self) -> Result<(), Error> {
         self.device.set_attribute("mem_used_max", "0")
     }
@@ -70,8 +70,7 @@ impl KernelSwap {
     }
 }
 
-/// Configures the kernel to use folios of `bytes` bytes, and of no other size, for memory that
-/// requests huge pages.
+/// Configures the kernel to use only folios of `bytes` bytes for memory that requests huge pages.
 fn folios_of(bytes: usize) -> Result<Rival<Option<Undo>>, Error> {
     if bytes == page::page_size() {
         return Ok(Rival::Present(None));
@@ -80,8 +79,8 @@ fn folios_of(bytes: usize) -> Result<Rival<Option<Undo>>, Error> {
     if !Path::new(FOLIOS).join(&wanted).exists() {
         return Ok(Rival::Absent(format!("this kernel has no folios of {} KiB", bytes >> 10)));
     }
-    // The lock makes concurrent runs wait, because each run would restore settings that another run
-    // has changed.
+    // The lock makes concurrent runs wait. Without it, a run would restore the settings that
+    // another run has set.
     let dir = File::open(FOLIOS).and_then(|dir| dir.lock().map(|()| dir));
     let dir = dir.map_err(Error::file("lock", Path::new(FOLIOS), RIGHTS))?;
     let mut sizes = Vec::new();
@@ -99,7 +98,8 @@ fn folios_of(bytes: usize) -> Result<Rival<Option<Undo>>, Error> {
         |path: &Path, to: &str| fs::write(path, to).map_err(Error::file("write to", path, RIGHTS));
     let ((), undo) = Undo::of(|| {
         let before = sizes.clone();
-        // If a setting can't be changed, the earlier settings are restored too.
+        // If one setting can't be changed, the undo action restores the settings that were changed
+        // before it.
         let restore = move || before.iter().try_for_each(|(path, before, _)| set(path, before));
         let set = sizes.iter().try_for_each(|(path, _, to)| set(path, to));
         if let Err(error) = set {

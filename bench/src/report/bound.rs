@@ -39,7 +39,7 @@ impl Bound {
         Bound { relation: Relation::Above, limit }
     }
 
-    /// The figure must be exactly `value`. This is for counts.
+    /// The figure, which is a count, must be exactly `value`.
     pub fn equal(value: f64) -> Bound {
         Bound { relation: Relation::Equal, limit: value }
     }

@@ -59,7 +59,7 @@ impl Figure {
         Figure { value: Some(value), ..Figure::missing(experiment, figure, unit) }
     }
 
-    /// Returns a figure that could not be measured on this machine. It meets no bound.
+    /// Returns a figure that could not be measured on this machine, and so meets no bound.
     pub fn missing(
         experiment: impl Into<String>,
         figure: impl Into<String>,
@@ -126,7 +126,7 @@ impl Figure {
 
     pub(super) fn json(&self, seed: u64, processor: &str) -> String {
         let told = Told { line: self.line(), seed, processor };
-        // Strings and numbers only, so serialization can't fail.
+        // The line consists of strings and numbers, so serialization can't fail.
         serde_json::to_string(&told).unwrap_or_default()
     }
 

@@ -19,19 +19,19 @@
  * Unless a function states otherwise, a call that fails leaves its output arguments unchanged.
  *
  * Structs begin with their size, so that they can grow. Set `size` to the struct's sizeof, and all
- * fields that you don't need to 0, which selects the default of every option. (UZRAM_INIT does
- * both.) In a struct that a function fills in, set `size`; fields that this version of the library
- * does not support are set to 0.
+ * fields that you don't need to 0, or use UZRAM_INIT. In options, 0 selects the default. In a
+ * struct that a function fills in, set `size`; the function sets fields to 0 that this version of
+ * the library does not support.
  *
  * Sizes, offsets and limits are in bytes; a limit of 0 means no limit.
  *
  * Threads. Any function may be called from any thread at any time, except *_destroy, which must
  * follow all other calls for the object. Memory passed to a call must not change during the call;
- * it may lie in a region. A thread that is cancelled (pthread_cancel) exits after its call or its
- * touch of a region, not during it.
+ * it may lie in a region. A cancelled thread (pthread_cancel) finishes its call or its touch of a
+ * region before it exits.
  *
- * Fork. After a fork, even during calls of other threads, parent and child each have a copy of
- * every object, unless an option changes this. A child of vfork must not call the library.
+ * Fork. After a fork, parent and child each have a copy of every object, unless an option changes
+ * this. Other threads may be in calls during the fork. A child of vfork must not call the library.
  *
  * Signals. Don't call the library from a signal handler.
  *
@@ -124,44 +124,44 @@ int uzram_device_new(const struct uzram_device_options *options, uzram_device **
 void uzram_device_destroy(uzram_device *device);
 
 /*
- * Writes `len` bytes at `offset`. -EINVAL: the range extends past the end, and nothing was written.
- * -ENOSPC, -ENOMEM: no memory was available for a slot, whose number is in the message. Exactly the
- * slots before this slot were written; the others keep their contents.
+ * Writes `len` bytes at `offset`. -EINVAL: the range extends past the device's end, and nothing was
+ * written. -ENOSPC, -ENOMEM: no memory was available for a slot, whose number is in the message.
+ * The slots before this slot were written; the slot and all later slots keep their contents.
  */
 int uzram_device_write(uzram_device *device, uint64_t offset, const void *bytes, uint64_t len);
 
 /*
  * Reads `len` bytes at `offset`; bytes that were never written, or were discarded, read as zeros.
- * -EINVAL: the range extends past the end. -EIO: data are damaged, or the backing file failed;
- * `bytes` may hold a part of the data.
+ * -EINVAL: the range extends past the device's end. -EIO: data are damaged, or the backing file
+ * failed; a part of the data may be in `bytes`.
  */
 int uzram_device_read(uzram_device *device, uint64_t offset, void *bytes, uint64_t len);
 
 /*
- * Sets exactly `len` bytes at `offset` to zero; slots of 4096 bytes that the range covers
- * completely are freed first. -EINVAL: the range extends past the end, and nothing was changed.
- * -ENOSPC, -ENOMEM: the range covers a part of a slot or block, and no memory is available for the
- * rest of the slot, or for entries (8 bytes each) of the block's other slots. The slot keeps its
- * contents.
+ * Sets `len` bytes at `offset` to zero. Slots of 4096 bytes that the range covers completely are
+ * freed first. -EINVAL: the range extends past the device's end, and nothing was changed. -ENOSPC,
+ * -ENOMEM: the range covers only a part of a slot or block, and no memory is available for the
+ * slot's other bytes, or for entries of the block's other slots (8 bytes each). The slot then keeps
+ * its contents.
  */
 int uzram_device_discard(uzram_device *device, uint64_t offset, uint64_t len);
 
 /* Fills in the statistics of a device. */
 int uzram_device_stat(uzram_device *device, struct uzram_device_stat *stat);
 
-/* Sets mem_limit. While more than the limit is in use, requests that need more memory fail. */
+/* Sets mem_limit. While memory use exceeds the limit, requests that need more memory fail. */
 int uzram_device_set_mem_limit(uzram_device *device, uint64_t bytes);
 
-/* Sets total_limit. While more than the limit is in use, requests that need more memory fail. */
+/* Sets total_limit. While memory use exceeds the limit, requests that need more memory fail. */
 int uzram_device_set_total_limit(uzram_device *device, uint64_t bytes);
 
 /* Moves data together to free pages. Stores the bytes freed in `freed`, unless `freed` is NULL. */
 int uzram_device_compact(uzram_device *device, uint64_t *freed);
 
 /*
- * Marks slots as idle that were not read or written for more than `seconds` seconds, or all slots
- * if `seconds` is 0. A `seconds` other than 0 requires UZRAM_DEVICE_TRACK_ACCESS. A read or write
- * of a slot removes its mark.
+ * Marks slots as idle that were not read or written for more than `seconds` seconds. If `seconds`
+ * is 0, marks all slots; other values require UZRAM_DEVICE_TRACK_ACCESS. A read or write of a slot
+ * removes its mark.
  */
 int uzram_device_mark_idle(uzram_device *device, uint64_t seconds);
 
@@ -214,20 +214,20 @@ struct uzram_written_back {
 int uzram_device_write_back(uzram_device *device, uint32_t which, struct uzram_written_back *done);
 
 /*
- * Saves a device to a file, in compressed form. An existing file is replaced when the new one is
+ * Saves a device to a file, in compressed form. An existing file is replaced after the new file is
  * durable. Slots that could not be read are left out; their number is stored in `lost_slots`,
- * unless it is NULL.
+ * unless `lost_slots` is NULL.
  */
 int uzram_device_save(uzram_device *device, const char *path, uint64_t *lost_slots);
 
-/* Restores the intact parts of a damaged file. The other parts read as zeros. */
+/* Restores the intact parts of a damaged file. The damaged parts then read as zeros. */
 #define UZRAM_RESTORE_SALVAGE 1
 
 /*
- * Restores a saved file to a device that is empty and at least as large; its other options may
- * differ. No other call may use the device during the restore. -EBADMSG: the file is damaged, or is
- * not a saved device; the device is then empty. -ENOTEMPTY, -ENOSPC: the device is not empty, or is
- * too small. Stores the number of lost bytes in `lost_bytes`, unless it is NULL.
+ * Restores a saved file to an empty device, which must not be smaller than the saved device; other
+ * options may differ. No other call may use the device during the restore. -EBADMSG: the file is
+ * damaged, or is not a saved device; the device is then empty. -ENOTEMPTY, -ENOSPC: the device is
+ * not empty, or is too small. Stores the number of lost bytes in `lost_bytes`, unless it is NULL.
  */
 int uzram_device_restore(uzram_device *device, const char *path, uint32_t flags,
                          uint64_t *lost_bytes);
@@ -277,7 +277,7 @@ void uzram_pool_destroy(uzram_pool *pool);
 int uzram_pool_store(uzram_pool *pool, const void *bytes, uint64_t len, uint64_t *handle);
 
 /*
- * Copies the first bytes of an object, at most `len`, to `bytes`. Stores the object's length in
+ * Copies at most `len` bytes from the start of an object to `bytes`. Stores the object's length in
  * `object_bytes`, unless it is NULL.
  */
 int uzram_pool_read(uzram_pool *pool, uint64_t handle, void *bytes, uint64_t len,
@@ -288,10 +288,10 @@ int uzram_pool_read(uzram_pool *pool, uint64_t handle, void *bytes, uint64_t len
  * the object, which must not be written to, and its length, unless `object_bytes` is NULL. Any
  * thread may read the object, and unpin it.
  *
- * Until the object is unpinned, uzram_pool_write and uzram_pool_free of this object wait, and all
- * later calls for this object wait behind them. So a thread that holds a pin must not make any call
- * for the same object except uzram_pool_unpin. An object has at most six pins (uzram_pool_read
- * takes one for its copy); a call that needs another pin waits. Other objects are not affected.
+ * uzram_pool_write and uzram_pool_free of a pinned object wait until it is unpinned, and later
+ * calls for this object wait behind them. So a thread that holds a pin must not make any call for
+ * the pinned object except uzram_pool_unpin. An object has at most six pins (uzram_pool_read takes
+ * one for its copy); a call that needs another pin waits. Other objects are not affected.
  * Compaction skips the pages of pinned objects.
  *
  * A child of fork has no pins: the child must not read objects that its parent pinned.
@@ -309,7 +309,7 @@ int uzram_pool_write(uzram_pool *pool, uint64_t handle, const void *bytes, uint6
 /* Frees an object. */
 int uzram_pool_free(uzram_pool *pool, uint64_t handle);
 
-/* Sets the limit. While more than the limit is in use, requests that need more pages fail. */
+/* Sets the limit. While memory use exceeds the limit, requests that need more pages fail. */
 int uzram_pool_set_limit(uzram_pool *pool, uint64_t bytes);
 
 /* Moves objects together to free pages. Stores the bytes freed in `freed`, unless it is NULL. */
@@ -350,7 +350,7 @@ int uzram_cache_new(const struct uzram_cache_options *options, uzram_cache **cac
 int uzram_cache_destroy(uzram_cache *cache);
 
 /*
- * Allocates an object. Its bytes are zero, or the same as when the object was freed, or a pattern
+ * Allocates an object. Its bytes are zero, or unchanged since the object was freed, or a pattern
  * (with UZRAM_CACHE_DEBUG). -EIO, with that flag: a free object was written to; the cache does not
  * use this object again.
  */
@@ -358,8 +358,8 @@ int uzram_cache_alloc(uzram_cache *cache, void **object);
 
 /*
  * Frees an object, on any thread. NULL is ignored. -EINVAL: the pointer is not an object of this
- * cache, or the object is already free. (A double free is detected if the object was not allocated
- * again, and no other thread frees at the same time.) -EIO, with UZRAM_CACHE_DEBUG: the object was
+ * cache, or the object is already free. A double free is detected if the object was not allocated
+ * again, and no other thread frees at the same time. -EIO, with UZRAM_CACHE_DEBUG: the object was
  * written to beyond its end.
  */
 int uzram_cache_free(uzram_cache *cache, void *object);
@@ -379,8 +379,8 @@ typedef struct uzram_lru uzram_lru;
 
 /*
  * Receives an evicted key and its value, which are freed when the function returns. The function is
- * called during the uzram_lru_put that evicts the value, on the same thread. It may call the
- * library.
+ * called during the uzram_lru_put that evicts the value, on the same thread. The function may call
+ * the library.
  */
 typedef void (*uzram_lru_evicted)(void *context, const void *key, uint64_t key_bytes,
                                   const void *value, uint64_t value_bytes);
@@ -429,7 +429,7 @@ int uzram_lru_put(uzram_lru *lru, const void *key, uint64_t key_bytes, const voi
                   uint64_t value_bytes);
 
 /*
- * Copies the first bytes of a value, at most `len`, to `value`, and makes the value the most
+ * Copies at most `len` bytes from the start of a value to `value`, and makes the value the most
  * recently used. Stores the value's length in `value_bytes`, unless it is NULL. -ENOENT: the key
  * has no value.
  */
@@ -454,14 +454,15 @@ int uzram_lru_stat(uzram_lru *lru, struct uzram_lru_stat *stat);
 typedef struct uzram_region uzram_region;
 typedef struct uzram_region_locked uzram_region_locked;
 
-/* A child always has a copy of the region; with a userfaultfd, each fork first fills all blocks. */
+/* A child has a copy of the region with any backend. With a userfaultfd, each fork fills all
+ * blocks. */
 #define UZRAM_REGION_COPY_AT_FORK 1
 /* Stores checksums of evicted data, which are verified when the data are filled. */
 #define UZRAM_REGION_CHECKSUMS 2
 /*
- * Handles faults by a userfaultfd; if the system refuses that, uzram_region_new fails. Unless
- * UZRAM_REGION_COPY_AT_FORK is set, a child has no data of the region, and a touch of the region
- * kills the child.
+ * Handles faults by a userfaultfd. If the system refuses a userfaultfd, uzram_region_new fails.
+ * Unless UZRAM_REGION_COPY_AT_FORK is set, a child has no data of the region, and a touch of the
+ * region kills the child.
  */
 #define UZRAM_REGION_USERFAULTFD 4
 
@@ -501,11 +502,12 @@ struct uzram_region_stat {
  *   program that forks, a handler of any signal may touch only locked memory.
  * - Memory that can't be evicted may exceed the limit: data that do not shrink, compressed data
  *   that do not fit, and locked memory. After a limit was lowered, or a lock ended, the limit holds
- *   within about half a second. If data become compressible later, it takes some seconds.
+ *   within about half a second. After incompressible data become compressible, the limit holds
+ *   within some seconds.
  */
 int uzram_region_new(const struct uzram_region_options *options, uzram_region **region);
 
-/* Destroys a region. Its memory is unmapped after its last lock ends. NULL is ignored. */
+/* Destroys a region. The region's memory is unmapped after its last lock ends. NULL is ignored. */
 void uzram_region_destroy(uzram_region *region);
 
 /* Returns the address of a region's first byte, or NULL if `region` is NULL. */
@@ -538,18 +540,19 @@ int uzram_region_advise(uzram_region *region, uint64_t offset, uint64_t len, uin
 
 /*
  * Sets a range to zero; no thread may use the range during the call. -EBUSY: a block that lies
- * completely in the range is locked. Then nothing was changed, unless another thread locked the
- * block during the call; in that case the blocks before it may be zero.
+ * completely in the range is locked, and nothing was changed. If another thread locked the block
+ * during the call, the blocks before it may be zero.
  */
 int uzram_region_discard(uzram_region *region, uint64_t offset, uint64_t len);
 
 /*
  * Evicts the coldest `bytes` bytes, rounded up to whole blocks. Stores the number of evicted bytes
- * in `evicted`, unless it is NULL. The number is smaller if no more can be evicted.
+ * in `evicted`, unless it is NULL. This number is less than `bytes` if no more blocks can be
+ * evicted.
  */
 int uzram_region_reclaim(uzram_region *region, uint64_t bytes, uint64_t *evicted);
 
-/* Sets the limit. Memory above the limit is evicted from then on. -EINVAL: `bytes` is too small. */
+/* Sets the limit, to which the region then evicts memory. -EINVAL: `bytes` is too small. */
 int uzram_region_set_limit(uzram_region *region, uint64_t bytes);
 
 /* Fills in the statistics of a region. */

@@ -1,8 +1,8 @@
 //! The result of every call: 0, or a negative errno and a message for the thread.
 //!
 //! # Safety
-//! No other library defines the exported names, because each begins with `uzram_`. A thread sets
-//! only its own cancellation state, and restores this state.
+//! No other library defines the exported names, because each begins with `uzram_`. A call sets only
+//! the cancellation state of its own thread, and restores this state.
 #![allow(unsafe_code)]
 
 use crate::policy::MESSAGE_BYTES;
@@ -67,8 +67,8 @@ from_errors!(
 );
 
 thread_local! {
-    /// The message of the thread's last failed call. It has no destructor, so it stays valid for
-    /// code that runs when the thread or the program ends.
+    /// The message of the thread's last failed call. The variable has no destructor, so the message
+    /// stays valid for code that runs when the thread or the program ends.
     static MESSAGE: Cell<[u8; MESSAGE_BYTES]> = const { Cell::new([0; MESSAGE_BYTES]) };
 }
 
@@ -88,8 +88,8 @@ unsafe extern "C" {
 /// PTHREAD_CANCEL_DISABLE of glibc and of musl.
 const DISABLED: c_int = 1;
 
-/// Prevents the thread from being cancelled. A cancellation unwinds the stack from within a system
-/// call, so locks would stay locked. It also must not reach the code that catches panics.
+/// Prevents a cancellation of the thread. A cancellation would unwind the stack from a system call,
+/// so locks would stay locked. The code that catches panics must not catch a cancellation.
 struct Uncancelled(c_int);
 
 impl Uncancelled {
@@ -115,8 +115,8 @@ pub(crate) fn answer(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
     answer_at_once(work)
 }
 
-/// Does the same as [`answer`], for work that takes only nanoseconds. The thread can't be cancelled
-/// during this work, because it neither waits nor reads a file.
+/// Does the same as [`answer`], for work of nanoseconds. No cancellation can occur in this work,
+/// because it neither waits nor reads a file.
 pub(crate) fn answer_at_once(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
     let done = catch_unwind(AssertUnwindSafe(work));
     let failure = match done {
@@ -128,7 +128,7 @@ pub(crate) fn answer_at_once(work: impl FnOnce() -> Result<(), Failure>) -> c_in
     -failure.errno
 }
 
-/// Drops an object that C passes; `None` is NULL. Catches panics.
+/// Drops an object that the C caller passes; `None` stands for NULL. Catches panics.
 pub(crate) fn end<T>(object: Option<T>) {
     answer(|| {
         drop(object);

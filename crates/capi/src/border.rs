@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //! The C caller keeps the rules of `uzram.h`. Memory has the length that is passed. During the call
-//! no other thread writes to it, or uses it at all if the call writes to it. A string ends with a
-//! zero. A struct has the number of bytes that its first field holds.
+//! no other thread writes to this memory. If the call writes to the memory, no other thread uses
+//! it. A string ends with a zero. The first field of a struct holds the struct's size in bytes.
 #![allow(unsafe_code)]
 
 use crate::answer::{E2BIG, Failure};
@@ -13,11 +13,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::slice;
 
-/// A struct that C fills in or reads. The struct begins with its size, a `u64`, and has no padding;
-/// zeros in all bytes are a valid value.
+/// A struct that C fills in or reads.
 ///
 /// # Safety
-/// The type begins with its size, has no padding, and zeros are a valid value.
+/// The type begins with its size, a `u64`, and has no padding. Zeros in all bytes are a valid
+/// value.
 pub(crate) unsafe trait Sized64: Copy {}
 
 /// Returns the target of a pointer, or a failure if the pointer is NULL.
@@ -116,8 +116,7 @@ unsafe fn size_of_given<T: Sized64>(start: *const T) -> Result<usize, Failure> {
 }
 
 /// Returns the options that the C caller passes. Fields that the caller's struct lacks become zero.
-/// The caller's struct may contain more fields; these must be zero, because the library would
-/// ignore them.
+/// Fields that the library does not know must be zero, because the library would ignore them.
 ///
 /// # Safety
 /// The conditions at the head of this file.
@@ -140,8 +139,8 @@ pub(crate) unsafe fn options<T: Sized64>(start: *const T) -> Result<T, Failure> 
     Ok(options)
 }
 
-/// Checks that a struct that the C caller passes can be filled in, unless it is NULL. A call checks
-/// this before it does the work whose result the struct will hold.
+/// Checks that the C caller's struct can be filled in. NULL passes. A call checks the struct before
+/// it does the work whose result the struct will hold.
 ///
 /// # Safety
 /// The conditions at the head of this file.
@@ -150,8 +149,8 @@ pub(crate) unsafe fn check_optional<T: Sized64>(out: *mut T) -> Result<(), Failu
     if out.is_null() { Ok(()) } else { unsafe { size_of_given(out) }.map(drop) }
 }
 
-/// Copies as much of `value` as fits into a struct that the C caller passes. Fields that `value`
-/// lacks become zero. The size field of the caller's struct does not change.
+/// Copies the fields of `value` that fit into the C caller's struct. Fields that `value` lacks
+/// become zero. The size field of the caller's struct does not change.
 ///
 /// # Safety
 /// The conditions at the head of this file.

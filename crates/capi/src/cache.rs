@@ -54,11 +54,11 @@ pub unsafe extern "C" fn uzram_cache_new(
     })
 }
 
-/// Destroys a cache without objects; NULL is ignored.
+/// Destroys a cache that has no objects; NULL is ignored.
 ///
 /// # Safety
-/// C passes the result of `uzram_cache_new`. No thread uses it during the call, or afterwards
-/// unless the call fails.
+/// C passes the result of `uzram_cache_new`. No other thread uses the cache during the call. After
+/// a successful call no thread uses the cache.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_cache_destroy(cache: *mut Cache) -> c_int {
     answer(|| {
@@ -91,8 +91,8 @@ pub extern "C" fn uzram_cache_alloc(
 /// Frees an object; NULL is ignored.
 ///
 /// # Safety
-/// No thread uses the object any more. If it may already be free, no other thread frees at the same
-/// time.
+/// No thread uses the object any more. If the object may already be free, no other thread frees
+/// objects at the same time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_cache_free(cache: Option<&Cache>, object: *mut c_void) -> c_int {
     answer_at_once(|| {
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn uzram_cache_free(cache: Option<&Cache>, object: *mut c_
     })
 }
 
-/// Frees empty slabs, and stores the number of bytes of their pages.
+/// Frees empty slabs, and stores the size of their pages in bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_cache_shrink(cache: Option<&Cache>, freed: Option<&mut u64>) -> c_int {
     answer(|| {

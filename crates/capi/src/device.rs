@@ -165,7 +165,7 @@ pub extern "C" fn uzram_device_set_total_limit(device: Option<&Device>, bytes: u
     })
 }
 
-/// Moves objects together, and stores the number of bytes of pages that became free.
+/// Moves objects together, and stores the number of bytes in the pages that became free.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_device_compact(device: Option<&Device>, freed: Option<&mut u64>) -> c_int {
     answer(|| {

@@ -5,12 +5,11 @@
 //!                 <- 0, or a negative errno and the thread's message
 //! ```
 //!
-//! Objects are opaque to C: a pointer to a `Device` in C is a `Box` here, which `_new` returns and
-//! `_destroy` consumes. If a pointer may be NULL, the parameter is an `Option`, and NULL fails with
-//! EINVAL.
+//! Objects are opaque to C. A pointer to a `Device` is a `Box`, which `_new` returns and `_destroy`
+//! consumes. If a pointer may be NULL, the parameter is an `Option`, and NULL fails with EINVAL.
 //!
 //! A Rust library that exports its own C functions may also export the functions of this package.
-//! The library depends on this package and refers to it, so that the package is linked; a `cdylib`
+//! The library depends on this package, and refers to it so that the package is linked. A `cdylib`
 //! or `staticlib` then exports the functions:
 //!
 //! ```

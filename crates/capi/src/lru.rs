@@ -112,7 +112,7 @@ pub unsafe extern "C" fn uzram_lru_put(
     })
 }
 
-/// Reads as much of a value as fits, and stores the length of the value.
+/// Copies at most `len` bytes of a value, and stores the length of the value.
 ///
 /// # Safety
 /// The C caller keeps the rules for memory in [`border`].

@@ -40,9 +40,8 @@ pub extern "C" fn uzram_pool_pin(
                 *object_bytes = guard.len() as u64;
             }
             // SAFETY: the `Arc` beside the guard keeps the pool in place as long as the guard
-            // exists. The guard keeps no reference to the handle, which is a number. The object of
-            // the handle stays valid until the guard is dropped, whichever thread frees it
-            // (`Pool::free` waits).
+            // exists. The guard keeps no reference to the handle, which is a number. The object
+            // stays valid until the guard is dropped, because `Pool::free` waits for the guard.
             let guard = unsafe { transmute::<ReadGuard<'_>, ReadGuard<'static>>(guard) };
             Ok(Box::new(PoolPinned { _guard: guard, _pool: pool }))
         })

@@ -58,8 +58,8 @@ pub extern "C" fn uzram_pool_destroy(pool: Option<Box<Pool>>) {
     end(pool);
 }
 
-/// Stores an object. The handle may be stored in the memory of the bytes, because it is written
-/// after the bytes are read.
+/// Stores an object. The handle is written after the bytes are read, so `handle` may point into the
+/// bytes.
 ///
 /// # Safety
 /// The C caller keeps the rules for memory in [`border`].
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn uzram_pool_store(
     })
 }
 
-/// Reads as much of an object as fits, and stores the length of the object.
+/// Copies at most `len` bytes of an object, and stores the length of the object.
 ///
 /// # Safety
 /// The C caller keeps the rules for memory in [`border`].
@@ -138,7 +138,7 @@ pub extern "C" fn uzram_pool_set_limit(pool: Option<&Pool>, bytes: u64) -> c_int
     })
 }
 
-/// Moves objects together, and stores the number of bytes of pages that became free.
+/// Moves objects together, and stores the number of bytes in the pages that became free.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_pool_compact(pool: Option<&Pool>, freed: Option<&mut u64>) -> c_int {
     answer(|| {

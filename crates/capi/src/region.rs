@@ -176,8 +176,7 @@ pub extern "C" fn uzram_region_advise(
 /// Sets a range to zero.
 ///
 /// # Safety
-/// C reads and writes the region as plain memory, but no thread accesses that range during the
-/// call.
+/// C accesses the region as plain memory. No thread accesses the range during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_region_discard(
     region: Option<&Region>,
@@ -186,7 +185,8 @@ pub unsafe extern "C" fn uzram_region_discard(
 ) -> c_int {
     answer(|| {
         let (region, range) = (of(region)?, range(offset, len)?);
-        // SAFETY: the caller keeps other threads out of the range; no reference to it exists.
+        // SAFETY: as the caller guarantees, no other thread accesses the range; no reference to the
+        // range exists.
         unsafe { region.dont_need_shared(range)? };
         Ok(())
     })
@@ -209,7 +209,7 @@ pub extern "C" fn uzram_region_reclaim(
     })
 }
 
-/// Sets the limit of the memory held, or removes it if `bytes` is 0.
+/// Sets the limit of the region's memory, or removes the limit if `bytes` is 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_region_set_limit(region: Option<&Region>, bytes: u64) -> c_int {
     answer(|| Ok(of(region)?.set_limit(limit(bytes))?))

@@ -16,9 +16,9 @@ type OnEvict<K> = Box<dyn Fn(K, Vec<u8>) + Send + Sync>;
 ///
 /// To stay within the limit, the cache evicts the least recently used values. [`get`](Self::get)
 /// makes a value the most recently used; [`peek`](Self::peek) and [`contains`](Self::contains) do
-/// not. Any thread may call any method. A thread that decompresses a value holds no lock of the
-/// cache. After a fork, parent and child each have a copy of the cache. A call that returns a value
-/// fails if the system refuses memory for the value; the value then stays in the cache.
+/// not. Any thread may call any method. A thread holds no lock of the cache while it decompresses a
+/// value. After a fork, parent and child each have a copy of the cache. If the system refuses
+/// memory for a value that a call returns, the call fails and the value stays in the cache.
 ///
 /// ```
 /// let cache = lru::LruCache::new(lru::Options::new(1 << 20))?;
@@ -54,9 +54,9 @@ impl<K: Key> LruCache<K> {
 
     /// Sets a function that receives each evicted key with its value.
     ///
-    /// The thread whose [`put`](Self::put) evicts the value calls the function while it holds no
-    /// lock, so the function may call the cache. A value is evicted without a call if memory for
-    /// the value can't be allocated.
+    /// The function is called during the [`put`](Self::put) that evicts the value, on the same
+    /// thread. The thread holds no lock, so the function may call the cache. If the system refuses
+    /// memory for a copy of the value, the value is evicted without a call.
     #[must_use]
     pub fn on_evict(mut self, call: impl Fn(K, Vec<u8>) + Send + Sync + 'static) -> Self {
         self.raw.report_evicted();
@@ -64,14 +64,14 @@ impl<K: Key> LruCache<K> {
         self
     }
 
-    /// Stores a copy of a value as the most recently used value, in place of the key's old value.
+    /// Stores a copy of a value as the most recently used value, and removes the key's old value.
     ///
-    /// A call after which the cache holds enough small values trains the dictionary, and takes
-    /// longer. During a call, the compressed value uses memory beyond the limit.
+    /// When the cache holds enough small values, one call trains the dictionary and takes longer.
+    /// During a call, the compressed value uses memory beyond the limit.
     ///
     /// # Errors
-    /// [`Error::NoRoom`] if the value does not fit even in an empty cache. If a call fails, the old
-    /// value of the key stays, unless the system refuses memory for this value.
+    /// [`Error::NoRoom`] if the value does not fit even in an empty cache. If a call fails, the key
+    /// keeps its old value, unless the system refuses memory for the old value.
     pub fn put(&self, key: K, value: &[u8]) -> Result<(), Error> {
         let (hash, mut departed) = (self.hash(&key), Departed::default());
         let (key_bytes, packed) = (key_bytes(&key), self.raw.pack(value)?);
@@ -114,7 +114,7 @@ impl<K: Key> LruCache<K> {
         self.find(key, false).map(|(_, packed)| packed?.value()).transpose()
     }
 
-    /// Writes the first bytes of a value, at most `out.len()`, to `out`, and makes the value the
+    /// Copies at most `out.len()` bytes from the start of a value to `out`, and makes the value the
     /// most recently used. Returns the length of the whole value, or `None` if the key has no
     /// value.
     pub fn get_into<Q: Hash + Eq + ?Sized>(
@@ -166,7 +166,7 @@ impl<K: Key> LruCache<K> {
     {
         while let Some((id, packed)) = self.find(key, false) {
             let value = packed?.value()?;
-            // Another thread may have replaced the value since it was found.
+            // Another thread may have replaced the value after this thread found it.
             if self.raw.remove_same(id, &mut Departed::default()) {
                 return Ok(Some(value));
             }
@@ -174,7 +174,7 @@ impl<K: Key> LruCache<K> {
         Ok(None)
     }
 
-    /// Removes the least recently used value, and returns it with its key, or returns `None` if the
+    /// Removes the least recently used value, and returns it with its key. Returns `None` if the
     /// cache is empty.
     pub fn pop_oldest(&self) -> Result<Option<(K, Vec<u8>)>, Error>
     where

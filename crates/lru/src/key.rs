@@ -57,7 +57,7 @@ macro_rules! keys_on_the_heap {
     )* };
 }
 
-// The bytes behind an `Arc` count in full, even if other owners share them.
+// Bytes behind an `Arc` count in full, even if other `Arc`s share the bytes.
 keys_on_the_heap!(String: capacity, Vec<u8>: capacity, Box<str>: len, Box<[u8]>: len);
 keys_on_the_heap!(Arc<str>: len, Arc<[u8]>: len);
 
@@ -73,8 +73,8 @@ impl<A: Key, B: Key, C: Key> Key for (A, B, C) {
     }
 }
 
-/// Returns the number of bytes that a key uses outside of its slot, rounded up as allocators do, or
-/// `u32::MAX` if they are more.
+/// Returns the number of bytes that a key uses outside of its slot, rounded up as allocators do.
+/// The maximum is `u32::MAX`.
 pub(crate) fn key_bytes<K: Key>(key: &K) -> u32 {
     let bytes = key.heap_bytes().checked_next_multiple_of(HEAP_GRAIN);
     bytes.and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(u32::MAX)

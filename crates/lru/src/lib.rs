@@ -7,8 +7,8 @@
 //! ```
 //!
 //! [`LruCache`] is a map from keys of any type to bytes. The limit includes everything: compressed
-//! values, keys, tables, buffers. Small values compress badly one by one, so the cache trains a
-//! dictionary with them when it holds enough small values.
+//! values, keys, tables, buffers. A small value compresses badly without a dictionary. So the cache
+//! trains a dictionary when it holds enough small values.
 //!
 //! ```
 //! let cache = lru::LruCache::new(lru::Options::new(1 << 20))?;
@@ -18,8 +18,8 @@
 //! # Ok::<(), lru::Error>(())
 //! ```
 //!
-//! [`raw`] is the same cache for bindings of other languages, whose keys can't be compared while a
-//! lock is held.
+//! [`raw`] is the cache for bindings of other languages, whose keys can't be compared while a lock
+//! is held.
 #![forbid(unsafe_code)]
 
 mod cache;

@@ -31,8 +31,8 @@ impl Options {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DictionarySource {
     /// The cache trains a dictionary with its first small values, and uses the dictionary if that
-    /// saves memory. The training uses up to 40 MB for a moment. If the limit is 64 MiB or more,
-    /// the cache stays within the limit during the training.
+    /// saves memory. During the training, up to 40 MB of memory are used. If the limit is 64 MiB or
+    /// more, the cache stays within the limit during the training.
     #[default]
     Trained,
     /// The caller provides the dictionary.

@@ -1,14 +1,14 @@
-//! The cache below [`LruCache`](crate::LruCache), for callers that compare keys themselves, such as
-//! a binding for a language whose keys run code when they are compared.
+//! The cache below [`LruCache`](crate::LruCache), for callers that compare keys themselves. An
+//! example is the binding for Python, in which the comparison of two keys may run code.
 //!
-//! While a thread holds the lock, it calls no methods of keys, except the comparison that the
-//! caller passes, and it waits for no work of another thread. Removed keys and values are returned
-//! in [`Departed`], so that the caller drops them without the lock. If a comparison can't run while
-//! the lock is held, it returns [`Comparison::Unknown`]. The caller then compares the keys, and
-//! calls again with the results in [`Verdicts`].
+//! A thread that holds the lock calls no method of a key except the comparison that the caller
+//! passes. A thread that holds the lock does not wait for other threads. Removed keys and values
+//! are returned in [`Departed`], so that the caller drops them without the lock. If a comparison
+//! can't run while the lock is held, it returns [`Comparison::Unknown`]. The caller then compares
+//! the keys, and calls again with the results in [`Verdicts`].
 //!
-//! The lock order is: the core, the streams, the locks of the pool. A fork takes the locks in this
-//! order.
+//! The core is locked before the streams, and the streams before the pool. A fork takes the locks
+//! in this order.
 
 mod check;
 mod coder;
@@ -46,7 +46,7 @@ struct Held {
     pool: Option<Arc<EntryPool>>,
 }
 
-/// A cache, which is thread-safe, and consistent in a child of fork.
+/// A cache for several threads. A child of fork has a consistent copy.
 #[derive(Debug)]
 pub struct RawLruCache<K: Send + 'static> {
     core: Mutex<Core<K>>,
@@ -88,7 +88,7 @@ impl<K: Send + 'static> RawLruCache<K> {
         Ok(cache)
     }
 
-    /// Makes later calls return the values that they evict, in [`Departed`].
+    /// Makes later calls return the evicted values in [`Departed`].
     pub fn report_evicted(&self) {
         self.core.lock().wants_evicted = true;
     }
@@ -104,12 +104,12 @@ impl<K: Send + 'static> RawLruCache<K> {
     }
 
     /// Stores `value` as the most recently used. `offer` contains the packed value and its key.
-    /// `compare` compares the offered key, its first argument, with a stored key. Takes the offer
-    /// out of `offer` if the value is stored.
+    /// `compare` compares the offered key, its first argument, with a stored key. If the value is
+    /// stored, sets `offer` to `None`.
     ///
     /// # Errors
-    /// If the value is not stored. The old value of the key then stays, unless the system refuses
-    /// memory for that value.
+    /// If the value is not stored. The key then keeps its old value, unless the system refuses
+    /// memory for the old value.
     pub fn put(
         &self,
         hash: u32,
@@ -201,7 +201,8 @@ impl<K: Send + 'static> RawLruCache<K> {
         first.is_some()
     }
 
-    /// Returns copies of the key and the value that were least recently used, without using them.
+    /// Returns copies of the least recently used value and of its key. The call does not count as a
+    /// use.
     pub fn oldest(&self, copy: impl FnOnce(&K) -> K) -> Option<(K, Copied)> {
         let core = self.core.lock();
         let first = core.values.slots.oldest()?;
@@ -234,8 +235,8 @@ impl<K: Send + 'static> RawLruCache<K> {
         self.core.lock().stats()
     }
 
-    /// Asserts that all parts are consistent. No other thread may pack or unpack a value during
-    /// this call.
+    /// Asserts that the state of the cache is consistent. No other thread may pack or unpack a
+    /// value during this call.
     pub fn check(&self) {
         check::check(&self.core.lock());
     }

@@ -59,7 +59,7 @@ impl Pair {
         Pair { cache, model: Model::default(), evicted }
     }
 
-    /// Stores a value. The evicted values must be the least recently used ones.
+    /// Stores a value. The evicted values must be those that were least recently used.
     fn put(&mut self, key: &str, value: Vec<u8>) {
         let old = self.model.remove(key);
         match self.cache.put(key.to_owned(), &value) {
@@ -213,7 +213,8 @@ fn dropped_keys_may_call_the_cache() {
     assert!(cache.pop_oldest().unwrap().is_some());
     cache.clear();
     cache.check();
-    // The loop created two keys for each value; `remove` and `pop_oldest` used one more key each.
+    // The loop created two keys for each value; `remove` and `pop_oldest` each used one further
+    // key.
     assert_eq!(DROPPED.load(Relaxed), 8002);
 }
 
@@ -254,7 +255,7 @@ impl Key for Claims {
     }
 }
 
-/// The size of a key is counted in 32 bits, so a larger size would be counted as a smaller one.
+/// The size of a key is counted in 32 bits. A larger size would wrap to a small size.
 #[test]
 fn keys_that_can_not_be_counted_are_refused() {
     let limit = usize::MAX;
@@ -268,7 +269,6 @@ fn keys_that_can_not_be_counted_are_refused() {
     cache.check();
 }
 
-/// A comparison that panics leaves the cache as it was.
 #[test]
 fn a_comparison_that_panics_leaves_the_cache_whole() {
     #[derive(Clone)]

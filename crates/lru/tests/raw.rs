@@ -280,7 +280,7 @@ fn an_empty_cache_is_as_a_new_one() {
     while cache.remove_oldest().is_some() {}
     assert!(cache.kept.stats().held < new + (8 << 20) / 50);
     fill();
-    // Memory is released in parts while values are removed.
+    // While values are removed, memory is released step by step.
     let full = cache.kept.stats().held;
     while cache.kept.len() > 3000 {
         cache.remove_oldest();
@@ -356,7 +356,7 @@ fn a_trained_dictionary_never_takes_more_than_it_saves() {
         let [with, without] = [with, without].map(|cache| cache.kept.stats());
         assert_eq!((with.entries, with.evictions), (without.entries, 0));
         println!("values of {len} bytes: {} of {}", with.held, without.held);
-        // Small values repeat little text, so the dictionary must help.
+        // A small value repeats little of its own text, so the dictionary must help.
         assert!(len > 2000 || with.held * 20 < without.held * 19, "{len}: {with:?}\n{without:?}");
     }
 }
@@ -407,7 +407,7 @@ fn a_limit_that_leaves_no_room_is_refused() {
     assert_eq!(new(least - 1).unwrap_err(), Error::LimitTooSmall { least });
 }
 
-/// A child has a consistent copy of the cache, whatever the parent's threads were doing at the
+/// A child has a consistent copy of the cache, even if other threads used the cache during the
 /// fork.
 #[test]
 fn a_child_has_a_copy() {
@@ -440,8 +440,8 @@ fn a_child_has_a_copy() {
     cache.kept.check();
 }
 
-/// No thread waits until all values are packed again, however slow the packing is. The test repeats
-/// the packing, because on a busy machine the other thread may not run during a single packing.
+/// Other threads access the cache while values are packed again. On a busy machine, another thread
+/// may not run during a single packing, so the test repeats the packing.
 #[test]
 fn packing_anew_lets_others_in() {
     let got_in: Vec<u64> =
@@ -449,8 +449,8 @@ fn packing_anew_lets_others_in() {
     assert!(got_in.len() < 8, "looks of another thread during each packing: {got_in:?}");
 }
 
-/// Fills a cache until all values are packed again. Returns how often another thread accessed the
-/// cache during that time.
+/// Fills a cache until all values are packed again. Returns the number of accesses by another
+/// thread during the packing.
 fn looks_while_packing(round: u64) -> u64 {
     let options =
         Options { level: Some(12), ..options(16 << 20, "zstd", DictionarySource::Trained) };
@@ -471,7 +471,7 @@ fn looks_while_packing(round: u64) -> u64 {
                 std::thread::sleep(Duration::from_micros(100));
             }
         });
-        // The last of these calls packs all values again.
+        // The call that trains the dictionary packs all values again.
         while cache.kept.stats().dictionary == 0 {
             nth += 1;
             let (key, value) = (Key(nth, nth.to_string()), documents(1 << 10));
@@ -486,7 +486,7 @@ fn looks_while_packing(round: u64) -> u64 {
     looks
 }
 
-/// A child can also unpack removed values whose coder was replaced.
+/// A child can unpack removed values whose coder was replaced.
 #[test]
 fn a_child_unpacks_with_a_coder_that_was_replaced() {
     let cache = Cache::new(4 << 20, "zstd", DictionarySource::Trained);
@@ -522,7 +522,7 @@ fn a_child_unpacks_with_a_coder_that_was_replaced() {
     });
 }
 
-/// A dictionary that is trained while the cache is full evicts values, as other uses of memory do.
+/// A dictionary that is trained while the cache is full evicts values to stay within the limit.
 #[test]
 fn a_dictionary_that_waits_is_within_the_limit() {
     const LIMIT: usize = 4 << 20;

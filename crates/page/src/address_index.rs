@@ -1,18 +1,18 @@
-//! The address index finds the section of an address in constant time, through a hash of the 64 MiB
-//! window that contains the address.
+//! The address index finds the section of an address in constant time. A look-up hashes the number
+//! of the 64 MiB window that contains the address.
 //!
 //! ```text
 //!   tables: | 64 buckets | 128 | ... | 131,072 |     added with sections; the last is in use
 //! ```
-//! A section never straddles a window, because segments are aligned to their size or to 64 MiB.
-//! Small segments may share a window, whose sections then take several buckets. A look-up probes
-//! buckets until it finds an empty one.
+//! A section lies in one window, because segments are aligned to their size or to 64 MiB. Small
+//! segments may share a window; each of their sections then takes a bucket. A look-up probes
+//! buckets until it finds an empty bucket.
 //!
 //! pg-W1: the table in use has a bucket for each section. The bucket is filled before any thread
-//! receives an address in the section, and is not removed while the section has address space. No
-//! bucket becomes empty again, so a look-up visits all buckets of a window. A replaced table does
-//! not change any more. A thread that still reads such a table has received no address in a section
-//! that was added later.
+//! receives an address in the section. The bucket stays filled while the section has address space.
+//! A filled bucket never becomes empty again, so a look-up visits all buckets of a window. A
+//! replaced table does not change. A thread that still reads a replaced table has received no
+//! address in a section that was added later.
 
 use crate::Error;
 use crate::budget::Supply;
@@ -49,7 +49,7 @@ fn table(len: usize, supply: Option<&dyn Supply>) -> Result<Buckets, Error> {
     boxed(supply, (0..len).map(|_| AtomicU32::new(EMPTY)))
 }
 
-/// Returns the buckets to probe for `address`, in order.
+/// Returns the buckets in the order in which a look-up of `address` probes them.
 #[inline]
 fn probe(buckets: &[AtomicU32], address: usize) -> impl Iterator<Item = &AtomicU32> {
     let mask = buckets.len() - 1;
@@ -87,7 +87,7 @@ impl AddressIndex {
 
     #[inline]
     fn buckets(&self) -> &[AtomicU32] {
-        // Acquire: a thread that reads the number of a table also sees its initial buckets.
+        // Acquire: a thread that reads the number of a table also sees the table's initial buckets.
         self.tables[self.current.load(Acquire)].get().map_or(&[], |buckets| buckets)
     }
 
@@ -102,7 +102,7 @@ impl AddressIndex {
     }
 
     /// Enlarges the index so that `more` further sections fit. `base` returns the address at which
-    /// a section begins. A concurrent look-up still finds the sections that were present before.
+    /// a section begins. During the call, other threads still find all earlier sections.
     pub(crate) fn make_room(
         &self,
         more: u32,
@@ -208,8 +208,8 @@ mod tests {
     }
 }
 
-/// Models of pg-W1. One thread changes the table, as if it held the space's lock, while another
-/// thread looks up addresses.
+/// Models of pg-W1. One thread changes the table, as a holder of the space's lock. Another thread
+/// looks up addresses.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
@@ -218,8 +218,8 @@ mod loom_tests {
 
     const PLACES: [usize; 2] = [0x7000_0000_0000, 0x7000_4000_0000];
 
-    /// The bases of two sections, an index that initially has room for one section, and whether the
-    /// other thread has received the second section's address.
+    /// The bases of two sections, and an index that initially has room for one section. The flag is
+    /// set when the other thread has received the second section's address.
     struct Subject {
         index: AddressIndex,
         bases: [AtomicUsize; 2],
@@ -279,8 +279,8 @@ mod loom_tests {
                     subject.attach(PLACES[0]);
                 })
             };
-            // A thread that has not received an address in the second section may find either
-            // section, or neither.
+            // Before a thread receives an address in the second section, it may find either
+            // section, or none.
             let found = subject.find(PLACES[0]);
             if subject.told.load(Acquire) == 1 {
                 assert_eq!(subject.find(PLACES[0]), Some(1), "after {found:?}");

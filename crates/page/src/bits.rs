@@ -10,15 +10,15 @@ pub const EXTENT_PAGES_MAX: u32 = 256;
 /// The number of words of a set that has room for every page of the longest extent.
 pub(crate) const WORDS: usize = EXTENT_PAGES_MAX as usize / 64;
 
-/// Loads a word that [`set_release`] changes. The caller also sees all writes that preceded the
-/// changes in the result.
+/// Loads a word that [`set_release`] changes. For each change in the result, the caller also sees
+/// the writes before that change.
 #[inline]
 pub(crate) fn load_acquire(word: &AtomicU64) -> u64 {
     word.load(Acquire)
 }
 
-/// Sets or clears bit `nth` with release order, after the caller has established the fact that the
-/// bit records. Returns whether the bit was set before this call.
+/// Sets or clears bit `nth` with release order. The caller has first established the fact that the
+/// bit records. Returns whether the bit was set before the call.
 #[inline]
 pub(crate) fn set_release(word: &AtomicU64, nth: u32, set: bool) -> bool {
     let bit = 1 << nth;
@@ -66,9 +66,9 @@ pub fn first(words: &[AtomicU64], from: u32, set: bool) -> Option<u32> {
 
 /// A set of pages of an extent. Page numbers are below 64 * `W`.
 ///
-/// A set can be changed only by its exclusive owner; the sets of a [`Residency`] change only
-/// through the residency. The words are atomic so that a stale reader reads an old set without a
-/// data race.
+/// Only the exclusive owner of a set can change it. The sets of a [`Residency`] change only through
+/// the residency. The words are atomic, so a stale reader that reads an old set causes no data
+/// race.
 #[derive(Debug)]
 pub struct PageSet<const W: usize = WORDS>(pub(crate) [AtomicU64; W]);
 
@@ -105,14 +105,14 @@ impl<const W: usize> PageSet<W> {
         masks(range).map(|(word, bits)| (&self.0[word], bits))
     }
 
-    /// Adds the pages of `range`. Returns the number of those that were not in the set.
+    /// Adds the pages of `range`. Returns the number of pages that were added.
     #[inline]
     pub fn insert(&mut self, range: Range<u32>) -> u32 {
         self.set(range)
     }
 
-    /// As [`insert`](Self::insert), but through a shared reference. One thread at a time may change
-    /// the set.
+    /// Does the same as [`insert`](Self::insert), through a shared reference. One thread at a time
+    /// may change the set.
     #[inline]
     pub(crate) fn set(&self, range: Range<u32>) -> u32 {
         let added = self.words(range).map(|(word, bits)| {
@@ -123,8 +123,8 @@ impl<const W: usize> PageSet<W> {
         added.sum()
     }
 
-    /// Removes the pages of `range`. Returns the number of those that were in the set. One thread
-    /// at a time may change the set.
+    /// Removes the pages of `range`. Returns the number of pages that were removed. One thread at a
+    /// time may change the set.
     #[inline]
     pub(crate) fn unset(&self, range: Range<u32>) -> u32 {
         let removed = self.words(range).map(|(word, bits)| {
@@ -188,7 +188,7 @@ impl<const W: usize> PageSet<W> {
         first(&self.0, range.start, false).filter(|&page| page < range.end)
     }
 
-    /// Returns the maximal runs of consecutive pages, lowest first.
+    /// Returns the longest possible runs of consecutive pages in the set, lowest first.
     pub fn runs(&self) -> impl Iterator<Item = Range<u32>> + '_ {
         let mut at = 0;
         std::iter::from_fn(move || {

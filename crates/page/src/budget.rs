@@ -1,13 +1,13 @@
-//! Limits of memory: the budget, which counts committed pages up to a limit, and the supply,
-//! through which a test or another limit may refuse memory. `used <= limit` at all times, except
-//! after the limit is lowered.
+//! Limits of memory: the budget and the supply. The budget counts committed pages up to a limit:
+//! `used <= limit` at all times, except after the limit is lowered. Through the supply, a test or
+//! another limit may refuse memory.
 
 use crate::Error;
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
 use std::fmt::Debug;
 
-/// Charged pages. They are uncharged when this value is dropped, unless [`keep`](Self::keep) was
-/// called.
+/// Pages that are charged until this value is dropped. [`keep`](Self::keep) leaves the pages
+/// charged.
 pub(crate) struct Charge<'b> {
     budget: &'b Budget,
     pages: usize,
@@ -29,9 +29,9 @@ impl Drop for Charge<'_> {
 
 /// A count of pages in use, with a limit that may change at any time.
 ///
-/// If the limit is set below the number of pages in use, no page is released, and charges fail
-/// until enough pages are released. A charge that runs concurrently with the change of the limit
-/// may still be compared with the old limit.
+/// If the limit is set below the number of pages in use, no page is released. Charges then fail
+/// until enough pages are released. A charge during the change of the limit may still be compared
+/// with the old limit.
 #[derive(Debug)]
 pub struct Budget {
     limit: AtomicUsize,
@@ -80,8 +80,8 @@ impl Budget {
         self.used.store(used, Relaxed);
     }
 
-    /// Counts `pages` more pages as in use, or returns an error and counts no page if that would
-    /// exceed the limit.
+    /// Counts `pages` more pages as in use. If the limit would be exceeded, returns an error and
+    /// counts no page.
     pub(crate) fn charge(&self, pages: usize) -> Result<(), Error> {
         let limit = self.limit.load(Relaxed);
         let charged = self.used.fetch_update(Relaxed, Relaxed, |used| {
@@ -99,8 +99,8 @@ impl Budget {
         }
     }
 
-    /// Counts `pages` more pages as in use until the result is dropped, or permanently if
-    /// [`Charge::keep`] is called.
+    /// Counts `pages` more pages as in use until the result is dropped. [`Charge::keep`] makes the
+    /// charge permanent.
     #[inline]
     pub(crate) fn try_charge(&self, pages: usize) -> Result<Charge<'_>, Error> {
         self.charge(pages)?;
@@ -135,11 +135,11 @@ pub enum Request {
     },
 }
 
-/// Grants or refuses requests before they reach the system. A refusal is handled like a refusal by
-/// the system, so tests can reach every failure path.
+/// Grants or refuses requests before they reach the system. A refusal has the effect of a refusal
+/// by the system, so tests can reach every failure path.
 ///
-/// [`grant`](Self::grant) is called while the locks of the space and of its owners are held. It
-/// must take none of these locks, and must not fork.
+/// [`grant`](Self::grant) is called while the locks of the space and of its owners are held.
+/// `grant` must take no lock of the space or of its owners, and must not fork.
 pub trait Supply: Debug + Send + Sync {
     /// Returns whether the request is granted.
     fn grant(&self, request: Request) -> bool;
@@ -154,8 +154,8 @@ pub struct RefuseNth {
 }
 
 impl RefuseNth {
-    /// Returns a supply that refuses request `nth`, counted from 1, and all later requests too if
-    /// `from_then_on` is true.
+    /// Returns a supply that refuses request `nth`, counted from 1. If `from_then_on` is true, it
+    /// also refuses all later requests.
     pub fn new(nth: usize, from_then_on: bool) -> Self {
         RefuseNth { nth, from_then_on, requests: AtomicUsize::new(0) }
     }

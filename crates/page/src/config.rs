@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// The number of bits of an offset. The offsets of a space are below 4 TiB.
 pub const OFFSET_BITS: u32 = 42;
 
-/// The bytes of the smallest segment that is requested after the system has refused larger ones,
-/// unless the extent needs more. (In this crate's tests the value is smaller than the longest
-/// extent, as it otherwise is only with large pages.)
+/// The minimum size of a segment in bytes. After the system refuses a segment, a smaller segment is
+/// requested, down to this size or the extent's size. With large pages, and in this crate's tests,
+/// the longest extent exceeds this value.
 pub(crate) const SEGMENT_BYTES_MIN: usize = if cfg!(test) { 1 << 16 } else { 1 << 20 };
-/// The bytes of the largest segment. Large segments need fewer of the 65,530 mappings that a
-/// process may have; small segments are refused less often.
+/// The bytes of the largest segment. A process may have 65,530 mappings, and large segments need
+/// fewer of them. The system refuses small segments less often.
 pub(crate) const SEGMENT_BYTES_MAX: usize = 1 << 30;
 
 /// The binary logarithm of [`SECTION_BYTES`].
@@ -27,8 +27,7 @@ pub(crate) const SECTIONS_MAX: u32 = 1 << (OFFSET_BITS - SECTION_SHIFT);
 /// aarch64.
 #[inline]
 pub fn page_size() -> usize {
-    /// The page size, or 0 until it is read. Threads that read the page size concurrently all store
-    /// the same value.
+    /// The page size, or 0 before the first call. Concurrent first calls all store the same value.
     static SIZE: AtomicUsize = AtomicUsize::new(0);
     match SIZE.load(Relaxed) {
         0 => {
@@ -60,17 +59,17 @@ pub struct Config {
     /// A supply that may refuse requests before they reach the system; `None` grants all.
     pub supply: Option<Arc<dyn Supply>>,
     /// The number of pages in a granule, a power of two up to 256. Each granule has one entry in
-    /// the map from pages to extents. An extent occupies whole granules; the larger a granule, the
-    /// smaller the map.
+    /// the map from pages to extents, so larger granules make the map smaller. An extent occupies
+    /// whole granules.
     pub granule: u32,
     /// Whether the space has an address index, which [`Space::offset_of`](crate::Space::offset_of)
     /// and [`Space::extent_at`](crate::Space::extent_at) need. The index takes 256 bytes for up to
-    /// 32 sections, and more for more sections.
+    /// 32 sections, and grows with further sections.
     pub by_address: bool,
     /// Whether core dumps contain the segments.
     pub in_dumps: bool,
     /// Whether the child of a fork inherits the pages. If false, the pages read as zeros in the
-    /// child, where the owner must refuse to read objects stored before the fork: see
+    /// child. The owner must then refuse to read objects that were stored before the fork: see
     /// [`fork::generation`](crate::fork::generation).
     pub in_children: bool,
 }

@@ -29,8 +29,8 @@ pub enum Error {
         /// The number of bytes requested by the last attempt.
         bytes: usize,
     },
-    /// No memory was available to register the fork handlers. Without them, a child may find locks
-    /// that are never released.
+    /// No memory was available to register the fork handlers. Without the handlers, a child may
+    /// find locks that are never released.
     #[error("handlers of forks can't be registered: out of memory (pthread_atfork)")]
     Forks,
     /// All offsets of the space, which are below 4 TiB, are in use.

@@ -5,14 +5,14 @@
 //!   used:    | bit per descriptor |      set while it belongs to an extent
 //!   spare:   a number for each word of `used`, 1 if the word has a clear bit
 //! ```
-//! The lowest free number is assigned first. A page of the table is released when none of its
-//! descriptors is used. So after most extents are freed, only a few pages with low numbers remain.
+//! The lowest free number is assigned first. When no descriptor in a page of the table is used, the
+//! page is released. So after most extents are freed, only a few pages of the table remain.
 //!
 //! All changes are made under the space's lock; look-ups take no lock.
 //!
 //! # Safety
-//! A page of the table is released only while no descriptor in it is used. In that state no thread
-//! depends on the bytes of the page, and zeros are valid descriptors.
+//! A page of the table is released only while no descriptor in it is used, so no thread depends on
+//! its bytes. Zeros are valid descriptors.
 #![allow(unsafe_code)]
 
 use crate::budget::Supply;
@@ -48,20 +48,20 @@ impl ExtentId {
     }
 }
 
-/// The descriptor of an extent: 12 bytes and the owner's data. Its memory keeps its type for the
-/// life of the space (`data` is never dropped and never replaced), so a stale [`ExtentId`] refers
-/// to old values or zeros, never to other memory.
+/// The descriptor of an extent: 12 bytes and the owner's data. The memory of a descriptor holds the
+/// same descriptor during the life of the space; `data` is never dropped and never replaced. So a
+/// stale [`ExtentId`] refers to old values or zeros, never to other memory.
 #[derive(Debug)]
 pub struct Extent<D> {
     /// The number of the first page, which is the page's offset divided by the page size.
     first: AtomicU32,
-    /// The number of pages; 0 while the descriptor is free. This field is stored last and read
-    /// first.
+    /// The number of pages; 0 while the descriptor is free. Writers store this field last; readers
+    /// read this field first.
     pages: AtomicU32,
     /// The owner's number, set when the extent is allocated.
     tag: AtomicU32,
-    /// The owner's data about the extent, such as which of its pages are committed. In a new extent
-    /// the data are zeros, or those of an earlier extent with the same number.
+    /// The owner's data about the extent, for example the set of committed pages. In a new extent
+    /// the data are zeros, or the data of an earlier extent with the same number.
     pub data: D,
 }
 
@@ -96,9 +96,9 @@ impl<D> Extent<D> {
         (self.first.load(Relaxed) as u64) << page_shift()
     }
 
-    /// Returns the number of pages that were requested, or 0 if the extent is freed. If a caller
-    /// that does not own the extent calls this function before `start` and `tag`, these belong to
-    /// the same extent, or to a later one with the same number.
+    /// Returns the number of pages that were requested, or 0 if the extent is freed. A caller that
+    /// does not own the extent calls this function before `start` and `tag`. The results of `start`
+    /// and `tag` then belong to the same extent, or to a later extent with the same number.
     pub fn pages(&self) -> u32 {
         self.pages.load(Acquire)
     }
@@ -141,7 +141,8 @@ impl<D: Zeroed> ExtentTable<D> {
         self.pages.load(Relaxed) as usize * page_size() + self.used.bytes()
     }
 
-    /// Returns the lowest spare descriptor. If all are used, adds one to the table first.
+    /// Returns the lowest spare descriptor. If all descriptors are used, first adds one to the
+    /// table.
     pub(crate) fn spare(
         &self,
         spare: &mut MaxTree,
@@ -174,8 +175,8 @@ impl<D: Zeroed> ExtentTable<D> {
         spare.set(word, u16::from(self.word(word) != u64::MAX));
     }
 
-    /// Marks the descriptor `id` as spare, and releases the pages of the table that have no used
-    /// descriptor left.
+    /// Marks the descriptor `id` as spare. Releases the pages of the table in which no descriptor
+    /// is used any more.
     ///
     /// # Safety
     /// The caller holds the space's lock, and no thread uses the extent any more.

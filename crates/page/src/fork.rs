@@ -1,12 +1,12 @@
-//! Fork handling. Structures that must be consistent in a child are registered here, locked before
-//! each fork and unlocked after it.
+//! Fork handling. Structures that must be consistent in a child are registered in this module,
+//! locked before each fork and unlocked after the fork.
 //!
-//! A child has only the thread that forked. A lock that another thread held would never be released
-//! in the child, and the data behind the lock would stay half changed. So all locks are taken
+//! A child has only the thread that forked. If another thread held a lock at the fork, the lock
+//! would stay locked in the child, and its data might be half changed. So all locks are taken
 //! before the fork, in their order. The handlers are registered when the program is loaded, before
-//! it has threads. If a fork began before the handlers were registered, it would call none of them,
-//! and a lock taken after the registration would stay locked in the child. (This can happen if a
-//! program loads a library with this crate late, while another thread forks.)
+//! it has threads. If a program loads a library with this crate later, another thread may be
+//! forking at that time. A fork that began before the registration calls no handlers, so a lock
+//! taken during the fork stays locked in the child.
 //!
 //! # Safety
 //! The handlers are plain functions, which the C library calls in the thread that forks.
@@ -25,8 +25,8 @@ use std::sync::{Arc, Weak};
 
 /// A structure that must be consistent in a child.
 pub trait AtFork: Send + Sync {
-    /// Takes the structure's locks in their order, so that no change to it is incomplete at the
-    /// fork.
+    /// Takes the structure's locks in their order, so that no change to the structure is incomplete
+    /// at the fork.
     fn prepare(&self);
 
     /// Releases in the parent the locks that `prepare` took.
@@ -43,8 +43,8 @@ pub enum Turn {
     #[default]
     First,
     /// The member is locked after all members of [`Turn::First`], in the order of registration.
-    /// This turn is for locks that a thread may wait for while it holds a lock of the first turn.
-    /// For example, such a thread may touch evicted memory and take locks in the page fault.
+    /// This turn is for locks that a thread may take while it holds a lock of the first turn. For
+    /// example, the thread may touch evicted memory, and the page fault takes locks.
     Last,
 }
 
@@ -67,16 +67,16 @@ impl Registry {
 static REGISTRY: Mutex<Registry> =
     Mutex::new(Registry { members: [Vec::new(), Vec::new()], prepared: Vec::new() });
 
-/// The lock that is held from before a fork until after it, so that one thread at a time forks. Two
-/// forking threads could wait for each other's locks.
+/// The lock that a forking thread holds before, during and after the fork, so that one thread at a
+/// time forks. Two forking threads could otherwise wait for each other's locks.
 static FORKING: Mutex<()> = Mutex::new(());
 
-/// The number of forks between the process in which the handlers were installed and this one.
+/// The number of forks from the process that installed the handlers to this process.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// Returns a number that differs between a child and its parent. If an object was created under a
-/// different number, this process inherited it. Threads that do not exist in this process may hold
-/// its locks, and its memory may exist only in the parent.
+/// Returns a number that differs between a child and its parent. If an object was created under
+/// another number, this process inherited the object. The object's locks may be held by threads
+/// that exist only in the parent, and its memory may exist only in the parent.
 #[inline]
 pub fn generation() -> u32 {
     GENERATION.load(Relaxed)
@@ -89,7 +89,7 @@ pub fn generation() -> u32 {
 static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
-    // A failure is reported by the next call of `install`.
+    // If this fails, the next call of `install` tries again.
     let _not_installed = install();
 }
 
@@ -115,9 +115,9 @@ pub fn install() -> Result<(), Error> {
 /// Installs the handlers by a call of `ask` and sets `are_installed`, unless this flag is already
 /// set.
 ///
-/// No lock is taken, because until the handlers are installed, a child may lack the thread that
-/// holds a lock. If several threads install the handlers at the same time, each handler is called
-/// several times at a fork: see [`DEPTH`].
+/// No lock is taken, because before the handlers are installed, a child may lack the thread that
+/// holds a lock. If several threads install the handlers at the same time, a fork calls each
+/// handler several times: see [`DEPTH`].
 fn install_once(
     are_installed: &AtomicBool,
     ask: impl FnOnce() -> libc::c_int,
@@ -131,8 +131,8 @@ fn install_once(
     Ok(())
 }
 
-/// Registers `member`, which is locked during every fork as long as it exists. If [`install`]
-/// fails, the member is not locked. To detect this failure, the owner may call `install` first.
+/// Registers `member`, which is locked during every fork while it exists. If [`install`] fails, the
+/// member is not locked. To detect this failure, the owner calls `install` first.
 pub fn register(member: Weak<dyn AtFork>, turn: Turn) {
     let _not_installed = install();
     REGISTRY.lock().add(member, turn);
@@ -145,7 +145,8 @@ pub fn register_once(is_registered: &AtomicBool, member: impl AtFork + 'static, 
         return;
     }
     let _not_installed = install();
-    // A fork waits for this lock, so a child that finds the flag set finds the member registered.
+    // A fork waits for this lock. So if the flag is set in a child, the member is registered in the
+    // child.
     let mut registry = REGISTRY.lock();
     if !is_registered.load(Relaxed) {
         let member: Arc<dyn AtFork> = Arc::new(member);
@@ -155,7 +156,7 @@ pub fn register_once(is_registered: &AtomicBool, member: impl AtFork + 'static, 
     }
 }
 
-/// True if the handlers that the C library calls do nothing: see [`take_over`].
+/// Whether [`take_over`] has disabled the handlers that the C library calls.
 static IS_TAKEN_OVER: AtomicBool = AtomicBool::new(false);
 
 /// Disables the handlers that the C library calls, for a caller that intercepts each fork. The
@@ -187,9 +188,9 @@ pub fn after_in_child() {
 }
 
 thread_local! {
-    /// The number of calls of `before_fork` in this thread's current fork: one for each time that
-    /// the handlers were installed. The first call locks, and the last call of a handler after the
-    /// fork unlocks.
+    /// The number of calls of `before_fork` in this thread's current fork. There is a call for each
+    /// time that the handlers were installed. The first call locks. After the fork, the last call
+    /// of a handler unlocks.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -199,7 +200,8 @@ extern "C" fn before_fork() {
     }
 }
 
-/// Returns whether this is the last call of a handler after the fork.
+/// Counts a call of a handler after the fork. Returns whether this is the last call of a handler in
+/// the current fork.
 fn is_last() -> bool {
     if IS_TAKEN_OVER.load(Acquire) {
         return false;

@@ -16,7 +16,7 @@ pub(crate) struct FreeRuns {
     /// The length of each section's longest free run, at most the length of the largest extent; 0
     /// for a section without address space.
     pub(crate) longest: MaxTree,
-    /// The number of a section. All sections with lower numbers have address space.
+    /// A section's number. Every section with a lower number has address space.
     pub(crate) bare: u32,
 }
 
@@ -28,7 +28,7 @@ impl FreeRuns {
 }
 
 /// Returns the free runs in `range`, lowest first. A run longer than `most` is returned in parts of
-/// that length.
+/// at most `most` granules.
 pub(crate) fn runs(
     used: &[AtomicU64],
     range: Range<u32>,
@@ -45,7 +45,7 @@ pub(crate) fn runs(
     })
 }
 
-/// Returns the length of the longest free run in `range`, or `enough` if that is less.
+/// Returns the length of the longest free run in `range`, but at most `enough`.
 fn longest(used: &[AtomicU64], range: Range<u32>, enough: u32) -> u32 {
     let mut longest = 0;
     for run in runs(used, range, enough) {
@@ -57,15 +57,16 @@ fn longest(used: &[AtomicU64], range: Range<u32>, enough: u32) -> u32 {
     longest
 }
 
-/// Returns the length of the longest free run after `taken` was marked as used. Its length was
-/// `before` until then, and all free granules lie in `range`.
+/// Returns the length of the longest free run after `taken` was marked as used. `before` is the
+/// longest length before that. All free granules lie in `range`.
 pub(crate) fn longest_after_alloc(
     used: &[AtomicU64],
     range: Range<u32>,
     taken: Range<u32>,
     before: u32,
 ) -> u32 {
-    // The rest of the run that contained `taken` may still have the length `before`.
+    // `rest` is the remainder of the free run that began with `taken`. If that run was shorter than
+    // `before`, another run has the length `before`.
     let rest = taken.end..(taken.start + before).min(range.end);
     let rest = runs(used, rest, before).next().filter(|run| run.start == taken.end);
     let rest = rest.map_or(0, |run| run.len() as u32);
@@ -75,8 +76,8 @@ pub(crate) fn longest_after_alloc(
     longest(used, range, before)
 }
 
-/// Returns the length of the longest free run after `given` was marked as free, or `enough` if that
-/// is less. Its length was `before` until then, and the section has `granules` granules.
+/// Returns the length of the longest free run after `given` was marked as free, but at most
+/// `enough`. `before` is the longest length before that. The section has `granules` granules.
 pub(crate) fn longest_after_free(
     used: &[AtomicU64],
     granules: u32,
@@ -88,7 +89,8 @@ pub(crate) fn longest_after_free(
     longest(used, around, enough).max(before)
 }
 
-/// Returns the pages of a map that contain entries of `granules` but no entry of a used granule.
+/// Returns the pages of a map that contain entries of `granules`, and in which no entry's granule
+/// is used.
 pub(crate) fn unused_pages(
     used: &[AtomicU64],
     granules: Range<u32>,

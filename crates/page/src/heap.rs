@@ -25,7 +25,8 @@ pub fn boxed<T>(
     try_boxed(supply, items.map(Ok))
 }
 
-/// Returns a boxed slice of `items`, as [`boxed`] does, or the first error among the items.
+/// Returns a boxed slice of the values in `items`, as [`boxed`] does. If an item is an error,
+/// returns the first error.
 ///
 /// # Errors
 /// The errors of [`boxed`], or the first error among the items.
@@ -56,8 +57,8 @@ pub fn reserve<T>(
     if len <= elements.capacity() {
         return Ok(());
     }
-    // The new capacity is at least twice the old one, so copying takes constant amortised time per
-    // element.
+    // The new capacity is at least twice the old capacity, so copying takes constant amortised time
+    // per element.
     let wanted = len.max(elements.capacity() * 2);
     let bytes = wanted * size_of::<T>();
     grant(supply, bytes)?;

@@ -1,10 +1,10 @@
 //! Pages from the operating system, in the units that the crates above need.
 //!
 //! A [`Space`] allocates [`Extent`]s, which are runs of consecutive pages of address space, each
-//! with a descriptor. Address space is cheap and is reserved in segments. Memory is not cheap: it
-//! is *committed* and released page by page, and a [`Budget`] limits the committed pages. Every
-//! byte of a space has an *offset* below 4 TiB. The extent of a byte is found in constant time,
-//! from its offset or its address.
+//! with a descriptor. Address space is cheap, and is reserved in segments. Memory is *committed*
+//! and released page by page. A [`Budget`] limits the committed pages. Every byte of a space has an
+//! *offset* below 4 TiB. The extent that contains a byte is found in constant time, from the byte's
+//! offset or address.
 //!
 //! ```text
 //!   Space -- sections (64 MiB of offsets each) --> base address, map (4 bytes a granule)

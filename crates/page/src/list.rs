@@ -1,15 +1,15 @@
-//! A list of extents. They are linked through their descriptors, or through other memory in which
-//! the owner keeps a [`Links`] for each extent.
+//! A list of extents. The owner keeps a [`Links`] for each extent, in the extent's descriptor or in
+//! other memory.
 //!
 //! ```text
 //!   ListHead --> Links of an extent <--> Links <--> Links         0 ends the list both ways
 //! ```
-//! The owner's lock ensures that one thread at a time uses a list. The links are atomic so that a
-//! stale reader reads an old id without a data race.
+//! The owner's lock ensures that one thread at a time uses a list. The links are atomic, so a stale
+//! reader that reads an old id causes no data race.
 //!
 //! # Safety
-//! Links are two atomic integers, for which zeros are valid. An extent in no list has zeros as
-//! links, and so has the only extent in a list.
+//! Links are two atomic integers, for which zeros are valid. The links are zeros if the extent is
+//! in no list, or is the only one in its list.
 #![allow(unsafe_code)]
 
 use crate::extent::ExtentId;
@@ -80,7 +80,7 @@ impl ListHead {
         }
     }
 
-    /// Removes an extent from its list. The extent's own links do not change.
+    /// Removes an extent from its list. The links of the removed extent do not change.
     pub fn remove<'l>(&mut self, id: ExtentId, links: impl Fn(ExtentId) -> &'l Links) {
         let own = links(id);
         let (next, previous) = (own.next(), own.previous());

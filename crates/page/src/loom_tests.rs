@@ -1,9 +1,9 @@
 //! Models of the look-ups without a lock: `RUSTFLAGS="--cfg loom" cargo test --release -p
 //! uzram-page --lib loom`.
 //!
-//! These tests use loom's atomics. Mapped memory is real, and no model reads an atomic in mapped
-//! memory. One thread of each model makes all changes, because the code that changes a structure
-//! holds the space's lock.
+//! These tests use loom's atomics. No model reads an atomic in mapped memory, because loom does not
+//! track mapped memory. One thread of each model makes all changes, because the code that changes a
+//! structure holds the space's lock.
 //!
 //! # Safety
 //! Zero bytes are a valid `Number`.
@@ -40,7 +40,8 @@ struct Number(#[allow(dead_code)] u64);
 // SAFETY: zero bytes are a valid number.
 unsafe impl Zeroed for Number {}
 
-/// Every element below the length lies in a chunk, even an element that was just added.
+/// Every element with an index below the length lies in a chunk, even an element that was just
+/// added.
 #[test]
 fn loom_table_push_against_look_up() {
     model(|| {
@@ -99,8 +100,8 @@ fn loom_extent_made_and_freed_against_live() {
     });
 }
 
-/// A thread that reads `pages` before `start` and `tag` finds those of the same extent, or of a
-/// later one with its number.
+/// A thread reads `pages` before `start` and `tag`. The results of `pages`, `start` and `tag`
+/// belong to one extent, or `start` and `tag` to a later extent with its number.
 #[test]
 fn loom_extent_made_again_against_look_up() {
     model(|| {
@@ -120,7 +121,8 @@ fn loom_extent_made_again_against_look_up() {
     });
 }
 
-/// If a section has granules, it has a map for them. Its base is the base of a segment, or null.
+/// If a section has granules, it has a map for these granules. The section's base is the base of a
+/// segment, or null.
 #[test]
 fn loom_section_attached_against_look_up() {
     const GRANULES: u32 = 16;

@@ -5,10 +5,10 @@
 //! only that range. Memory of a private anonymous mapping reads as zero until written, so it may
 //! contain any type for which zero bytes are valid.
 //!
-//! If a process already has its maximum number of mappings, the system refuses to unmap a range
-//! inside a larger mapping. (The system merges adjacent mappings of the same kind.) Such a range is
-//! *stuck*: its memory is released, and the range is unmapped when a later mapping is dropped.
-//! Until then `STUCK` contains the range once, and nothing else refers to the range.
+//! The kernel merges adjacent mappings of the same kind. If a process has its maximum number of
+//! mappings, the kernel refuses to unmap a range inside a merged mapping. A range that the kernel
+//! refuses to unmap is *stuck*: its memory is released, and it is unmapped when a later mapping is
+//! dropped. Until then, only one element of `STUCK` refers to the range.
 #![allow(unsafe_code)]
 
 use crate::budget::{Request, Supply};
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The number of bytes in stuck ranges.
 static STUCK_BYTES: AtomicUsize = AtomicUsize::new(0);
-/// The stuck ranges. No thread waits for this lock, because a child may inherit it locked.
+/// The stuck ranges. No thread waits for the lock, because a child may inherit a locked lock.
 static STUCK: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 
 /// An owned range of private anonymous memory, unmapped on drop. Only touched pages use memory.
@@ -87,16 +87,16 @@ impl Mapping {
         unsafe { self.advise(Advice::LinuxDontDump) }
     }
 
-    /// Excludes the contents of the pages from children: the range stays mapped, but reads as
-    /// zeros.
+    /// Excludes the contents of the pages from children. In a child, the range is mapped and reads
+    /// as zeros.
     pub(crate) fn keep_from_children(&self) -> Result<(), Error> {
         // SAFETY: this changes no byte in this process, and a child reads zeros, as in new memory.
         unsafe { self.advise(Advice::LinuxWipeOnFork) }
     }
 
-    /// Calls `madvise` for the whole range, because a part with other advice would count as a
-    /// separate mapping, of which a process may have 65,530. Even the whole range may become one
-    /// mapping too many, if it was merged with an adjacent mapping.
+    /// Calls `madvise` for the whole range. A part with other advice would count as a separate
+    /// mapping, and a process may have only 65,530 mappings. The call may fail for lack of mappings
+    /// if the kernel merged the range with an adjacent mapping.
     ///
     /// # Safety
     /// The advice changes no byte that a thread depends on.
@@ -109,7 +109,7 @@ impl Mapping {
         }
     }
 
-    /// Creates the owner of a mapping again, after its `Mapping` was forgotten.
+    /// Recreates the `Mapping` that owns a range, after it was forgotten.
     ///
     /// # Safety
     /// `base` and `len` are those of a `Mapping` that was passed to `std::mem::forget`, and `adopt`
@@ -127,8 +127,8 @@ impl Mapping {
     }
 }
 
-/// Releases `len` bytes at `start` to the system. They then read as zero. If the system refuses, as
-/// for locked memory, returns false, and the bytes are unchanged.
+/// Releases `len` bytes at `start` to the system; they then read as zero. Returns false if the
+/// system refuses, for example for locked memory. The bytes are then unchanged.
 ///
 /// # Safety
 /// The range lies in a live `Mapping`, and no thread depends on the old bytes.
@@ -150,9 +150,9 @@ impl IoRange {
     }
 }
 
-/// Releases all `ranges` in one call, which interrupts the other processors once. Returns false if
-/// the kernel lacks this call (before Linux 6.14) or refuses a range. Other ranges may be released
-/// even then.
+/// Releases all `ranges` in one system call, which interrupts the other processors only once.
+/// Returns false if the kernel lacks the call (before Linux 6.14) or refuses a range. Other ranges
+/// may then be released.
 ///
 /// # Safety
 /// As for [`release_at`], for each range.
@@ -175,12 +175,12 @@ pub(crate) fn populate_all_at(ranges: &[IoRange]) {
 }
 
 /// Calls `process_madvise` once for many ranges of this process. Returns whether the system
-/// accepted the advice for all of them.
+/// accepted the advice for all ranges.
 ///
 /// # Safety
 /// The advice is sound for each range.
 unsafe fn advise_all(ranges: &[IoRange], advice: libc::c_int) -> bool {
-    /// A number that refers to the calling process without a descriptor, also in a child of fork.
+    /// The number that stands for a descriptor of the calling process, also in a child of fork.
     const PIDFD_SELF: libc::c_int = -10000;
     let bytes: usize = ranges.iter().map(|range| range.0.iov_len).sum();
     // SAFETY: an IoRange is an iovec; the slice outlives the call; the caller guarantees soundness.
@@ -213,8 +213,8 @@ unsafe fn unmap(start: NonNull<u8>, len: usize) -> bool {
     len == 0 || unsafe { munmap(start.as_ptr().cast(), len) }.is_ok()
 }
 
-/// Returns the number of bytes of unused address space that the system refused to unmap because the
-/// process had its maximum number of mappings (`vm.max_map_count`).
+/// Returns the size of the stuck ranges in bytes. The system refused to unmap these ranges, because
+/// the process had its maximum number of mappings (`vm.max_map_count`).
 pub fn stuck_bytes() -> usize {
     STUCK_BYTES.load(Relaxed)
 }

@@ -1,5 +1,5 @@
-//! A tree of maxima over an array of numbers. The tree finds the first number that is large enough,
-//! and changes a number, in at most one step per level.
+//! A tree of maxima over an array of numbers. To find the first number that is large enough, or to
+//! change a number, the tree takes at most one step per level.
 //!
 //! ```text
 //!   level 2: | largest of the 16 at 0 of level 1 | ...
@@ -13,7 +13,7 @@ use crate::budget::Supply;
 use crate::heap::reserve;
 use crate::policy::{MAX_TREE_LEVELS as LEVELS, MAX_TREE_WIDTH as WIDTH};
 
-/// Numbers whose maximum is one number in the level above. A group is always complete, so one
+/// A group of numbers. The level above contains their maximum. A group is always complete, so one
 /// vector instruction compares all its numbers.
 type Group = [u16; WIDTH];
 
@@ -21,8 +21,8 @@ type Group = [u16; WIDTH];
 #[derive(Debug, Default)]
 pub(crate) struct MaxTree {
     levels: [Vec<Group>; LEVELS],
-    /// The index and new value of the number that decreased last. The levels contain the old value
-    /// until a search finds this number or another number decreases, so a number that repeatedly
+    /// The index and the new value of the number that decreased last. The levels keep its old value
+    /// until a search finds this number, or another number decreases. So a number that repeatedly
     /// decreases and increases changes no level.
     deferred: Option<(u32, u16)>,
 }
@@ -42,7 +42,7 @@ impl MaxTree {
         for (groups, len) in self.levels.iter_mut().zip(lens) {
             let is_new = groups.is_empty();
             groups.resize(len.max(groups.len()), [0; WIDTH]);
-            // The level above a single group is created with the second group.
+            // When a level gets its second group, the level above it is created.
             if let (true, Some(first), Some(only)) = (is_new, groups.first_mut(), below.first()) {
                 first[0] = largest(only);
             }
@@ -180,7 +180,7 @@ mod tests {
                 row.resize(row.len() + random.usize(1..20), 0);
                 tree.grow(row.len() as u32, None).unwrap();
             }
-            // Usually one of the last numbers is changed, as in a table that grows.
+            // Usually changes one of the last numbers, as a growing table does.
             let back = if random.bool() { row.len() } else { row.len().min(20) };
             let index = row.len() - random.usize(1..=back);
             row[index] = random.u16(..9);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 const END: &str = " for 300 s; report this fault with the stacks of all threads\n";
 
-/// A wait that another thread ends.
+/// A wait for an event that another thread causes.
 #[derive(Debug)]
 pub struct Patience {
     what: &'static str,

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 /// The number of buckets of the address index's first table, which are enough for a small space.
 pub(crate) const INDEX_BUCKETS_FIRST: usize = 64;
-/// The number of tables of the address index. Each has twice as many buckets as the one before it,
-/// and the last has twice as many buckets as a space has sections.
+/// The number of tables of the address index. Each table has twice the buckets of the previous
+/// table. The last table has two buckets for each possible section.
 pub(crate) const INDEX_TABLES: usize = 12;
 
-/// The number of numbers in a group of a `MaxTree`. One vector instruction compares all of them.
+/// The length of a group of a `MaxTree`. One vector instruction compares all numbers of a group.
 pub(crate) const MAX_TREE_WIDTH: usize = 16;
 /// The maximum number of levels of a `MaxTree`, enough for 2 to the power of 28 numbers.
 pub(crate) const MAX_TREE_LEVELS: usize = 7;
@@ -17,11 +17,11 @@ pub(crate) const MAX_TREE_LEVELS: usize = 7;
 /// The number of elements of a `GrowingTable`'s first chunk; 1 in a loom model, so that the chunk
 /// soon fills.
 pub(crate) const TABLE_CHUNK_FIRST: u32 = if cfg!(all(test, loom)) { 1 } else { 1024 };
-/// The number of chunks of a `GrowingTable`, each of which is twice as long as the one before it.
+/// The number of chunks of a `GrowingTable`. Each chunk has twice the length of the previous chunk.
 pub(crate) const TABLE_CHUNKS: usize = 22;
 
 /// The maximum number of address ranges that one system call releases. More ranges per call would
-/// hardly reduce the cost of each range, and the list is on the stack.
+/// hardly reduce the cost of a range, and would need more stack.
 pub(crate) const RELEASE_RANGES_MAX: usize = 64;
 
 /// The maximum duration of a wait; a longer wait aborts the process. No correct wait takes this

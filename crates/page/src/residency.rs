@@ -1,19 +1,19 @@
-//! A record of the pages of an extent that have memory, and of those among them that hold no live
-//! object.
+//! Records which pages of an extent have memory, and which of these pages hold no live object.
 
 use crate::bits::{PageSet, WORDS};
 use crate::sync::Ordering::Relaxed;
 use std::ops::Range;
 
-/// The pages of an extent that have memory, and the pages among them that hold no live object.
+/// The committed pages of an extent, and those committed pages that hold no live object (retained
+/// pages).
 ///
 /// ```text
 ///   untouched --enter--> committed --leave--> retained --releasable .. released--------> untouched
 ///                            ^                   | ^
 ///                            '-------enter-------' '------prefault-- untouched
 /// ```
-/// A page that is being released while the owner's lock is not held stays retained until
-/// [`released`](Self::released). Until then the owner does not allocate slots on that page, and
+/// A page may be released without the owner's lock. It then stays retained until
+/// [`released`](Self::released). During the release, the owner allocates no slots on the page, and
 /// records separately that the extent is busy. The owner ensures that one thread at a time changes
 /// the residency.
 #[derive(Debug, Default)]
@@ -33,8 +33,8 @@ impl<const W: usize> Residency<W> {
         &self.retained
     }
 
-    /// Returns the number of `pages` that must be committed before an object may lie on all of
-    /// them.
+    /// Returns the number of `pages` that are not committed, and must be committed before an object
+    /// lies on them.
     #[inline]
     pub fn missing(&self, pages: Range<u32>) -> u32 {
         pages.len() as u32 - self.committed.count(pages)
@@ -44,7 +44,7 @@ impl<const W: usize> Residency<W> {
     /// the number of pages that were retained.
     #[inline]
     pub fn enter(&self, pages: Range<u32>) -> u32 {
-        // Usually all pages are committed and none is retained; in that case no word is written.
+        // If all pages are committed and none is retained, as usual, no word is written.
         if !self.committed.contains_all(pages.clone()) {
             self.committed.set(pages.clone());
         }
@@ -103,7 +103,7 @@ impl<const W: usize> Residency<W> {
         self.retained.unset_all();
     }
 
-    /// Asserts that exactly the pages that are retained or have a live object are committed.
+    /// Asserts that a page is committed exactly if it is retained or has a live object.
     pub fn check(&self, live: impl Fn(u32) -> bool) {
         for page in 0..W as u32 * 64 {
             let (is_live, is_retained) = (live(page), self.retained.contains(page));
@@ -162,7 +162,7 @@ mod tests {
                     let mut highest: Vec<_> = retained.take(most as usize).collect();
                     highest.reverse();
                     assert!(going.runs().flatten().eq(highest.iter().map(|&page| page as u32)));
-                    // Some pages are not released, as if they were locked.
+                    // A quarter of the pages are not released, as if they were locked.
                     highest.iter().filter(|_| random.u8(..4) == 0).for_each(|&page| {
                         going.unset(page as u32..page as u32 + 1);
                     });

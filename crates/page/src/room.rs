@@ -1,8 +1,8 @@
-//! Limited address space (`ulimit -v`, `-d`). Mappings for pages can be refused without harm, so
-//! they leave some address space free for work that can't be refused.
+//! Limited address space (`ulimit -v`, `-d`). A mapping for pages can be refused without harm. So
+//! mappings for pages leave some address space free for work that can't be refused.
 //!
-//! No function here waits or allocates. The bytes of a mapping in progress count as used, so two
-//! concurrent requests are not both granted if only one of them fits.
+//! The functions of this module neither wait nor allocate. The bytes of a mapping in progress count
+//! as used. So if only one of two concurrent requests fits, only one is granted.
 
 use crate::page_size;
 use rustix::fs::{Mode, OFlags};
@@ -10,20 +10,20 @@ use rustix::process::{Resource, getrlimit};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
-/// The bytes of address space that every refusable request leaves free; 0 unless [`keep`] was
-/// called.
+/// The bytes of address space that every refusable request leaves free. The initial value is 0;
+/// [`keep`] sets it.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 /// The bytes of address space that mappings for pages leave free: at least [`KEPT`].
 static KEPT_OF_PAGES: AtomicUsize = AtomicUsize::new(0);
 
-/// The total bytes of mappings that threads are creating at present.
+/// The total bytes of the mappings that threads are currently creating.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 static IS_SHORT: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// Keeps `bytes` of the process's address space free for work that can't be refused: neither
-/// mappings for pages nor callers of [`is_left`] use these bytes. Mappings for pages also leave
-/// `for_work` further bytes free, which callers of [`is_left`] may use.
+/// Keeps `bytes` of the process's address space free for work that can't be refused. Mappings for
+/// pages, and callers of [`is_left`], do not use these bytes. Mappings for pages also leave
+/// `for_work` further bytes free. Callers of [`is_left`] may use the further bytes.
 pub fn keep(bytes: usize, for_work: usize) {
     KEPT.store(bytes, Relaxed);
     KEPT_OF_PAGES.store(bytes.saturating_add(for_work), Relaxed);
@@ -35,14 +35,13 @@ pub fn ask_too(is_short: fn() -> bool) {
     let _ = IS_SHORT.set(is_short);
 }
 
-/// Returns whether there is room for work that takes `bytes` of address space, in addition to the
-/// bytes that are kept free.
+/// Returns whether work may use `bytes` of address space. The bytes that are kept free stay free.
 pub fn is_left(bytes: usize) -> bool {
     let needed = bytes.saturating_add(KEPT.load(Relaxed));
     !IS_SHORT.get().is_some_and(|is_short| is_short()) && left().is_none_or(|left| left >= needed)
 }
 
-/// Returns the bytes of address space that may still be mapped and written to; `None` if there is
+/// Returns the bytes of writable address space that may still be mapped. Returns `None` if there is
 /// no limit, or if the bytes in use can't be read.
 pub fn left() -> Option<usize> {
     let under = |limit, field| {
@@ -69,7 +68,7 @@ fn used(field: usize) -> Option<usize> {
     pages.checked_mul(page_size())
 }
 
-/// The bytes of a mapping that a thread is creating. They count as used until this value is
+/// The bytes of a mapping that a thread is creating. The bytes count as used until this value is
 /// dropped.
 pub(crate) struct Asked(usize);
 

@@ -1,11 +1,11 @@
 //! One section of a space: its address space, and the map from each granule to its extent.
 //!
 //! # Safety
-//! A section's base points to `granules` granules of a live segment: the space unmaps the segment
+//! A section's base points to `granules` granules of a live segment. The space unmaps the segment
 //! only after it has detached the section. The map is created once per section, before `granules`
-//! is raised from 0 with release order. A page of the map is released when none of its granules is
-//! used, so a reader with a stale offset finds zeros or another extent, and never reads unmapped
-//! memory.
+//! is raised from 0 with release order. When no granule of a page of the map is used, the page is
+//! released but stays mapped. So a reader with a stale offset finds zeros or another extent, and
+//! never reads unmapped memory.
 #![allow(unsafe_code)]
 
 use crate::budget::Supply;
@@ -22,8 +22,8 @@ use std::ptr::NonNull;
 pub(crate) struct Section {
     base: AtomicPtr<u8>,
     map: AtomicPtr<AtomicU32>,
-    /// The number of granules with address space. It is 0 if the section has no segment, and less
-    /// than that of a full section if the segment is small.
+    /// The number of granules with address space. A section without a segment has 0 granules. A
+    /// section in a small segment has fewer granules than a full section.
     granules: AtomicU32,
     free: AtomicU32,
     /// The number of a granule. No granule with a lower number is free.
@@ -86,7 +86,7 @@ impl Section {
         self.base.store(std::ptr::null_mut(), Relaxed);
     }
 
-    /// Unmaps the map.
+    /// Unmaps the section's map.
     ///
     /// # Safety
     /// No thread uses the section again, and `attach` created its map with this `map_bytes`.
@@ -154,8 +154,8 @@ impl Section {
         Some((run.start, fresh))
     }
 
-    /// Marks `range` as free, and releases the pages of the map that have no used granule left.
-    /// Returns the number of those pages.
+    /// Marks `range` as free. Releases the pages of the map in which no granule is used any more,
+    /// and returns their number.
     ///
     /// # Safety
     /// No thread uses the granules any more.
@@ -186,8 +186,8 @@ impl Section {
         }
     }
 
-    /// Asserts that the bitmap, the free count and the map agree, and that `longest` is the length
-    /// of the longest free run, at most `enough`. Returns the number of pages of the map with a
+    /// Asserts that the bitmap, the free count and the map agree. `longest` must be the length of
+    /// the longest free run, but at most `enough`. Returns the number of pages of the map with a
     /// used granule.
     pub(crate) fn check(&self, used: &[AtomicU64], longest: u32, enough: u32) -> usize {
         let hint = self.hint.load(Relaxed);

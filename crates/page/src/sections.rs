@@ -10,7 +10,7 @@
 //!     map of a section: | u32 per granule: extent index + 1, 0 = none |   a mapping of its own
 //! ```
 //! If a granule is 16 pages of 4 KiB, a map takes 4 KiB. Maps stay mapped for the life of the
-//! space. All changes are made under the space's lock; look-ups take no lock.
+//! space. All changes are made under the space's lock. A look-up takes no lock.
 //!
 //! # Safety
 //! The space meets the requirements of [`Section`]: it detaches a mapping's sections before it
@@ -40,14 +40,13 @@ pub(crate) struct Placed {
 pub(crate) struct Sections {
     sections: GrowingTable<Section>,
     used: GrowingTable<AtomicU64>,
-    /// The number of words of `used` that were written, and the bytes of the pages that contain
-    /// those words.
+    /// The number of words of `used` that were written.
     used_touched: AtomicU32,
     used_bytes: AtomicUsize,
     /// The number of pages of maps that have a used granule.
     map_pages: AtomicUsize,
     address_index: Option<AddressIndex>,
-    /// The number of pages in a granule, and the binary logarithm of its bytes.
+    /// The number of pages in a granule.
     granule: u32,
     granule_shift: u32,
 }
@@ -136,8 +135,8 @@ impl Sections {
         Some(Placed { first: number * section_pages() + start * self.granule, new_section })
     }
 
-    /// Frees the granules that `alloc_run` assigned to an extent. Returns the number of their
-    /// section, if no granule of the section is used any more.
+    /// Frees the granules that `alloc_run` assigned to an extent. If no granule of their section is
+    /// used any more, returns the section's number.
     ///
     /// # Safety
     /// No thread uses the extent any more.
@@ -168,18 +167,19 @@ impl Sections {
         Some(section.map().get(granule)?.load(Relaxed))
     }
 
-    /// Returns the address of `offset`, if the section has a segment. If that segment is shorter
-    /// than a section, the address may lie beyond the segment's end.
+    /// Returns the address of `offset`, if its section has a segment. The address may lie beyond
+    /// the segment's end if the segment is shorter than a section.
     #[inline]
     pub(crate) fn try_address(&self, offset: u64) -> Option<NonNull<u8>> {
         let section = self.sections.get(u32::try_from(offset >> SECTION_SHIFT).ok()?)?;
-        // The base is read once: if the segment is unmapped concurrently, the base is null.
+        // Reads the base only once, because a concurrent unmapping of the segment sets the base to
+        // null.
         let base = NonNull::new(section.base())?;
         NonNull::new(base.as_ptr().wrapping_add(offset as usize & (SECTION_BYTES - 1)))
     }
 
-    /// Returns the number of the section that contains `address`, the section, and the distance in
-    /// bytes from its base to `address`. Returns `None` in a space without an address index.
+    /// Returns the section that contains `address`, the section's number, and the distance in bytes
+    /// from its base to `address`. Returns `None` in a space without an address index.
     #[inline]
     fn section_at(&self, address: usize) -> Option<(u32, &Section, usize)> {
         self.address_index.as_ref()?.find(address, |number| {
@@ -198,7 +198,7 @@ impl Sections {
     }
 
     /// Returns the id of the extent whose granule contains `address`. If `address` is outside of
-    /// all segments, the id may be that of any extent.
+    /// all segments, may return the id of any extent.
     #[inline]
     pub(crate) fn extent_id_at_address(&self, address: usize) -> Option<u32> {
         let (_, section, at) = self.section_at(address)?;
@@ -223,8 +223,9 @@ impl Sections {
             index.make_room(wanted, supply, base)?;
         }
         for (nth, number) in sections.clone().enumerate() {
-            // SAFETY: the caller guarantees that the mapping exists long enough; the number of
-            // sections was computed from its length, so each section begins in the mapping.
+            // SAFETY: the caller guarantees that the mapping exists long enough. The number of
+            // sections was computed from the mapping's length, so each section begins in the
+            // mapping.
             match unsafe { self.attach_one(number, mapping, nth * SECTION_BYTES, supply) } {
                 Ok(granules) => {
                     free_runs.longest.set(number, granules.min(self.longest_run()) as u16)
@@ -257,7 +258,7 @@ impl Sections {
         let granules = (mapping.len() - at).min(SECTION_BYTES) / self.granule_bytes();
         // SAFETY: the caller guarantees that `at` is below the mapping's length.
         let base = unsafe { mapping.base().add(at) };
-        // SAFETY: the mapping, which the caller keeps, contains these granules from byte `at` on;
+        // SAFETY: the caller keeps the mapping, which contains these granules from byte `at` on.
         // `map_bytes` depends only on the size of a granule, and is at least 4 bytes per granule of
         // a section.
         unsafe { section.attach(base, granules as u32, self.map_bytes(), supply) }?;
@@ -283,8 +284,8 @@ impl Sections {
         }
     }
 
-    /// Returns the first `wanted` consecutive sections without address space; creates sections if
-    /// necessary.
+    /// Returns the first `wanted` consecutive sections without address space. If there are not
+    /// enough sections, creates more.
     fn spare_sections(
         &self,
         free_runs: &mut FreeRuns,
@@ -317,8 +318,8 @@ impl Sections {
         self.iter(sections).filter(|section| !section.is_unused()).count() as u32
     }
 
-    /// Asserts the consistency of `sections`, which are all sections that have address space.
-    /// Returns the number of used granules in them.
+    /// Asserts the consistency of all sections that have address space, which the caller passes.
+    /// Returns the number of their used granules.
     pub(crate) fn check(&self, free_runs: &FreeRuns, sections: impl Iterator<Item = u32>) -> u32 {
         free_runs.longest.check();
         let (mut used, mut map_pages) = (0, 0);

@@ -1,5 +1,5 @@
-//! Adjacent slots of equal length, beginning at an extent's first byte, and the pages that contain
-//! them.
+//! Adjacent slots of equal length from an extent's first byte on, and the pages that contain the
+//! slots.
 //!
 //! ```text
 //!   pages: |         0         |         1         |         2         |
@@ -9,7 +9,7 @@
 use crate::page_shift;
 use std::ops::Range;
 
-/// The slots of an extent. Their total bytes are below 2 to the power of 32.
+/// The slots of an extent. The slots have less than 2 to the power of 32 bytes in total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotGrid {
     /// The distance in bytes from one slot to the next.
@@ -26,7 +26,7 @@ impl SlotGrid {
     }
 
     /// Returns the number of the slot that contains the byte `at`. If `at` is beyond the last slot,
-    /// no slot has the returned number.
+    /// the result is not the number of a slot.
     #[inline]
     pub fn slot_at(self, at: u32) -> u32 {
         at / self.stride
@@ -53,8 +53,8 @@ impl SlotGrid {
         self.first_slot_from(pages.start)..end.min(self.slots)
     }
 
-    /// Returns the number of the first slot that has no byte before `page`. If no slot begins
-    /// there, no slot has the returned number.
+    /// Returns the number of the first slot that begins on `page` or after it. If there is no such
+    /// slot, the result is not the number of a slot.
     #[inline]
     pub fn first_slot_from(self, page: u32) -> u32 {
         (page << page_shift()).div_ceil(self.stride)

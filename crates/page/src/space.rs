@@ -1,14 +1,14 @@
 //! A space: segments of address space, and the extents in them.
 //!
-//! Lock order: the space's lock is taken after all other locks; its holder calls only the supply
-//! and the system. `charge`, `release` and look-ups take no lock. The owner of an extent serialises
-//! its own calls, and records which pages of the extent are committed. The budget counts the
-//! committed pages of all extents.
+//! Lock order: the space's lock is taken after all other locks. A thread that holds the space's
+//! lock calls only the supply and the system. `charge`, `release` and look-ups take no lock. The
+//! owner of an extent serialises the calls for this extent, and records which of its pages are
+//! committed. The budget counts the committed pages of all extents.
 //!
 //! # Safety
 //! The functions that give access to memory are unsafe, and state what their caller must guarantee.
-//! Offsets are resolved through sections, whose bases point into mappings. `state.segments` owns
-//! the mappings until the space is dropped, or until no extent lies in them.
+//! An offset is resolved through a section, whose base points into a mapping. `state.segments` owns
+//! the mapping until the space is dropped, or until no extent lies in the mapping.
 #![allow(unsafe_code)]
 
 use crate::budget::{Request, Supply};
@@ -70,7 +70,7 @@ impl State {
         segments + self.free_runs.bytes() + self.spare.bytes()
     }
 
-    /// Returns the index of the segment that contains section `number`, if the section has one.
+    /// Returns the index of the segment that contains section `number`.
     fn segment_of(&self, number: u32) -> usize {
         self.segments.partition_point(|segment| segment.sections.end <= number)
     }
@@ -79,7 +79,7 @@ impl State {
 /// Address space in segments, which is allocated as extents of consecutive pages. Each extent's
 /// descriptor contains a `D`, which belongs to the extent's owner.
 ///
-/// A new extent has only address space. Its pages are committed and released one by one.
+/// A new extent is only address space. Its pages are committed and released one by one.
 pub struct Space<D> {
     budget: Budget,
     supply: Option<Arc<dyn Supply>>,
@@ -131,8 +131,8 @@ impl<D: Zeroed> Space<D> {
         self.supply.as_deref()
     }
 
-    /// Allocates an extent of `pages` pages, none of which is committed, at the lowest offset with
-    /// room. The extent gets the lowest free number. Only the owner reads `tag`.
+    /// Allocates an extent of `pages` uncommitted pages at the lowest offset with room. The extent
+    /// gets the lowest free number. `tag` is a value for the owner.
     pub fn alloc(&self, pages: u32, tag: u32) -> Result<ExtentId, Error> {
         if pages == 0 || pages > EXTENT_PAGES_MAX.min(section_pages()) {
             return Err(Error::ExtentLength { pages });
@@ -160,8 +160,7 @@ impl<D: Zeroed> Space<D> {
             segment.used += 1;
         }
         self.extent(id).begin(placed.first, pages, tag);
-        // `begin` precedes `claim`, so a thread that finds the extent among the live extents reads
-        // a complete descriptor.
+        // `begin` precedes `claim`, so `live` returns no extent with an incomplete descriptor.
         self.extents.claim(&mut state.spare, id);
         Ok(id)
     }
@@ -180,8 +179,8 @@ impl<D: Zeroed> Space<D> {
         unsafe { self.extents.release(&mut state.spare, id) };
     }
 
-    /// Reserves one more segment, large enough for an extent of `pages` pages. If the system
-    /// refuses it, smaller segments are tried.
+    /// Reserves a further segment that has room for an extent of `pages` pages. If the system
+    /// refuses the segment, tries smaller ones.
     fn grow(&self, state: &mut State, pages: u32) -> Result<(), Error> {
         let segments = state.segments.len();
         reserve(&mut state.segments, segments + 1, self.supply())?;
@@ -202,8 +201,7 @@ impl<D: Zeroed> Space<D> {
             mapping.keep_from_children()?;
         }
         // SAFETY: the mapping moves into `state.segments`. The mapping is removed only when the
-        // space is dropped, or in `shrink` after its sections, which have no used granule, are
-        // detached.
+        // space is dropped, or when `shrink` has detached its sections, which have no used granule.
         let sections =
             unsafe { self.sections.attach(&mut state.free_runs, &mapping, self.supply()) }?;
         state.segment_bytes = (bytes * 2).clamp(SECTION_BYTES, SEGMENT_BYTES_MAX);
@@ -213,10 +211,10 @@ impl<D: Zeroed> Space<D> {
         Ok(())
     }
 
-    /// Records that section `number` has no used granule left. Unmaps the section's segment if the
-    /// segment has no used granule and another segment is unused, too. One unused segment is kept,
-    /// so that a caller that allocates and frees at the edge of a segment does not map and unmap it
-    /// repeatedly. If the system refuses to unmap a segment, the segment is used again or unmapped
+    /// Records that section `number` has no used granule any more. If the section's segment and
+    /// another segment have no used granule, unmaps the section's segment. One unused segment is
+    /// kept, so that repeated allocations and frees of one extent do not map and unmap a segment
+    /// each time. If the system refuses to unmap a segment, the segment is used again or unmapped
     /// later.
     fn shrink(&self, state: &mut State, number: u32) {
         let at = state.segment_of(number);
@@ -243,7 +241,7 @@ impl<D: Zeroed> Space<D> {
     /// Returns the descriptor of `id`.
     ///
     /// # Panics
-    /// If `id` is beyond this space's descriptors, as an id of another space may be.
+    /// If this space has no descriptor with the number `id`.
     pub fn extent(&self, id: ExtentId) -> &Extent<D> {
         match self.extents.get(id) {
             Some(extent) => extent,
@@ -257,9 +255,9 @@ impl<D: Zeroed> Space<D> {
         self.extents.live()
     }
 
-    /// Returns the extent whose granules contain `offset`. The extent's last granule may extend
-    /// beyond its pages. So a caller whose offset may lie in no live extent compares the offset
-    /// with [`Extent::start`] and [`Extent::pages`].
+    /// Returns the extent whose granules contain `offset`. The last granule may extend beyond the
+    /// extent's pages. If the offset may lie in no live extent, the caller must compare it with
+    /// [`Extent::start`] and [`Extent::pages`].
     pub fn find(&self, offset: u64) -> Option<ExtentId> {
         self.sections.extent_id_at(offset).and_then(ExtentId::from_raw)
     }
@@ -271,8 +269,8 @@ impl<D: Zeroed> Space<D> {
     }
 
     /// Returns the extent whose granules contain `address`. If `address` is outside of all extents,
-    /// the result may be any extent. So a caller whose address may lie in no live extent compares
-    /// the address with those of the result.
+    /// the result may be any extent. If the address may lie in no live extent, the caller must
+    /// compare it with the extent's addresses.
     #[inline]
     pub fn extent_at(&self, address: usize) -> Option<(ExtentId, &Extent<D>)> {
         let id = ExtentId::from_raw(self.sections.extent_id_at_address(address)?)?;
@@ -300,39 +298,40 @@ impl<D: Zeroed> Space<D> {
     /// Returns `len` bytes at `offset`.
     ///
     /// # Safety
-    /// The bytes lie in one live extent, which is not freed while the slice exists, and no thread
-    /// writes or releases the bytes during that time.
+    /// The bytes lie in one live extent. While the slice exists, the extent is not freed, and no
+    /// thread writes or releases the bytes.
     pub unsafe fn bytes(&self, offset: u64, len: usize) -> &[u8] {
         debug_assert!(len as u64 <= SECTION_BYTES as u64 - (offset & (SECTION_BYTES as u64 - 1)));
-        // SAFETY: the caller guarantees that the bytes lie in a live extent, which is contiguous
-        // memory of a segment, and that no thread changes them. Such memory is always initialised:
-        // it is zero or was written.
+        // SAFETY: the caller guarantees that the bytes lie in a live extent, and that no thread
+        // changes them. An extent is contiguous memory of a segment. The memory of an extent is
+        // always initialised: it is zero or was written.
         unsafe { std::slice::from_raw_parts(self.address(offset).as_ptr(), len) }
     }
 
     /// Copies `bytes` to `offset`.
     ///
     /// # Safety
-    /// The bytes at `offset` lie in committed pages of one live extent, and no other thread reads,
-    /// writes or releases them at the same time.
+    /// The bytes at `offset` lie in committed pages of one live extent. No other thread reads,
+    /// writes or releases the bytes at the same time.
     pub unsafe fn write(&self, offset: u64, bytes: &[u8]) {
-        // SAFETY: the caller guarantees that the bytes at `offset` are committed and that no other
-        // thread uses them, so the shared slice `bytes` can't overlap them.
+        // SAFETY: the caller guarantees that the bytes at `offset` are committed, and that no other
+        // thread uses them. So the shared slice `bytes` can't overlap them.
         unsafe {
             self.address(offset).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
         }
     }
 
-    /// Counts `pages` more pages as committed, or none if it returns an error. This function only
-    /// counts. Before a thread touches the pages, the owner records which pages are committed.
+    /// Counts `pages` more pages as committed. If it returns an error, it counts no page. Before a
+    /// thread touches the pages, the owner records which pages are committed.
     pub fn charge(&self, pages: u32) -> Result<(), Error> {
         let wanted = pages as usize;
         if wanted == 0 {
             return Ok(());
         }
-        // The pages are counted first, so one of two concurrent requests sees the other's pages.
+        // Counts the pages first, so one of two concurrent requests sees the pages of both
+        // requests.
         let charge = self.budget.try_charge(wanted)?;
-        // The supply is foreign code. If it panics, dropping `charge` uncharges the pages.
+        // If the supply, which is foreign code, panics, the drop of `charge` uncharges the pages.
         if self.supply().is_some_and(|supply| !supply.grant(Request::Commit { pages: wanted })) {
             return Err(Error::Refused { pages: wanted });
         }
@@ -341,11 +340,11 @@ impl<D: Zeroed> Space<D> {
     }
 
     /// Releases committed pages of an extent to the system, and uncharges them. Returns the pages
-    /// that were released. Other pages, such as locked ones, stay committed.
+    /// that were released. Pages that are not released, such as locked pages, stay committed.
     ///
     /// # Safety
-    /// No thread depends on the contents of these pages, and no thread commits or touches them
-    /// until the call returns.
+    /// No thread depends on the contents of these pages. Until the call returns, no thread commits
+    /// or touches these pages.
     pub unsafe fn release<const W: usize>(&self, id: ExtentId, pages: &PageSet<W>) -> PageSet<W> {
         let going = pages.clone();
         // SAFETY: the caller guarantees that no thread uses the pages or depends on their contents.
@@ -426,8 +425,8 @@ impl<D: Zeroed> Space<D> {
         self.in_children
     }
 
-    /// Sets the number of committed pages to the owners' count. A child of fork calls this, because
-    /// a lost thread may have updated its own count but not the budget, or the reverse.
+    /// Sets the number of committed pages to the owners' count, in a child of fork. A thread that
+    /// the child lacks may have updated only the owner's count, or only the budget.
     pub fn recount(&self, committed: usize) {
         self.budget.recount(committed);
     }
@@ -479,8 +478,8 @@ mod tests {
         }
     }
 
-    /// If a segment too small for the extent were reserved, it would remain, and each attempt would
-    /// add another one.
+    /// If a segment too small for the extent were reserved, it would remain, and each further
+    /// attempt would add a segment.
     #[test]
     fn no_segment_is_made_that_is_too_small_for_the_extent() {
         for granule in [1, 16] {

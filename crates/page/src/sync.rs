@@ -1,5 +1,5 @@
-//! The atomics and locks of this crate. In this crate's own models, loom's atomics replace the
-//! standard library's.
+//! The atomics and locks of this crate. In the loom models of this crate, loom's atomics replace
+//! the standard library's.
 
 pub(crate) use crate::fork::Mutex;
 

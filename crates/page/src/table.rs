@@ -1,5 +1,4 @@
-//! A growing array whose elements never move, and exist as long as the array. So readers need no
-//! lock.
+//! A growing array. Elements never move and are never removed, so readers need no lock.
 //!
 //! ```text
 //!   chunk 0: 1024 elements   chunk 1: 2048   chunk 2: 4096 ...   each a mapping of its own
@@ -7,8 +6,9 @@
 //!
 //! # Safety
 //! The chunks of elements `0..len` were mapped, as zeros, before `len` was raised with release
-//! order, and stay mapped until the table is dropped. A look-up first reads `len` with acquire
-//! order. Zeros are a valid element ([`Zeroed`]). Elements are never moved or dropped one by one.
+//! order. The chunks stay mapped until the table is dropped. A look-up first reads `len` with
+//! acquire order. Zeros are a valid element ([`Zeroed`]). Elements are never moved or dropped one
+//! by one.
 #![allow(unsafe_code)]
 
 use crate::budget::Supply;
@@ -69,7 +69,7 @@ impl<T: Zeroed> GrowingTable<T> {
     #[inline]
     fn locate(index: u32) -> (usize, usize) {
         let shifted = index as u64 + FIRST as u64;
-        // `shifted` is at least FIRST, so neither result is negative; in 64 bits the sum does not
+        // `shifted` is at least FIRST, so neither result is negative. The sum of 64 bits does not
         // overflow.
         let chunk = (63 - FIRST.ilog2()) - shifted.leading_zeros();
         (chunk as usize, (shifted ^ ((FIRST as u64) << chunk)) as usize)
@@ -99,8 +99,8 @@ impl<T: Zeroed> GrowingTable<T> {
         Some(unsafe { self.chunk(chunk)?.add(at).as_ref() })
     }
 
-    /// Returns `count` elements from `start` on, or an empty slice unless all of them exist and lie
-    /// in one chunk.
+    /// Returns `count` elements from `start` on. If an element does not exist, or they lie in
+    /// several chunks, returns an empty slice.
     pub(crate) fn slice(&self, start: u32, count: u32) -> &[T] {
         let (chunk, at) = Self::locate(start);
         let made = start.checked_add(count).is_some_and(|end| end <= self.len());
@@ -128,16 +128,15 @@ impl<T: Zeroed> GrowingTable<T> {
         })
     }
 
-    /// Releases a page to the system. Afterwards the elements on the page are zeros, or unchanged
-    /// if the page is locked.
+    /// Releases a page to the system. The elements on the page then are zeros; on a locked page
+    /// they are unchanged.
     ///
     /// # Safety
     /// No thread depends on the bytes of the page's elements.
     pub(crate) unsafe fn release(&self, page: &TablePage) {
         if let Some(base) = self.chunk(page.chunk) {
-            // SAFETY: `pages_of` computed the page within the chunk, whose length is whole pages;
-            // the caller guarantees that no thread depends on the bytes, and zeros are valid
-            // elements.
+            // SAFETY: `pages_of` computed the page within the chunk, whose length is whole pages.
+            // The caller guarantees that no thread depends on the bytes. Zeros are valid elements.
             unsafe { release_at(base.cast().add(page.page * page_size()), page_size()) };
         }
     }

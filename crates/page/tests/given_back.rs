@@ -1,6 +1,6 @@
 //! Tests that released pages are returned to the system, and that the counted size of metadata
-//! agrees with the system's count. The tests run one at a time, so that no other test changes the
-//! process's memory.
+//! agrees with the system's count. The tests run one at a time, because they read the memory of the
+//! whole process.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use page::{Config, ExtentId, PageSet, Space, Zeroed, page_size};
@@ -30,8 +30,7 @@ fn resident() -> usize {
 #[test]
 fn metadata_is_counted_as_the_system_counts_it() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    // The maximum number of bytes by which the heap, and the stacks of the harness's threads, may
-    // grow during the test.
+    // The maximum growth in bytes of the heap and of the harness's stacks during the test.
     let slack = 64 << 10;
     for (granule, pages) in [(1, 1), (16, 16)] {
         let mut ids = vec![ExtentId::from_raw(1).unwrap(); 40_000];
@@ -71,8 +70,8 @@ fn released_pages_are_really_given_back() {
     let whole = EXTENTS * PAGES as usize * page_size();
     let full = resident();
     assert!(full >= before + whole * 9 / 10, "{before} -> {full}, {whole} committed");
-    // All pages of each extent except one are released. If the system used huge pages, this would
-    // free little memory.
+    // Releases all pages of each extent except one. If the system used huge pages, this would free
+    // little memory.
     let mut set = <PageSet>::default();
     set.insert(1..PAGES);
     for &id in &ids {
@@ -85,8 +84,8 @@ fn released_pages_are_really_given_back() {
     space.check();
 }
 
-/// One call releases pages of many extents. If one page is locked, the other pages are still
-/// released.
+/// One call releases pages of many extents. A locked page does not prevent the release of the other
+/// pages.
 #[test]
 fn pages_of_many_extents_go_at_once() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,7 +94,8 @@ fn pages_of_many_extents_go_at_once() {
         let id = space.alloc(3, 0).unwrap();
         space.charge(3).unwrap();
         let mut pages = <PageSet>::default();
-        // Two runs per extent, in total more than the maximum of one system call.
+        // Each extent's set has two runs of pages. All sets together have more runs than one system
+        // call accepts.
         pages.insert(0..1);
         pages.insert(2..3);
         space.populate(std::iter::once((id, &pages)));

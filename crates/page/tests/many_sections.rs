@@ -41,7 +41,7 @@ fn all_are_found_by_address_and_again_when_they_come_back() {
                 "the larger tables are counted"
             );
         }
-        // The lower half is freed last, so that sections get other addresses in the next round.
+        // Frees the lower half last, so that the sections get other addresses in the next round.
         // SAFETY: no thread uses the extent's addresses.
         ids.iter().rev().for_each(|&id| unsafe { space.free(id) });
         space.check();
@@ -51,7 +51,7 @@ fn all_are_found_by_address_and_again_when_they_come_back() {
 /// The bytes of the address index's second table, of 128 buckets.
 const LARGER: usize = 4 * 128;
 
-/// Grants small segments, and refuses a larger table while `refuses` is set.
+/// Grants small segments. While `refuses` is set, refuses a larger table of the address index.
 #[derive(Debug, Default)]
 struct NoLargerTable {
     segments: SmallSegments,

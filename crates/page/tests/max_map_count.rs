@@ -27,7 +27,8 @@ fn mappings() -> Vec<(usize, usize)> {
     maps.lines().map(parse).collect()
 }
 
-/// Maps memory of the same kind directly after a segment, so that the system merges the two.
+/// Maps memory of the same kind directly after a segment, so that the system merges it with the
+/// segment.
 fn join(end: usize) {
     // SAFETY: MAP_FIXED_NOREPLACE never replaces an existing mapping, and no other code uses a new
     // one.
@@ -42,8 +43,8 @@ fn join(end: usize) {
     }
 }
 
-/// Sets different protections on the pages of a mapping, so that each page counts as a separate
-/// mapping, until the system refuses. Returns the mapping's start and its length.
+/// Creates mappings until the system refuses: sets different protections on neighbouring pages of
+/// one mapping. Returns the mapping's start and its length.
 fn exhaust() -> (usize, usize) {
     let (page, count) = (page::page_size(), 70_000);
     // SAFETY: no other code uses the new mapping.
@@ -72,7 +73,7 @@ fn segments_that_are_not_taken_back_stay_in_use() {
     let offsets: Vec<_> = ids.iter().map(|&id| space.extent(id).start()).collect();
     let address = |nth: usize| space.try_address(offsets[nth]).map(|at| at.addr().get());
     (0..40).for_each(|nth| join(address(nth).unwrap() + MIB));
-    // Unmapping a segment inside a larger mapping splits that mapping in two.
+    // To unmap a segment inside a larger mapping, the system must split that mapping in two.
     let maps = mappings();
     let is_amid = |nth: &usize| {
         let at = address(*nth).unwrap();

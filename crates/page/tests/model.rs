@@ -1,4 +1,4 @@
-//! Compares random allocations, commits and releases with a naive model, which checks every byte
+//! Compares random allocations, commits and releases with a naive model, and checks every byte
 //! written.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
@@ -20,7 +20,7 @@ fn random_operations_match_the_model() {
     }
 }
 
-/// Tests random granules and limits, with requests that are refused.
+/// Tests random granules and limits, and refuses some requests for memory.
 #[test]
 fn any_space_matches_the_model() {
     (100..scaled(140, 1000)).for_each(|nth| _ = run_any::<SpaceModel>(nth as u64, 500));
@@ -112,7 +112,8 @@ fn low_numbers_and_offsets_are_taken_first() {
         // SAFETY: no thread uses the extent's addresses.
         .for_each(|id| unsafe { space.free(id) });
     space.check();
-    // The descriptors, 12 bytes each, took 60,000 bytes on 15 pages; one of these pages remains.
+    // The descriptors of 12 bytes took 60,000 bytes, on 15 pages. Only one page with descriptors
+    // remains.
     assert_eq!(space.live().count(), 50);
     assert!(space.metadata_bytes() <= full - 14 * page_size());
 }
@@ -200,7 +201,7 @@ fn the_lowest_room_is_taken_in_whichever_section_it_is() {
     let extents = (all * SECTION / (256 * page_size() as u64)) as usize;
     (0..extents).for_each(|_| _ = granules.alloc(256));
     granules.space.check();
-    // These are sections around the edges of the tree's groups and of words, and the last section.
+    // Checks sections near the edges of the tree's groups and of words, and the last section.
     for section in [0, 1, 15, 16, 17, 63, 64, 65, 127, 128, 255, 256, 257, all - 1] {
         for place in [0, 1, 31, 63] {
             let start = section * SECTION + place * SECTION / 64;
@@ -228,7 +229,8 @@ fn segments_that_go_and_come_back_have_their_room() {
                 granules.alloc(random.u32(128..=256));
             }
             granules.space.check();
-            // The first segment has one section, the second two; later segments have more.
+            // The first segment has one section, and the second segment has two sections. Later
+            // segments have more.
             let first = random.u64(..sections as u64);
             let first = if round % 2 == 0 { [0, 1, 3][round / 2] } else { first };
             let last = if round == 5 { sections as u64 * 2 } else { first + random.u64(1..=32) };

@@ -8,8 +8,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 #[test]
 fn what_is_left_is_known() {
     let before = getrlimit(Resource::As);
-    // If there is no limit, a limit above all addresses in use is set, because sanitizers map most
-    // of the address space.
+    // Without a limit, sets one above all addresses in use. Sanitizers map most of the address
+    // space.
     let limit = before.current.or(before.maximum).unwrap_or(1 << 50);
     setrlimit(Resource::As, Rlimit { current: Some(limit), ..before }).unwrap();
     let all = room::left().unwrap();

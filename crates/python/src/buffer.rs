@@ -1,10 +1,10 @@
 //! Memory that Python objects provide through the buffer protocol.
 //!
 //! # Safety
-//! An object guarantees that the memory of its view stays valid until the view is released. Another
-//! Python thread may change the bytes while the interpreter is detached, as it may during
-//! `os.write`; the package's documentation forbids that. If a thread does so, arbitrary bytes of
-//! that range are stored or read, but no length and no address is derived from them.
+//! An object guarantees that the memory of its view stays valid until the view is released. While
+//! the thread is detached from the interpreter, another Python thread could change the bytes, which
+//! the package's documentation forbids. After a concurrent change, arbitrary bytes of the range are
+//! stored or read, but no length and no address is derived from the bytes.
 #![allow(unsafe_code)]
 
 use pyo3::ffi;
@@ -39,7 +39,7 @@ impl<'v> View<'v> {
 impl Drop for View<'_> {
     fn drop(&mut self) {
         // SAFETY: the view was initialised, and this is its only release. `View::of` requires an
-        // attached thread, and a thread that detached attaches again before it drops the view.
+        // attached thread. A thread that detaches attaches again before it drops the view.
         unsafe { ffi::PyBuffer_Release(self.0) };
     }
 }
@@ -79,12 +79,11 @@ pub(crate) fn with_bytes_mut<T>(
     Ok(work(unsafe { slice::from_raw_parts_mut(view.0.buf.cast(), view.len()) }))
 }
 
-/// Fills in a view that is requested from `object`: `bytes` bytes from `start` on, writable and
-/// contiguous.
+/// Fills in a view of `object` with the writable range of `bytes` bytes from `start` on.
 ///
 /// # Safety
-/// `view` is the argument that Python passes to `__getbuffer__` of `object`, which keeps the memory
-/// as long as views of the memory exist.
+/// Python passes `view` to `__getbuffer__` of `object`. `object` keeps the memory as long as views
+/// of the memory exist.
 pub(crate) unsafe fn describe(
     object: &Bound<'_, PyAny>,
     view: *mut ffi::Py_buffer,

@@ -20,30 +20,32 @@ use uzram::{Dictionary, DictionarySource};
 ///
 /// `limit` is the maximum number of bytes of memory that the cache uses in total: compressed
 /// values, keys, tables, the dictionary, and the buffers for compression. To stay within the limit,
-/// the cache evicts the least recently used values. It then calls `on_evict(key, value)`; an
-/// exception from that call, even `KeyboardInterrupt`, is reported as unraisable. It does not call
-/// `on_evict` for a value that can no longer be unpickled, or if memory for the value can't be
-/// allocated.
+/// the cache evicts the least recently used values. For each evicted value the cache calls
+/// `on_evict(key, value)`. An exception from that call, even `KeyboardInterrupt`, is reported as
+/// unraisable. The cache does not call `on_evict` if the value can't be unpickled, or if the system
+/// refuses memory for the value.
 ///
-/// If a value does not fit even in an empty cache, storing it fails with ENOSPC; the old value of
-/// the key, if any, stays and becomes the most recently used. The size of a key is the size that
-/// `sys.getsizeof` returns, so the elements of a tuple do not count. While a value is being stored,
-/// its compressed form, and a copy of the value if it is not `bytes`, use memory in addition to the
-/// limit.
+/// If a value does not fit even in an empty cache, the store fails with ENOSPC. An old value of the
+/// key then stays and becomes the most recently used. The size of a key is the size that
+/// `sys.getsizeof` returns, so the elements of a tuple do not count. During a store, the compressed
+/// value uses memory beyond the limit. A copy of a value that is not `bytes` also uses memory
+/// beyond the limit.
 ///
 /// Values are bytes-like objects, and are returned as `bytes`. With `pickle`, values are any
 /// objects that can be pickled. `algorithm` is one of `algorithms()`, with its `level` (None
 /// selects its default).
 ///
 /// `dictionary` is used to compress small values. True: when the cache holds enough values, it
-/// trains a dictionary from them, and uses the dictionary if that saves more memory than it needs.
-/// Bytes: a dictionary that `train_dictionary` has returned. False: no dictionary. The training
-/// uses up to 40 MB for a moment, within the limit if the limit is 64 MiB or more.
+/// trains a dictionary from these values. The cache uses the dictionary if the dictionary saves
+/// more memory than it needs. Bytes: a dictionary that `train_dictionary` has returned. False: no
+/// dictionary. During the training, up to 40 MB of memory are used. If the limit is 64 MiB or more,
+/// they lie within the limit.
 ///
 /// `cache[key]` and `get` make a value the most recently used; `peek`, `in` and the views do not.
-/// An iteration visits the keys that exist when it begins, the least recently used first, and keeps
-/// a list of these keys until it ends. Any thread may call any method. After a fork, parent and
-/// child each have a copy. Many keys with the same hash make a cache slower than a dict.
+/// An iteration visits the keys that exist at its start, the least recently used first. An
+/// iteration keeps a list of the keys until its end. Any thread may call any method. After a fork,
+/// parent and child each have a copy. If many keys have the same hash, a cache is slower than a
+/// dict.
 #[pyclass(frozen, weakref, mapping, module = "uzram")]
 pub(crate) struct Cache(Kept);
 
@@ -60,8 +62,8 @@ fn training(dictionary: &Given<'_>) -> Answer<DictionarySource> {
     }
 }
 
-/// Returns the error for a missing key. The key is wrapped, because Python would interpret a tuple
-/// as all arguments of the exception.
+/// Returns the error for a missing key. Wraps the key, because Python would take the elements of a
+/// tuple as the arguments of the exception.
 fn missing(key: &Bound<'_, PyAny>) -> Failure {
     PyKeyError::new_err((key.clone().unbind(),)).into()
 }
@@ -72,7 +74,7 @@ fn put_all(kept: &Kept, other: &Bound<'_, PyAny>) -> Answer<()> {
     if let Ok(cache) = other.cast::<Cache>() {
         let from = &cache.get().0;
         for key in from.all_keys(py)? {
-            // The value may have been evicted since the key was listed.
+            // The value may have been evicted after the key was listed.
             if let Some(value) = from.find(&key, false)? {
                 kept.put(&key, &value, true)?;
             }

@@ -12,7 +12,8 @@ use uzram::{Dictionary, Params, codecs};
 pub(crate) fn params(level: Option<i32>, dictionary: Option<&Bound<'_, PyAny>>) -> Answer<Params> {
     let dictionary = match dictionary {
         Some(object) => Some(with_bytes(object, |bytes| {
-            // A dictionary that is too large is refused before all of it is copied.
+            // Copies at most one byte beyond the maximum, which suffices to refuse a dictionary
+            // that is too large.
             Dictionary::new(&bytes[..bytes.len().min(Dictionary::BYTES_MAX + 1)])
         })??),
         None => None,
@@ -33,8 +34,8 @@ pub(crate) fn algorithms() -> Vec<&'static str> {
 /// Returns a dictionary of at most `size` bytes, for the `dictionary` argument of a `Device`.
 ///
 /// `samples` are bytes-like objects, each similar to the data that will be compressed as one unit.
-/// At least eight samples are required, with at least `size` bytes in total; a hundred times as
-/// many bytes are better. The same samples always result in the same dictionary.
+/// At least eight samples are required. Together they must have at least `size` bytes; a hundred
+/// times `size` is better. The same samples always result in the same dictionary.
 #[pyfunction]
 pub(crate) fn train_dictionary<'py>(
     py: Python<'py>,

@@ -15,14 +15,14 @@ use uzram::{Config, Damage, by_name};
 
 /// A device of `size` bytes that compresses the data written to it, in memory.
 ///
-/// Any thread may read and write any range; bytes that were never written read as zeros. `size` is
-/// rounded up to whole slots of 4096 bytes, and the size itself uses no memory.
+/// Any thread may read and write any range. Bytes that were never written read as zeros, and use no
+/// memory. `size` is rounded up to whole slots of 4096 bytes.
 ///
 /// `algorithm` is one of `algorithms()`, with its `level` (None selects its default). `block_size`
 /// is the number of bytes that are compressed as one unit: 4096, 8192, 16384, 32768 or 65536.
-/// `mem_limit` is the maximum number of bytes of pages for compressed data (None or 0: no limit); a
-/// write that would exceed it fails with ENOSPC, and stored data are kept. `dictionary` contains
-/// bytes that improve the compression of similar blocks, see `train_dictionary`.
+/// `mem_limit` is the maximum size in bytes of the pages for compressed data (None or 0: no limit).
+/// A write that would exceed the limit fails with ENOSPC, and stored data are kept. `dictionary`
+/// contains bytes that improve the compression of similar blocks, see `train_dictionary`.
 ///
 /// After a fork, parent and child each have a copy. Use the device as a context manager, or close
 /// it, to free its memory at once.
@@ -67,9 +67,9 @@ impl Device {
         Ok(Device(Shared::new("device", uzram::Device::new(config)?)))
     }
 
-    /// Creates a device from the file `path` that `save` wrote, with the same size, blocks,
-    /// algorithm and dictionary, and the default level of the algorithm. `mem_limit` is the same as
-    /// for `Device`.
+    /// Creates a device from the file `path` that `save` wrote. The size, blocks, algorithm and
+    /// dictionary are those of the saved device. The level is the algorithm's default. `mem_limit`
+    /// has the same meaning as for `Device`.
     ///
     /// A damaged file is refused.
     #[classmethod]
@@ -105,8 +105,7 @@ impl Device {
         })?)
     }
 
-    /// Fills `buffer` with the bytes that start at `offset`. Returns the number of bytes, which is
-    /// the length of the buffer.
+    /// Fills `buffer` with the bytes from `offset` on. Returns the length of the buffer in bytes.
     ///
     /// The buffer is any writable object with C-contiguous memory (bytearray, memoryview, array,
     /// numpy). Other threads must not use it during the call.
@@ -118,11 +117,11 @@ impl Device {
         })?
     }
 
-    /// Writes the bytes of `data`, starting at byte `offset`. Returns the number of bytes, which is
-    /// the length of `data`.
+    /// Writes the bytes of `data`, starting at byte `offset`. Returns the length of `data` in
+    /// bytes.
     ///
     /// `data` is any object with C-contiguous memory (bytes, memoryview, array, numpy). Other
-    /// threads must not change it during the call, as with `os.write`.
+    /// threads must not change `data` during the call.
     ///
     /// If a write fails, the slots of 4096 bytes before the slot in the error message were written.
     fn write(&self, py: Python<'_>, offset: u64, data: &Bound<'_, PyAny>) -> Answer<usize> {
@@ -133,21 +132,21 @@ impl Device {
         })?
     }
 
-    /// Sets `length` bytes, starting at byte `offset`, to zero, and frees the memory of the slots
-    /// of 4096 bytes that the range covers completely.
+    /// Sets `length` bytes, starting at byte `offset`, to zero. Frees the memory of slots of 4096
+    /// bytes that the range covers completely.
     fn discard(&self, py: Python<'_>, offset: u64, length: u64) -> Answer<()> {
         let device = self.get()?;
         Ok(py.detach(|| device.discard(offset, length))?)
     }
 
-    /// Moves compressed data together, to free pages. Returns the number of bytes freed.
+    /// Moves compressed data together to free pages. Returns the number of bytes freed.
     fn compact(&self, py: Python<'_>) -> Answer<usize> {
         let device = self.get()?;
         Ok(py.detach(|| device.compact()) * uzram::page_size())
     }
 
     /// Saves all data to the file `path`, in compressed form. Returns the size of the file in
-    /// bytes. An existing file is replaced when the new one is durable.
+    /// bytes. An existing file is replaced after the new file is durable.
     ///
     /// If a slot can't be read, the call fails and an existing file does not change.
     fn save(&self, py: Python<'_>, path: PathBuf) -> Answer<u64> {
@@ -177,8 +176,8 @@ impl Device {
         Ok(stats::make(py, "DeviceStats", &fields, &[("mem_limit", limit)])?)
     }
 
-    /// Closes the device and frees its memory, after the calls of other threads have ended. All
-    /// data are then lost. Closing a closed device has no effect.
+    /// Closes the device. After the calls of other threads end, its memory is freed and all data
+    /// are lost. Closing a closed device has no effect.
     fn close(&self, py: Python<'_>) {
         self.0.close(py);
     }

@@ -12,9 +12,9 @@ mod shared;
 mod stats;
 mod work;
 
-/// The part of the package `uzram` that is written in Rust. A build of Python without the global
-/// interpreter lock enables this lock when it loads the module. So at a fork the module's own locks
-/// are free, because only a thread that holds the global lock can hold them.
+/// The part of the package `uzram` that is written in Rust. When a build of Python without the
+/// global interpreter lock loads the module, Python enables this lock. The module's own locks are
+/// held only by threads that hold the global lock, so at a fork they are free.
 #[pyo3::pymodule(name = "_uzram", gil_used = true)]
 mod module {
     use pyo3::prelude::*;

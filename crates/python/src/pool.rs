@@ -9,11 +9,11 @@ use pyo3::types::PyBytes;
 use std::sync::Arc;
 use uzram::{Handle, PageConfig, PoolConfig, page_size};
 
-/// A pool of byte strings of any length, each identified by a number, its handle. The pool packs
-/// the byte strings densely, and does not compress them.
+/// A pool of byte strings of any length. A number, the handle, identifies each byte string. The
+/// pool packs the byte strings densely, and does not compress them.
 ///
-/// `limit` is the maximum number of bytes of pages, rounded up to whole pages (None: no limit; 0:
-/// no pages at all). If the limit is reached, `store` fails with ENOSPC, and stored objects are
+/// `limit` is the maximum size in bytes of the pool's pages, rounded up to whole pages (None: no
+/// limit; 0: no pages). If the limit is reached, `store` fails with ENOSPC, and stored objects are
 /// kept.
 ///
 /// After a fork, parent and child each have a copy. Calls with a handle that was freed, or that
@@ -22,8 +22,8 @@ use uzram::{Handle, PageConfig, PoolConfig, page_size};
 pub(crate) struct Pool(Shared<uzram::Pool>);
 
 // All methods except `compact` and `close` take about a microsecond, so the thread stays attached
-// to the interpreter. Otherwise a detached thread with a pinned object could wait for the
-// interpreter, while the attached thread waits for the pin.
+// to the interpreter. If a thread with a pinned object detached, it could wait for the interpreter
+// while the attached thread waits for the pin.
 
 impl Pool {
     fn get(&self) -> Answer<Arc<uzram::Pool>> {
@@ -59,8 +59,8 @@ impl Pool {
         })?)
     }
 
-    /// Copies the first bytes of an object to `buffer`, as many as fit. Returns the number of bytes
-    /// copied.
+    /// Copies an object's bytes to `buffer`, up to the length of `buffer`. Returns the number of
+    /// bytes copied.
     fn readinto(&self, handle: u64, buffer: &Bound<'_, PyAny>) -> Answer<usize> {
         let (pool, handle) = (self.get()?, Handle::from_raw(handle)?);
         with_bytes_mut(buffer, |bytes| {
@@ -92,7 +92,7 @@ impl Pool {
         Ok(self.get()?.free(Handle::from_raw(handle)?)?)
     }
 
-    /// Moves objects together, to free pages. Returns the number of bytes freed.
+    /// Moves objects together to free pages. Returns the number of bytes freed.
     fn compact(&self, py: Python<'_>) -> Answer<usize> {
         let pool = self.get()?;
         Ok(py.detach(|| pool.compact()) * page_size())
@@ -113,8 +113,8 @@ impl Pool {
         Ok(stats::make(py, "PoolStats", &fields, &[("limit", limit)])?)
     }
 
-    /// Closes the pool and frees its memory, after the calls of other threads have ended. All
-    /// objects are then lost. Closing a closed pool has no effect.
+    /// Closes the pool. After the calls of other threads end, its memory is freed and all objects
+    /// are lost. Closing a closed pool has no effect.
     fn close(&self, py: Python<'_>) {
         self.0.close(py);
     }

@@ -1,9 +1,8 @@
 //! Regions.
 //!
 //! # Safety
-//! A Python view keeps its object and so the region alive, and `close` fails while views exist. No
-//! code here creates a reference to a region's bytes; Python threads read and write them as plain
-//! memory.
+//! A Python view keeps its object alive, and so the region. While views exist, `close` fails. This
+//! crate creates no reference to a region's bytes. Python threads access the bytes as plain memory.
 #![allow(unsafe_code)]
 
 pub(crate) mod locked;
@@ -26,7 +25,7 @@ use uzram::{Advice, RegionOptions, SLOT_BYTES, by_name};
 ///
 /// The object provides its memory through the buffer protocol, writable: `memoryview(region)`,
 /// `numpy.frombuffer(region)`. A touch of a compressed part decompresses it. The memory stays until
-/// its last view is released, even if the object is deleted before.
+/// its last view is released, even if the object was deleted.
 ///
 /// `limit` is the maximum number of bytes that the region holds, including its buffers and tables
 /// (None: only `reclaim` and `advise` compress data). `algorithm` is one of `algorithms()`, with
@@ -35,13 +34,14 @@ use uzram::{Advice, RegionOptions, SLOT_BYTES, by_name};
 ///
 /// Memory that can't be evicted may exceed the limit: data that do not shrink, compressed data that
 /// do not fit, and locked memory. After the limit was lowered, or a lock ended, the limit holds
-/// within about half a second. If data become compressible later, it takes some seconds.
+/// within about half a second. After incompressible data become compressible, the limit holds
+/// within some seconds.
 ///
 /// System calls on compressed parts fail with EFAULT: `lock` the memory that you pass to
 /// `file.readinto`, `socket.send` and similar functions. A touch of a compressed part raises
 /// SIGSEGV, which uzram handles: do not block that signal. If you use `faulthandler`, enable it
-/// before you create the first region, and do not disable it: that would also remove uzram's
-/// handler, and the next touch would end the program.
+/// before you create the first region. Do not disable it: that would also remove uzram's handler,
+/// and the next touch would end the program.
 ///
 /// After a fork, parent and child each have a copy.
 #[pyclass(frozen, weakref, module = "uzram")]
@@ -97,8 +97,8 @@ impl Region {
     /// Python calls this with a valid `view`.
     unsafe fn __getbuffer__(slf: &Bound<'_, Self>, view: *mut Py_buffer, flags: i32) -> Answer<()> {
         let region = slf.get().0.take()?;
-        // SAFETY: Python passed the view to `__getbuffer__`; the memory stays mapped as long as a
-        // view is counted as a user.
+        // SAFETY: Python passed the view to `__getbuffer__`; the memory stays mapped while a view
+        // is counted as a user.
         let described =
             unsafe { describe(slf.as_any(), view, region.as_ptr(), region.len(), flags) };
         if described.is_err() {
@@ -113,8 +113,8 @@ impl Region {
         self.0.leave();
     }
 
-    /// Compresses the coldest `size` bytes, rounded up to whole blocks. Returns the number of bytes
-    /// that were compressed, which is smaller than `size` if no more can be compressed.
+    /// Compresses the coldest `size` bytes, rounded up to whole blocks. Returns the number of
+    /// compressed bytes. This number is less than `size` if no more blocks can be compressed.
     fn reclaim(&self, py: Python<'_>, size: usize) -> Answer<usize> {
         let region = self.get()?;
         Ok(py.detach(|| region.reclaim(size)))
@@ -126,8 +126,8 @@ impl Region {
         Ok(py.detach(|| region.prefetch(range))?)
     }
 
-    /// Announces the use of `length` bytes, starting at byte `offset`. With "cold" (not used soon)
-    /// they are compressed now, with "hot" (used soon and often) they are decompressed.
+    /// Announces the use of `length` bytes, starting at byte `offset`. The advice "cold" (not used
+    /// soon) compresses the bytes now. The advice "hot" (used soon and often) decompresses them.
     fn advise(&self, py: Python<'_>, offset: usize, length: usize, advice: &str) -> Answer<()> {
         let (region, range) = (self.get()?, range(offset, length)?);
         let advice = match advice {
@@ -141,15 +141,15 @@ impl Region {
         Ok(py.detach(|| region.advise(range, advice))?)
     }
 
-    /// Decompresses `length` bytes, starting at byte `offset`, and keeps them resident until the
-    /// result is unlocked, so that system calls can use them:
-    /// `with region.lock(0, 4096): file.readinto(view[:4096])`.
+    /// Decompresses `length` bytes, starting at byte `offset`. Until the result is unlocked, the
+    /// bytes stay resident, so that system calls can use them: `with region.lock(0, 4096):
+    /// file.readinto(view[:4096])`.
     fn lock(&self, py: Python<'_>, offset: usize, length: usize) -> Answer<RegionLock> {
         RegionLock::new(py, &self.0, range(offset, length)?)
     }
 
     /// Sets `length` bytes, starting at byte `offset`, to zero. Whole blocks then use no memory. If
-    /// one of these blocks is locked, nothing is changed, and OSError (EBUSY) is raised.
+    /// a whole block is locked, nothing is changed, and OSError (EBUSY) is raised.
     fn discard(&self, py: Python<'_>, offset: usize, length: usize) -> Answer<()> {
         let (region, range) = (self.get()?, range(offset, length)?);
         // SAFETY: no reference to the region's bytes exists; see the head of this file.
@@ -157,7 +157,7 @@ impl Region {
         Ok(())
     }
 
-    /// Sets the maximum number of bytes that the region holds, or removes the limit (None).
+    /// Sets the maximum number of bytes that the region holds. None removes the limit.
     fn set_limit(&self, py: Python<'_>, limit: Option<u64>) -> Answer<()> {
         let region = self.get()?;
         Ok(py.detach(|| region.set_limit(limit))?)

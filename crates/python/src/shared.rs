@@ -1,5 +1,4 @@
-//! The value that a Python object shares with running calls of its methods until the object is
-//! closed.
+//! The value behind a Python object. Running calls of the object's methods share the value.
 
 use crate::error::{Answer, closed};
 use pyo3::prelude::*;
@@ -35,7 +34,7 @@ impl<T: Send + Sync> Shared<T> {
         lock(&self.value).is_none()
     }
 
-    /// Closes the value; has no effect if it is already closed.
+    /// Closes the value. To close a closed value has no effect.
     pub(crate) fn close(&self, py: Python<'_>) {
         let value = lock(&self.value).take();
         py.detach(|| drop(value));

@@ -6,15 +6,17 @@ use pyo3::prelude::*;
 use std::hint;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the thread that finished last is still running Python code before its next call. This is
-/// a hint: another thread may have the interpreter, and two threads may have set the flag.
+/// Whether the thread that finished last still runs Python code before its next call. The flag is
+/// only a hint: another thread may have taken the interpreter, and two threads may have set the
+/// flag.
 static HELD: AtomicBool = AtomicBool::new(false);
 
-/// Runs `work` on `bytes` bytes, and lets other Python threads run at the same time if that is
-/// worthwhile.
+/// Runs `work` on `bytes` bytes. If the work is long enough, lets other Python threads run at the
+/// same time.
 ///
-/// A thread needs some tenths of a microsecond from one call to the next, but going to sleep and
-/// being woken take tens of microseconds. So a thread that has finished stays awake for a while.
+/// A thread makes its next call after some tenths of a microsecond, but to sleep and wake takes
+/// tens of microseconds. So a thread stays awake for a while after its work, instead of waiting for
+/// the interpreter.
 pub(crate) fn work<T: Send>(py: Python<'_>, bytes: usize, work: impl FnOnce() -> T + Send) -> T {
     if bytes < TINY {
         return work();

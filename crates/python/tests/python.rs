@@ -1,4 +1,4 @@
-//! Runs the tests written in Python, with the library that cargo has built for these tests.
+//! Runs the tests written in Python, with the library that cargo has built.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;

@@ -1,7 +1,8 @@
-//! An LRU cache of JSON documents that holds at least twice as many documents in the same memory.
+//! An LRU cache of JSON documents. In the same memory, it holds at least twice the documents of an
+//! uncompressed cache.
 //!
 //! Single documents are too small to compress well, so the cache trains a dictionary with the first
-//! of them. At its limit, the least recently used documents are evicted.
+//! documents. At its limit, the cache evicts the least recently used documents.
 //!
 //! `cargo run --release -p uzram --example documents`
 #![allow(clippy::unwrap_used, reason = "an example: what fails ends it")]
@@ -60,7 +61,7 @@ impl Plain {
 }
 
 fn run(amount: Amount) -> Result<(), Error> {
-    // Training the dictionary takes memory that would be a large part of a smaller limit.
+    // The limit is at least 8 MiB, because the training of the dictionary needs memory.
     let limit = amount.of(64 << 20).max(8 << 20);
     let last = amount.of(1 << 19).max(1 << 16) as u64;
     let (cache, taken) = measured(|| {

@@ -4,10 +4,10 @@
 //! `cargo run --release -p uzram --example scratch_disk`
 //!
 //! # Safety
-//! A slice of guest memory exists only during the request that refers to it. During that time the
-//! guest must not access this memory, as for the transfers of any disk. The guest of this example
-//! has no processor, so it accesses no memory; a monitor for a guest that may break the rule must
-//! copy the bytes first.
+//! A slice of guest memory exists only during the request that refers to it. During the request,
+//! the guest must not access this memory. (Transfers of any disk have this rule.) The guest of this
+//! example has no processor, so it accesses no memory. A monitor whose guest may break the rule
+//! must copy the bytes.
 #![allow(clippy::unwrap_used, unsafe_code, reason = "an example: what fails ends it")]
 
 mod measured;
@@ -44,7 +44,7 @@ struct ScratchDisk {
 }
 
 impl ScratchDisk {
-    /// Returns an empty disk of `bytes` bytes with blocks of 16 KiB, whose compressed data take at
+    /// Returns an empty disk of `bytes` bytes with blocks of 16 KiB. The compressed data take at
     /// most `limit` bytes.
     fn new(bytes: u64, limit: u64) -> Result<Self, Error> {
         let mut config = Config::new(bytes)?;
@@ -69,7 +69,7 @@ impl ScratchDisk {
                     let bytes = unsafe { slice::from_raw_parts(start.as_ptr(), len) };
                     self.device.write(offset, bytes)
                 } else {
-                    // SAFETY: as for the read of guest memory above; the guest does not access
+                    // SAFETY: as for the read of guest memory above. The guest does not access
                     // these bytes, so the slice is exclusive.
                     let bytes = unsafe { slice::from_raw_parts_mut(start.as_ptr(), len) };
                     self.device.read(offset, bytes)

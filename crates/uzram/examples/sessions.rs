@@ -42,7 +42,7 @@ fn state(user: u64) -> Vec<u8> {
     words.take(len).collect()
 }
 
-/// Returns whether a user's session remains until the end, which is true for one user in sixteen.
+/// Returns true for one user in sixteen, whose session never ends.
 fn stays(user: u64) -> bool {
     user.wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 60 == 0
 }
@@ -67,7 +67,7 @@ fn run(amount: Amount) -> Result<(), Error> {
         assert_eq!(sessions.look_up(*token)?, plain[&user]);
     }
 
-    // Most sessions end, in random order. Their memory is returned to the system.
+    // Most sessions end, in random order. The memory of ended sessions is returned to the system.
     let ((), back) = freed(|| {
         let ended = (0..users).zip(&tokens).filter(|(user, _)| !stays(*user));
         ended.for_each(|(_, token)| sessions.end(*token).unwrap());

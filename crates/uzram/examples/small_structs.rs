@@ -9,7 +9,7 @@ use measured::{Amount, measured, mib};
 use std::time::{Duration, Instant};
 use uzram::{Arena, Cache, Error, PageConfig};
 
-/// An order in an order book: 32 bytes, for which malloc takes 48.
+/// An order in an order book, of 32 bytes. malloc would take 48 bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Order {
     id: u64,

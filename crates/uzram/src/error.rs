@@ -26,7 +26,7 @@ pub enum Error {
     /// An error of a codec.
     #[error(transparent)]
     Codec(#[from] zcomp::Error),
-    /// An error of pages, or of the tables that manage them.
+    /// An error of pages, or of the tables that manage pages.
     #[error(transparent)]
     Pages(#[from] page::Error),
     /// An error of an object cache.
@@ -44,8 +44,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the errno that the corresponding C function would return: ENOSPC if a limit is
-    /// reached, ENOMEM if the system has no more memory, EINVAL for invalid arguments.
+    /// Returns the errno that the corresponding C function would return. The errno is ENOSPC if a
+    /// limit is reached, ENOMEM if the system has no more memory, and EINVAL for invalid arguments.
     pub fn errno(&self) -> i32 {
         match self {
             Error::Device(error) => of_device(error),
@@ -64,8 +64,8 @@ impl Error {
     }
 }
 
-/// Returns the errno of a device's error. As for the kernel's block device, the errno is ENOMEM
-/// even if a limit is reached, and EINVAL for most errors of codecs.
+/// Returns the errno of a device's error. Like the kernel's block device, returns ENOMEM even if a
+/// limit is reached, and EINVAL for most errors of codecs.
 fn of_device(error: &zram::Error) -> i32 {
     match error {
         zram::Error::OutOfMemory { total_limit: Some(_), .. } => Errno::NOSPC.raw_os_error(),
@@ -73,7 +73,7 @@ fn of_device(error: &zram::Error) -> i32 {
             of_pool(source).raw_os_error()
         }
         zram::Error::Codec(source) => of_codec(source).raw_os_error(),
-        // The limit is too low for any device; memory itself is not short.
+        // The limit is too low for any device, so the argument is invalid.
         zram::Error::TotalLimit { .. } => Errno::INVAL.raw_os_error(),
         error => error.errno(),
     }

@@ -23,8 +23,9 @@
 //! | a block of bytes to compress | [`Codec`] | lz4, lz4hc, zstd by name; [`Dictionary`] |
 //! | a device that others should mount | `serve` | NBD and FUSE; feature `serve` |
 //!
-//! A pool does not compress by itself, because single small objects compress badly. Compress them
-//! with a codec and a dictionary before you store them, or use an `LruCache`, which does so.
+//! A pool does not compress objects, because single small objects compress badly. Compress objects
+//! with a codec and a dictionary before you store them, or use an `LruCache`, which compresses its
+//! values.
 //!
 //! ```
 //! let pool = uzram::Pool::new(uzram::PoolConfig::default())?;
@@ -35,9 +36,9 @@
 //! ```
 //!
 //! # LRU caches
-//! `LruCache` is a map that compresses its values, and evicts the least recently used ones, so that
-//! the memory of the whole cache stays within its limit. It trains a dictionary from its values if
-//! that saves memory. `docs/lru.md` is a guide, and `examples/documents.rs` an example.
+//! `LruCache` is a map that compresses its values. To stay within its limit of memory, the cache
+//! evicts the least recently used values. The cache trains a dictionary from its values if a
+//! dictionary saves memory. `docs/lru.md` is a guide, and `examples/documents.rs` an example.
 //!
 //! ```
 //! # #[cfg(feature = "lru")] {
@@ -50,11 +51,11 @@
 //!
 //! # Sizing
 //! Memory is allocated as data are stored, and released as they are freed. An empty device of 1 GiB
-//! takes a few hundred kilobytes, most of them for streams (a context of the codec per processor;
-//! [`Config::streams`]). A device takes 8 bytes of table for each 4 KiB slot that holds data, and 4
-//! more each for [`Config::checksums`] and [`Config::track_access`]. A pool releases pages without
-//! objects at once, except a few that it keeps for the next objects. [`Device::mem_total`],
-//! [`Pool::bytes`] and [`Arena::bytes`] count everything.
+//! takes a few hundred kilobytes, mostly for the codec's streams, one per processor
+//! ([`Config::streams`]). For each 4 KiB slot that holds data, a device takes 8 bytes of table.
+//! [`Config::checksums`] and [`Config::track_access`] each add 4 bytes per slot. A pool releases
+//! pages without objects at once, except a few pages that it keeps for the next objects.
+//! [`Device::mem_total`], [`Pool::bytes`] and [`Arena::bytes`] count everything.
 //!
 //! Larger blocks ([`Config::block`], 8 to 64 KiB) compress better, but small reads cost more.
 //! Compared with lz4, zstd takes less memory and more time.
@@ -71,12 +72,12 @@
 //! ```
 //!
 //! # Limits
-//! If no limit is set, only the machine limits memory, and the kernel kills a process that exceeds
-//! it. If a limit is set, a call that would exceed the limit fails, and stored data are not lost.
-//! [`Config::mem_limit`] limits the pages of compressed data, and [`Config::total_limit`] all
-//! memory of a device, both in bytes. The limits of pools and caches are in pages
-//! ([`PageConfig::limit`]). An `LruCache` always has a limit, of all its memory.
-//! [`Error::errno`] is ENOSPC for a limit, and ENOMEM if the system refuses memory.
+//! If no limit is set, only the machine's memory limits the data, and the kernel may kill a process
+//! that uses too much. If a limit is set, a call that would exceed the limit fails, and stored data
+//! are not lost. [`Config::mem_limit`] limits the pages of compressed data, in bytes.
+//! [`Config::total_limit`] limits all memory of a device, in bytes. The limits of pools and caches
+//! are in pages ([`PageConfig::limit`]). An `LruCache` always has a limit, which includes all its
+//! memory. [`Error::errno`] is ENOSPC for a limit, and ENOMEM if the system refuses memory.
 //!
 //! ```
 //! let mut config = uzram::Config::new(1 << 30)?;
@@ -91,17 +92,17 @@
 //!
 //! # Threads
 //! Every type is `Send` and `Sync`, and any thread may make any call at any time. Readers share
-//! locks, and never wait for memory that is being moved. A call that writes may wait for another
-//! call that writes or reads the same slot or object, until that call ends. A thread that holds a
-//! [`ReadGuard`] must not write or free the same object, because it would wait for itself. If
-//! another thread may write the object, the thread with the guard must not read the object again,
-//! either: a waiting writer waits for the guard, and blocks all later readers.
+//! locks, and never wait for memory that is being moved. A call that writes a slot or object may
+//! wait until another call that reads or writes it ends. A thread that holds a [`ReadGuard`] must
+//! not write or free the guarded object, because it would wait for itself. If another thread may
+//! write the object, the thread with the guard must not read the object again. The reason is that a
+//! writer waits for the guard, and blocks all later readers.
 //!
 //! # Fork
-//! After a fork, the parent and the child each have a copy of all data, even if other threads make
+//! After a fork, the parent and the child each have a copy of all data. Other threads may make
 //! calls during the fork. [`Config::fork`] and [`PageConfig::in_children`] can exclude the data
-//! from the child, so that the child needs no page tables for them; calls in the child then fail
-//! with ENODEV. Background threads are started again in the child when they are needed.
+//! from the child, so that the child needs no page tables for the data. Calls in the child then
+//! fail with ENODEV. Background threads are started again in the child when they are needed.
 //!
 //! # Guarantees
 //! - A read returns the bytes that were written, or fails.
@@ -115,14 +116,14 @@
 //! Each layer has its own error type, and `?` converts all of them to [`Error`].
 //!
 //! # Features
-//! `lru`, `slab` and `zmem` are enabled by default, `serve` is not. None of them includes a command
+//! `lru`, `slab` and `zmem` are enabled by default, `serve` is not. No feature includes a command
 //! line.
 //!
 //! # Programs in C
-//! libuzram is the library for C and C++ (`make libuzram`; `uzram.h` documents its functions). Its
-//! package `uzram-capi` depends on this package, and so can't be a feature of this one. A Rust
-//! library that exports these functions together with its own also depends on `uzram-capi`, and
-//! contains `use uzram_capi as _;`.
+//! libuzram is the library for C and C++ (`make libuzram`; `uzram.h` documents its functions). The
+//! package of libuzram, `uzram-capi`, depends on this package, so it can't be a feature of this
+//! package. A Rust library that exports the functions of `uzram.h` together with its own functions
+//! also depends on `uzram-capi`, and contains `use uzram_capi as _;`.
 //!
 //! # Layers
 //! All items of the underlying crates are re-exported under the crates' names: [`page`],
@@ -134,7 +135,7 @@ mod error;
 
 pub use error::Error;
 
-// Re-exports the layers, so that callers can name all types of their signatures.
+// The layers are re-exported, so that callers can name all types in the layers' signatures.
 pub use {page, zcomp, zram, zsmalloc};
 
 pub use page::{Config as PageConfig, page_size};

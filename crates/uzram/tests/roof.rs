@@ -1,5 +1,5 @@
-//! Tests the guarantees of this crate: each error of each layer keeps its text and has a known
-//! errno, and users of this crate need no other crate of the workspace.
+//! Tests the guarantees of this crate. Each error of each layer keeps its text and has a known
+//! errno. Users of this crate need no other crate of the workspace.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -258,7 +258,7 @@ fn ours() -> BTreeSet<String> {
     ours
 }
 
-/// Returns the first line that names one of these crates without `uzram::`.
+/// Returns the first line that names a crate of the workspace without `uzram::`.
 fn names_another(code: &str) -> Option<&str> {
     let ours = ours();
     let is_named = |line: &&str| {

@@ -11,7 +11,8 @@ use crate::{Dictionary, Error};
 pub struct Params {
     /// The level, see [`Codec::levels`]; `None` selects the codec's default.
     pub level: Option<i32>,
-    /// The dictionary that blocks may refer to. Only the same dictionary decompresses them.
+    /// The dictionary that compressed blocks may refer to. Blocks can be decompressed only with the
+    /// dictionary with which they were compressed.
     pub dictionary: Option<Dictionary>,
 }
 
@@ -27,12 +28,12 @@ pub trait Codec: Send + Sync + Debug {
     /// Returns the codec's name in the kernel.
     fn name(&self) -> &'static str;
 
-    /// Returns the range of levels. For lz4 the level is the acceleration (higher is faster), for
-    /// lz4hc and zstd the compression level (higher is denser). For zstd, negative levels are
-    /// faster, and 0 is the default.
+    /// Returns the range of levels. For lz4, the level is the acceleration, and higher levels are
+    /// faster. For lz4hc and zstd, higher levels compress better. For zstd, negative levels are
+    /// faster, and 0 selects the default.
     fn levels(&self) -> RangeInclusive<i32>;
 
-    /// Returns the level that is used if none is set.
+    /// Returns the level that is used if [`Params::level`] is `None`.
     fn default_level(&self) -> i32;
 
     /// Checks that the level is one of [`levels`](Codec::levels). Only [`prepare`](Codec::prepare)
@@ -58,8 +59,8 @@ pub trait Codec: Send + Sync + Debug {
     fn prepare(&self, params: &Params, block: usize) -> Result<Box<dyn Prepared>, Error>;
 }
 
-/// A codec with its parameters, which creates streams. This value and its streams share the digest
-/// of the dictionary, which is freed when the last of them is dropped.
+/// A codec with its parameters, which creates streams. This value and its streams share the
+/// dictionary's digest, which is freed when all of them are dropped.
 pub trait Prepared: Send + Sync + Debug {
     /// Returns the size of the memory that a stream needs for all its contexts, in bytes: a
     /// multiple of 8.
@@ -69,8 +70,8 @@ pub trait Prepared: Send + Sync + Debug {
     /// digest.
     fn bytes(&self) -> usize;
 
-    /// Returns a stream, whose contexts own their memory. The stream allocates nothing later, with
-    /// one exception: from level 10 on, each call of lz4hc allocates 64 KiB on the heap. If that
+    /// Returns a stream, which owns the memory of its contexts and allocates no memory later. lz4hc
+    /// is an exception: from level 10 on, each call allocates 64 KiB on the heap. If that
     /// allocation fails, `compress` returns `Ok(None)`.
     ///
     /// # Errors
@@ -81,12 +82,12 @@ pub trait Prepared: Send + Sync + Debug {
 /// The contexts of a codec. Only one thread at a time can use them. A call that fails does not
 /// affect later calls.
 pub trait Stream: Send {
-    /// Compresses `src`, which must not be longer than the stream's blocks, into `dst`, and returns
-    /// the compressed length. Returns `Ok(None)` if the result does not fit in `dst`.
+    /// Compresses `src` into `dst` and returns the compressed length. Returns `Ok(None)` if the
+    /// result does not fit in `dst`. `src` must not be longer than the stream's blocks.
     ///
     /// The result depends only on the source, the parameters and the length of `dst`. With lz4 and
-    /// lz4hc, `dst` needs to be only as long as the result. With zstd, `dst` should be about ten
-    /// bytes longer; otherwise, zstd may return `Ok(None)`, or a longer result than necessary.
+    /// lz4hc, a `dst` of the result's length suffices. With zstd, `dst` should be about ten bytes
+    /// longer; otherwise, zstd may return `Ok(None)`, or a longer result than necessary.
     ///
     /// # Errors
     /// [`Error::TooLong`]: `src` is longer than the block for which the stream was created.
@@ -96,8 +97,8 @@ pub trait Stream: Send {
     /// another dictionary, the result may differ from the original bytes.
     ///
     /// # Errors
-    /// [`Error::Corrupt`]: the data are invalid, or decompress to another length. `dst` may then
-    /// have been overwritten in part.
+    /// [`Error::Corrupt`]: the data are invalid, or decompress to another length. A part of `dst`
+    /// may then be overwritten.
     fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), Error>;
 }
 

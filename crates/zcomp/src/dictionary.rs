@@ -1,4 +1,5 @@
-//! Dictionaries: bytes that streams may refer to as if they preceded each block.
+//! Dictionaries. A dictionary consists of bytes that compressed blocks may refer to, as if the
+//! bytes preceded each block.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,8 +9,8 @@ use crate::policy::DICTIONARY_BYTES_MAX;
 
 /// A dictionary; clones share its bytes.
 ///
-/// If [`train`](crate::train) or `zstd --train` created the dictionary, zstd uses its tables; of
-/// any other dictionary, zstd uses all bytes as content. lz4 and lz4hc use the last 64 KiB of any
+/// If [`train`](crate::train) or `zstd --train` created the dictionary, zstd uses its tables. For
+/// another dictionary, zstd uses all bytes as content. lz4 and lz4hc use the last 64 KiB of any
 /// dictionary as content.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Dictionary(Arc<[u8]>);
@@ -18,7 +19,7 @@ impl Dictionary {
     /// The maximum size in bytes: 16 MiB. For blocks of 64 KiB, a much smaller dictionary suffices.
     pub const BYTES_MAX: usize = DICTIONARY_BYTES_MAX;
 
-    /// Returns a dictionary of these bytes.
+    /// Returns a dictionary that consists of `bytes`.
     ///
     /// # Errors
     /// [`Error::EmptyDictionary`] if `bytes` is empty, [`Error::LargeDictionary`] if it is longer

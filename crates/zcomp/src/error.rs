@@ -75,7 +75,7 @@ pub enum Error {
         /// The minimum number of samples.
         needed: usize,
     },
-    /// The trainer failed to create a dictionary from the samples.
+    /// The library could not train a dictionary from the samples.
     #[error(
         "no dictionary could be trained from these samples: {reason}; give others, or more of them"
     )]

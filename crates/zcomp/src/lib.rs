@@ -4,11 +4,12 @@
 //!   name -> by_name -> Codec -> prepare(Params, block) -> Prepared -> stream() -> Stream
 //! ```
 //!
-//! A [`Codec`] is a constant that describes an algorithm. [`Prepared`] has checked parameters and
+//! A [`Codec`] is a constant that describes an algorithm. [`Prepared`] holds checked parameters and
 //! the digest of a [`Dictionary`], which its streams share. A [`Stream`] compresses and
-//! decompresses for one thread at a time. It allocates memory for all its contexts at once, and
-//! nothing later (except with lz4hc, see [`Prepared::stream`]). Compressed blocks include neither
-//! lengths nor checksums: the caller must know the lengths before and after compression.
+//! decompresses for one thread at a time. A stream allocates the memory of all its contexts when it
+//! is created, and no memory later. (For an exception of lz4hc see [`Prepared::stream`].) A
+//! compressed block contains no length and no checksum. So the caller must know a block's lengths
+//! before and after compression.
 //!
 //! ```
 //! let codec = zcomp::by_name("lz4")?;

@@ -1,11 +1,11 @@
 //! lz4 and lz4hc, the fastest codecs to decompress. Blocks are raw, without a frame. Both codecs
-//! have the same format and the same decoder; lz4hc compresses better and slower.
+//! have the same format and the same decoder. lz4hc compresses better than lz4, and slower.
 //!
 //! # Safety
 //! For any compressed data, the C library accesses only the ranges that are passed
 //! (`LZ4_decompress_safe_usingDict`, `_safe_partial_usingDict`), and the ranges that a state refers
-//! to. Each call below passes the start and length of one slice, or a state, which lies in a
-//! [`ContextMemory`] of its stream or [`Lz4Dictionary`].
+//! to. Each call in this file passes the start and the length of one slice, or a state. A state
+//! lies in the [`ContextMemory`] of its stream or [`Lz4Dictionary`].
 #![allow(unsafe_code)]
 
 mod runs;
@@ -29,12 +29,12 @@ use tail::Tail;
 /// LZ4_ACCELERATION_MAX of the library, which silently reduces larger accelerations to this value.
 const ACCELERATION_MAX: i32 = 65_537;
 
-/// LZ4HC_MAX_CLEVEL of the kernel. The maximum of the library is 12; it reduces higher levels to
-/// 12.
+/// LZ4HC_MAX_CLEVEL of the kernel. The maximum of the library is 12, to which it reduces higher
+/// levels.
 const HIGH_LEVEL_MAX: i32 = 16;
 
-/// The maximum distance of a match in bytes, and so the maximum length of the usable part of a
-/// dictionary.
+/// The maximum offset of a match in bytes. A match can't reach the parts of a dictionary that are
+/// farther away.
 const WINDOW_BYTES: usize = 64 << 10;
 
 // These functions are in lz4-sys' static library, but not in its bindings.
@@ -42,9 +42,9 @@ unsafe extern "C" {
     fn LZ4_sizeofState() -> c_int;
     fn LZ4_sizeofStateHC() -> c_int;
 
-    // This function clears the state first. The variant `_fastReset` is no faster here, because it
-    // also clears the state for blocks of 4 KiB or more. For a shorter block its result would
-    // depend on the previous blocks.
+    // This function first clears the state. The variant `_fastReset` is not faster, because it also
+    // clears the state for blocks of 4 KiB or more. For a shorter block, the result of the variant
+    // would depend on the previous blocks.
     fn LZ4_compress_fast_extState(
         state: *mut c_void,
         src: *const c_char,
@@ -65,9 +65,9 @@ unsafe extern "C" {
         acceleration: c_int,
     ) -> c_int;
 
-    // Does not clear the state of 256 KiB, but numbers the positions of each block so that no match
-    // can reach a previous block. Clears the state only after a failure or after 1 GiB of input. So
-    // the result is the same as with a new state, but takes less time.
+    // This function clears the state of 256 KiB only after a failure, or after 1 GiB of input. The
+    // positions of a block are numbered so that no match can reach a previous block. The result is
+    // the same as with a new state, and takes less time.
     fn LZ4_compress_HC_extStateHC_fastReset(
         state: *mut c_void,
         src: *const c_char,
@@ -111,7 +111,7 @@ unsafe extern "C" {
 #[derive(Clone, Copy, PartialEq)]
 enum Extent {
     Whole,
-    /// The beginning of the block, as many bytes as fill the output.
+    /// The beginning of the block, up to the length of the output.
     Beginning,
 }
 
@@ -137,12 +137,12 @@ impl Lz4 {
         bytes.unsigned_abs() as usize
     }
 
-    /// Initializes a new state in the next bytes of `memory`, and returns its address.
+    /// Initializes a new state in the next bytes of `memory`. Returns the state's address.
     fn state(self, memory: &mut ContextMemory) -> NonNull<c_void> {
         let bytes = self.state_bytes();
         let state = memory.take(bytes).cast();
-        // SAFETY: `take` returns `bytes` bytes, the size of a state, aligned to a cache line. Only
-        // this state uses these bytes.
+        // SAFETY: `take` returns `bytes` bytes, the size of a state, aligned to a cache line. No
+        // other code uses these bytes.
         unsafe {
             match self {
                 Lz4::Fast => LZ4_initStream(state.as_ptr(), bytes),
@@ -207,13 +207,14 @@ impl Lz4Dictionary {
         let digested = Lz4Dictionary { content: content.clone(), state, memory };
         let (content, bytes) = digested.window();
         // SAFETY: `Lz4::state` created `state` for this codec above. `window` returns the start and
-        // the length of a slice, which does not move while `digested` exists, because `digested`
-        // contains a clone of the dictionary.
+        // the length of a slice. The slice does not move while `digested` exists, because
+        // `digested` contains a clone of the dictionary.
         unsafe {
             match codec {
                 Lz4::Fast => LZ4_loadDictSlow(state.as_ptr(), content, bytes),
                 Lz4::High => {
-                    // The tables depend on the level's search method.
+                    // Sets the level before the dictionary, because the tables depend on the
+                    // level's search method.
                     LZ4_resetStreamHC_fast(state.as_ptr(), level);
                     LZ4_loadDictHC(state.as_ptr(), content, bytes)
                 }
@@ -222,7 +223,7 @@ impl Lz4Dictionary {
         Ok(digested)
     }
 
-    /// Returns the start and length of the dictionary's usable part, which is its end.
+    /// Returns the start and the length of the usable part of the dictionary: its last bytes.
     fn window(&self) -> (*const c_char, c_int) {
         let bytes = self.content.bytes();
         let window = &bytes[bytes.len().saturating_sub(WINDOW_BYTES)..];
@@ -264,8 +265,8 @@ impl PreparedLz4 {
         let PreparedLz4 { codec, level, block, .. } = *self;
         let mut memory = ContextMemory::new(&[codec.state_bytes()])?;
         let state = match codec {
-            // Each compression initializes the state. So a stream that only decompresses touches
-            // none of the state's pages.
+            // Leaves the state untouched, because each compression initializes it. So a stream that
+            // only decompresses touches no page of the state.
             Lz4::Fast => memory.take(codec.state_bytes()).cast(),
             Lz4::High => codec.state(&mut memory),
         };
@@ -300,8 +301,9 @@ impl Stream for Lz4Stream {
             return Err(Error::TooLong { bytes: src.len(), block: self.block });
         }
         if src.is_empty() {
-            // An empty block is the token of a sequence without literals. The library would read
-            // memory below the address of the empty slice, which is 1.
+            // Writes the token of a sequence without literals, which is the compressed form of an
+            // empty block. The library would read memory below the address of the empty slice,
+            // which is 1.
             return Ok(dst.first_mut().map(|token| *token = 0).map(|()| 1));
         }
         let length = self.encode(src, dst);
@@ -327,7 +329,7 @@ impl Stream for Lz4Stream {
 }
 
 impl Lz4Stream {
-    /// Compresses a block with the library. The block is neither empty nor too long. Returns the
+    /// Compresses a block, which is neither empty nor too long, with the library. Returns the
     /// compressed length, or `None` if the result does not fit in `dst`.
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
         let (state, level) = (self.state.as_ptr(), self.level);
@@ -358,8 +360,8 @@ impl Lz4Stream {
                 }
             }
         };
-        // The result is never negative. The result is 0 only if the output does not fit or, from
-        // lz4hc's level 10 on, if malloc fails to allocate 64 KiB.
+        // The result is never negative. The result is 0 if the output does not fit. From level 10
+        // of lz4hc on, it is also 0 if malloc can't allocate 64 KiB.
         (written > 0).then_some(written as usize)
     }
 
@@ -371,8 +373,8 @@ impl Lz4Stream {
         let (from, to) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
         let window = self.dictionary.as_deref().map(Lz4Dictionary::window);
         let (window, size) = window.unwrap_or((std::ptr::null(), 0));
-        // SAFETY: each pointer is the start of a slice, and the length of the slice is passed with
-        // it. A null pointer has the length 0, which the library treats as no dictionary.
+        // SAFETY: each pointer is the start of a slice, and is passed with the slice's length. A
+        // null pointer is passed with the length 0, which the library treats as no dictionary.
         let written = unsafe {
             match extent {
                 Extent::Whole => LZ4_decompress_safe_usingDict(from, to, bytes, room, window, size),
@@ -384,8 +386,8 @@ impl Lz4Stream {
         usize::try_from(written).ok()
     }
 
-    /// Decompresses the block `src` that ends in `tail`. Returns false if `tail` is not the tail of
-    /// the block, or if the library is faster.
+    /// Decompresses the block `src`, which appears to end in `tail`. Returns false, without a
+    /// result, if `tail` is not the tail of the block, or if the library is faster.
     fn decode_tail(&self, tail: &Tail<'_>, src: &[u8], dst: &mut [u8]) -> bool {
         let (plain, room) = dst.split_at_mut(tail.short_bytes());
         let is_tail = match tail.shortened(room) {

@@ -1,13 +1,13 @@
-//! The memory of C contexts: a [`ContextMemory`] is its single owner while contexts point into it.
+//! The memory of C contexts. A [`ContextMemory`] owns the memory while contexts point into it.
 //!
 //! ```text
 //!   up to 56 bytes skipped | from a cache line on: context | to the next line | context | ...
 //! ```
 //!
 //! # Safety
-//! A [`ContextMemory`] creates one raw pointer to its memory, and never creates a reference to the
-//! memory: the C contexts in the memory contain pointers to it, which a reference would invalidate.
-//! `new` allocates the memory, and `drop` frees it with the same layout.
+//! A [`ContextMemory`] creates one raw pointer to its memory, and never a reference. The C contexts
+//! contain pointers into the memory, which a reference would invalidate. `new` allocates the
+//! memory, and `drop` frees it with the same layout.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -15,11 +15,11 @@ use crate::policy::CONTEXT_ALIGN;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
-/// The maximum distance from a word to the start of the next cache line, in bytes.
+/// The maximum distance in bytes from a word to the start of the next cache line.
 const SKIP_BYTES: usize = CONTEXT_ALIGN - size_of::<u64>();
 
 /// Returns the number of bytes that contexts of these sizes need. Each context takes whole cache
-/// lines, and the memory may begin before the first of these lines.
+/// lines. Further bytes are needed because the memory may not begin on a cache line.
 pub(crate) fn bytes_for(contexts: &[usize]) -> Result<usize, Error> {
     let sum = contexts.iter().try_fold(SKIP_BYTES, |sum, bytes| sum.checked_add(lines(*bytes)?));
     sum.ok_or(Error::NoMemory { bytes: usize::MAX })
@@ -45,7 +45,7 @@ pub(crate) struct ContextMemory {
 unsafe impl Send for ContextMemory {}
 
 impl ContextMemory {
-    /// Allocates memory for contexts of these sizes, all zero. The alignment is that of a word,
+    /// Allocates zeroed memory for contexts of these sizes. The memory is aligned only to a word,
     /// because at a greater alignment the allocator would write zeros to all pages. So pages that
     /// the contexts do not use are never touched.
     ///
@@ -59,8 +59,8 @@ impl ContextMemory {
         // SAFETY: the layout has at least SKIP_BYTES bytes, so its size is not 0.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(refused)?;
         let skip = start.addr().get().next_multiple_of(CONTEXT_ALIGN) - start.addr().get();
-        // SAFETY: the layout aligns `start` to a word, so `skip` is at most SKIP_BYTES, and the
-        // memory has at least this number of bytes.
+        // SAFETY: the layout aligns `start` to a word, so `skip` is at most SKIP_BYTES. The memory
+        // has at least SKIP_BYTES bytes.
         let next = unsafe { start.add(skip) };
         Ok(ContextMemory { next, left: bytes - skip, start, layout })
     }
@@ -69,8 +69,8 @@ impl ContextMemory {
         self.layout.size()
     }
 
-    /// Returns the next `bytes` bytes. These bytes begin on a cache line, are valid as long as the
-    /// memory exists, and are used only by the caller.
+    /// Returns the next `bytes` bytes, which begin on a cache line. The bytes are valid as long as
+    /// the memory exists, and only the caller uses them.
     ///
     /// # Panics
     /// If fewer bytes are left.

@@ -12,8 +12,8 @@ pub(crate) const ZSTD: &str = "zstd";
 /// The codecs of this library, in the kernel's order.
 pub(crate) const ALL: [&str; 3] = [LZ4, LZ4HC, ZSTD];
 
-/// The names that the kernel supports and this library does not.
-/// [`Error::Unsupported`](crate::Error::Unsupported) reports them.
+/// The names that the kernel supports, but this library does not.
+/// [`Error::Unsupported`](crate::Error::Unsupported) reports these names.
 pub(crate) const RESERVED: [&str; 4] = ["lzo-rle", "lzo", "deflate", "842"];
 
 /// Returns the names of all codecs, in the kernel's order.

@@ -4,9 +4,9 @@ use crate::policy::DICTIONARY_BYTES_MIN;
 use crate::policy::SAMPLES_MIN;
 use crate::{Dictionary, Error};
 
-/// Returns the minimum number of blocks of `block` bytes to train a dictionary of `bytes` bytes:
-/// the blocks together are at least as long as the dictionary. More blocks improve the dictionary,
-/// up to a hundred times this number.
+/// Returns the minimum number of blocks of `block` bytes to train a dictionary of `bytes` bytes.
+/// Together, the blocks are at least as long as the dictionary. More blocks, up to a hundred times
+/// this number, improve the dictionary.
 pub fn samples_needed(block: usize, bytes: usize) -> usize {
     bytes.div_ceil(block.max(1)).max(SAMPLES_MIN)
 }
@@ -14,9 +14,9 @@ pub fn samples_needed(block: usize, bytes: usize) -> usize {
 /// Returns a dictionary of at most `bytes` bytes for blocks like those in `samples`, which contains
 /// consecutive blocks of `block` bytes. The result depends only on the samples and the two sizes.
 ///
-/// The dictionary begins with zstd's tables for such blocks, which take some hundred bytes. After
-/// them follow the strings that recur most, the most common last. For lz4 and lz4hc the whole
-/// dictionary is content.
+/// The dictionary begins with zstd's tables, which take some hundred bytes. After the tables follow
+/// the most frequent strings of the samples, the most common string last. For lz4 and lz4hc the
+/// whole dictionary is content.
 ///
 /// # Errors
 /// [`Error::DictionarySize`] if `bytes` is below [`DICTIONARY_BYTES_MIN`];

@@ -1,9 +1,10 @@
-//! zstd, the densest of the fast codecs. A block is a frame without magic number, content size,
-//! checksum and dictionary id: two bytes of header, followed by blocks in zstd's sense.
+//! zstd, the densest of the fast codecs. A compressed block is a zstd frame without magic number,
+//! content size, checksum and dictionary id. The frame has a header of two bytes, followed by
+//! zstd's own blocks.
 //!
 //! # Safety
-//! All contexts are static: they lie in a [`ContextMemory`] that the stream, or the
-//! [`ZstdDictionary`], owns. The library allocates nothing for contexts, and fails if a context
+//! All contexts are static: they lie in a [`ContextMemory`] that the stream or the
+//! [`ZstdDictionary`] owns. The library allocates no memory for contexts, and fails if a context
 //! does not fit in its memory. For any compressed data, a call accesses only the ranges that are
 //! passed, and the ranges that a digested dictionary refers to.
 #![allow(unsafe_code)]
@@ -26,7 +27,7 @@ use crate::{Codec, Dictionary, Error, Params, Prepared, Stream};
 /// The default level of the library and of the kernel.
 const LEVEL_DEFAULT: i32 = 3;
 
-/// The codec. Its levels are those of the library.
+/// The codec. The levels are those of the library.
 #[derive(Debug)]
 pub(crate) struct Zstd;
 
@@ -49,8 +50,8 @@ impl Codec for Zstd {
         let level = params.level_of(self.default_level());
         let dictionary_bytes =
             params.dictionary.as_ref().map_or(0, |content| content.bytes().len());
-        // SAFETY: these functions compute results from their arguments; the parameters that are
-        // passed to the estimate were returned by the library.
+        // SAFETY: these functions compute results from their arguments. The library returned the
+        // parameters that are passed to the estimate.
         let (cparams, encoder_bytes, decoder_bytes) = unsafe {
             let cparams = sys::ZSTD_getCParams(level, block as u64, dictionary_bytes);
             let of_encoder = match dictionary_bytes {
@@ -79,7 +80,7 @@ impl Codec for Zstd {
     }
 }
 
-/// The minimum size in bytes of blocks that the library may compress without the digest's tables.
+/// The minimum size in bytes of a block that the library may compress without the digest's tables.
 const DIGEST_BYTES_MAX: usize = 128 << 10;
 
 /// Returns the size in bytes of the largest block for which the library uses the digest's tables in
@@ -96,10 +97,11 @@ fn attached_bytes_max(strategy: ZSTD_strategy) -> usize {
     }
 }
 
-/// Returns the parameters that estimate the size of an encoder with a digest of `cparams`. The
-/// window and the tables cover only a block, unless the library copies the digest's tables. The
-/// size of a table for matches of three bytes depends on the whole window. If the estimate were too
-/// small, the compression of the first block would fail.
+/// Returns the parameters from which the size of an encoder with a digest of `cparams` is
+/// estimated. For blocks below [`DIGEST_BYTES_MAX`], the window covers only a block. The tables
+/// also cover only a block, except if the library copies the digest's tables. The size of a table
+/// for matches of three bytes depends on the window of `cparams`. If the estimate were too small,
+/// the compression of the first block would fail.
 fn beside_dictionary(
     cparams: ZSTD_compressionParameters,
     block: usize,
@@ -127,9 +129,9 @@ struct ZstdDictionary {
     memory: ContextMemory,
 }
 
-// SAFETY: no code writes to either digest after `new` returns: the library takes const pointers,
-// which several threads may pass. The content and the memory are `Send`; of `memory`, code reads
-// only the size.
+// SAFETY: no code writes to either digest after `new` returns. The library takes const pointers,
+// which several threads may pass. The content and the memory are `Send`, and only the size of
+// `memory` is read.
 unsafe impl Send for ZstdDictionary {}
 // SAFETY: see `Send`: no code writes to either digest after `new` returns.
 unsafe impl Sync for ZstdDictionary {}
@@ -137,12 +139,13 @@ unsafe impl Sync for ZstdDictionary {}
 impl ZstdDictionary {
     fn new(content: &Dictionary, cparams: ZSTD_compressionParameters) -> Result<Self, Error> {
         const BY_REF: ZSTD_dictLoadMethod_e = ZSTD_dictLoadMethod_e::ZSTD_dlm_byRef;
-        // If the dictionary begins as a zstd dictionary, its tables are used; else it is content.
+        // If the dictionary begins like a zstd dictionary, the library uses its tables. Any other
+        // dictionary is content as a whole.
         const AUTO: ZSTD_dictContentType_e = ZSTD_dictContentType_e::ZSTD_dct_auto;
         let content = content.clone();
         let (start, bytes) = (content.bytes().as_ptr().cast(), content.bytes().len());
-        // SAFETY: these functions compute results from their arguments; the parameters among them
-        // were returned by the library.
+        // SAFETY: these functions compute results from their arguments. The library returned the
+        // parameters among the arguments.
         let (encoding_bytes, decoding_bytes) = unsafe {
             (
                 sys::ZSTD_estimateCDictSize_advanced(bytes, cparams, BY_REF),
@@ -177,7 +180,7 @@ impl ZstdDictionary {
                 ),
             )
         };
-        // The memory suffices, so the failure is due to the dictionary.
+        // The memory suffices, so a failure means that the dictionary is damaged.
         match (NonNull::new(encoding.cast_mut()), NonNull::new(decoding.cast_mut())) {
             (Some(encoding), Some(decoding)) => {
                 Ok(ZstdDictionary { encoding, decoding, content, memory })
@@ -196,7 +199,7 @@ impl ZstdDictionary {
 struct PreparedZstd {
     level: i32,
     block: usize,
-    /// The parameters for blocks of the maximum size; a shorter block never needs more memory.
+    /// The parameters for blocks of the maximum size. A shorter block needs no more memory.
     cparams: ZSTD_compressionParameters,
     encoder_bytes: usize,
     decoder_bytes: usize,
@@ -270,18 +273,19 @@ impl PreparedZstd {
             (ZSTD_cParameter::ZSTD_c_contentSizeFlag, 0),
             (ZSTD_cParameter::ZSTD_c_checksumFlag, 0),
             (ZSTD_cParameter::ZSTD_c_dictIDFlag, 0),
-            // The estimate does not include the tables of long-distance matching, which the library
-            // enables by default for windows of 128 MiB or more.
+            // Disables long-distance matching, because the estimate does not include its tables.
+            // The library enables it by default for windows of 128 MiB or more.
             (
                 ZSTD_cParameter::ZSTD_c_enableLongDistanceMatching,
                 ZSTD_ParamSwitch_e::ZSTD_ps_disable as i32,
             ),
         ] {
-            // SAFETY: the context was created above; the library checks both other arguments.
+            // SAFETY: the context was created above. The library checks the other two arguments.
             check_code(unsafe { sys::ZSTD_CCtx_setParameter(encoder.as_ptr(), parameter, value) })?;
         }
-        // Otherwise the library would choose parameters for the length of each block, and a shorter
-        // block might need other tables than those of the estimate.
+        // Fixes the parameters for all blocks. By default, the library chooses parameters for the
+        // length of each block. A short block might then need tables that the estimate does not
+        // include.
         // SAFETY: the context was created above; the library checks the parameters.
         check_code(unsafe { sys::ZSTD_CCtx_setCParams(encoder.as_ptr(), self.cparams) })?;
         if let Some(dictionary) = self.dictionary.as_deref() {
@@ -295,11 +299,11 @@ impl PreparedZstd {
     }
 }
 
-/// The error if a static context does not fit in memory of its own estimated size.
+/// The error if a static context does not fit in memory of the size that the library estimated.
 const TOO_SMALL: Error =
     Error::Library { codec: NAME, code: ZSTD_ErrorCode::ZSTD_error_memory_allocation as usize };
 
-/// Returns a size that the library returned, or an error if the value is a negated error code.
+/// Returns `result` if it is a size, or an error if it is a negated error code of the library.
 fn check_code(result: usize) -> Result<usize, Error> {
     // SAFETY: the function computes its result from its argument.
     if unsafe { sys::ZSTD_isError(result) } == 0 {
@@ -314,7 +318,7 @@ struct ZstdStream {
     block: usize,
     /// The dictionary that both contexts refer to.
     _dictionary: Option<Arc<ZstdDictionary>>,
-    /// The memory of both contexts. Static contexts own nothing, so they need not be freed.
+    /// The memory of both contexts. Static contexts own no other memory, so they need not be freed.
     _memory: ContextMemory,
 }
 
@@ -330,8 +334,7 @@ impl Stream for ZstdStream {
         }
         // SAFETY: `src` and `dst` are slices, passed with their lengths. `PreparedZstd::encoder`
         // created the context, whose memory exists as long as the stream. Only this call uses the
-        // context (`&mut self`). The call starts a new session, whatever the result of the last
-        // call was.
+        // context (`&mut self`). The call starts a new session, even after a failed call.
         match check_code(unsafe {
             sys::ZSTD_compress2(
                 self.encoder.as_ptr(),
@@ -361,8 +364,8 @@ impl Stream for ZstdStream {
                 compressed,
             )
         };
-        // An error code is larger than any length. The second condition rejects an empty input,
-        // which would otherwise be valid for an empty output.
+        // An error code exceeds any length. The second condition rejects an empty input, which the
+        // library accepts for an empty output.
         if written == expected && compressed > 0 {
             return Ok(());
         }

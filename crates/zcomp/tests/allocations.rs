@@ -2,8 +2,8 @@
 //! Every malloc of this process is counted.
 //!
 //! # Safety
-//! The functions below replace those of the C library, and pass all arguments to the replaced
-//! functions unchanged.
+//! The functions in this file replace functions of the C library, and pass all arguments on to them
+//! unchanged.
 #![allow(unsafe_code)]
 // Helper functions outside the tests use `unwrap`, too.
 #![allow(clippy::unwrap_used)]
@@ -55,7 +55,7 @@ fn allocations(work: impl FnOnce()) -> usize {
     CALLS.load(Relaxed) - before
 }
 
-/// This is the only test of this file, because the count would include allocations of other tests.
+/// The count would include allocations of other tests, so this file contains only one test.
 #[test]
 fn nothing_allocates_once_a_stream_is_made() {
     assert!(allocations(|| drop(std::hint::black_box(Box::new(1)))) > 0, "they are counted");

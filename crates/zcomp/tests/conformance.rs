@@ -1,4 +1,4 @@
-//! One suite for every codec: decompression restores the data, output that does not fit is
+//! One suite for every codec. Decompression must restore the data. Output that does not fit is
 //! reported, damaged input is rejected, and no memory outside the slices is accessed.
 
 // Helper functions outside the tests use `unwrap`, too.
@@ -22,7 +22,8 @@ fn bound(length: usize) -> usize {
     length + length / 64 + 512
 }
 
-/// Returns the compressed bytes of `src`. Fences around both slices detect accesses outside them.
+/// Returns the compressed bytes of `src`. Fences around `src` and the output detect accesses
+/// outside of these slices.
 fn compressed(stream: &mut dyn Stream, src: &[u8]) -> Vec<u8> {
     let mut dst = Fence::new(bound(src.len()), 0);
     let length = stream.compress(&Fence::of(src), &mut dst).unwrap().expect("within the bound");
@@ -102,7 +103,8 @@ fn real_pages_come_back() {
     }
 }
 
-/// Some of the previous blocks did not fit in the output buffer.
+/// After each block, a compression fails because its output does not fit. The next block must not
+/// be affected.
 #[test]
 fn same_block_compresses_to_the_same_bytes_whatever_came_before() {
     let seed = seed(3);
@@ -122,7 +124,7 @@ fn same_block_compresses_to_the_same_bytes_whatever_came_before() {
     }
 }
 
-/// lz4hc numbers positions across blocks, and restarts after 1 GiB of them, about 16,000 blocks.
+/// lz4hc numbers positions across blocks, and restarts after 1 GiB, which is about 16,000 blocks.
 #[test]
 fn what_a_block_compresses_to_does_not_change_in_long_use() {
     let seed = seed(3);
@@ -223,7 +225,7 @@ fn truncated_input_is_refused_at_every_length() {
                 let result = decompressed(&mut *stream, &small[..length], src.len());
                 assert!(result.is_err(), "{} at {length} of {}", setting.name, small.len());
             }
-            // Compressed data with additional bytes are rejected, too.
+            // Compressed data with an additional byte must be rejected, too.
             let longer = [&small[..], &[0]].concat();
             assert!(decompressed(&mut *stream, &longer, src.len()).is_err(), "{}", setting.name);
             assert_eq!(decompressed(&mut *stream, &small, src.len()).as_deref(), Ok(&src[..]));
@@ -232,8 +234,8 @@ fn truncated_input_is_refused_at_every_length() {
     }
 }
 
-/// The result for damaged data does not depend on the previous contents of the output buffer, and
-/// never exceeds the buffer.
+/// The result for damaged data does not depend on the previous contents of the output buffer. No
+/// write exceeds the buffer.
 #[test]
 fn flipped_bits_never_stray() {
     let seed = seed(8);
@@ -284,8 +286,8 @@ fn noise_is_no_block() {
     }
 }
 
-/// Compresses a long sequence of blocks that are much shorter than the stream's maximum. The
-/// library must neither conclude that its memory is too large nor request less memory.
+/// Compresses many blocks that are much shorter than the stream's maximum. The library must not
+/// resize its memory, even if it considers the memory too large.
 #[test]
 fn long_use_on_short_blocks_stays_in_its_memory() {
     let seed = seed(11);
@@ -412,8 +414,8 @@ fn a_dictionary_is_used() {
     for setting in settings().filter(|setting| setting.name.contains("content")) {
         let plain = Setting { dictionary: None, ..setting.clone() };
         for (level, block) in [(None, 4096), (Some(1), 4096), (Some(9), 65_536)] {
-            // The source is noise from the dictionary, so it compresses to only a reference to the
-            // dictionary.
+            // The source is noise from the dictionary, so its compressed form is only a reference
+            // to the dictionary.
             let src = &setting.dictionary.as_ref().unwrap().bytes()[60_000..64_000];
             let with = compressed(&mut *setting.stream(level, block), src).len();
             let without = compressed(&mut *plain.stream(level, block), src).len();
@@ -422,8 +424,9 @@ fn a_dictionary_is_used() {
     }
 }
 
-/// Each stream can decompress the output of another stream with the same parameters. With another
-/// dictionary, or none, the result is an error or wrong bytes, never an invalid access.
+/// A stream can decompress the output of another stream with the same parameters. With another
+/// dictionary, or without a dictionary, the result is an error or wrong bytes, but no invalid
+/// access.
 #[test]
 fn only_the_same_dictionary_decompresses() {
     let seed = seed(21);
@@ -483,7 +486,8 @@ fn a_stream_beside_a_dictionary_has_room_for_every_block() {
     }
 }
 
-/// A stream has no tables besides those of the digest, unless the library copies the digest.
+/// If the library does not copy the digest, a stream uses the tables of the digest and has no
+/// tables of its own.
 #[test]
 fn a_stream_beside_a_dictionary_takes_little_more() {
     let codec = by_name("zstd").unwrap();

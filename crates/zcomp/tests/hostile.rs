@@ -1,7 +1,7 @@
-//! Random bytes, and compressed data with a few changes, are decompressed by every codec with every
-//! dictionary, to every length. The result must be an error, or bytes that depend on the input
-//! alone; no memory outside the slices is accessed, and later calls succeed. The fuzz target
-//! `codec` runs the same test for longer.
+//! Every codec decompresses random bytes, and compressed data with a few changes, with every
+//! dictionary and to every length. The result must be an error, or bytes that depend only on the
+//! input. No memory outside the slices may be accessed, and later calls must succeed. The fuzz
+//! target `codec` runs the same test for longer.
 
 // Helper functions outside the tests use `unwrap`, too.
 #![allow(clippy::unwrap_used)]
@@ -13,7 +13,7 @@ use testkit::samples::{kinds, random};
 use testkit::settings::settings;
 use testkit::{run_any, scaled, seed};
 
-/// The number of rounds for each codec with each dictionary; these rounds take about a tenth of a
+/// The number of rounds for each codec with each dictionary. These rounds take about a tenth of a
 /// second.
 const ROUNDS: usize = 3000;
 

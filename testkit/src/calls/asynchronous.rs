@@ -37,7 +37,8 @@ pub const CASES: &[Case] = &[
     ("io_setup", |t| vec![1, t.zeros(8)]),
     ("io_submit", |t| {
         let (context, file) = (context(), file(b"hello"));
-        // If the kernel can't write the memory, the event reports it, not the call.
+        // If the kernel can't write the memory, the event reports the error. The call itself
+        // succeeds.
         let target = t.room(5, Need::Maybe);
         let block = t.words(&block(0, file, target, 5));
         vec![context, 1, t.words(&[block])]

@@ -3,8 +3,7 @@
 use super::trial::{Case, Need, Trial, me, must, raw};
 use libc::*;
 
-/// Returns a message queue. The queue, like the objects of the next two functions, is removed after
-/// the tried call has returned.
+/// Returns a message queue, which is removed after the call.
 fn queue(trial: &mut Trial) -> usize {
     let queue = must(SYS_msgget, &[0, 0o600]);
     trial.after(move || _ = must(SYS_msgctl, &[queue, IPC_RMID as usize, 0]));
@@ -61,7 +60,7 @@ const RING: usize = -2_isize as usize;
 /// FUTEX2_SIZE_U32 and FUTEX2_PRIVATE.
 const WORD_FLAGS: usize = 2 | 128;
 
-/// Returns a futex whose value is not 1. The call fails if the futex's address is off by a byte.
+/// Returns a futex whose value is not 1. A call with an unaligned address of the futex fails.
 fn futex(trial: &mut Trial) -> usize {
     trial.room(4, Need::Part)
 }

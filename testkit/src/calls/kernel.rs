@@ -1,28 +1,29 @@
-//! System calls, issued without the C library's own handling.
+//! System calls without the C library's wrappers.
 
-/// Issues a system call without the C library's own handling. Returns the result, which is the
-/// negative number of the error if the call failed.
+/// Issues a system call without the C library's wrapper. Returns the kernel's result, which is a
+/// negated errno if the call failed.
 pub fn raw(number: i64, arguments: &[usize]) -> i64 {
     let [a, b, c, d, e, f] =
         std::array::from_fn(|nth| arguments.get(nth).copied().unwrap_or_default());
-    // SAFETY: the arguments refer to memory of the case's own trial, which nothing else uses, or to
-    // memory that the kernel refuses; the process is a child created for this call.
+    // SAFETY: the arguments refer to memory of the case's own trial, which no other code uses, or
+    // to memory that the kernel refuses. The process is a child created for this call.
     let answer = unsafe { libc::syscall(number, a, b, c, d, e, f) };
     let makes_child = [libc::SYS_clone, libc::SYS_clone3].contains(&number);
     if answer == 0 && makes_child {
-        // SAFETY: `_exit` has no requirements; it ends the child that the call created.
+        // SAFETY: `_exit` has no requirements, and ends the child that the call created.
         unsafe { libc::_exit(0) };
     }
     let error = || i64::from(std::io::Error::last_os_error().raw_os_error().unwrap());
     match answer {
         -1 => -error(),
-        // The result of this call is an unsigned int.
+        // `modify_ldt` returns an unsigned int.
         answer if number == libc::SYS_modify_ldt => i64::from(answer as i32),
         answer => answer,
     }
 }
 
-/// Asserts that `answer`, the result of a function of the C library, is no error, and returns it.
+/// Returns the result `answer` of a function of the C library, after an assertion that it is not an
+/// error.
 pub fn done(answer: i32) -> usize {
     assert!(answer >= 0, "{}", std::io::Error::last_os_error());
     answer as usize

@@ -157,7 +157,7 @@ pub const CASES: &[Case] = &[
     ("listmount", |t| vec![request(t, usize::MAX), t.output(8), 1, 0]),
     ("quotactl", |t| vec![0x8000_0400, t.text("/no such device"), 0, t.room(4, Need::Maybe)]),
     ("quotactl_fd", |t| {
-        // Q_SETINFO with a field that does not exist: the kernel reads the structure, and then
+        // Sets a field that does not exist (Q_SETINFO). The kernel reads the structure before it
         // refuses the field.
         let mut limits = [0_i32; 6];
         limits[5] = i32::MIN;

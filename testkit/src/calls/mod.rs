@@ -1,4 +1,4 @@
-//! System calls that tests can try, each with the memory to which its arguments refer.
+//! System calls that tests can try, and the memory to which the arguments of each call refer.
 //!
 //! # Safety
 //! The arguments refer to memory of their own trial, or memory that the kernel refuses. The calls

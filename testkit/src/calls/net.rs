@@ -6,7 +6,7 @@ use libc::*;
 const ANY_PORT: [u8; 16] = [2, 0, 0, 0, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
 const NAME: usize = ANY_PORT.len();
 
-/// Returns a datagram socket and its address, which is local.
+/// Returns a datagram socket and its local address.
 fn datagrams() -> (usize, [u8; NAME]) {
     let socket = must(SYS_socket, &[AF_INET as usize, SOCK_DGRAM as usize, 0]);
     must(SYS_bind, &[socket, ANY_PORT.as_ptr() as usize, NAME]);
@@ -16,7 +16,7 @@ fn datagrams() -> (usize, [u8; NAME]) {
     (socket, name)
 }
 
-/// Returns a socket with five bytes to read, which it has sent to itself.
+/// Returns a socket from which five bytes can be read. The socket sent them to itself.
 fn with_data() -> usize {
     let (socket, name) = datagrams();
     let data = b"hello".as_ptr() as usize;
@@ -24,7 +24,7 @@ fn with_data() -> usize {
     socket
 }
 
-/// Returns a listening Unix socket, for which a client is waiting.
+/// Returns a listening Unix socket to which a client has connected.
 fn listener() -> usize {
     let address = |socket| {
         let (mut name, mut length) = ([0_u8; 110], 110_u32);
@@ -66,12 +66,12 @@ fn received(trial: &mut Trial) -> (usize, [usize; 7]) {
     let socket = with_data();
     let (name, data) = (trial.output(NAME), trial.output(5));
     let vector = trial.words(&[data, 5]);
-    // If the control data do not fit, the flags report it.
+    // If the control data do not fit, the call succeeds and sets a flag.
     let control = trial.room(64, Need::Maybe);
     (socket, message(name, vector, (control, 64)))
 }
 
-/// Returns a message as an element of an array of messages, without unused bytes at its end.
+/// Returns a message as an element of an array of messages. The element ends without padding.
 fn element(message: &[usize]) -> Vec<u8> {
     [bytes_of(message), vec![0; 4]].concat()
 }

@@ -49,7 +49,7 @@ const RSEQ_END: usize = 1;
 /// Unregisters the C library's `rseq` of this thread. Returns true if no `rseq` is registered
 /// afterwards.
 fn end_rseq() -> bool {
-    // SAFETY: the name is a C string; the symbol, if it exists, refers to a number that is always
+    // SAFETY: the name is a C string. If the symbol exists, it refers to a number that is always
     // readable.
     let offset = unsafe {
         let offset: *const isize = dlsym(RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast();
@@ -71,8 +71,8 @@ fn filter(trial: &mut Trial) -> usize {
     trial.words(&[1, allow])
 }
 
-/// Returns `clone_args` with the flags, the address for the descriptor, and the address and count
-/// of the child's ids.
+/// Returns `clone_args`: the flags, the address for the descriptor, the address of the child's ids
+/// and the number of these ids.
 fn clone_arguments(trial: &mut Trial, [flags, pidfd, numbers, count]: [usize; 4]) -> usize {
     trial.words(&[flags, pidfd, 0, 0, SIGCHLD as usize, 0, 0, 0, numbers, count, 0])
 }
@@ -169,9 +169,10 @@ pub const CASES: &[Case] = &[
     ("sched_getaffinity", |t| vec![0, 8, t.output(8)]),
     ("getcpu", |t| vec![t.output(4), t.output(4), 0]),
     ("lsm_get_self_attr", |t| vec![LSM_CURRENT, t.room(256, Need::Maybe), t.ints(&[256]), 0]),
-    // The kernel expects the number of a module with LSM_FLAG_SINGLE, but the structure has none.
+    // With LSM_FLAG_SINGLE, the kernel expects the number of a module in the structure, which
+    // contains none.
     ("lsm_get_self_attr single", |t| vec![LSM_CURRENT, t.zeros(32), t.ints(&[32]), 1]),
-    // A module's attribute whose length field is shorter than its header.
+    // The length field of the attribute is shorter than the attribute's header.
     ("lsm_set_self_attr", |t| vec![LSM_CURRENT, t.zeros(32), 32, 0]),
     ("lsm_list_modules", |t| vec![t.room(256, Need::Maybe), t.ints(&[256]), 0]),
 ];

@@ -15,7 +15,7 @@ fn pending() {
 
 extern "C" fn nothing(_: c_int) {}
 
-/// Returns the data of a queued SIGCHLD: number, errno and code. No process waits for the signal.
+/// Returns the data of a queued SIGCHLD: number, errno and code.
 fn info(trial: &mut Trial) -> usize {
     let mut info = [0; 128];
     info[..4].copy_from_slice(&SIGCHLD.to_ne_bytes());

@@ -4,7 +4,8 @@ use super::files::file;
 use super::trial::{Case, Need, Trial, me, must, raw};
 use libc::*;
 
-/// Moves the process to a namespace in which it may set names. If it can't, leaves the case out.
+/// Moves the process to a namespace in which it may set names. If the move fails, leaves out the
+/// case.
 fn own_names(trial: &mut Trial) {
     if raw(SYS_unshare, &[CLONE_NEWUTS as usize]) < 0 {
         trial.leave_out();
@@ -43,7 +44,7 @@ pub const CASES: &[Case] = &[
         own_names(t);
         vec![t.input(b"abc"), 3]
     }),
-    // A segment that does not begin or end at page boundaries.
+    // The segment does not begin or end at a page boundary, so the call fails.
     ("kexec_load", |t| vec![0, 1, t.words(&[0, 0, 1, 1]), 0]),
     // The files are neither a kernel nor modules, so the kernel does not read the parameters.
     ("kexec_file_load", |t| vec![file(&[0; 64]), usize::MAX, 4, said(t), 0]),

@@ -3,7 +3,7 @@
 use super::trial::{Case, Need, Trial, must};
 use libc::*;
 
-/// Returns a traced child that has stopped. It exits when the call has returned.
+/// Returns a traced child that has stopped. The child exits when the call has returned.
 fn stopped(trial: &mut Trial) -> usize {
     // SAFETY: the child makes only system calls, and never returns.
     let child = unsafe {

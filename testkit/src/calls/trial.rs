@@ -13,14 +13,14 @@ pub const EFAULT: i64 = -(libc::EFAULT as i64);
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(i64)]
 pub enum Need {
-    /// Every byte: a missing last byte changes the result.
+    /// The kernel needs every byte. If the last byte is inaccessible, the result changes.
     All,
-    /// Some bytes: the result changes if the whole object is inaccessible.
+    /// The kernel needs some bytes. If the whole object is inaccessible, the result changes.
     Part,
     /// The kernel accesses the object only in certain states of the system, so its access is not
     /// checked.
     Maybe,
-    /// The row of the table defines where the object begins, but not where it ends.
+    /// The row of the table defines the start of the object, but not its end.
     Unknown,
 }
 
@@ -36,8 +36,8 @@ pub enum Spoil {
     Rest,
 }
 
-/// A case: the name of a system call, with more words if the call has several cases, and the
-/// function that creates the arguments.
+/// A case: its name, and the function that creates the arguments. The name begins with the name of
+/// the system call.
 pub type Case = (&'static str, fn(&mut Trial) -> Vec<usize>);
 
 /// An object in memory to which an argument of a call refers.
@@ -135,7 +135,7 @@ impl Trial {
         self.input(&vec![0; bytes])
     }
 
-    /// Registers `work` to run after the call has returned.
+    /// Registers `work`, which runs after the call has returned.
     pub fn after(&mut self, work: impl FnOnce() + 'static) {
         self.after.push(Box::new(work));
     }

@@ -88,7 +88,7 @@ pub struct Reply {
     pub error: u32,
     /// The parts of the data of a read, each with its offset.
     pub parts: Vec<(u64, Vec<u8>)>,
-    /// The extents of a block status: the length and the flags of each.
+    /// The extents of a block status. Each element holds an extent's length and flags.
     pub extents: Vec<(u32, u32)>,
 }
 
@@ -97,8 +97,8 @@ pub struct Reply {
 pub struct Replies(HashMap<u64, Reply>);
 
 impl Replies {
-    /// Reads up to the end of a reply. `len` returns the number of data bytes in a simple reply
-    /// with the given cookie.
+    /// Reads until a reply is complete, and returns it. `len` returns the number of data bytes in a
+    /// simple reply with the given cookie.
     pub fn next(&mut self, from: &mut impl Read, len: impl Fn(u64) -> u32) -> Reply {
         match u32(from) {
             SIMPLE_REPLY_MAGIC => {
@@ -117,7 +117,8 @@ impl Replies {
         self.0.is_empty()
     }
 
-    /// Reads the rest of a chunk, and further chunks until a structured reply is complete.
+    /// Reads the remaining bytes of a chunk, and further chunks until a structured reply is
+    /// complete.
     fn chunks(&mut self, from: &mut impl Read) -> Reply {
         loop {
             let (flags, kind, cookie, len) = (u16(from), u16(from), u64(from), u32(from));

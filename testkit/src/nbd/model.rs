@@ -1,6 +1,7 @@
-//! Successive clients of the NBD server, compared with the protocol's document. The server must
-//! answer every option and request, must send no other answers, and must keep the written data. The
-//! answers must not depend on how the bytes are split on the connection.
+//! Successive clients of the NBD server. The server's answers are compared with the protocol's
+//! document. The server must answer every option and request, must send no other answers, and must
+//! keep the written data. The answers must not depend on the way in which the client's bytes are
+//! split.
 
 use super::session::{EXPORTS, Expected, Session, Shape, Stage, Terms, What, description};
 use super::*;
@@ -16,7 +17,7 @@ use zram::{Config, Device, SLOT_BYTES};
 pub use super::data::{Data, Data::*, Name, Name::*, Query, Query::*};
 pub use crate::contents::Data::*;
 
-/// The maximum length in bytes of drawn writes that are not too long on purpose.
+/// The maximum length in bytes of a drawn write, unless the write is deliberately too long.
 const WRITTEN_MAX: usize = 300 << 10;
 
 #[derive(Clone, Debug)]
@@ -50,8 +51,7 @@ pub enum Event {
     },
     Haggle(u32, Data),
     Ask(Request),
-    /// The client disconnects after it has sent this number of the option's bytes, but never all of
-    /// them.
+    /// The client disconnects after this number of the option's bytes, and never sends all of them.
     HaggleInPart(u32, Data, usize),
     AskInPart(Request, usize),
     /// Sends bytes that begin neither an option nor a request.
@@ -66,7 +66,7 @@ pub struct Report {
     pub options: usize,
     pub done: usize,
     pub refused: usize,
-    /// The number of bytes that were read, and the number of extents that were reported.
+    /// The number of bytes that were read.
     pub read: usize,
     pub extents: usize,
 }
@@ -95,18 +95,18 @@ impl Side {
 pub struct NbdModel {
     setup: Setup,
     shape: Shape,
-    /// Two servers: the first receives all bytes at once, the second in steps.
+    /// Two servers. The first server receives all bytes at once, the second server in steps.
     sides: [Side; 2],
     session: Session,
-    /// The contents of the disk after all requests so far, and which slots are stored.
+    /// The contents of the disk after all requests so far.
     bytes: Vec<u8>,
     stored: Vec<bool>,
     report: Report,
 }
 
 impl NbdModel {
-    /// Replaces the client. Checks all answers to the old client, checks the disk, and connects a
-    /// new client.
+    /// Checks all answers to the old client and the contents of the disk. After these checks,
+    /// connects a new client.
     fn connect(&mut self, flags: u32) {
         let session = std::mem::replace(&mut self.session, Session::new(flags));
         let answers = [(&self.sides[0], usize::MAX), (&self.sides[1], self.setup.step)]
@@ -201,8 +201,8 @@ impl NbdModel {
         What::Done
     }
 
-    /// Returns the extents of the range: runs of slots that are either all stored or all not
-    /// stored.
+    /// Returns the extents of the range. An extent is a run of stored slots, or a run of slots that
+    /// are not stored.
     fn extents(&self, at: usize, end: usize) -> Vec<(u32, u32)> {
         let mut extents: Vec<(u32, u32)> = Vec::new();
         let mut from = at;
@@ -224,7 +224,7 @@ impl NbdModel {
         self.connect(3);
     }
 
-    /// Returns a stamp that gives the contents of each request a different value.
+    /// Returns a stamp for the contents of the next request. Each request has another stamp.
     fn stamp(&self) -> u64 {
         (self.report.clients as u64) << 32 | self.session.requests
     }
@@ -272,7 +272,7 @@ impl NbdModel {
             4 if choices.one_in(4) => choices.u64() as u16,
             _ => 0,
         };
-        // The longest writes are shortened, because the time to send and compare them is long.
+        // Shortens some of the longest writes, because it takes long to send and compare them.
         let is_long = kind == WRITE && len >= PAYLOAD_MAX - 1;
         let len = if is_long && len <= PAYLOAD_MAX { WRITTEN_MAX as u32 } else { len };
         Request { kind, flags, offset, len, data: Payload::draw(choices, self.stamp()) }

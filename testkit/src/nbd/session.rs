@@ -54,7 +54,7 @@ pub struct Found {
     pub is_read_only: bool,
 }
 
-/// The exports of every model. Both are the same disk: a writable and a read-only export.
+/// The exports of every model: a writable export and a read-only export of one disk.
 pub const EXPORTS: [(&str, bool); 2] = [("disk", false), ("fixed", true)];
 
 /// The sizes that a server reports for the disk.
@@ -86,7 +86,7 @@ fn find(name: &str) -> Option<Found> {
 }
 
 impl Session {
-    /// Returns a client that has been greeted, and that sends its flags.
+    /// Returns a client that has received the greeting, and sends its flags.
     pub fn new(flags: u32) -> Self {
         let known = u32::from(FIXED_NEWSTYLE | NO_ZEROES);
         Session {
@@ -172,7 +172,7 @@ impl Session {
         });
     }
 
-    /// Expects the answer to EXPORT_NAME, the old option to choose an export. If the export does
+    /// Expects the answer to EXPORT_NAME, the old option that chooses an export. If the export does
     /// not exist, the connection ends.
     fn choose_by_name(&mut self, name: &[u8], shape: Shape) {
         let name = String::from_utf8_lossy(name);
@@ -237,7 +237,7 @@ impl Session {
             false => queries.is_empty() || has("base:") || has(BASE_ALLOCATION),
         };
         if is_named {
-            // In the answer to LIST_META_CONTEXT, the context ids have no meaning.
+            // In the answer to LIST_META_CONTEXT, a context id has no meaning.
             let data = [&u32::from(is_set).to_be_bytes(), BASE_ALLOCATION.as_bytes()].concat();
             self.answer(option, REP_META_CONTEXT, Some(data));
         }
@@ -247,7 +247,7 @@ impl Session {
         self.answer(option, ACK, Some(Vec::new()));
     }
 
-    /// Compares the answers of the server with the expected ones.
+    /// Compares the answers of the server with the expected answers.
     pub fn verify(&self, mut answers: &[u8]) {
         let answers = &mut answers;
         greeting(answers);

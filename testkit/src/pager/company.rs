@@ -1,4 +1,4 @@
-//! A second thread that uses the region of a model at the same time.
+//! A second thread that uses the region of a model concurrently with the model's thread.
 
 use super::Subject;
 use super::mirror::SIGNAL;
@@ -11,7 +11,7 @@ use zmem::Advice;
 
 pub use Work::*;
 
-/// The work of the second thread, which never changes the value of a byte.
+/// The work of the second thread. The thread never changes the value of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// The thread only waits. The process then has more than one thread.
@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_micros(50);
 pub struct Company {
     pub work: Work,
     stop: Arc<AtomicBool>,
-    /// The lock that the thread holds while it uses the region.
+    /// The lock that the second thread holds while it uses the region.
     turn: Arc<Mutex<()>>,
     thread: Option<JoinHandle<()>>,
 }

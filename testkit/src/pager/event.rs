@@ -3,7 +3,7 @@
 use super::*;
 use crate::contents::{lower, shorter};
 
-/// A limit, relative to the lowest possible limit.
+/// A limit in bytes, relative to the lowest possible limit.
 #[derive(Clone, Copy, Debug)]
 pub enum Limit {
     Off,
@@ -87,7 +87,7 @@ pub enum Event {
         len: usize,
         data: Data,
     },
-    /// Like `InChild`, but with only one child, which is created without fork handlers.
+    /// A child that is created without fork handlers writes to its copy of the region.
     Unnoticed {
         at: usize,
         len: usize,
@@ -98,7 +98,8 @@ pub enum Event {
         seed: u64,
     },
     Stop,
-    /// Makes requests for a range that does not lie within the region. All must be refused.
+    /// Makes requests for a range that does not lie within the region. All of these requests must
+    /// be refused.
     PastTheEnd {
         start: usize,
         end: usize,

@@ -15,9 +15,10 @@ const COMPARED: usize = 64 << 10;
 pub struct Mirror {
     start: *mut u8,
     expected: Vec<AtomicU8>,
-    /// The number of changes that began or ended. It is odd during a change.
+    /// The number of changes that began or ended. The number is odd during a change.
     changes: AtomicUsize,
-    /// The offset plus 1 of a wrong byte that a thread or a handler found, or 0 if none was found.
+    /// 1 plus the offset of a wrong byte that a thread or a handler found. 0 means that no wrong
+    /// byte was found.
     wrong: AtomicUsize,
     /// The offset that the handler touches next, modulo the number of bytes.
     next: AtomicUsize,
@@ -37,8 +38,7 @@ impl Mirror {
     /// Returns the mirror of the memory at `start`, whose contents are `expected`.
     ///
     /// # Safety
-    /// As long as the mirror exists, the memory at `start` is mapped, or it is absent memory of a
-    /// region.
+    /// While the mirror exists, the memory at `start` is mapped, or is absent memory of a region.
     pub unsafe fn new(start: *mut u8, expected: &[u8]) -> Self {
         let expected = expected.iter().map(|byte| AtomicU8::new(*byte)).collect();
         let [changes, wrong, next] = [const { AtomicUsize::new(0) }; 3];
@@ -111,7 +111,7 @@ impl Mirror {
         self.compare(0, self.len());
     }
 
-    /// Reads the byte at `at`, and compares it unless it may have changed during the call.
+    /// Reads the byte at `at`. Compares the byte, unless a change was in progress during the call.
     pub fn touch(&self, at: usize) {
         let before = self.changes.load(Acquire);
         // SAFETY: callers pass an offset below the length, so the byte is within the memory.
@@ -124,8 +124,8 @@ impl Mirror {
         }
     }
 
-    /// Writes to the byte at `at` without changing its value. A write by another thread at the same
-    /// time is not lost.
+    /// Writes to the byte at `at` without changing its value. A concurrent write by another thread
+    /// is not lost.
     pub fn rewrite(&self, at: usize) {
         // SAFETY: callers pass an offset below the length, and a byte is always aligned.
         unsafe { AtomicU8::from_ptr(self.pointer(at)) }.fetch_add(black_box(0), SeqCst);
@@ -172,7 +172,7 @@ impl Mirror {
     }
 }
 
-/// The signal whose handler touches a region. The default action of this signal is to ignore it.
+/// The signal whose handler touches a region. By default the signal is ignored.
 pub const SIGNAL: libc::c_int = libc::SIGURG;
 
 extern "C" fn on_signal(_: libc::c_int) {

@@ -5,7 +5,7 @@ use super::*;
 use std::ptr::{NonNull, null_mut};
 use zmem::{Fork, Options};
 
-/// All backends except `Best`, which selects one of the first two.
+/// All backends except `Best`, which selects the first or the second of them.
 pub const BACKENDS: [BackendKind; 7] = [
     Signal,
     SignalMappings,
@@ -21,7 +21,7 @@ pub struct Setup {
     pub block: BlockOrder,
     pub codec: &'static str,
     pub bytes: usize,
-    /// The initial limit, as the number of bytes above the lowest possible limit.
+    /// The number of bytes by which the initial limit exceeds the lowest possible limit.
     pub limit: Option<u64>,
     pub store_limit: Option<u64>,
     pub checksums: bool,

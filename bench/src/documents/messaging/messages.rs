@@ -1,10 +1,12 @@
 //! Groups of senders and receivers. Every sender sends messages to every receiver of its group, and
 //! the receiver frees them. Each message has an object from each of two caches. `perf bench sched
-//! messaging` does the same through sockets, whose buffers come from caches of 512 and 256 bytes.
-//! Each of our threads caches as many objects as the kernel caches for each processor.
+//! messaging` sends messages through sockets. A socket buffer has objects from two caches, of 512
+//! and 256 bytes. A thread of this program caches the number of objects that the kernel caches for
+//! a processor.
 //!
 //! The work is scaled to two processors. Each of the 50 groups has 2 senders and 2 receivers, which
-//! are threads. In `perf bench` it has 20 and 20, which are processes. Both use 1000 loops.
+//! are threads. In `perf bench`, a group has 20 senders and 20 receivers, which are processes. This
+//! experiment and `perf bench` use 1000 loops.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -24,15 +26,15 @@ const WAITING: usize = 64;
 /// The number of bytes that are written and read in each object of a message.
 const TEXT: usize = 100;
 const PAIRS: u64 = 10;
-/// The number of exchanges of a run, which last about a second. The time of a single exchange
-/// depends on thread scheduling.
+/// The number of exchanges in a run. Together they last about a second. A single exchange would be
+/// too short, because its time depends on thread scheduling.
 const EXCHANGES: usize = 10;
 
 const DATA: (usize, Tunables) = (512, Tunables { limit: 54, batchcount: 27 });
 const HEAD: (usize, Tunables) = (256, Tunables { limit: 120, batchcount: 60 });
 
-/// Returns the seconds of an exchange in each pair of runs, for `layout` and for the layout before
-/// the change of 2013. A trial makes only one exchange in each run.
+/// Returns the seconds of an exchange in each pair of runs. The runs of a pair use `layout`, and
+/// the layout before the change of 2013. A trial makes only one exchange in each run.
 pub(super) fn times(layout: Layout, loops: u64, is_trial: bool) -> Result<Vec<Vec<f64>>, Error> {
     let exchanges = if is_trial { 1 } else { EXCHANGES };
     let mut expected = None;
@@ -88,7 +90,7 @@ pub(super) fn ends() -> (Sender<End>, Receiver<End>) {
     let (put, take) = channel();
     for _ in 0..GROUPS {
         let (to, from): (Vec<_>, Vec<_>) = (0..ENDS).map(|_| sync_channel(WAITING)).unzip();
-        // The channel is unbounded and its other end exists, so no send fails.
+        // The channel is unbounded and its receiver exists, so no send fails.
         for end in from.into_iter().map(End::Receives) {
             let _ = put.send(end);
         }
@@ -112,8 +114,8 @@ fn exchange(layout: Layout, loops: u64) -> Result<u64, Error> {
             Ok(End::Sends(to)) => {
                 for nth in 0..loops {
                     for receiver in &to {
-                        // The send fails only if the receiver has failed, and that thread reports
-                        // its own error.
+                        // The send fails only if the receiver has failed. The receiver reports its
+                        // own error.
                         let _ = receiver.send(caches.send(nth as u8)?);
                     }
                 }

@@ -1,10 +1,11 @@
 //! The cache misses of the exchange of messages, in cachegrind's model of a processor's caches.
 //!
-//! The thread that runs next is drawn at random from a seed, and it runs until it has to wait. So
-//! all layouts do the same work, and any difference comes from the layouts. (With the system's
-//! scheduler, two runs of one layout differ more than two layouts do.) The first-level cache has 32
-//! KiB. The last-level cache has 1 MiB, less than the size of the queued messages. A cache that
-//! could hold all messages would have misses only on first touches, with every layout.
+//! A generator with a fixed seed chooses the thread that runs next. The chosen thread runs until it
+//! has to wait. So the threads do the same work with every layout, and only the layouts cause
+//! differences. With the system's scheduler, two runs of one layout would differ more than two
+//! layouts. The first-level cache has 32 KiB. The last-level cache has 1 MiB, less than the size of
+//! the queued messages. If a cache could hold all messages, only first touches would miss, with
+//! every layout.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -20,7 +21,8 @@ use crate::Error;
 use crate::own::Task;
 use crate::tool::Tool;
 
-/// The number of loops is divided by this, because the program is fifty times slower in cachegrind.
+/// The number of loops is divided by `SHARE`, because cachegrind slows the program down fifty
+/// times.
 const SHARE: u64 = 4;
 /// The number of schedules, each with its own seed.
 const SCHEDULES: u64 = 3;
@@ -33,7 +35,7 @@ pub(super) const LAYOUTS: [Layout; 3] = [Layout::LinkedBufctl, Layout::StackU32,
 /// The misses of each schedule, by layout and by cache (first-level data cache, last-level cache).
 pub(super) type Misses = [[Vec<f64>; WHICH.len()]; LAYOUTS.len()];
 
-/// The order for a process that exchanges messages, one thread at a time.
+/// The instructions for a process that exchanges messages. Only one of its threads runs at a time.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Exchange {
     layout: String,
@@ -73,7 +75,8 @@ fn watched(exchange: &Exchange) -> Result<[f64; WHICH.len()], Error> {
     counts.ok_or_else(|| VALGRIND.failed("it gives no counts of misses".to_owned()))
 }
 
-/// Exchanges messages, one thread at a time, in a process that was started for this task.
+/// Exchanges messages in this process, which was started for this task. Only one thread runs at a
+/// time.
 pub fn exchange(exchange: Exchange) -> Result<(), Error> {
     let Exchange { layout, loops, seed } = exchange;
     exchanged(layout.parse()?, loops, seed)
@@ -105,7 +108,7 @@ fn exchanged(layout: Layout, loops: u64, seed: u64) -> Result<(), Error> {
             let caches = caches.clone();
             scope.spawn(move || {
                 let mut part = Part::new(end, loops);
-                // If the channel's other end is closed, an error has already occurred.
+                // The main thread closes its end of the channel only after an error.
                 goes.iter().take_while(|()| tell.send(part.turn(&caches)).is_ok()).for_each(drop);
             });
             going.push(Turns { go, done });

@@ -18,7 +18,7 @@ use crate::Error;
 pub(super) struct Objects {
     cache: RawCache,
     size: usize,
-    /// A number that no other [`Objects`] has.
+    /// The unique number of this [`Objects`].
     number: u32,
 }
 
@@ -69,8 +69,8 @@ impl Objects {
     #[inline(always)]
     pub(super) fn look(&self, object: &Object) -> u64 {
         assert!(object.owner == self.number, "another's object");
-        // SAFETY: the unique numbers are equal, so this cache allocated the object, `alloc` wrote
-        // `len` bytes of it, and `free` would have consumed it.
+        // SAFETY: the unique numbers are equal, so this cache allocated the object, and `alloc`
+        // wrote `len` bytes. The object is not freed, because `free` would have consumed it.
         unsafe {
             let last = object.start.add(object.len - 1).read();
             u64::from(object.start.read()) + u64::from(last)

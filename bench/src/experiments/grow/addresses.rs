@@ -1,6 +1,5 @@
-//! A space whose addresses are all allocated, but in which no page is committed. The figures are
-//! the costs of allocating an extent for a zspage, and of committing a page under a limit of all
-//! memory.
+//! A space without free addresses and without committed pages. The figures are the time to allocate
+//! an extent for a zspage, and the time to commit a page under a limit of all memory.
 #![allow(unsafe_code)]
 
 use std::sync::{Arc, OnceLock, Weak};
@@ -15,13 +14,13 @@ use crate::report::Report;
 use crate::size::GIB;
 use crate::turns::{each, in_turns};
 
-/// The sizes of the larger address spaces in bytes: 8 GiB, as in the largest pool, and a size that
-/// exceeds the memory of any machine.
+/// The sizes of the larger address spaces in bytes. The first size is that of the largest pool. The
+/// second size exceeds the memory of any machine.
 const LARGE: [u64; 2] = [8 * GIB, 1024 * GIB];
 /// The number of pages in a granule, as in a pool.
 const GRANULE: u32 = 16;
-/// The number of extents that are freed and allocated again. It is the same at every size, so that
-/// all sizes use the processor's caches equally.
+/// The number of extents that are freed and allocated again. The number does not depend on the size
+/// of the space, so all sizes use the processor's caches equally.
 const WORKED_ON: usize = 64;
 
 pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
@@ -43,8 +42,8 @@ pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
     report_growth(what, &committed, SMALL.len(), report)
 }
 
-/// A supply that grants pages while the memory that the space counts is below a limit, like the
-/// supply of a device.
+/// A supply that grants pages while the memory of the space is below a limit. A device has a
+/// similar supply.
 #[derive(Debug)]
 struct Total {
     space: OnceLock<Weak<Space<()>>>,
@@ -61,7 +60,7 @@ impl Supply for Total {
     }
 }
 
-/// A space of which every address belongs to an extent.
+/// A space in which every address belongs to an extent.
 struct Taken {
     bytes: u64,
     space: Arc<Space<()>>,

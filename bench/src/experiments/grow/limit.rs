@@ -1,5 +1,5 @@
 //! Pools of several sizes at their limits. The time of a free and a store at the limit is compared
-//! with the time below the limit and with the time in smaller pools.
+//! with the time below the limit, and with the time in smaller pools.
 
 use std::ops::RangeInclusive;
 
@@ -13,21 +13,21 @@ use crate::report::{Bound, Figure, Report};
 use crate::summary::{median, ratio};
 use crate::turns::{each, in_turns};
 
-/// The number of objects that are replaced. It is the same in every pool, so that all pools use the
-/// processor's caches equally.
+/// The number of objects that are replaced. The number does not depend on the pool's size, so all
+/// pools use the processor's caches equally.
 const WORKED_ON: u32 = 32_768;
-/// One in `HOLES` of the objects that are never replaced is freed, chosen at random, so that most
-/// zspages are partly filled.
+/// One in `HOLES` of the objects that are never replaced is freed. The freed objects are chosen at
+/// random, so most zspages become partly filled.
 const HOLES: u32 = 16;
 /// The lengths of the objects that are never replaced, and of the objects that are replaced. The
-/// two kinds belong to different size classes, so replaced objects do not fill the holes between
-/// the others.
+/// two ranges belong to different size classes, so a replaced object does not fill a hole that a
+/// freed object left.
 const LENS: [RangeInclusive<usize>; 2] = [200..=1900, 2000..=3800];
 /// The maximum time of a store at the limit, relative to the time of a store below the limit.
 const LIMIT_MAX: f64 = 1.3;
 
 pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
-    // The requested size of the largest pool may be below the small sizes.
+    // The request may limit the largest pool to less than the small sizes.
     let sizes: Vec<u64> = SMALL.into_iter().filter(|&small| small < job.stored).collect();
     let small = sizes.len();
     let sizes: Vec<u64> = sizes.into_iter().chain([job.stored]).collect();
@@ -54,10 +54,10 @@ struct Full {
     bytes: u64,
     core: EntryPool,
     rng: Rng,
-    /// Random bytes. The contents of each object are a part of them.
+    /// Random bytes. The contents of each object are a slice of `noise`.
     noise: Vec<u8>,
-    /// For each slot, the offset of its object's contents in `noise`, and their length, which is 0
-    /// if the slot is empty. Objects are replaced only in the first `WORKED_ON` slots.
+    /// For each slot, the offset and the length of its object's contents in `noise`. An empty slot
+    /// has the length 0. Objects are replaced only in the first `WORKED_ON` slots.
     held: Vec<(u16, u16)>,
 }
 
@@ -104,7 +104,7 @@ impl Full {
         self.held[slot as usize] = (0, 0);
     }
 
-    /// Returns the times of [`churn`](Self::churn) without a limit, and at the limit.
+    /// Returns the result of [`churn`](Self::churn) without a limit, and the result at the limit.
     fn churn_twice(&mut self, operations: u64) -> Result<[f64; 2], Error> {
         self.core.pages().set_limit(None);
         let away = self.churn(operations)?;

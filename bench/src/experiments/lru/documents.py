@@ -1,9 +1,9 @@
-"""Writes documents of JSON to a file, one a line, in random order.
+"""Writes JSON documents to a file in random order, with one document per line.
 
-The kind "sources" consists of pieces of the text files below some folders, as a code search has them. The kind
-"packages" consists of the entries of Debian's package lists.
+A document of the kind "sources" is a piece of a text file below some folders, as in the index of a code search. A
+document of the kind "packages" is an entry of Debian's package lists.
 
-Prints the number of documents and their bytes.
+Prints the number of documents, and their total size in bytes.
 """
 
 import json
@@ -14,11 +14,11 @@ import sys
 
 from trees import texts
 
-# Bytes of a document.
+# The minimum and the maximum size of a document in bytes.
 LEAST, MOST = 400, 4096
-# Bytes of a piece: it ends with the first empty line after the one, or at the other.
+# A piece ends at the first empty line after PIECE bytes, and has at most about PIECE_MOST bytes.
 PIECE, PIECE_MOST = 2000, 3200
-# The most pieces of a file.
+# The maximum number of pieces of a file.
 PIECES = 64
 LISTS = {"Breaks", "Conflicts", "Depends", "Enhances", "Pre-Depends", "Provides", "Recommends", "Replaces", "Suggests", "Tag"}
 
@@ -58,7 +58,7 @@ def packages(_, seed):
     try:
         lists = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, text=True).stdout
     except FileNotFoundError:
-        return  # Another system's packages are not known here.
+        return  # Only Debian has this command.
     paragraphs = [paragraph for paragraph in lists.split("\n\n") if paragraph.strip()]
     random.Random(seed).shuffle(paragraphs)
     yield from map(fields, paragraphs)

@@ -37,8 +37,8 @@ impl Store for Ours {
         Ok(())
     }
 
-    /// The first evictions may remove only documents that were stored before the dictionary was
-    /// trained. So a twentieth of the documents must have been evicted.
+    /// The cache is full when a twentieth of the documents have been evicted. The first evictions
+    /// may remove only documents that were stored before the dictionary was trained.
     fn is_full(&self, stored: u64) -> bool {
         (self.0.len() as u64) < stored * 19 / 20
     }
@@ -72,7 +72,7 @@ impl Store for Quick {
     }
 }
 
-/// moka with documents that this wrapper compresses one by one.
+/// A moka cache with a wrapper that compresses each document.
 struct Compressed {
     moka: moka::sync::Cache<u64, (usize, Arc<[u8]>)>,
     stream: RefCell<Box<dyn Stream>>,
@@ -97,11 +97,11 @@ impl Store for Compressed {
 
 pub(super) const SIDES: [&str; 4] =
     ["LruCache", "moka", "quick_cache", "moka of documents compressed by zstd"];
-/// The rivals that do not compress documents. The ratio of the numbers of documents has a bound
-/// only for these rivals.
+/// The rivals that do not compress documents. The ratio of the numbers of documents is checked only
+/// for these rivals.
 pub(super) const PLAIN: [usize; 2] = [1, 2];
 
-/// Returns an empty store of the side number `side`.
+/// Returns an empty store for the side `side`.
 pub(super) fn store(side: usize, limit: u64) -> Result<Box<dyn Store>, Error> {
     Ok(match side {
         0 => Box::new(Ours(LruCache::new(LruOptions::new(limit as usize))?)),

@@ -1,11 +1,11 @@
-"""The text files below some folders, in an order of chance."""
+"""The text files below some folders, in random order."""
 
 import os
 import random
 
 
 def files(folders, seed):
-    """Returns the paths of all regular files, the same for each seed."""
+    """Returns the paths of all regular files, in an order that depends only on the seed."""
     paths = []
     for top in folders:
         for folder, below, names in os.walk(top):
@@ -17,12 +17,12 @@ def files(folders, seed):
 
 
 def texts(folders, seed):
-    """Yields paths and the bytes of files that are text, as far as their beginning tells."""
+    """Yields the paths and the contents of text files. The first bytes of a text file contain no zero."""
     for path in files(folders, seed):
         try:
             with open(path, "rb") as file:
                 text = file.read()
         except OSError:
-            continue  # Not for us, or gone.
+            continue  # The file can't be read, or was deleted.
         if text and b"\0" not in text[:4096]:
             yield path, text

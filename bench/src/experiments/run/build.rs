@@ -1,5 +1,6 @@
-//! A compilation with parallel jobs under a memory limit. It runs under `uzram run` with blocks of
-//! 4 and of 16 KiB, and in a memory cgroup with the kernel's swap on zram.
+//! A compilation with parallel jobs under a memory limit. The compilation runs under `uzram run`
+//! with blocks of 4 KiB and of 16 KiB. For comparison, it runs in a memory cgroup with the kernel's
+//! swap on zram.
 
 use std::path::Path;
 
@@ -63,8 +64,8 @@ pub(crate) fn count(rounds: u64) -> u64 {
     1 + rounds * (1 + SHARES.len() as u64 * (1 + OURS.len() as u64))
 }
 
-/// Builds all C sources below the directory `source`, in `rounds` rounds with one build on each
-/// side.
+/// Builds all C sources below the directory `source` in `rounds` rounds. Each side builds once in a
+/// round.
 pub(crate) fn builds(source: &Path, rounds: u64, step: impl Fn(&str)) -> Result<Builds, Error> {
     let place = Place::new(Scale { heap: 0, seed: 0 })?;
     let job = prepared(source, &place)?;

@@ -1,4 +1,4 @@
-// Reads bytes from one file and writes them to another, one at a time.
+// Copies a file, with a read and a write for each byte.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>

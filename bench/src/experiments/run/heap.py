@@ -1,5 +1,5 @@
-"""A heap of small objects of many kinds, made of the library's sources, and work on it that goes to a
-tenth of it mostly. Takes bytes and a seed; prints a checksum, which depends on nothing else."""
+"""Creates a heap of small objects of many kinds from the library's sources. Most of the work uses a tenth
+of the heap. The arguments are the heap's size in bytes and a seed, which determine the printed checksum."""
 
 import os
 import random
@@ -23,7 +23,7 @@ def sources():
 
 
 def built(target):
-    """Returns records of the lines, and an index of the words of each file, of so many bytes."""
+    """Returns records of lines, and an index of words per file, with `target` bytes in total."""
     records, indexes, size, paths = [], [], 0, sources()
     while True:
         for path in paths:
@@ -33,7 +33,7 @@ def built(target):
                 for at, text in enumerate(file):
                     words = text.split()
                     record = {"line": at, "text": text, "words": words, "hits": [len(records)]}
-                    # What its parts take, and what they take in the list and the index.
+                    # The sizes of the record's parts, and of their references in the list and the index.
                     size += sys.getsizeof(record) + sys.getsizeof(text) + sys.getsizeof(words) + 8
                     size += sum(map(sys.getsizeof, words)) + sys.getsizeof(record["hits"]) + 64
                     records.append(record)

@@ -1,5 +1,5 @@
-"""Writes an input of so many bytes, the same every time: "lines", of the library's sources as grep
-shows them, or "source", a file of C++ with much to work out."""
+"""Writes an input of a given size, with the same contents in each run. The input "lines" has the lines
+of the library's sources as grep prints them. The input "source" is a C++ file that takes long to compile."""
 
 import os
 import sys
@@ -43,7 +43,7 @@ HEAD = "algorithm functional map memory numeric string tuple unordered_map vecto
 
 
 def lines(target):
-    """Yields lines: a file's name, a number, and what stands there."""
+    """Yields lines. A line consists of a file's name, a line number, and the text of that line."""
     root, done = sysconfig.get_paths()["stdlib"], 0
     while True:
         for folder, folders, names in os.walk(root):
@@ -60,7 +60,7 @@ def lines(target):
 
 
 def source(target):
-    """Yields parts of a C++ file."""
+    """Yields the parts of a C++ file."""
     head = "".join(f"#include <{name}>\n" for name in HEAD.split())
     yield head
     done, number = len(head), 0

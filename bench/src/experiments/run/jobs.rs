@@ -31,8 +31,7 @@ pub(super) struct Prepared {
 /// Options for programs that use neighbouring data together.
 pub(super) const WIDE: &[&str] = &["--block", "16K"];
 
-/// Options for programs whose memory would fill most of the limit if it were compressed by lz4.
-/// Compressed data count towards the limit.
+/// Options for programs whose memory, compressed by lz4, would fill most of the limit.
 pub(super) const DENSE: &[&str] = &["--algorithm", "zstd", "--level", "1", "--block", "16K"];
 
 /// Returns the job's name in figures.
@@ -58,8 +57,8 @@ pub(super) const JOBS: [Job; 6] = [
 /// CPython with a heap.
 pub(super) const HEAP: Job = job("heap", "python3", "python3", 1.8, heap);
 
-/// Jobs that read and write a million single bytes. Their programs use different C libraries, and
-/// one uses none.
+/// Jobs that read and write a million single bytes. Each program uses another C library, and one
+/// program uses none.
 pub(super) const BYTES: [Job; 4] = [
     job("dd bs=1", "dd", "coreutils", 1.0, bytes),
     job("busybox dd bs=1", "busybox", "busybox-static", 1.0, busybox_bytes),
@@ -143,8 +142,8 @@ fn sqlite(place: &Place, python: &str) -> Result<Vec<String>, Error> {
     Ok(words(python, &["-s", "-E", &script, &input, &cache.to_string(), &seed]))
 }
 
-/// Compresses one half of the input on each thread. With a larger dictionary the program would read
-/// all its memory continually, so no memory would be cold.
+/// Compresses one half of the input on each of two threads. With a larger dictionary, the program
+/// would read all its memory continually, so no memory would be cold.
 fn xz(place: &Place, xz: &str) -> Result<Vec<String>, Error> {
     let bytes = place.scale.bytes(60_000_000);
     let input = place.input("lines", bytes)?;
@@ -158,7 +157,7 @@ fn bytes(place: &Place, dd: &str) -> Result<Vec<String>, Error> {
     Ok(words(dd, &["if=/dev/zero", "of=/dev/null", "bs=1", &count(place), "status=none"]))
 }
 
-/// busybox's `dd` does not support `status=none`, so its report is discarded.
+/// Discards the report of busybox's `dd`, which does not support `status=none`.
 fn busybox_bytes(place: &Place, busybox: &str) -> Result<Vec<String>, Error> {
     let line = "exec \"$0\" dd if=/dev/zero of=/dev/null bs=1 \"$1\" 2> /dev/null";
     Ok(words("sh", &["-c", line, busybox, &count(place)]))

@@ -15,7 +15,7 @@ use crate::Error;
 /// The instructions for the process: its cgroup, its privileges and the program to execute.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Order {
-    /// The file to which the process writes its id to enter the cgroup.
+    /// The file to which the process writes its id in order to enter the cgroup.
     pub(super) members: Option<PathBuf>,
     /// Whether the program runs without privileges.
     pub(super) is_confined: bool,

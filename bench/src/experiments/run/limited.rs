@@ -12,12 +12,12 @@ use crate::kernel::Rival;
 use crate::report::{Bound, Figure, Report};
 use crate::summary::median;
 
-/// The limits for a heap of the default size, each with the options of `uzram run`. CPython
-/// allocates its small objects from pools of 16 KiB. Compressed by lz4, the heap exceeds the lower
-/// limit.
+/// The limits for a heap of the default size, each with the options of `uzram run`. `WIDE` suits
+/// CPython, which allocates small objects from pools of 16 KiB. At the lower limit, the heap
+/// compressed by lz4 would not fit.
 const HEAP_LIMITS: [(u64, &[&str]); 2] = [(200_000_000, WIDE), (100_000_000, DENSE)];
 /// The maximum ratio of the heap's wall clock time to the kernel's time, with all privileges and
-/// without privileges, and the maximum ratio of its processor time.
+/// without privileges.
 const HEAP_WALL_MAX: [f64; 2] = [1.0, 1.2];
 const HEAP_CPU_MAX: f64 = 1.3;
 const WALL_MAX: f64 = 1.2;
@@ -30,7 +30,7 @@ const SMALLEST: f64 = 6e6;
 /// The ways to measure `uzram run`: the name, and whether the program runs without privileges.
 const WAYS: [(&str, bool); 2] = [("with every right", false), ("with none", true)];
 
-/// The name of a run whose limit is all memory that the kernel's side uses, including compressed
+/// The name of a run whose limit is all memory of the kernel's side, including the compressed
 /// pages.
 const EVEN: &str = "with none and as much memory in all";
 
@@ -90,10 +90,11 @@ struct Turn {
     ours: [Outcome; 2],
 }
 
-/// The kernel's run, and the uzram run with as much memory.
+/// The kernel's run, and the uzram run with the same memory.
 struct Theirs {
     outcome: Outcome,
-    /// The kernel's memory in bytes: the limit, and compressed pages, which no cgroup counts.
+    /// The kernel's memory in bytes: the limit, and the compressed pages. No cgroup counts the
+    /// compressed pages.
     all: u64,
     /// The uzram run without privileges, with the limit `all`.
     even: Outcome,
@@ -115,7 +116,7 @@ impl Turn {
         self.outcomes().any(|outcome| !outcome.shown.0)
     }
 
-    /// Returns the uzram run with as much memory as the kernel's side uses in all.
+    /// Returns the uzram run whose limit is all memory of the kernel's side.
     fn even(&self) -> Option<&Outcome> {
         Some(&self.kernel.as_ref()?.even)
     }
@@ -168,7 +169,8 @@ impl Bench {
         self.peak(trial, turns.iter().any(Turn::is_cut_off), report)
     }
 
-    /// Unless an earlier run failed, reports the memory of another uzram run, which is not timed.
+    /// Reports the memory of a further uzram run, which is not timed. Does nothing if an earlier
+    /// run failed.
     fn peak(
         &self,
         trial: &Trial<'_>,
@@ -223,7 +225,7 @@ impl Bench {
                 let [none, every] = [ours(true)?, ours(false)?];
                 Turn { kernel: kernel()?, ours: [every, none] }
             });
-            // Another turn would take as long.
+            // The next turn would take a similar time.
             if turns.last().is_some_and(Turn::is_cut_off) || begun.elapsed() > TURN_LONGEST {
                 break;
             }
@@ -257,7 +259,7 @@ impl Bench {
     }
 }
 
-/// Returns the kernel's run if it has the same output as the program alone.
+/// Returns the kernel's run if its output equals the output of the program alone.
 fn whole(kernel: Outcome, alone: &Outcome) -> Option<Outcome> {
     let is_whole = kernel.shown == alone.shown;
     if !is_whole {

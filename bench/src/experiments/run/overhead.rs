@@ -16,7 +16,7 @@ const BYTES_MAX: f64 = 1.15;
 /// The ratio of the limit to the size of the heap. The limit is so large that nothing is evicted.
 const ROOM: u64 = 4;
 
-/// Runs each program, and the programs that read and write single bytes.
+/// Runs the heap, the other jobs, and the programs that read and write single bytes.
 pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let place = Place::new(Scale::of(request))?;
     let turns = request.operations.unwrap_or(TURNS);

@@ -72,8 +72,8 @@ impl Place {
         Ok(path)
     }
 
-    /// Returns the path of an input of `bytes` bytes, which is created from the sources of Python's
-    /// library if it does not exist.
+    /// Returns the path of an input of `bytes` bytes. A missing input is created from the sources
+    /// of Python's library.
     pub(super) fn input(&self, kind: &str, bytes: u64) -> Result<String, Error> {
         let path = self.path.join(format!("{kind}-{bytes}"));
         if !path.exists() {

@@ -1,6 +1,6 @@
-//! A table of programs at half of the memory that they use natively. The figures show whether the
-//! output is the same, and whether the processes kept the limit or a message of `uzram run` reports
-//! that they did not.
+//! A table of programs at half of the memory that they use natively. The first figure shows whether
+//! the output is the same. The second figure shows whether the processes kept the limit, or `uzram
+//! run` reported that they exceeded it.
 
 mod table;
 
@@ -26,7 +26,7 @@ const SMALLEST: u64 = 12 << 20;
 /// The maximum duration of a run under a limit is this multiple of the native time, plus `GRACE`.
 const SLOWEST: f64 = 1000.0;
 const GRACE: Duration = Duration::from_secs(60);
-/// Phrases in the messages of `uzram run` that report memory over the limit.
+/// Phrases in the messages by which `uzram run` reports that the limit was exceeded.
 const NAMING: [&str; 3] = ["can't be kept", "was exceeded for a time", "without a limit"];
 const SHELL: Tool =
     Tool { name: "bash", package: "bash", remedy: "see its message on standard error" };
@@ -175,7 +175,7 @@ impl Trial {
     }
 }
 
-/// Returns true if a message of `uzram run` reports memory over the limit.
+/// Returns true if a message of `uzram run` reports that the limit was exceeded.
 fn is_named(messages: &str) -> bool {
     let own = messages.lines().filter(|line| line.starts_with("uzram run: "));
     own.into_iter().any(|line| NAMING.iter().any(|naming| line.contains(naming)))
@@ -195,8 +195,8 @@ mod tests {
         Outcome { seconds: 1.0, cpu: 1.0, shown, peak, given_up: 0, stats, messages }
     }
 
-    /// Returns whether the figures of output and of memory pass, and the count of programs that
-    /// kept the limit.
+    /// Returns whether the figure of the output passes, and that of the memory. The returned count
+    /// is 1 if the program kept the limit, else 0.
     fn judged(ours: Outcome) -> ([Option<bool>; 2], f64) {
         let mut out = Vec::new();
         let mut report = Report::new(Form::Json, 1, &mut out);

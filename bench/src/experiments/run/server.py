@@ -1,5 +1,5 @@
-"""Starts a server of Redis, fills it with the lines of a file, and reads them back by chance from a
-seed. Prints a checksum."""
+"""Starts a Redis server, stores the lines of a file, and reads random lines. A seed determines the lines
+that are read. Prints a checksum."""
 
 import errno
 import random
@@ -13,7 +13,7 @@ BATCH = 200
 
 
 def connected(server):
-    """Returns a connection, once the server listens."""
+    """Waits until the server listens. Returns a connection."""
     while server.poll() is None:
         try:
             link = socket.socket(socket.AF_UNIX)
@@ -30,7 +30,7 @@ def request(*parts):
 
 
 def send(link, data):
-    """Sends all of it. In a full cgroup the system has no room for it at times."""
+    """Sends all of `data`. In a full cgroup, the system sometimes has no memory for a part of the data."""
     data = memoryview(data)
     while data:
         try:
@@ -42,7 +42,7 @@ def send(link, data):
 
 
 def answers(link, requests):
-    """Sends requests at once, and yields an answer for each."""
+    """Sends all requests together, and yields the answer to each request."""
     send(link, b"".join(requests))
     with link.makefile("rb") as stream:
         for _ in requests:
@@ -67,7 +67,7 @@ def main():
                 assert not any(answer.startswith(b"-") for answer in answers(link, batch))
                 batch = []
     for _ in range(count // 2 // BATCH):
-        # A tenth of them mostly.
+        # Most reads use a tenth of the lines.
         wanted = [chance.randrange(count if nth % 8 == 0 else count // 10) for nth in range(BATCH)]
         for answer in answers(link, [request("get", f"line:{number}") for number in wanted]):
             checksum = zlib.crc32(answer, checksum)

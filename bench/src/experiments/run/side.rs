@@ -45,8 +45,8 @@ pub(super) struct Outcome {
     pub(super) seconds: f64,
     /// User and system time of all processes, in seconds.
     pub(super) cpu: f64,
-    /// Whether the program succeeded, and the checksum and the length of its output. These values
-    /// are equal for two runs with the same behaviour.
+    /// Whether the program succeeded, and the checksum and the length of its output. Success,
+    /// checksum and length are equal for two runs with the same behaviour.
     pub(super) shown: (bool, u64, u64),
     /// The largest memory, if the memory was sampled.
     pub(super) peak: Peak,
@@ -86,8 +86,8 @@ impl Kernel {
         Ok(KernelSwap::acquire("lz4", bytes, page::page_size())?.map(Kernel))
     }
 
-    /// Executes `work`. Returns its result and the largest number of bytes that the device used for
-    /// compressed pages, which no cgroup counts.
+    /// Executes `work`. Returns its result, and the most bytes that the device used for compressed
+    /// pages. No cgroup counts these bytes.
     pub(super) fn with_pool<T>(
         &self,
         work: impl FnOnce() -> Result<T, Error>,
@@ -117,7 +117,8 @@ pub(super) fn run(
     let (ended, seconds, sum, watched) = thread::scope(|scope| {
         let reader = scope.spawn(|| summed(output));
         let watcher = scope.spawn(|| watch(process, group.as_deref(), look, &is_over));
-        // NOWAIT leaves the process unreaped until its undo action runs, so its id is not reused.
+        // NOWAIT leaves the process unreaped until its undo action runs, so the kernel does not
+        // reuse its id.
         let ended = waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
         let seconds = begun.elapsed().as_secs_f64();
         is_over.store(true, Ordering::Release);
@@ -183,7 +184,7 @@ fn spawn(
         // The program's remaining descendants are killed too.
         let _gone = kill_process_group(process, Signal::KILL);
         let _status = child.wait();
-        // Removes the cgroup here, because the watcher may still hold a reference to it.
+        // Removes the cgroup explicitly, because the watcher may still hold a reference to it.
         its_group.iter().for_each(|group| group.remove());
         Ok(())
     });

@@ -1,5 +1,5 @@
-"""A table of SQLite's with a cache that holds all of it, filled with the lines of a file and asked for
-them by chance from a seed. Prints a checksum."""
+"""Fills a table of SQLite with the lines of a file, and reads random lines. SQLite's cache holds the whole
+table. A seed determines the lines that are read. Prints a checksum."""
 
 import random
 import sqlite3
@@ -24,7 +24,7 @@ table.execute("create index by_sum on lines (sum)")
 count = table.execute("select count(*) from lines").fetchone()[0]
 chance, checksum = random.Random(seed), 0
 for nth in range(count // 4):
-    # A tenth of them mostly.
+    # Most reads use a tenth of the lines.
     wanted = 1 + chance.randrange(count if nth % 8 == 0 else count // 10)
     text, of_it = table.execute("select text, sum from lines where id = ?", (wanted,)).fetchone()
     same = table.execute("select count(*) from lines where sum = ?", (of_it,)).fetchone()[0]

@@ -10,8 +10,8 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use testkit::cgroup::Group;
 
 const STEP: Duration = Duration::from_millis(15);
-/// The interval between two samples of a cgroup. It is short because the cgroup's processes wait
-/// while the cgroup is out of memory.
+/// The interval between two samples of a cgroup. While the cgroup is out of memory, its processes
+/// wait for the next sample, so the interval is short.
 const GROUP_STEP: Duration = Duration::from_millis(2);
 /// The time after which a program is considered hung.
 pub(super) const LONGEST: Duration = Duration::from_secs(300);
@@ -34,10 +34,9 @@ pub(super) struct Look {
     pub(super) longest: Duration,
 }
 
-/// Watches a process until `is_over` is set, and kills its group after `look.longest`. If the
-/// kernel declares the process's cgroup out of memory, the watcher raises the limit for a moment,
-/// so that the cgroup's processes continue. Returns the largest memory, and the number of times
-/// that the limit was raised.
+/// Watches a process until `is_over` is set, and kills its process group after `look.longest`. If
+/// the process's cgroup is out of memory, raises its limit for a moment, so that its processes
+/// continue. Returns the largest memory, and the number of times that the limit was raised.
 pub(super) fn watch(
     process: Pid,
     group: Option<&Group>,
@@ -56,8 +55,8 @@ pub(super) fn watch(
         }
         if begun.elapsed() > look.longest {
             eprintln!("bench: a program is ended that takes more than {:?}", look.longest);
-            // Descendants in other groups are killed first, because they get another parent when
-            // their own parent is killed.
+            // Kills descendants in other process groups first. If their parent were killed first,
+            // the kernel would give them another parent.
             let all = tree(process.as_raw_nonzero().get());
             all.iter().skip(1).filter_map(|&number| Pid::from_raw(number)).for_each(|descendant| {
                 let _ended = kill_process(descendant, Signal::KILL);
@@ -107,8 +106,8 @@ fn parent(process: i32) -> Option<i32> {
     stat(process)?.split(' ').nth(1)?.parse().ok()
 }
 
-/// Returns the memory of processes. The memory of a process that was created by vfork and has not
-/// executed a program counts for its parent only.
+/// Returns the memory of processes. A child of vfork that has not executed a program is not
+/// counted, because its parent's memory includes its memory.
 fn memory(processes: &[i32]) -> Peak {
     let processes: Vec<_> = processes.iter().filter(|&&process| !shares_memory(process)).collect();
     let sum = |file: &str, names: &[&str]| -> u64 {

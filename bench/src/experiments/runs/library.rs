@@ -10,7 +10,7 @@ use crate::Error;
 
 /// Returns the compressed form of a page.
 pub(super) fn compressed(page: &[u8]) -> Vec<u8> {
-    // The cast is lossless because this is the length of a page.
+    // The cast is lossless, because `page` has the length of a page.
     let bytes = page.len() as c_int;
     // SAFETY: the function takes and returns numbers, and accesses no memory.
     let room = unsafe { LZ4_compressBound(bytes) };

@@ -14,7 +14,8 @@ use crate::tool::Tool;
 const REMEDY: &str = "see its message; where it names the server, see the server's";
 const FIO: Tool = Tool { name: "fio", package: "fio", remedy: REMEDY };
 const NBDCOPY: Tool = Tool { name: "nbdcopy", package: "libnbd-bin", remedy: REMEDY };
-/// Options for buffers that fio fills for each request, and of which three quarters compress.
+/// Options with which fio fills its buffer for each request, with data of which three quarters are
+/// compressible.
 const COMPRESSIBLE: [&str; 3] =
     ["--refill_buffers", "--buffer_compress_percentage=75", "--buffer_compress_chunk=4k"];
 
@@ -24,9 +25,10 @@ pub enum Job {
     RandomWrite,
     RandomRead,
     RandomMixed,
-    /// Writes with fio's own buffers, which fio fills once.
+    /// Writes from buffers that fio fills only once.
     Write,
-    /// Fills the buffer before each write request; three quarters of the data are compressible.
+    /// Writes from buffers that fio fills for each request. Three quarters of a buffer's data are
+    /// compressible.
     CompressibleWrite,
     Read,
 }

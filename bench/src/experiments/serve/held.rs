@@ -1,4 +1,4 @@
-//! The process that serves a uzram device: its instructions and its answers.
+//! The process that serves a uzram device, with its instructions and its answers.
 
 use std::io::stdin;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::own::{answer, failed};
 pub enum PoolKind {
     /// uzram's own geometry, with automatic compaction.
     Native,
-    /// The geometry of older kernels, with their rule for the length of a page chain, which is at
+    /// The geometry of older kernels, and their rule for the length of a page chain. A chain has at
     /// most `chain` pages. There is no automatic compaction.
     Kernel { chain: usize, merge: bool },
 }
@@ -37,7 +37,8 @@ pub struct Order {
     pub(super) pool: PoolKind,
 }
 
-/// The amounts of data on a device, in bytes: as written, as compressed, and in pages of the pool.
+/// The amounts of data on a device, in bytes: the written data, the compressed data, and the pages
+/// of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Holds {
     pub(crate) data: u64,

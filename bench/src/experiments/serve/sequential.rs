@@ -1,5 +1,5 @@
-//! Sequential requests of 1 MiB, four at a time on each connection: throughput, and the processor
-//! time of the server and its clients.
+//! Sequential requests of 1 MiB, four at a time on each connection. The figures are the throughput,
+//! and the processor time of the server and its clients.
 
 use super::clients::{self, Job, Load};
 use super::host::{Disk, Host};

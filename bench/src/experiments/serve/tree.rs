@@ -1,5 +1,5 @@
-//! A source tree unpacked on a file system on a mounted uzram device, compared with one on the
-//! kernel's zram.
+//! Unpacks a source tree on a file system of a mounted uzram device. The time is compared with the
+//! time on the kernel's zram.
 
 use std::env::temp_dir;
 use std::fs::File;
@@ -23,7 +23,7 @@ use crate::turns::in_turns;
 
 const NAME: &str = "fuse";
 const ROUNDS: u64 = 3;
-/// The directories of the tree that are unpacked. They have about 30,000 small files.
+/// The directories of the tree that are unpacked. The directories have about 30,000 small files.
 const PARTS: [&str; 5] = ["fs", "net", "kernel", "include", "sound"];
 const DISK: u64 = 2 * GIB;
 const TIME_MAX: f64 = 2.0;

@@ -1,5 +1,6 @@
-//! The same pages on three sides: the raw codec, a uzram device, and the kernel's device. The sides
-//! take turns of a few milliseconds at the same job, so that a disturbance affects all of them.
+//! The same pages on three sides: the raw codec, a uzram device, and the kernel's device. For each
+//! job, the sides take turns of a few milliseconds, so a disturbance of the machine affects all
+//! sides.
 
 use std::ops::Range;
 
@@ -19,8 +20,7 @@ use crate::threads::together;
 const TURN: usize = 1024;
 /// The number of pages in the largest request.
 const REQUEST_MAX: usize = 16;
-/// The distance in pages by which the contents are shifted before slots are overwritten with other
-/// pages.
+/// The distance in pages by which `shift` grows before slots are overwritten with other pages.
 const STEP: usize = 49 * REQUEST_MAX;
 
 /// The side that does a job.
@@ -77,7 +77,7 @@ impl Tools {
 }
 
 impl Bed {
-    /// Creates devices with all pages except same-filled ones, which need no codec.
+    /// Creates devices with all pages except same-filled pages, because these need no codec.
     pub(super) fn new(all: &[u8], seed: u64) -> Result<Bed, Error> {
         let kept: Vec<&[u8]> =
             all.chunks_exact(PAGE_SIZE).filter(|page| same_filled(page).is_none()).collect();
@@ -149,8 +149,8 @@ impl Bed {
         Ok(())
     }
 
-    /// Executes one request for `count` slots from `slot` on. Writes the pages that they must hold,
-    /// or reads them.
+    /// Executes one request for `count` slots from `slot` on: writes the pages that the slots must
+    /// hold, or reads the slots.
     fn request(
         &self,
         side: Side,
@@ -238,7 +238,8 @@ fn in_pieces<const SIDES: usize>(
     let mut watches = [(); SIDES].map(|()| Stopwatch::new(Clock::Wall));
     for (nth, turn) in slots.chunks(turn).enumerate() {
         for place in 0..SIDES {
-            // Later sides find the pages in the processor's caches, so each side is first in turn.
+            // The first side loads the pages into the processor's caches, so another side is first
+            // each time.
             let side = (nth + place) % SIDES;
             watches[side].time(|| turn.iter().try_for_each(|&slot| one(side, slot)))?;
         }

@@ -10,10 +10,10 @@ use super::PAGE;
 use crate::Error;
 use crate::kernel::{KernelSwap, PagedMemory};
 
-/// The maximum percentage of the pages that are resident after all of the memory was evicted.
+/// The maximum percentage of the pages that may stay resident after all of the memory was evicted.
 const LEFT_PERCENT: usize = 2;
-/// The number of further bytes that may stay resident, because the kernel keeps about 31 pages per
-/// processor in buffers outside its lists.
+/// The number of further bytes that may stay resident. The kernel buffers up to about 31 pages per
+/// processor outside its lists, and does not evict these pages.
 const LEFT_BYTES: usize = 1 << 20;
 
 /// Memory that can be evicted on request.

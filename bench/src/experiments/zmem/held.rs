@@ -1,5 +1,5 @@
-//! A region in a process of its own, in which a single thread uses memory, as in most programs. The
-//! process of the experiment has another thread, which waits for signals.
+//! A region in a separate process with a single thread, as in most programs. The experiment's own
+//! process has a second thread, which waits for signals.
 
 use std::io::{self, BufRead, Read};
 use std::process::{Child, Stdio};
@@ -18,7 +18,7 @@ use crate::own::{Pipes, Task, answer, failed};
 pub struct Order {
     is_zstd: bool,
     block: usize,
-    /// The index of the backend among the measured ones.
+    /// The index of the backend among the measured backends.
     backend: usize,
     bytes: usize,
 }

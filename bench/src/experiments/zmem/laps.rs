@@ -1,5 +1,5 @@
-//! A heap that is evicted, and filled again in order, many times. The figures are the time of all
-//! rounds and the memory of the store.
+//! A heap that is evicted and filled again many times. Fills are in the order of addresses. The
+//! figures are the time of all rounds and the memory of the store.
 
 use zmem::{Advice, BackendKind};
 

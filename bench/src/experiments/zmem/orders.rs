@@ -1,5 +1,5 @@
-//! The time with blocks of 16 KiB relative to the time with blocks of 4 KiB, with zstd, as in the
-//! multi-page series. This ratio is compared with the same ratio for the raw codec.
+//! The time with blocks of 16 KiB relative to the time with blocks of 4 KiB. The algorithm is zstd,
+//! as in the multi-page series. The region's ratio is compared with the raw codec's ratio.
 
 use measure::clock::{Clock, Stopwatch};
 

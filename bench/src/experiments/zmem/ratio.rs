@@ -1,4 +1,5 @@
-//! The memory of stored blocks, including what packing adds, relative to the raw codec's output.
+//! The memory of stored blocks relative to the raw codec's output. The memory includes gaps between
+//! packed objects.
 
 use zmem::{Advice, BackendKind};
 

@@ -1,6 +1,6 @@
-//! A heap that is evicted and filled again. Fills in order are compared with the kernel's swap. A
-//! random fill is compared with a sum: the time of a fault on a block that needs no codec, and the
-//! time to decode a block.
+//! A heap that is evicted and filled again. Fills in order are compared with the kernel's swap. The
+//! time of a random fill is compared with a sum: a fault on a same-filled block plus the decoding
+//! of a block.
 
 use fastrand::Rng;
 
@@ -78,8 +78,8 @@ struct Times {
 }
 
 impl Times {
-    /// Executes rounds of uzram and of the kernel, in turns. `ours` executes a round of uzram and
-    /// compares the checksum with its argument.
+    /// Executes rounds of uzram and of the kernel, in turns. `ours` executes a round of uzram; its
+    /// argument is the expected checksum.
     fn of(
         scene: &Scene<'_>,
         kernel: &Rival<Swapped>,
@@ -99,8 +99,8 @@ impl Times {
         Ok(Times { ours, kernel: kernel.as_ref().map(|_| next()), faults })
     }
 
-    /// Reports the median time of one phase of the rounds (`of`), for each touch, by itself and
-    /// relative to the kernel's time.
+    /// Reports the median time of a touch in one phase of the rounds (`of`), alone and relative to
+    /// the kernel's time.
     fn report(
         &self,
         scene: &Scene<'_>,
@@ -154,8 +154,8 @@ pub(super) fn add_best(
     Ok(())
 }
 
-/// Reports the time of a random fault relative to a sum: the time of a fault on a block of one
-/// repeated word, which needs no codec, and the time to decode a block.
+/// Reports the time of a random fault, relative to a sum: a fault on a same-filled block plus the
+/// decoding of a block.
 fn over_null(
     scene: &Scene<'_>,
     what: &str,

@@ -1,5 +1,5 @@
-//! Threads that fault at the same time. Their faults per second relative to one thread are compared
-//! with the kernel's swap.
+//! Threads that fault at the same time. The ratio of their faults per second to one thread's is
+//! compared with the kernel's ratio.
 
 use std::thread::available_parallelism;
 

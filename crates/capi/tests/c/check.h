@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Aborts the program if `is` is false. */
+/* Aborts the program unless `is` is true. */
 #define CHECK(is)                                                                                \
     do {                                                                                         \
         if (!(is)) {                                                                             \
@@ -35,7 +35,7 @@
 
 enum { THREADS = 4 };
 
-/* Whether tests of child processes and regions are skipped, as they are under valgrind. */
+/* Whether tests of child processes and of regions are skipped (for valgrind). */
 extern int is_single;
 
 /* Runs `work` on THREADS threads, each with its own element of `things`, of `bytes` bytes. */
@@ -44,8 +44,7 @@ void on_threads(void *(*work)(void *), void *things, size_t bytes);
 /* Runs `work` in a child process, which must succeed. */
 void in_child(void (*work)(void *), void *thing);
 
-/* Fills memory with data that compress to about half their size, and that differ for each `seed`.
- * */
+/* Fills memory with data that depend on `seed` and compress to about half their size. */
 void fill(void *bytes, size_t len, uint64_t seed);
 
 /* Fills memory with incompressible data. */

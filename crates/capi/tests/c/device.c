@@ -21,7 +21,7 @@ static struct uzram_device_stat stat_of(uzram_device *device)
     return stat;
 }
 
-/* Checks that a chunk holds what `fill` produces from its seed. */
+/* Checks that a chunk holds the data that `fill` makes from `seed`. */
 static void check_chunk(uzram_device *device, uint64_t nth, uint64_t seed)
 {
     static const size_t len = CHUNK;
@@ -94,7 +94,7 @@ static void test_requests(void)
     in_child(child_of_copy, device);
     check_chunk(device, 1, 1);
 
-    /* The discard covers some slots completely, and others in part. */
+    /* The discard covers some slots completely and two slots in part. */
     memset(bytes, 7, sizeof bytes);
     CHECK(uzram_device_write(device, 0, bytes, sizeof bytes) == 0);
     CHECK(uzram_device_discard(device, 4000, 4192) == 0);
@@ -139,7 +139,7 @@ static void test_limit(void)
     fill_noise(noise, 4096, stored);
     CHECK(uzram_device_write(device, stored * 4096, noise, 4096) == 0);
     CHECK(uzram_device_set_total_limit(device, 1 << 20) == 0);
-    /* Pages that were allocated in advance may hold a few objects. */
+    /* A few stores succeed at the limit, in pages that were allocated in advance. */
     for (i = 1, result = 0; i < 64 && result == 0; i++) {
         fill_noise(noise, 4096, stored + i);
         result = uzram_device_write(device, (stored + i) * 4096, noise, 4096);

@@ -34,7 +34,8 @@ static void use_all(void)
     uzram_pool_destroy(pool);
 }
 
-/* Runs before and after the library's own thread-local data are destroyed. */
+/* A thread's destructor, which runs before or after the library's own thread-local data are
+ * destroyed. */
 static void at_end_of_thread(void *value)
 {
     use_all();
@@ -116,8 +117,7 @@ void test_ends(const char *dir)
     CHECK(pthread_key_create(&all.key, at_end_of_thread) == 0 && atexit(at_exit) == 0);
     CHECK(pthread_create(&thread, NULL, with_destructor, &all) == 0);
     CHECK(pthread_join(thread, NULL) == 0 && all.ends == 3);
-    /* The size of the stack that uzram.h requires, plus the size that a thread needs without the
-     * library. */
+    /* The stack that uzram.h requires, plus the stack that a thread needs without the library. */
     CHECK(pthread_attr_init(&small) == 0);
     CHECK(pthread_attr_setstacksize(&small, (128 + 32) << 10) == 0);
     CHECK(pthread_create(&thread, &small, cancelled, (void *)dir) == 0);

@@ -1,6 +1,6 @@
 /*
- * A program whose functions have the names of functions of libraries within libuzram. It is also
- * linked to another library that rustc compiled. Neither may interfere with libuzram.
+ * A program that defines functions of the libraries that libuzram contains. The program is also
+ * linked to another library that rustc compiled. libuzram must still call its own functions.
  */
 #include "uzram.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Defined in other.rs: returns whether a panic there was caught. */
+/* Returns whether a panic in other.rs, which defines this function, was caught. */
 int other_catches(void);
 
 /* Aborts the program if libuzram calls the program's function instead of the library's own. */

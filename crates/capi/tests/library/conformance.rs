@@ -1,5 +1,5 @@
-//! A program in C, which is also valid C++, uses the whole library: linked to the shared library,
-//! linked to the static library, and under valgrind if that is installed.
+//! A program in C, which is also valid C++, uses the whole library. The program is linked to the
+//! shared library and to the static library, and runs under valgrind if valgrind is installed.
 
 use crate::support::{HERE, Language, compiled, installed, run};
 use std::path::{Path, PathBuf};
@@ -53,8 +53,8 @@ fn a_program_in_cpp_with_the_static_library() {
     conforms(Language::Cpp, Library::Static);
 }
 
-/// Runs without regions, because valgrind would deliver their faults one by one, and without
-/// children, in which valgrind would report the memory of the parent's threads as lost.
+/// Runs without regions, because valgrind would deliver their faults one by one. Runs without child
+/// processes, because valgrind would report memory of the parent's threads as lost in a child.
 #[test]
 fn a_program_under_valgrind() {
     if Command::new("valgrind").arg("--version").output().is_err() {

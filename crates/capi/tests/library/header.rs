@@ -24,13 +24,13 @@ pub fn declared() -> BTreeSet<String> {
     let code = code();
     let statements = code.split(';').filter_map(|statement| statement.rsplit_once('('));
     let names = statements.filter_map(|(before, _)| before.rsplit([' ', '*', '\n']).next());
-    // The parenthesis belongs to the type of a function.
+    // A name with a closing parenthesis is a function type.
     let functions = names.filter(|name| name.starts_with("uzram_") && !name.ends_with(')'));
     functions.map(str::to_owned).collect()
 }
 
-/// Returns the names that a library defines, according to `nm`. The library is an installed one, or
-/// is at a path.
+/// Returns the names that a library defines, according to `nm`. `library` is a file name in the
+/// installed folder, or a path.
 pub fn exported(library: &str, options: &[&str]) -> BTreeSet<String> {
     let mut nm = Command::new("nm");
     let output = run(nm.args(options).arg(installed().join("lib").join(library)));

@@ -1,5 +1,5 @@
-//! Tests the libraries together with other libraries in one program: no name in one library is
-//! resolved to a symbol of another.
+//! Links the libraries with other libraries into one program. A name in one library must not be
+//! resolved to a symbol of another library.
 
 use crate::support::{HERE, Language, compiled, installed, run};
 use std::path::Path;
@@ -55,7 +55,7 @@ fn a_static_program_is_linked_as_pkg_config_says() {
     stays_its_own(&libraries);
 }
 
-/// No other library can define an undefined symbol of the libraries by chance.
+/// The libraries have no undefined symbol that another library could define by chance.
 #[test]
 fn nothing_is_asked_of_a_program() {
     let known = ["_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__gmon_start__"];
@@ -66,7 +66,7 @@ fn nothing_is_asked_of_a_program() {
         names.map(str::to_owned).collect()
     };
     let mut names = asked("libuzram.so", &["-D", "--undefined-only"]);
-    // A name with a version belongs to a library that libuzram.so needs.
+    // A name with a version is defined by a library that libuzram.so needs.
     names.retain(|name| !name.contains('@') && !name.starts_with("uzram."));
     names.retain(|name| !known.contains(&name.as_str()));
     assert_eq!(names, [""; 0]);

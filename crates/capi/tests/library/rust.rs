@@ -12,7 +12,7 @@ fn a_rust_library_can_bring_it() {
     let [source, library] = ["own.rs", "libown.so"].map(|name| dir.path().join(name));
     let own = "use uzram_capi as _;\n#[unsafe(no_mangle)]\npub extern \"C\" fn own() {}\n";
     std::fs::write(&source, own).unwrap();
-    // Compiles the library as cargo would, with the crates with which this test was built.
+    // Compiles the library as cargo does, with the crates that were built for this test.
     let program = env::current_exe().unwrap();
     let built = program.parent().unwrap();
     let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or("rustc".into()));

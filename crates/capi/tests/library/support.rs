@@ -34,7 +34,7 @@ pub fn run(command: &mut Command) -> Output {
     output
 }
 
-/// The language that a program is compiled as.
+/// The language in which a program is compiled.
 #[derive(Clone, Copy, Debug)]
 pub enum Language {
     C,

@@ -24,7 +24,7 @@ static void does(const char *sql)
     CHECK(sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK);
 }
 
-/* Returns the first number of the result; for a text, returns whether the text is "ok". */
+/* Returns the number in the result. If the result is a text, returns whether the text is "ok". */
 static sqlite3_int64 number(const char *sql)
 {
     sqlite3_stmt *statement = NULL;

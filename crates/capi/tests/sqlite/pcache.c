@@ -1,7 +1,7 @@
 /*
- * A page's bytes lie in a region, and stay at one address as SQLite requires. While SQLite has a
- * page pinned, the page is locked, because SQLite passes it to system calls. All other pages may be
- * compressed. The data that SQLite keeps beside a page lie in an object cache.
+ * A page's bytes lie in a region, and stay at one address as SQLite requires. A page that SQLite
+ * pins is locked, because SQLite passes it to system calls. Unpinned pages may be compressed. An
+ * object cache holds SQLite's other data for each page.
  *
  *   cache -- buckets by key --> page (an object) -- memory: 4096 bytes of the region
  *         `- unpinned pages, the least recently used first

@@ -1,4 +1,4 @@
-//! Checks that the parts of the core are consistent with each other.
+//! Checks of the core's state, for tests.
 
 use super::coder::Form;
 use super::core::Core;

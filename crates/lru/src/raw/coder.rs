@@ -1,4 +1,4 @@
-//! Compresses values in pieces, with a few codec streams that the threads share.
+//! Compresses the pieces of values. The threads share a few codec streams.
 
 use crate::Error;
 use crate::policy::{LANES_MAX, LANES_SHARE, SLACK};
@@ -23,7 +23,7 @@ pub struct Method {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Form {
-    /// No coder: the piece is stored uncompressed, because compression would not make it smaller.
+    /// The piece is stored uncompressed, because compression would not make it smaller.
     Raw = 0,
     /// The first coder of the cache.
     First = 1,
@@ -32,7 +32,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// Returns the form that the flags of an object in the pool encode.
+    /// Returns the form that an object's flags in the pool encode.
     pub fn of_flags(flags: u8) -> Self {
         match flags {
             0 => Form::Raw,
@@ -47,7 +47,7 @@ impl Form {
     }
 }
 
-/// The coders of the forms `First` and `Trained`, each only if pieces need it.
+/// The coders of the forms `First` and `Trained`. A coder that no piece needs is `None`.
 pub type ByForm = [Option<Arc<Coder>>; 2];
 
 /// A stream, created at its first use.
@@ -72,7 +72,7 @@ impl std::fmt::Debug for Coder {
 }
 
 impl Coder {
-    /// Returns a coder, whose streams are created as they are needed.
+    /// Returns a coder. A stream is created at its first use.
     ///
     /// # Errors
     /// If the algorithm does not accept the level or the dictionary, or memory can't be allocated.
@@ -85,8 +85,8 @@ impl Coder {
         Ok(Coder { form, block: method.block, prepared, lanes, dictionary_bytes })
     }
 
-    /// Returns the maximum number of bytes of memory that the coder uses: its streams, the
-    /// dictionary, and the digest of the dictionary.
+    /// Returns the maximum number of bytes that the coder uses for its streams, the dictionary, and
+    /// the digest of the dictionary.
     pub fn bytes(&self) -> usize {
         self.prepared.bytes() + self.lanes.len() * self.prepared.stream_bytes()
     }
@@ -121,7 +121,7 @@ impl Coder {
         self.with_stream(|stream| stream.decompress(bytes, block))
     }
 
-    /// Calls `work` with a stream. Waits until a stream is free, if necessary.
+    /// Calls `work` with a free stream. If all streams are in use, waits for one.
     fn with_stream<T>(
         &self,
         work: impl FnOnce(&mut dyn Stream) -> Result<T, zcomp::Error>,

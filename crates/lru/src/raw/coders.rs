@@ -7,8 +7,8 @@ use std::sync::{Arc, Weak};
 #[derive(Debug)]
 pub struct Coders {
     pub by_form: ByForm,
-    /// The first coder, as long as it exists. A thread may unpack a value after the coder that
-    /// packed this value was replaced.
+    /// The first coder, if it still exists. After it was replaced, threads may still unpack values
+    /// that it packed.
     first: Weak<Coder>,
 }
 

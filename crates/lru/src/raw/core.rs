@@ -1,4 +1,4 @@
-//! The data behind the cache's lock: the values, and the limit within which they are kept.
+//! The data that the cache's lock protects: the values, and their limit.
 //!
 //! Keys are returned in [`Departed`], so that they are dropped after the lock is released.
 
@@ -12,12 +12,12 @@ use crate::Error;
 use crate::policy::{LEFT_SHARE, MARGIN, MARGIN_SHARE};
 use std::sync::Arc;
 
-/// All data behind the lock.
+/// The data that the cache's lock protects.
 #[derive(Debug)]
 pub struct Core<K> {
     pub values: Values<K>,
     pub limit: usize,
-    /// The next step towards a trained dictionary, which is taken when enough small values are
+    /// The next step towards a trained dictionary. The step is due when enough small values are
     /// stored.
     due: Option<Due>,
     /// The counts of look-ups and evictions.
@@ -46,8 +46,8 @@ impl<K> Core<K> {
         size_of::<Self>() + self.values.coders.bytes() + due
     }
 
-    /// Returns the number of bytes of memory that the cache uses for everything except its values,
-    /// including the memory that the pool allocates at its first use.
+    /// Returns the number of bytes of memory that the cache uses for everything except its values.
+    /// The memory that the pool allocates at its first use is included.
     pub fn empty_bytes(&self) -> usize {
         self.fixed_bytes() + self.values.pieces.begun_bytes
     }
@@ -57,10 +57,10 @@ impl<K> Core<K> {
         (self.limit / MARGIN_SHARE).clamp(MARGIN.0, MARGIN.1)
     }
 
-    /// Limits the pool's pages to the part of the limit that nothing else uses, minus the margin
-    /// and `bytes`.
+    /// Sets the limit of the pool's pages: the cache's limit minus all other memory, the margin and
+    /// `bytes`.
     pub fn limit_pages(&self, bytes: usize) {
-        // The pool may have freed pages between the calls of `held` and `page_bytes`.
+        // Saturates, because the pool may free pages between the calls of `held` and `page_bytes`.
         let beside = self.held().saturating_sub(self.values.pieces.page_bytes());
         self.values.pieces.limit_pages(self.limit.saturating_sub(beside + self.margin() + bytes));
     }
@@ -93,9 +93,9 @@ impl<K> Core<K> {
         true
     }
 
-    /// Evicts values until `bytes` more bytes fit within the limit, or only `spared` is left.
-    /// Returns true if the bytes fit. The first slot of the value `spared` may get another number,
-    /// which is stored in `spared`.
+    /// Evicts values until `bytes` more bytes fit within the limit, or only the value `spared` is
+    /// left. Returns true if the bytes fit. `spared` holds the number of the value's first slot,
+    /// and is updated if that number changes.
     pub fn make_room(
         &mut self,
         bytes: usize,
@@ -124,8 +124,8 @@ impl<K> Core<K> {
     }
 
     /// Releases some of the memory that removed values leave behind: slots, entries of the table,
-    /// entries of the pool. This memory counts towards the limit, so it would not be available to
-    /// other values. Slots may get other numbers.
+    /// entries of the pool. Until its release, this memory counts towards the limit. Slots may get
+    /// other numbers.
     pub fn tend(&mut self, out: &mut Departed<K>) {
         self.values.drop_unused();
         if self.values.len() == 0 {
@@ -139,8 +139,9 @@ impl<K> Core<K> {
         }
     }
 
-    /// Releases the memory that removed values leave behind: the last slots, until the set of slots
-    /// is no longer sparse, and unused memory of the table and the pool.
+    /// Releases the memory that removed values leave behind. Releases the last slots until the set
+    /// of slots is no longer sparse. After the slots, releases unused memory of the table and the
+    /// pool.
     pub fn shrink(&mut self, watched: &mut Option<u32>, out: &mut Departed<K>) {
         while self.values.slots.is_sparse() {
             out.keys.extend(self.values.vacate_last(watched));
@@ -162,7 +163,7 @@ impl<K> Core<K> {
         }
     }
 
-    /// Uses a trained coder for all values from now on, if the coder fits within the limit. Returns
+    /// Uses a trained coder for all later values, if the coder fits within the limit. Returns
     /// whether the coder is used.
     pub fn adopt(&mut self, coder: Arc<Coder>, out: &mut Departed<K>) -> bool {
         let mut youngest = self.values.slots.youngest();

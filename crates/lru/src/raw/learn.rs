@@ -1,5 +1,5 @@
-//! Trains a dictionary, and packs the stored values again with this dictionary, a few values at a
-//! time.
+//! Trains a dictionary, and then packs the stored values again with this dictionary. The lock is
+//! released after every few values.
 
 use super::coder::{Coder, Form, Method};
 use super::core::Core;
@@ -24,8 +24,9 @@ pub fn learn<K>(core: &Mutex<Core<K>>, method: &Method, due: Due, out: &mut Depa
     }
 }
 
-/// Returns copies of the values that have one piece, from slot `from` on, and the slot at which to
-/// continue, if more slots remain. A value is left out if memory for its copy can't be allocated.
+/// Returns copies of the values that have one piece, from slot `from` on. If more slots remain, the
+/// second result is the slot at which to continue. A value is left out if memory for its copy can't
+/// be allocated.
 fn small_values<K>(values: &Values<K>, from: u32) -> (Vec<Packed>, Option<u32>) {
     let to = from.saturating_add(COPIED_AT_ONCE).min(values.slots.count());
     let is_small = |&index: &u32| {
@@ -57,13 +58,11 @@ fn pack_with<K>(
     if !core.lock().adopt(Arc::new(coder), out) {
         return;
     }
-    // A piece that does not fit in the first pass may fit in the second one, after other pieces
-    // became smaller.
+    // A second pass tries again the pieces that did not fit, because other pieces became smaller.
     for _ in 0..2 {
         let mut next = Some(0);
         while let Some(from) = next {
-            // If packing fails, the remaining values stay as they were packed, and can still be
-            // read.
+            // If packing fails, the remaining values are not packed again, and can still be read.
             next = core.lock().repack(from, PACKED_AT_ONCE).unwrap_or(None);
         }
     }

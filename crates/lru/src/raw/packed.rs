@@ -15,7 +15,7 @@ pub struct Piece {
     pub end: usize,
 }
 
-/// A value in its stored form: each piece of the value is compressed or unchanged.
+/// A value in its stored form. Each piece of the value is compressed, or stored raw.
 #[derive(Debug, Default)]
 pub struct Packed {
     /// The length of the value in bytes.
@@ -92,8 +92,8 @@ impl Packed {
         Ok(())
     }
 
-    /// Unpacks the first bytes of the value, at most `out.len()`, into `out`. Returns the length of
-    /// the value.
+    /// Unpacks at most `out.len()` bytes from the start of the value into `out`. Returns the length
+    /// of the whole value.
     ///
     /// # Errors
     /// As for [`value`](Self::value).

@@ -7,7 +7,7 @@ use std::collections::TryReserveError;
 use std::sync::Arc;
 use zsmalloc::{Config, Content, EntryPool, EntryWriteGuard, Error};
 
-/// The pool that holds the pieces, and sums over the pieces.
+/// The pool that holds the pieces, and the totals of the pieces.
 #[derive(Debug)]
 pub struct Pieces {
     pub pool: Arc<EntryPool>,
@@ -150,7 +150,7 @@ impl Pieces {
         self.refusals.is_multiple_of(REFUSALS)
     }
 
-    /// Compacts the pool if that frees much memory. Returns true if the pool was compacted.
+    /// Compacts the pool if compaction frees much memory. Returns true if the pool was compacted.
     pub fn compact(&self) -> bool {
         self.pool.freeable() > self.page_bytes() / FREEABLE_SHARE && self.shrink()
     }
@@ -165,7 +165,7 @@ impl Pieces {
     pub fn renew(&mut self) {
         self.pool.trim();
         if self.pool.bytes() > self.new_bytes {
-            // If the system refuses a new pool, the old one stays in use.
+            // If the system refuses a new pool, the old pool stays in use.
             self.pool = new_pool(self.order).unwrap_or_else(|_| self.pool.clone());
         }
     }

@@ -13,7 +13,8 @@ pub struct Storing<'c, K> {
     pub core: &'c mut Core<K>,
     pub out: &'c mut Departed<K>,
     pub hash: u32,
-    /// The first slot of the key's old value, which is replaced and must not be evicted.
+    /// The first slot of the key's old value. This value must not be evicted, because the new value
+    /// replaces it.
     pub old: Option<u32>,
     /// The length of the value in bytes.
     pub bytes: usize,
@@ -22,12 +23,11 @@ pub struct Storing<'c, K> {
 }
 
 impl<K> Storing<'_, K> {
-    /// Stores a value as the most recently used, in place of the key's old value if the key has
-    /// one.
+    /// Stores a value as the most recently used, and removes the key's old value.
     ///
     /// # Errors
-    /// If the value is not stored. The old value then stays, as the most recently used. Other
-    /// values are evicted in vain only if the pool needed more memory than was estimated.
+    /// If the value is not stored. The old value then stays, as the most recently used. If the pool
+    /// needed more memory than estimated, other values may have been evicted in vain.
     pub fn put(mut self, offer: &mut Option<Offer<K>>) -> Result<(), Error> {
         let Some(Offer { packed, .. }) = &*offer else { return Ok(()) };
         if let Some(old) = self.old {
@@ -36,7 +36,7 @@ impl<K> Storing<'_, K> {
         }
         self.expect_room(packed)?;
         if self.old.is_some() && self.core.held() + packed.bytes.len() > self.core.limit {
-            // If the old value is removed first, fewer other values must be evicted.
+            // Removes the old value first, so that fewer other values must be evicted.
             return self.put_instead(offer);
         }
         let first = match self.store_or_shrink(packed) {
@@ -58,13 +58,13 @@ impl<K> Storing<'_, K> {
         Error::NoRoom { bytes: self.bytes, limit: self.core.limit }
     }
 
-    /// Evicts other values until the memory that a stored value uses is within the limit.
+    /// Evicts other values until the memory of the cache is within the limit.
     fn settle(self, first: u32) -> Result<(), Error> {
         let mut first = Some(first);
         if self.core.make_room(0, &mut first, self.out) {
             return Ok(());
         }
-        // The value is the only one, and is still too large.
+        // Even without other values, the value is too large.
         self.out.keys.extend(first.and_then(|first| self.core.values.remove(first)));
         self.core.values.renew();
         Err(self.no_room())
@@ -86,8 +86,8 @@ impl<K> Storing<'_, K> {
         }
     }
 
-    /// Stores a value that does not fit within the limit together with the key's old value. Removes
-    /// the old value first, and stores it again if the new value is refused.
+    /// Stores a value that does not fit together with the key's old value. Removes the old value
+    /// before the store. If the new value is refused, stores the old value again.
     fn put_instead(mut self, offer: &mut Option<Offer<K>>) -> Result<(), Error> {
         let Some(old) = self.old.take() else { return Err(self.no_room()) };
         let before = self.core.values.packed(old)?;
@@ -106,7 +106,7 @@ impl<K> Storing<'_, K> {
                 self.core.values.enter(first, self.hash, key, self.key_bytes);
                 result.and(self.settle(first))
             }
-            // The old value fitted before, so the system must have refused memory.
+            // The old value did fit, so the system must have refused memory.
             Err(_) => {
                 self.out.keys.push(key);
                 result
@@ -114,14 +114,14 @@ impl<K> Storing<'_, K> {
         }
     }
 
-    /// Stores the pieces of a value, which has no key yet. If they do not fit, releases the memory
-    /// that evicted values left behind, and tries again. Returns the first slot of the value.
+    /// Stores the pieces of a value, which has no key yet. If the pieces do not fit, releases the
+    /// memory that evicted values left behind, and tries again. Returns the value's first slot.
     fn store_or_shrink(&mut self, packed: &Packed) -> Result<u32, Error> {
         let mut before = usize::MAX;
         loop {
             match self.store(packed) {
                 // The loop ends, because each attempt begins with fewer values than the previous
-                // one.
+                // attempt.
                 Err(Error::NoRoom { .. }) if self.core.values.len() < before => {
                     before = self.core.values.len();
                 }
@@ -182,7 +182,7 @@ impl<K> Storing<'_, K> {
                 Err(error) if error.is_limit() => {
                     let compacts = self.core.values.pieces.count_refusal();
                     if self.core.values.slots.is_sparse() {
-                        // The slots of removed values must be released first.
+                        // Fails, because the caller must first release the slots of removed values.
                         return Err(self.no_room());
                     }
                     let frees = compacts && self.core.values.pieces.compact()
@@ -197,8 +197,8 @@ impl<K> Storing<'_, K> {
         }
     }
 
-    /// Evicts values until `count` slots, and a new entry in the table or the growth of the table,
-    /// fit within the limit.
+    /// Evicts values until `count` slots and a new entry in the table fit within the limit. The
+    /// entry may make the table grow.
     fn make_room_for_slots(&mut self, count: usize) -> Result<(), Error> {
         loop {
             let needed = self.core.values.bytes_to_add(count, self.old.is_some());

@@ -1,5 +1,5 @@
-//! Small values as samples with which a dictionary is trained, and the minimum amount of stored
-//! data from which on the dictionary saves memory.
+//! Samples of small values, with which a dictionary is trained. This module also computes the
+//! amount of small values from which on a dictionary saves memory.
 
 use super::coder::{Coder, Form, Method};
 use super::packed::Packed;
@@ -15,8 +15,7 @@ fn dictionary_bytes(limit: usize) -> usize {
     (limit / DICTIONARY_SHARE).clamp(DICTIONARY_BYTES.0, DICTIONARY_BYTES.1)
 }
 
-/// Returns `len` if a value of `len` bytes has only one piece, of at most `block` bytes; otherwise
-/// returns 0.
+/// Returns `len` if a value of `len` bytes fits in one piece of `block` bytes; otherwise returns 0.
 pub fn small_len(len: usize, block: usize) -> usize {
     if len <= block { len } else { 0 }
 }
@@ -29,7 +28,7 @@ pub struct Samples {
     tried: Vec<Packed>,
 }
 
-/// The next step towards a dictionary, taken when enough small values are stored.
+/// The next step towards a dictionary. The step is taken when enough small values are stored.
 #[derive(Debug)]
 pub struct Due {
     /// The number of bytes of small values at which the step is taken.
@@ -45,7 +44,7 @@ impl Due {
         Due { from, dictionary: None }
     }
 
-    /// Returns the number of bytes of memory that this step uses until it is taken.
+    /// Returns the number of bytes of memory that the step uses before it is taken.
     pub fn memory(&self) -> usize {
         self.dictionary.as_ref().map_or(0, |dictionary| dictionary.bytes().len())
     }
@@ -87,7 +86,8 @@ impl Samples {
             coder.pack_block(&packed.value()?, &mut after)?;
         }
         let saved = before.saturating_sub(after.len());
-        // After all values are packed with the new coder, the first coder is dropped.
+        // The first coder is dropped after all values are packed with the new coder, so only the
+        // difference counts.
         let taken = coder.bytes().saturating_sub(first.bytes()) * SAVES_PERCENT / 100;
         let due = Due { from: taken * stored / saved.max(1), dictionary: Some(dictionary) };
         Ok((saved * 100 > before * SAVED_LEAST).then_some(due))

@@ -16,7 +16,7 @@ use chunks::{Chunks, Slot};
 use list::List;
 use std::ops::{Index, IndexMut};
 
-/// The id of a value. Numbers of slots are reused soon, but ids only after 2^32 pieces.
+/// The id of a value. Unlike the number of a slot, an id is reused only after 2^32 pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Id {
     index: u32,
@@ -88,7 +88,7 @@ impl<K> Slots<K> {
         is_there.then_some(id.index)
     }
 
-    /// Returns the number of slots, in use or not.
+    /// Returns the number of all slots, used or free.
     pub fn count(&self) -> u32 {
         self.slots.count()
     }
@@ -133,7 +133,7 @@ impl<K> Slots<K> {
         *self = Slots { taken: self.taken, ..Slots::new() };
     }
 
-    /// Returns the first slots of the values, that of the least recently used value first.
+    /// Returns the first slots of all values, the least recently used value first.
     pub fn by_age(&self) -> impl Iterator<Item = u32> + '_ {
         self.order.iter(&self.slots)
     }
@@ -178,8 +178,8 @@ impl<K> Slots<K> {
         self.count() as usize > CHUNK.max(self.used * SPARSE)
     }
 
-    /// Releases the last slots of a sparse set after their contents were moved to free slots.
-    /// Returns the old and the new numbers of the slots whose contents were moved.
+    /// Moves the contents of the last slots of a sparse set to free slots, and releases the last
+    /// slots. Returns the old and the new number of each moved slot.
     pub fn vacate_last(&mut self) -> Vec<(u32, u32)> {
         debug_assert!(self.is_sparse());
         let last = self.count() - CHUNK as u32..self.count();

@@ -19,7 +19,7 @@ pub enum Comparison<K> {
 /// Compares a key that is looked up with a stored key, while the lock is held.
 pub type Compare<'a, K> = &'a dyn Fn(&K) -> Comparison<K>;
 
-/// The mode of a `put`, and the results of comparisons that were made without the lock.
+/// The results of comparisons that the caller made without the lock, and the mode of a `put`.
 #[derive(Debug)]
 pub struct Verdicts {
     /// Whether `put` may replace an existing value of the key.
@@ -47,7 +47,7 @@ pub enum Found<T, K> {
     Yes(T),
     /// The key does not exist.
     No,
-    /// The lock was released; the caller must compare the key with these keys.
+    /// The result is unknown. The caller must compare the key with these keys, without the lock.
     Ask(Vec<(Id, K)>),
 }
 
@@ -76,7 +76,7 @@ pub struct Offer<K> {
 /// The result of [`put`](super::RawLruCache::put).
 #[derive(Debug)]
 pub enum Put<K> {
-    /// The value is stored. Contains the next step towards a dictionary, if it is due, for
+    /// The value is stored. If a step towards a dictionary is due, the caller passes it to
     /// [`learn`](super::RawLruCache::learn).
     Done(Option<Due>),
     /// The key already has a value, and `put` may not replace this value.
@@ -85,7 +85,8 @@ pub enum Put<K> {
     Ask(Vec<(Id, K)>),
 }
 
-/// Keys and values that left the cache, which must be dropped without the lock.
+/// Keys and values that were removed from the cache. Keys and values must be dropped without the
+/// lock.
 #[derive(Debug)]
 pub struct Departed<K> {
     /// The keys whose values are not in `evicted`.

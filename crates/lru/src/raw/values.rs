@@ -1,7 +1,6 @@
-//! The values of a cache: the table of keys, the slots, the pieces, and the memory that each of
-//! these uses.
+//! The values of a cache: the table of keys, the slots and the pieces, and their memory.
 //!
-//! No code here calls methods of keys. The caller's [`Compare`] compares them.
+//! This module calls no methods of keys. The caller's [`Compare`] compares keys.
 
 use super::coder::Coder;
 use super::coders::Coders;
@@ -25,13 +24,13 @@ pub struct Values<K> {
     pub coders: Coders,
     /// The maximum length of a piece in bytes.
     pub block: usize,
-    /// The sums of the lengths in bytes of all values, and of the values that have only one piece.
+    /// The total length of all values in bytes.
     pub stored: u64,
     pub small_stored: usize,
     pub key_bytes: usize,
 }
 
-/// Fills 64 bits with a hash of 32 bits. The table uses the lowest bits and the seven highest ones.
+/// Fills 64 bits with a hash of 32 bits. The table uses the lowest bits and the seven highest bits.
 fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
@@ -51,7 +50,7 @@ impl<K> Values<K> {
         }
     }
 
-    /// Returns true if a value was packed with another coder than the current one.
+    /// Returns true if a value was packed with a coder that is not current any more.
     pub fn is_stale(&self, packed: &Packed) -> bool {
         let current = self.coders.current();
         packed.coders.iter().flatten().any(|coder| !Arc::ptr_eq(coder, current))
@@ -80,11 +79,11 @@ impl<K> Values<K> {
         self.table.find(spread(self.slots[first].hash), |&index| index == first).is_some()
     }
 
-    /// Returns the maximum number of bytes that a new value of `count` pieces needs for its slots
-    /// and, unless `has_place` is set, for its entry in the table.
+    /// Returns the maximum number of bytes that a new value of `count` pieces needs for its slots.
+    /// Unless `has_place` is set, adds the bytes for its entry in the table.
     pub fn bytes_to_add(&self, count: usize, has_place: bool) -> usize {
         let grows = !has_place && self.table.len() == self.table.capacity();
-        // The table is copied to one of twice its size while the old table still exists.
+        // While a larger table of twice the size is filled, the old table still exists.
         let of_table = if grows { 2 * self.table.allocation_size() + 1024 } else { 0 };
         of_table + self.slots.bytes_to_take(count)
     }
@@ -138,7 +137,7 @@ impl<K> Values<K> {
         Ok(packed)
     }
 
-    /// Records the length of a value whose pieces are stored.
+    /// Records the length of a value after its pieces were stored.
     pub fn set_len(&mut self, first: u32, len: usize) {
         self.slots[first].len = len as u32;
         self.stored += len as u64;
@@ -155,8 +154,8 @@ impl<K> Values<K> {
         self.slots.push_youngest(first);
     }
 
-    /// Gives the key and the table's entry of the value `old` to the stored value `first`, makes
-    /// `first` the most recently used, and frees `old`.
+    /// Replaces the value `old` by the stored value `first`. `first` gets the key and the table's
+    /// entry of `old`, and becomes the most recently used. Frees `old`.
     pub fn take_place(&mut self, first: u32, old: u32) {
         let slot = &mut self.slots[old];
         let (key, hash, key_bytes) = (slot.key.take(), slot.hash, slot.key_bytes);
@@ -220,10 +219,11 @@ impl<K> Values<K> {
         self.pieces.pool.rebalance(&mut || true);
     }
 
-    /// Moves the contents of the last slots to free slots, and releases the last slots. If the slot
-    /// `watched` is moved, updates its number. Returns the keys of values that were lost.
+    /// Moves the contents of the last slots to free slots, and releases the last slots. Updates
+    /// `watched` if that slot is moved. Returns the keys of values that were lost.
     pub fn vacate_last(&mut self, watched: &mut Option<u32>) -> Vec<K> {
-        // No limit is needed, because objects are freed before they are stored again.
+        // Without a limit no store is refused. Each object is freed before it is stored again, so
+        // memory does not grow.
         self.pieces.pool.pages().set_limit(None);
         let (mut lost, mut keys) = (Vec::new(), Vec::new());
         for (from, to) in self.slots.vacate_last() {

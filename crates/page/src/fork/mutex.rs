@@ -9,8 +9,8 @@ use crate::patience::Patience;
 use rustix_futex_sync as futex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// A mutex that can be locked during a fork. The lock is a futex word that records neither an owner
-/// nor waiters, because a child would lack those threads.
+/// A mutex that can be locked during a fork. The futex word of the lock records no owner and no
+/// waiters, because a child would lack their threads.
 #[derive(Debug, Default)]
 pub struct Mutex<T> {
     mutex: futex::Mutex<T>,
@@ -45,7 +45,7 @@ impl<T> Mutex<T> {
         self.mutex.try_lock()
     }
 
-    /// Takes the lock until [`unlock_after_fork`](Self::unlock_after_fork).
+    /// Takes the lock, and holds it until [`unlock_after_fork`](Self::unlock_after_fork).
     pub fn lock_for_fork(&self) {
         self.lock_for_fork_with(|_| ());
     }
@@ -55,7 +55,7 @@ impl<T> Mutex<T> {
         if step == Step::Lock { self.lock_for_fork() } else { self.unlock_after_fork() }
     }
 
-    /// As [`lock_for_fork`](Self::lock_for_fork), but also calls `look` with the data.
+    /// Does the same as [`lock_for_fork`](Self::lock_for_fork), and calls `look` with the data.
     pub fn lock_for_fork_with(&self, look: impl FnOnce(&mut T)) {
         let mut guard = self.lock();
         look(&mut guard);
@@ -73,8 +73,8 @@ impl<T> Mutex<T> {
     }
 }
 
-/// The side of a fork. Before a fork, locks are taken in their order; after the fork, they may be
-/// released in a different order.
+/// The time before or after a fork. Before a fork, locks are taken in their order. After the fork,
+/// they may be released in any order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Before the fork.

@@ -1,14 +1,15 @@
 """uzram: zram and zsmalloc in user space. Compressed memory, without root and without a kernel module.
 
-- ``Device``: pages, images, other data with offsets; reads and writes any range of bytes, compressed.
-- ``Pool``: byte strings of all lengths, each with a number; packs them, and does not compress them.
-- ``Cache``: a mapping that compresses its values, and keeps the most recently used within a limit.
+- ``Device``: stores pages, images and other data, compressed; reads and writes any range of bytes.
+- ``Pool``: stores byte strings of all lengths, each with a number; packs them without compression.
+- ``Cache``: a mapping that compresses its values, and evicts the least recently used at a limit.
 - ``Region``: memory that Python code uses as a buffer, and whose cold parts are compressed.
 
-Any thread may make any call at any time; during calls that compress much, other threads run. Other
-threads must not change the bytes that a call reads, and must not use the memory that a call writes,
-as with ``os.write`` and ``readinto`` of files. Calls of a closed object raise ``ValueError``; all
-errors of uzram's own are ``Error``, an ``OSError``. Sizes, lengths and offsets are in bytes.
+Any thread may make any call at any time. During calls that compress much, other threads run. Other
+threads must not change the bytes that a call reads, and must not use the memory that a call writes.
+The same holds for ``os.write`` and for ``readinto`` of files. Calls of a closed object raise
+``ValueError``. All other errors of uzram are ``Error``, which is an ``OSError``. Sizes, lengths and
+offsets are in bytes.
 """
 
 from . import _views as _views

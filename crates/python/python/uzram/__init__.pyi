@@ -40,7 +40,7 @@ __version__: str
 
 # Objects that provide C-contiguous memory: bytes, bytearray, memoryview, array, numpy.
 _Data = Buffer
-# Objects that provide such memory for writing.
+# Objects that provide writable C-contiguous memory.
 _Room = Buffer
 _Path = Union[str, PathLike[str]]
 

@@ -9,7 +9,7 @@ from typing import Optional
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """What a cache holds and has done.
+    """The contents and the counters of a cache.
 
     entries: the number of values.
     limit: the maximum number of bytes of memory that the cache may use.
@@ -18,7 +18,7 @@ class CacheStats:
     compressed: bytes of the values, after compression.
     dictionary: bytes of the dictionary, or 0 if no dictionary is used.
     hits: the number of calls that requested a value and found it.
-    misses: the number of calls that requested a value and found none.
+    misses: the number of calls that requested a value and found no value.
     evictions: the number of values that were evicted.
     """
 
@@ -35,7 +35,7 @@ class CacheStats:
 
 @dataclass(frozen=True, slots=True)
 class DeviceStats:
-    """What a device holds and has done.
+    """The contents and the counters of a device.
 
     size: the device's size in bytes.
     orig_data_size: bytes stored, before compression.
@@ -43,7 +43,7 @@ class DeviceStats:
     mem_used: bytes of pages that hold compressed data.
     mem_used_max: the maximum of ``mem_used`` so far.
     mem_limit: the limit of ``mem_used``, or None.
-    mem_total: bytes of all memory of the device, tables and streams included.
+    mem_total: bytes of all memory of the device, including tables and streams.
     same_pages: slots of 4096 bytes that repeat a pattern of 8 bytes, and use no page.
     huge_pages: slots of 4096 bytes that are stored uncompressed, because they hardly shrink.
     pages_compacted: pages that compaction has freed so far.
@@ -67,11 +67,11 @@ class DeviceStats:
 
 @dataclass(frozen=True, slots=True)
 class PoolStats:
-    """What a pool holds.
+    """The contents of a pool.
 
     objects: the number of objects.
     pages_bytes: bytes of pages that hold objects.
-    total_bytes: bytes of all memory of the pool, tables included.
+    total_bytes: bytes of all memory of the pool, including tables.
     freeable_bytes: bytes of pages that ``compact`` could free.
     object_bytes_max: bytes of the largest object that can be stored.
     limit: the limit of ``pages_bytes``, or None.
@@ -87,7 +87,7 @@ class PoolStats:
 
 @dataclass(frozen=True, slots=True)
 class RegionStats:
-    """What a region holds and has done.
+    """The contents and the counters of a region.
 
     held: bytes of memory held: resident blocks, compressed blocks, tables and buffers.
     held_max: the maximum of ``held`` so far.

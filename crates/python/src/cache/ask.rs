@@ -13,7 +13,7 @@ pub(super) struct Asked<'a, 'py> {
     pub(super) key: &'a Bound<'py, PyAny>,
     /// A hash of 32 bits, computed from Python's hash of the key.
     pub(super) hash: u32,
-    /// Whether comparing the key runs no Python code, and the key refers to no other object.
+    /// Whether a comparison of the key runs no Python code, and the key refers to no other object.
     pub(super) is_plain: bool,
 }
 
@@ -21,13 +21,14 @@ impl<'a, 'py> Asked<'a, 'py> {
     /// # Errors
     /// If the key has no hash.
     pub(super) fn new(key: &'a Bound<'py, PyAny>) -> PyResult<Self> {
-        // Consecutive numbers have consecutive hashes; the middle bits of the product depend on all
-        // bits.
+        // Python's hashes of consecutive numbers are consecutive. The middle bits of the product
+        // depend on all bits of the hash.
         let spread = (key.hash()? as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         Ok(Asked { key, hash: (spread >> 32) as u32, is_plain: is_plain(key) })
     }
 
-    /// Compares the key with a stored one, unless that may run Python code.
+    /// Compares the key with a stored key. If that may run Python code, returns
+    /// [`Comparison::Unknown`].
     pub(super) fn compare(&self, kept: &Key) -> Comparison<Key> {
         match same::is_same(kept, self.key) {
             Some(true) => Comparison::Equal,

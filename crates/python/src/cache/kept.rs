@@ -1,9 +1,9 @@
 //! Python's keys and values on top of [`RawLruCache`].
 //!
-//! Keys may run Python code when they are compared, hashed or dropped: this code may call the cache
-//! again, and lets other threads run. So keys are not compared, hashed or dropped under the cache's
-//! lock, and no thread waits for the interpreter while it holds the lock. A thread that holds the
-//! lock, or waits for it, may be attached or detached.
+//! Python code may run when a key is compared, hashed or dropped. The Python code may call the
+//! cache again, and lets other threads run. So no key is compared, hashed or dropped under the
+//! cache's lock. A thread that holds the lock never waits for the interpreter. A thread may be
+//! attached or detached while it holds the lock or waits for the lock.
 
 use super::ask::{Asked, judge, key_bytes};
 use super::same::Key;
@@ -25,12 +25,11 @@ pub(super) struct Kept {
     pub(super) pickles: bool,
     pub(super) on_evict: Mutex<Option<Py<PyAny>>>,
     /// Whether a key may be part of a reference cycle. Keys of the types `str`, `bytes`, `int` and
-    /// `float` never are.
+    /// `float` are never part of a cycle.
     pub(super) has_containers: AtomicBool,
 }
 
-/// Returns a copy of `bytes`, because data that another thread may change must not be compressed
-/// directly.
+/// Returns a copy of `bytes`. Data that another thread may change must not be compressed directly.
 fn copied(bytes: &[u8]) -> Answer<Vec<u8>> {
     let mut copy = Vec::new();
     let reserved = copy.try_reserve_exact(bytes.len());
@@ -39,7 +38,7 @@ fn copied(bytes: &[u8]) -> Answer<Vec<u8>> {
     Ok(copy)
 }
 
-/// Calls `work` on a value of `bytes` bytes; other Python threads can run if that takes long.
+/// Calls `work` on a value of `bytes` bytes. During long work, other Python threads can run.
 fn work<T: Send>(py: Python<'_>, bytes: usize, work: impl FnOnce() -> T + Send) -> T {
     if bytes < DETACHED_FROM { work() } else { py.detach(work) }
 }
@@ -83,7 +82,8 @@ impl Kept {
         found.map(|(_, packed)| self.value(key.py(), &packed?)).transpose()
     }
 
-    /// Removes the value of a key after the value was converted to its Python form.
+    /// Removes the value of a key, and returns the value. The value is unpickled before its
+    /// removal.
     pub(super) fn take<'py>(&self, key: &Bound<'py, PyAny>) -> Answer<Option<Bound<'py, PyAny>>> {
         loop {
             let call = |hash, compare: Compare<'_, Key>, verdicts: &Verdicts| {
@@ -91,7 +91,7 @@ impl Kept {
             };
             let Some((id, packed)) = Self::ask(key, call)? else { return Ok(None) };
             let value = self.value(key.py(), &packed?)?;
-            // Another thread may have changed the cache since the value was found.
+            // Another thread may have changed the cache after this thread found the value.
             if self.raw.remove_same(id, &mut Departed::default()) {
                 return Ok(Some(value));
             }
@@ -122,8 +122,8 @@ impl Kept {
         PyList::new(py, keys)
     }
 
-    /// Stores a value; an existing value of the key is kept unless `replaces` is set. Returns true
-    /// if the new value was stored.
+    /// Stores a value. An existing value of the key is replaced only if `replaces` is set. Returns
+    /// true if the new value was stored.
     pub(super) fn put(
         &self,
         key: &Bound<'_, PyAny>,

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use uzram::lru::raw::{Departed, RawLruCache};
 use uzram::{LruOptions, by_name};
 
-/// Returns a view of the cache, of a class of `uzram._views`.
+/// Returns a view of the cache. `name` is a class of `uzram._views`.
 fn view<'py>(cache: &Bound<'py, Cache>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     cache.py().import(intern!(cache.py(), "uzram._views"))?.getattr(name)?.call1((cache,))
 }
@@ -127,7 +127,7 @@ impl Cache {
             if let Some(value) = self.0.find(key, true)? {
                 return Ok(value);
             }
-            // If another thread has stored a value for the key, the search is repeated.
+            // If another thread has stored a value for the key, searches again.
             if self.0.put(key, &default, false)? {
                 return Ok(default);
             }
@@ -159,14 +159,14 @@ impl Cache {
         view(slf, "Keys")
     }
 
-    /// Returns a view of the values, the least recently used first. It skips values that are
-    /// removed during an iteration.
+    /// Returns a view of the values, the least recently used first. An iteration skips values that
+    /// were removed after its start.
     fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         view(slf, "Values")
     }
 
-    /// Returns a view of the keys with their values, the least recently used first. It skips values
-    /// that are removed during an iteration.
+    /// Returns a view of the keys with their values, the least recently used first. An iteration
+    /// skips keys that were removed after its start.
     fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         view(slf, "Items")
     }

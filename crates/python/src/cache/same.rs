@@ -1,6 +1,6 @@
 //! Comparisons of keys that raise no exception. An exception is an object that the garbage
-//! collector counts, so its creation may run finalizers. These may use the cache while this thread
-//! holds the cache's lock.
+//! collector counts, so its creation may run finalizers. This thread holds the cache's lock, and a
+//! finalizer may use the cache.
 //!
 //! # Safety
 //! Python's functions are passed live objects of exactly the types that they require.
@@ -31,12 +31,12 @@ pub(super) fn is_same(kept: &Key, key: &Bound<'_, PyAny>) -> Option<bool> {
         return None;
     }
     if !kept.get_type().is(key.get_type()) {
-        // An int may equal a float, but a text equals no value of another type.
+        // A text equals no value of another type. An int may equal a float.
         return (is_text(kept) || is_text(key)).then_some(false);
     }
     if key.is_exact_instance_of::<PyString>() {
-        // SAFETY: both objects are live `str` objects, and both were hashed, so every step that
-        // could fail was already done.
+        // SAFETY: both objects are live `str` objects. The two strings were hashed before, and the
+        // comparison of hashed strings can't fail.
         return Some(unsafe { ffi::PyUnicode_Compare(kept.as_ptr(), key.as_ptr()) } == 0);
     }
     if let (Ok(kept), Ok(key)) = (kept.cast_exact::<PyBytes>(), key.cast_exact::<PyBytes>()) {

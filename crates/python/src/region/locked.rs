@@ -1,7 +1,7 @@
 //! Locked ranges of a region.
 //!
 //! # Safety
-//! A lock holds its region, which therefore outlives it.
+//! A lock holds a reference to its region, so the region outlives the lock.
 #![allow(unsafe_code)]
 
 use super::memory::Memory;
@@ -13,13 +13,13 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use uzram::Locked;
 
-/// A locked range of a region, which stays resident until it is unlocked. It is the result of
-/// `Region.lock`, and a context manager.
+/// A locked range of a region, which stays resident until it is unlocked. `Region.lock` returns
+/// this context manager.
 #[pyclass(frozen, weakref, module = "uzram")]
 pub(crate) struct RegionLock(Mutex<Option<Held>>);
 
 struct Held {
-    /// The lock of the range, which is dropped before the user because it borrows the user's
+    /// The lock of the range. The lock is dropped before the user, because it borrows the user's
     /// region.
     _locked: Locked<'static>,
     _user: User,

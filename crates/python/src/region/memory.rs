@@ -12,7 +12,7 @@ struct Open {
     users: usize,
 }
 
-/// A region, which calls can use until it is closed.
+/// A region that calls can use until it is closed.
 pub(crate) struct Memory(Mutex<Open>);
 
 impl Memory {
@@ -33,10 +33,10 @@ impl Memory {
         lock(&self.0).region.is_none()
     }
 
-    /// Counts a user, and returns the region, which can't be closed until `leave` is called.
+    /// Counts a user, and returns the region. The region can't be closed until `leave` is called.
     ///
     /// # Errors
-    /// As for [`get`](Self::get); no user is counted then.
+    /// As for [`get`](Self::get). After an error no user is counted.
     pub(crate) fn take(&self) -> Answer<Arc<uzram::Region>> {
         let mut open = lock(&self.0);
         let region = open.region.clone().ok_or_else(|| closed("region"))?;
@@ -49,7 +49,7 @@ impl Memory {
         lock(&self.0).users -= 1;
     }
 
-    /// Closes the region; has no effect if it is already closed.
+    /// Closes the region. To close a closed region has no effect.
     ///
     /// # Errors
     /// `BufferError` if the region has users.

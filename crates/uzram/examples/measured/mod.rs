@@ -13,7 +13,7 @@ pub enum Amount {
 }
 
 impl Amount {
-    /// Returns `full` or, for a quick run, a sixteenth of it.
+    /// Returns `full`, or a sixteenth of `full` in a quick run.
     pub fn of(self, full: usize) -> usize {
         if self == Amount::Full { full } else { full / 16 }
     }
@@ -27,9 +27,9 @@ pub fn anonymous_bytes() -> u64 {
     kib.and_then(|kib| kib.parse::<u64>().ok()).expect("a number of KiB") << 10
 }
 
-/// Returns the result of `work`, and the bytes of anonymous memory that it added. If `work` reuses
-/// memory that was freed before, that memory is not counted. Therefore the plain variant is
-/// measured second, which favours that variant.
+/// Returns the result of `work`, and the growth of anonymous memory during `work` in bytes. Memory
+/// that `work` reuses after an earlier free is not counted. So the plain variant is measured
+/// second, and can only look better.
 pub fn measured<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let before = anonymous_bytes();
     let made = work();

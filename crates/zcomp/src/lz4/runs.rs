@@ -1,11 +1,12 @@
 //! Changes the offsets of long matches of one repeated byte or word to the offset that decodes
 //! fastest.
 //!
-//! In noise the library's encoder tests every second position for a match, then every third, and so
-//! on. If a run follows the noise, the encoder finds a match between two tested positions. The
-//! match's offset is the distance between them: 7 for zeros after 1.6 KB of noise. The library's
-//! decoder copies offsets 1, 2 and 4 from a register and 8 by whole words. At other small offsets
-//! each load waits for the stores before it, because no single store wrote all bytes of the load.
+//! In noise the library's encoder tests every second position for a match, later only every third
+//! position, and so on. If a run follows the noise, the encoder finds a match between two tested
+//! positions. The offset of this match is the distance of the two positions, for example 7 after
+//! 1.6 KB of noise. The library's decoder copies offsets 1, 2 and 4 from a register, and offset 8
+//! by whole words. At other small offsets, each load overlaps several earlier stores, and must wait
+//! for them.
 
 use crate::policy::{RUN_FAR_OFFSET, RUN_SHORT_BYTES, RUN_STRIDE};
 
@@ -24,9 +25,9 @@ pub(super) fn has_slow_run(plain: &[u8], block: &[u8]) -> bool {
     repeats(plain) && has_slow_offset(block)
 }
 
-/// Returns true if at two neighbouring positions, [`RUN_STRIDE`] bytes apart, the word at the
-/// position equals the next word, as in a run that repeats one, two, four or eight bytes. In pages
-/// this function detects every such run of 271 bytes.
+/// Returns true if at two positions, [`RUN_STRIDE`] bytes apart, a word equals the word after it.
+/// Words are equal in a run that repeats one, two, four or eight bytes. In pages this function
+/// detects every such run of 271 bytes.
 fn repeats(plain: &[u8]) -> bool {
     let mut last = false;
     plain.chunks_exact(RUN_STRIDE).any(|chunk| {
@@ -35,8 +36,8 @@ fn repeats(plain: &[u8]) -> bool {
     })
 }
 
-/// Returns true if three bytes of `block` may be a slow offset and the first byte of a length of
-/// 274 or more. These bytes may also be literals.
+/// Returns true if `block` contains three bytes that may be a slow offset and the first byte of a
+/// length of 274 or more. The three bytes may also be literals.
 fn has_slow_offset(block: &[u8]) -> bool {
     memchr::memchr_iter(255, block).any(|length_at| {
         let offset = block[..length_at].last_chunk().map(|bytes| u16::from_le_bytes(*bytes));
@@ -44,8 +45,9 @@ fn has_slow_offset(block: &[u8]) -> bool {
     })
 }
 
-/// Changes the offset of each long match in `block` to a fast one, if the match then copies the
-/// same bytes of `plain`, the decompressed form of `block`. The block's length does not change.
+/// Changes the offset of each long match in `block` to a fast offset, if the match then still
+/// copies the same bytes. `plain` is the decompressed form of `block`. The block's length does not
+/// change.
 pub(super) fn shorten_offsets(plain: &[u8], block: &mut [u8]) {
     let mut cursor = Cursor::default();
     while let Some(found) = cursor.next_match(block) {
@@ -58,7 +60,7 @@ pub(super) fn shorten_offsets(plain: &[u8], block: &mut [u8]) {
             from.is_some_and(|from| plain[from..from + found.bytes] == *copied)
         };
         if let Some(offset) = FAST_OFFSETS.iter().find(is_same) {
-            // The offset is at most 8.
+            // A fast offset is at most 8, so it fits in a byte.
             block[found.offset_at..found.offset_at + 2].copy_from_slice(&[*offset as u8, 0]);
         }
     }
@@ -105,8 +107,8 @@ impl Cursor {
         Some(Match { offset_at, offset, start, bytes })
     }
 
-    /// Reads a length whose first part is half of a token. A length is less than 255 times the
-    /// length of the block, so no sum overflows.
+    /// Reads a length; `half` is the half of a token with which the length begins. A length is less
+    /// than 255 times the length of the block, so no sum overflows.
     fn length(&mut self, block: &[u8], half: u8) -> Option<usize> {
         let mut length = usize::from(half);
         let mut continues = half == 15;

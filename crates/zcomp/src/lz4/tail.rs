@@ -5,29 +5,31 @@
 //! ```
 //!
 //! If a match ends within 64 bytes of the output's end, the library's decoder copies the whole
-//! match 8 bytes at a time. At small offsets each of these copies waits for the previous copies.
-//! Therefore, the library decompresses a shorter block, whose match has only [`SHORT_BYTES`], and
-//! this module copies the rest of the match. That shorter block is stored at the end of the output,
-//! where the match will be. If the shorter block is longer than the match, but has few sequences,
-//! this module walks the sequences, and the library decodes the block up to the match.
+//! match 8 bytes at a time. At small offsets, each of these copies waits for the previous copies.
+//! To avoid this, the library decompresses a shorter block, whose match has only [`SHORT_BYTES`]
+//! bytes. This module then copies the rest of the match. The shorter block is stored at the end of
+//! the output, where the match will be. A shorter block that is longer than the match does not fit
+//! in that place. If this block has few sequences, this module walks the sequences, and the library
+//! decodes the block up to the match.
 
 use super::runs::Cursor;
 use crate::policy::TAIL_WALKED_MAX;
 
-/// The number of literals that the format requires at the end of a block. If a match extends to
-/// these literals, an encoder writes exactly this number.
+/// The number of literals that the format requires at the end of a block. After a match that
+/// extends to the required literals, an encoder writes exactly this number.
 const LITERALS: usize = 5;
 
-/// The token of a sequence that consists of literals only.
+/// The token of a sequence of [`LITERALS`] literals without a match.
 const TOKEN: u8 = (LITERALS << 4) as u8;
 
-/// The length, in bytes, of a match whose token contains 15 and is followed by one byte, 0.
+/// The length in bytes of a match whose token holds the length 15 and is followed by a single
+/// length byte, 0.
 const SHORT_BYTES: usize = 19;
 
 /// The last match of a block, and the literals after it.
 #[derive(Debug)]
 pub(super) struct Tail<'b> {
-    /// The bytes of the block before the match's length.
+    /// The bytes of the block before the first byte of the match's length.
     head: &'b [u8],
     offset: usize,
     /// The position of the match in the decompressed bytes.
@@ -39,7 +41,7 @@ pub(super) struct Tail<'b> {
 
 impl<'b> Tail<'b> {
     /// Returns the tail that the last bytes of `block` appear to encode, with a match of 274 bytes
-    /// or more. These bytes may in fact encode something else.
+    /// or more. The bytes may in fact be literals or another sequence.
     #[inline]
     pub(super) fn of(block: &'b [u8], plain_bytes: usize) -> Option<Self> {
         let (rest, literals) = block.split_last_chunk()?;
@@ -65,11 +67,11 @@ impl<'b> Tail<'b> {
     /// Writes the block, with a match of [`SHORT_BYTES`], to `room`, and returns this shorter
     /// block. Returns `None` if `room` is too short.
     ///
-    /// If the result decompresses to another length than [`short_bytes`](Self::short_bytes), the
-    /// original block has no such tail. If the result decompresses to that length, the original
-    /// block has the tail, because only a byte that belongs to a length can add 255 bytes of
-    /// output. A damaged block may be an exception: it then decompresses to wrong bytes of the
-    /// right length, which is possible for any damaged block.
+    /// If the shorter block decompresses to another length than [`short_bytes`](Self::short_bytes),
+    /// the original block does not end in this tail. If the length is equal, the original block
+    /// ends in this tail. The reason is that only a byte of a length can add 255 bytes of output. A
+    /// damaged block may be an exception, and decompress to wrong bytes of the right length, as any
+    /// damaged block may.
     pub(super) fn shortened<'r>(&self, room: &'r mut [u8]) -> Option<&'r [u8]> {
         let (head, end) = room.split_at_mut_checked(self.head.len())?;
         let (end, _) = end.split_first_chunk_mut()?;
@@ -80,8 +82,8 @@ impl<'b> Tail<'b> {
         Some(&room[..bytes])
     }
 
-    /// Returns true if `block` has few sequences and a walk over them reaches the tail, which
-    /// confirms that the block has this tail.
+    /// Returns true if `block` has few sequences, and a walk over the sequences reaches the tail.
+    /// The block then really ends in this tail.
     pub(super) fn is_reached(&self, block: &[u8]) -> bool {
         let mut cursor = Cursor::default();
         let mut walked = (0..TAIL_WALKED_MAX).map_while(|_| cursor.next_match(block));
@@ -97,8 +99,8 @@ impl<'b> Tail<'b> {
         let (from, end) = (self.start - self.offset, plain.len() - LITERALS);
         let mut done = self.start;
         while done < end {
-            // All bytes from `from` on repeat at the offset, so each copy can double the length of
-            // the repeated part.
+            // The bytes from `from` on are periodic with the offset, so each copy can double the
+            // length of the copied part.
             let bytes = (done - from).min(end - done);
             plain.copy_within(from..from + bytes, done);
             done += bytes;

@@ -1,5 +1,5 @@
-//! Blocks with long runs: the library's decoder alone can decompress them, they are as long as the
-//! output of the library's encoder, and the match of a run always has a fast offset.
+//! Tests blocks with long runs. The library's decoder alone can decompress the blocks. A block has
+//! the length of the output of the library's encoder. The match of a run always has a fast offset.
 
 use fastrand::Rng;
 use testkit::samples::{kinds, random, real, text};
@@ -10,7 +10,7 @@ use super::*;
 
 const PAGE: usize = 4096;
 
-/// Returns the two choices: no dictionary, and a dictionary that shares content with the blocks.
+/// Returns no dictionary, and a dictionary that shares content with the blocks.
 fn dictionaries() -> [Option<Dictionary>; 2] {
     let content = [text(3000, 5), vec![0; 200], random(500, 5)].concat();
     [None, Some(Dictionary::new(content).unwrap())]
@@ -91,8 +91,7 @@ fn no_match_of_a_run_in_noise_is_slow_to_decode() {
                         tail.map(|tail| stream.decode_tail(&tail, &block, &mut [0; PAGE]));
                     assert_eq!(by_tail, (after == 0).then_some(true), "{name}");
                     let found = matches(&block);
-                    // The match must cover most of the run; for the longer runs that is about 2,048
-                    // bytes.
+                    // The match must cover most of the run.
                     let least = (PAGE - before - after) * 5 / 6;
                     assert!(found.iter().any(|found| found.bytes > least), "{name}: no run");
                     assert!(!found.iter().any(Match::is_slow), "{name} by {codec:?}");
@@ -165,7 +164,8 @@ fn any_bytes_are_walked_without_a_panic() {
     }
 }
 
-/// The result for a randomly damaged tail is the same as that of the library's decoder.
+/// The decoder of this crate and the library's decoder give the same result for a randomly damaged
+/// tail.
 #[test]
 fn damaged_tails_decode_as_by_the_library() {
     let mut rng = Rng::with_seed(seed(45));

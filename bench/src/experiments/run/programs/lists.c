@@ -1,4 +1,4 @@
-/* Sorts linked lists of lines of a file, and prints a sum of their order. */
+/* Sorts linked lists of a file's lines, and prints a checksum of the sorted order. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 use crate::policy::{CHUNK, SPARSE};
 use std::ops::{Index, IndexMut};
 
-/// The value in place of a slot's number if no slot exists.
+/// The number that stands for no slot.
 pub const NONE: u32 = u32::MAX;
 
 /// The use of a slot.
@@ -27,18 +27,19 @@ pub struct Slot<K> {
     pub hash: u32,
     /// The bytes of memory that the key uses.
     pub key_bytes: u32,
-    /// The length in bytes before compression: in the first slot, of the whole value; in other
-    /// slots, of the piece.
+    /// The length in bytes before compression. A first slot holds the length of the whole value;
+    /// another slot holds the length of its piece.
     pub len: u32,
     /// The slot of the next piece, or `NONE`.
     pub next: u32,
     /// The use of the slot.
     pub used_as: Use,
     pub(super) generation: u32,
-    /// In the first slot of a value, the value used before it; in a later slot, the previous piece;
-    /// in a free slot, the previous free slot.
+    /// For a value's first slot: the first slot of the next older value. For another slot of a
+    /// value: the slot of the previous piece. For a free slot: the previous free slot.
     pub(super) older: u32,
-    /// In the first slot of a value, the value used after it; in a free slot, the next free slot.
+    /// For a value's first slot: the first slot of the next younger value. For a free slot: the
+    /// next free slot.
     pub(super) younger: u32,
 }
 
@@ -82,7 +83,8 @@ impl<K> Chunks<K> {
         (self.0.len() * CHUNK) as u32
     }
 
-    /// Returns the number of bytes of memory of `chunks` chunks and a list with room for `list`.
+    /// Returns the number of bytes of memory of `chunks` chunks and of a list with a capacity of
+    /// `list` chunks.
     pub fn bytes_of(chunks: usize, list: usize) -> usize {
         chunks * CHUNK * size_of::<Slot<K>>() + list * size_of::<Box<[Slot<K>]>>()
     }
@@ -92,7 +94,7 @@ impl<K> Chunks<K> {
         Self::bytes_of(self.0.len(), self.0.capacity())
     }
 
-    /// Returns the number of bytes that the growth to `count` slots would allocate.
+    /// Returns the number of bytes that would be allocated to grow to `count` slots.
     pub fn bytes_to_grow(&self, count: usize) -> usize {
         let chunks = count.saturating_sub(self.0.len() * CHUNK).div_ceil(CHUNK);
         let has_room = chunks <= self.0.capacity() - self.0.len();

@@ -2,7 +2,7 @@
 
 use super::chunks::{Chunks, NONE};
 
-/// A list of slots, from the oldest one to the youngest one.
+/// A list of slots, from the oldest slot to the youngest slot.
 #[derive(Debug)]
 pub struct List {
     pub oldest: u32,
@@ -16,7 +16,7 @@ impl Default for List {
 }
 
 impl List {
-    /// Makes two slots neighbors. `NONE` in place of a slot is an end of the list.
+    /// Makes two slots neighbours. `NONE` stands for an end of the list.
     fn link<K>(&mut self, slots: &mut Chunks<K>, older: u32, younger: u32) {
         match older {
             NONE => self.oldest = younger,

@@ -22,6 +22,7 @@ use crate::Error;
 use crate::class::Class;
 use crate::geometry::OBJECTS_MAX;
 use crate::meta::{Cache, MetadataArena};
+use crate::policy::HEADER_SLOTS;
 use crate::sync::AtomicPtr;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::zspage::Header;
@@ -345,10 +346,6 @@ impl Memory {
         unsafe { self.space.release_all(batch) }
     }
 }
-
-/// The numbers of slots for which headers are created; each has a cache. The last two are only used
-/// if pages have 64 KiB.
-const HEADER_SLOTS: [usize; 9] = [8, 16, 32, 64, 160, 256, 512, 1024, OBJECTS_MAX];
 
 #[cfg(test)]
 mod tests {

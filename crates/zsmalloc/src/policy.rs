@@ -2,6 +2,7 @@
 //! work, and how far they search. The functions of this module depend only on their arguments, not
 //! on the pool. The table of entries and the caches of metadata have their own thresholds.
 
+use crate::geometry::OBJECTS_MAX;
 use std::time::Duration;
 
 /// A pool retains at most one page per this number of pages in use, or `RETAINED_MIN` pages if that
@@ -83,6 +84,10 @@ pub(crate) const SCAN_MAX: usize = 256;
 pub(crate) fn is_near(limit: Option<usize>, used: usize) -> bool {
     limit.is_some_and(|limit| used + NEAR_LIMIT >= limit)
 }
+
+/// The numbers of slots for which headers are created. Each has a cache, and a header has at most
+/// about twice the room that it needs. The last two are only used if pages have 64 KiB.
+pub(crate) const HEADER_SLOTS: [usize; 9] = [8, 16, 32, 64, 160, 256, 512, 1024, OBJECTS_MAX];
 
 /// The approximate number of frees in a class between two checks whether the class needs
 /// compaction. Fewer frees change little.

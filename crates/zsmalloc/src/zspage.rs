@@ -230,6 +230,7 @@ impl<'a> Header<'a> {
             _ => bits::any(self.taken, slots),
         }
     }
+
     /// Asserts that the state of slots and pages is consistent.
     pub(crate) fn check(&self) {
         let slots = self.entries.len() as u32;

@@ -15,7 +15,7 @@ fn data(rng: &mut Rng) -> Vec<u8> {
     vec![byte; len]
 }
 
-/// Stores, writes, frees, compacts and tidies until `stop` is set.
+/// Stores, writes, frees, compacts and rebalances until `stop` is set.
 fn disturb(pool: &Pool, seed: u64, stop: &AtomicBool) {
     let mut rng = Rng::with_seed(seed);
     let mut mine: Vec<(Handle, Vec<u8>)> = Vec::new();

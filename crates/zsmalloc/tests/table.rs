@@ -197,7 +197,7 @@ fn bytes_of(pattern: &str, slots: &[u32]) -> f64 {
     let filled = each(fill(&core, slots));
     core.rebalance(&mut || true);
     core.check();
-    let tidied = each(core.bytes() - empty);
+    let rebalanced = each(core.bytes() - empty);
     for &slot in slots {
         assert_eq!(core.read(slot).content(), Content::Inline(1 + slot as u64));
     }
@@ -208,10 +208,12 @@ fn bytes_of(pattern: &str, slots: &[u32]) -> f64 {
     core.check();
     assert_eq!(core.first_made(0), None);
     let left = core.bytes() - empty;
-    println!("{pattern}: {filled:.2} bytes a slot, {tidied:.2} when tidied; {left} at the end");
+    println!(
+        "{pattern}: {filled:.2} bytes a slot, {rebalanced:.2} when rebalanced; {left} at the end"
+    );
     // The limit allows for the directory, and for the metadata of released pages.
     assert!(left < (512 << 10) + (32 << 10), "{left} bytes are left");
-    filled.max(tidied)
+    filled.max(rebalanced)
 }
 
 /// Writes 1 GiB to a device of 16 TiB: at random, in clusters of 128 KiB, and in order.
@@ -237,7 +239,7 @@ fn slots_far_apart_cost_little_more() {
     assert!(random - dense < 12.0, "{random} bytes");
 }
 
-/// A thread that holds a guard stores, frees and tidies: no operation waits for the guard.
+/// A thread that holds a guard stores, frees and rebalances: no operation waits for the guard.
 #[test]
 fn a_guard_keeps_nothing_but_its_own() {
     let pool = Pool::new(Config::default()).unwrap();

@@ -19,7 +19,7 @@ fn guarded() -> Arc<Guarded> {
     Arc::new(Guarded { entry: Entry::new(Value::inline(1)), cell: UnsafeCell::new(1) })
 }
 
-/// Locks an entry as the table of entries does, but expects no absent entry.
+/// Locks an entry as the table of entries does, but expects no frozen entry.
 fn lock_shared(entry: &Entry) -> Value {
     loop {
         match entry.try_lock_shared() {

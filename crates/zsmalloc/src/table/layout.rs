@@ -1,7 +1,7 @@
 //! The kinds of nodes, the number of entries for which they have room, and the layout of entries
 //! and rows.
 
-use super::policy::REPACKED_ENTRIES_MAX;
+use super::policy::{CAPACITIES, REPACKED_ENTRIES_MAX};
 use super::row::RowKind;
 use crate::entry::Entry;
 use crate::sync::{AtomicLink, AtomicU32};
@@ -14,12 +14,6 @@ pub(super) const LEAVES: usize = if cfg!(loom) { 2 } else { 128 };
 /// The number of entries in a span, which is the number of different keys.
 pub(super) const SPAN: usize = LEAF * LEAVES;
 const _: () = assert!(SPAN <= 1 << 16);
-/// The numbers of entries for which packed nodes have room. Small nodes with these capacities fill
-/// a multiple of 16 bytes.
-#[cfg(not(loom))]
-const CAPACITIES: [usize; 11] = [2, 4, 5, 7, 12, 16, 24, 32, 48, 64, 96];
-#[cfg(loom)]
-const CAPACITIES: [usize; 1] = [2];
 /// The number of entries for which the largest packed node has room.
 pub(super) const PACKED_MAX: usize = CAPACITIES[CAPACITIES.len() - 1];
 /// The size in bytes of a link, or of the head of a packed node.

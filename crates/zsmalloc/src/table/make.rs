@@ -75,7 +75,8 @@ pub(super) unsafe fn make_in(
         return unsafe { make_in(locked, inside, inner.leaf(nth), Level::Leaf(nth), index) };
     }
     let Some(last) = first.nodes().last() else { return Ok(()) };
-    // SAFETY: the node belongs to the chain, and so to the table that is locked.
+    // SAFETY: the node belongs to the chain, and so to the table that is locked. The caller creates
+    // only entries that the chain lacks.
     if unsafe { push(locked, last, index) } {
         return Ok(());
     }

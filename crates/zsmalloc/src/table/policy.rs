@@ -19,6 +19,12 @@ pub(crate) const PASS_MADE_SHARE: usize = 8;
 /// The number of links of spans, or of floors, that are allocated first. This number of spans
 /// suffices for a device of 4 GiB, and their links fill two cache lines.
 pub(crate) const FIRST_CHUNK: u64 = if cfg!(loom) { 2 } else { 16 };
+/// The numbers of entries for which packed nodes have room. Small nodes with these capacities fill
+/// a multiple of 16 bytes.
+#[cfg(not(loom))]
+pub(crate) const CAPACITIES: [usize; 11] = [2, 4, 5, 7, 12, 16, 24, 32, 48, 64, 96];
+#[cfg(loom)]
+pub(crate) const CAPACITIES: [usize; 1] = [2];
 
 /// The maximum by which a removed handle slot may raise its leaf's floor. Without this limit, a
 /// slot that is reused often would raise the generations of the leaf's other slots.

@@ -416,7 +416,7 @@ fn reads_that_wait_for_a_writer_are_counted() {
 }
 
 /// The threads are writers, each of which owns some entries and records their contents, a reader of
-/// all entries, and a thread that tidies.
+/// all entries, and a thread that rebalances.
 #[test]
 fn threads_find_their_words_while_leaves_are_converted() {
     const WRITERS: u32 = 3;

@@ -30,29 +30,23 @@ pub(crate) fn tend(program: &Program, nth: u64) {
         program.arena.weigh_process();
         over_limit::warn_if_over_limit(program);
     }
-    yield_if_short(program, member);
-    report::show_now_and_then(program);
-}
-
-/// Evicts if the processes that share the limit are short of room.
-fn yield_if_short(program: &Program, member: &GroupMember) {
     if member.group().is_short() {
         program.arena.yield_room(false);
     }
+    report::show_now_and_then(program);
 }
 
-/// Measures the memory outside of the arena before the kernel maps more of it. The program has
-/// probably written to the memory that was mapped before.
+/// Measures memory outside of the arena before the kernel maps more of it, and makes room. The
+/// program has probably written to the memory that was mapped before.
 fn weigh_opened(program: &Program, number: i64, args: &[usize; 6]) {
     let bytes = mappings::opened_bytes(number, args);
-    let (Some(member), Some(limit)) = (program.member(), program.settings.options.limit) else {
-        return;
-    };
-    let opened = || program.opened.fetch_add(bytes, Relaxed) + bytes;
-    if bytes > 0 && opened() as u64 > limit / OPENED_SHARE {
+    let limit = program.settings.options.limit.filter(|_| program.group.is_some());
+    let (Some(limit), true) = (limit, bytes > 0) else { return };
+    let part = limit as usize / OPENED_SHARE;
+    if program.opened.fetch_add(bytes, Relaxed) + bytes > part {
         program.opened.store(0, Relaxed);
         program.arena.weigh_process();
-        yield_if_short(program, member);
+        program.arena.make_room(bytes.min(part));
     }
 }
 

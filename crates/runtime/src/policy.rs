@@ -56,8 +56,9 @@ pub(crate) const MUCH_SHARE: u64 = 16;
 /// The number of calls between two measurements of the process's memory outside of its arena.
 pub(crate) const WEIGHED: u64 = 128;
 /// The memory outside of the arena is also measured if the kernel has mapped more than this share
-/// (1/64) of the limit since the last such measurement.
-pub(crate) const OPENED_SHARE: u64 = 64;
+/// (1/64) of the limit since the last such measurement. At most this share is evicted in advance,
+/// because a program may never write to the mapping.
+pub(crate) const OPENED_SHARE: usize = 64;
 
 // Faults, helpers and the own thread
 

@@ -141,8 +141,12 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack
         let mut context = pager.contexts.take(Purpose::Fault);
         let mut fault =
             |buf: &mut [u8]| verdict = fault::handle(pager, address, Toucher::This, buf);
+        // The context is released inside the gate: a fork between the two would copy it as taken.
         match stack {
-            Stack::This => fault(context.buffer()),
+            Stack::This => {
+                fault(context.buffer());
+                drop(context);
+            }
             Stack::HandlerContext => context.with_stack(fault),
         }
         drop(inside);

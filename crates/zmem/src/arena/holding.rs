@@ -82,9 +82,18 @@ impl Holding {
     /// call would try every block of a program whose data do not compress.
     pub fn yield_room(&self, waits: bool) {
         let limit = &self.calls.pager.limit;
-        let is_more = || (waits || limit.is_wanted(0)) && evictable::is_above_share(limit);
+        self.evict_while(|| (waits || limit.is_wanted(0)) && evictable::is_above_share(limit));
+    }
+
+    /// Evicts until `bytes` of memory outside of the arena have room below the limit.
+    pub fn make_room(&self, bytes: usize) {
+        let blocks = bytes.div_ceil(self.calls.pager.sizes.block);
+        self.evict_while(|| self.calls.pager.limit.is_wanted(blocks));
+    }
+
+    fn evict_while(&self, is_more: impl Fn() -> bool) {
         let step = self.calls.pager.step_blocks();
-        while limit.may_try() && is_more() {
+        while self.calls.pager.limit.may_try() && is_more() {
             room::paced(&self.calls.pager, step, || self.calls.evict(Goal::AtLeast(step)));
         }
     }
